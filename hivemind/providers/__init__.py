@@ -1,0 +1,1 @@
+"""Wire knowledge: dialects by path, profiles by upstream."""

@@ -1,0 +1,1 @@
+"""The network seam towards the providers; :mod:`.base` says what it promises."""

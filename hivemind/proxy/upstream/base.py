@@ -1,0 +1,96 @@
+"""The seam to the network: send one request upstream, read its answer as it comes.
+
+Two implementations: :mod:`.native` (an asyncio protocol on httptools, the hot path) and :mod:`.transport` (any
+:class:`httpx.AsyncBaseTransport`: an upstream HTTP or SOCKS proxy, or the mock in-process under virtual time).
+
+The errors tell every ending apart::
+
+    UpstreamError
+     ├── ConnectFailed      never reached the upstream: refused, no route, DNS, TLS, connect timeout
+     ├── Disconnected       sent, but the connection ended before a response head
+     ├── UpstreamTimeout    sent, but no head (or no further byte) came in the time allowed
+     └── Truncated          the head came; the body ended before its end
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class UpstreamError(Exception):
+    """An attempt ended without a whole response. The text is one line for people, free of credentials."""
+
+
+class ConnectFailed(UpstreamError):
+    """The upstream was never reached, so trying again is always safe."""
+
+
+class Disconnected(UpstreamError):
+    """The connection ended before a response head.
+
+    `reused`: it was a kept-alive connection, which the other side may have closed as we wrote.
+    """
+
+    def __init__(self, message: str, *, reused: bool = False) -> None:
+        super().__init__(message)
+        self.reused = reused
+
+
+class UpstreamTimeout(UpstreamError):
+    """No response head, or no further byte, in the time allowed."""
+
+
+class Truncated(UpstreamError):
+    """The body ended before its framing said so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds; None: wait for ever."""
+
+    connect_s: float | None = 10.0
+    """TCP, proxy and TLS handshakes together."""
+    headers_s: float | None = 600.0
+    """From the last byte sent to the response head."""
+    idle_s: float | None = 300.0
+    """Between two pieces of the body."""
+
+
+class UpstreamResponse(Protocol):
+    """A response whose head has come. Exactly one of reading to the end or `close()` gives the connection back."""
+
+    status: int
+    headers: Headers
+    """As received: order, duplicates and spelling of values kept, names in lower case; hop-by-hop ones still there."""
+
+    async def read(self) -> bytes:
+        """All body bytes that are there, waiting for at least one; `b""` at the clean end.
+
+        Content encoding is left as it is; transfer encoding is taken off. While nobody calls, reading from the
+        socket pauses after a bounded amount.
+
+        Raises: Truncated, UpstreamTimeout.
+        """
+
+    def close(self) -> None:
+        """Drop the connection unless the body was read to its end. Never blocks, may be called twice."""
+
+
+class Upstream(Protocol):
+    """One origin (scheme, host, port), with its pool of connections."""
+
+    async def send(self, method: bytes, target: bytes, headers: Headers, body: bytes) -> UpstreamResponse:
+        """Send one request and wait for the response head.
+
+        `target` is the raw path and query as it goes on the wire. `headers` come without hop-by-hop ones, `host` and
+        `content-length`, which are added here, and go out in the order given.
+        Cancelling the call drops the connection.
+
+        Raises: ConnectFailed, Disconnected, UpstreamTimeout.
+        """
+
+    async def aclose(self) -> None:
+        """Close every connection."""

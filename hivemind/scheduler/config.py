@@ -1,0 +1,116 @@
+"""What the scheduler can be told to be: one frozen value a part, checked by :mod:`hivemind.settings` before it gets here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class AimdConfig:
+    """AIMD backpressure (paper, equation 2)."""
+
+    alpha: float = 0.5
+    """Added to the level a step."""
+    beta: float = 0.5
+    """The level is multiplied by this on congestion."""
+    window: int = 20
+    """Latency samples in the mean (W)."""
+    update_interval_s: float = 0.25
+    """Shortest time between two steps; a step also waits a mean latency, the time a change needs to show its effect."""
+    floor: float = 1.0
+    """C_min."""
+    latency_target_s: float = 2.0
+    """L_target."""
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitConfig:
+    """Circuit breaker (paper, equation 3)."""
+
+    window: int = 20
+    """Results looked at (N)."""
+    threshold: float = 0.5
+    """Share of errors that opens it (tau)."""
+    cooldown_s: float = 10.0
+    """From open to the probe (T_cool)."""
+    when_open: Literal["hold", "refuse"] = "hold"
+    """Hold requests that can wait for it, or fail them all fast as the paper does."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryConfig:
+    """Transparent retry (paper, equation 4)."""
+
+    base_s: float = 1.0
+    """d_base."""
+    max_s: float = 30.0
+    """d_max."""
+    max_attempts: int = 10
+    """Attempts a request, the first included; 1 turns retry off."""
+    deadline_s: float = 600.0
+    """From arrival; no attempt starts later."""
+    budget_ratio: float = 0.2
+    """Retries earned by each request."""
+    budget_reserve: float = 20.0
+    """Retries that may be made before any were earned, and the most that can be saved up."""
+    budget_rate_per_s: float = 1.0
+    """Retries earned a second, whatever the traffic; a retry over budget waits for its turn."""
+    stagger_s: float = 0.05
+    """Between grants when a parked lane starts again."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueConfig:
+    """The queue in front of the gate."""
+
+    max_depth: int = 10_000
+    """Waiting tickets of all lanes together."""
+    max_wait_s: float = 600.0
+    """Longest wait for a grant before the request is refused."""
+    ageing_s: float = 30.0
+    """A priority class that waited this long without a grant competes one class higher."""
+    max_passes: int = 24
+    """Grants in a row that may pass a waiting class by."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneConfig:
+    """A lane as its provider's profile and the user's settings make it."""
+
+    upstream: str
+    """Name of the upstream, for people."""
+    provider: str
+    max_concurrency: int = 5
+    """C_max; 0: no limit."""
+    rpm: int = 60
+    """Requests a minute until headers say better; 0: no limit of ours."""
+    tpm: int = 100_000
+    """Tokens a minute, likewise."""
+    rpm_binding: bool = False
+    """The user set it, so it holds whatever the headers say."""
+    tpm_binding: bool = False
+    reserve_max_tokens: bool = False
+    """The provider charges the larger of max_tokens and its estimate at the start (OpenAI)."""
+    count_cache_reads: bool = True
+    """Whether cache reads count toward the input limit (not Anthropic's)."""
+    aimd: AimdConfig = field(default_factory=AimdConfig)
+    circuit: CircuitConfig = field(default_factory=CircuitConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerConfig:
+    """Everything that isn't a lane's."""
+
+    queue: QueueConfig = field(default_factory=QueueConfig)
+    retry: RetryConfig = field(default_factory=RetryConfig)
+    max_agents: int = 0
+    """Live agents at once; 0: no limit."""
+    agent_idle_s: float = 300.0
+    """An agent that asked for nothing in this time isn't live."""
+    admission: bool = True
+    """False lifts the concurrency limit (ablation)."""
+    rate_windows: bool = True
+    """False ignores rate windows (ablation)."""
+    backpressure: bool = True
+    """False turns AIMD and the circuit off (ablation)."""

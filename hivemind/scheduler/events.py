@@ -1,0 +1,233 @@
+"""Everything that happens, as one typed event each.
+
+The screen, the metrics and (later) the journal are folds over this one stream, so whatever they show must be here.
+`at` is seconds from the proxy's monotonic clock. No event carries a credential or request content.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .types import FailureKind, Priority, Usage, Utilisation, WindowKind
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Root of all events."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived(Event):
+    """A request came in and holds a ticket now."""
+
+    ticket: int
+    agent: str
+    lane: str
+    model: str
+    family: str
+    priority: Priority
+    stream: bool
+    estimated_input: int
+    estimated_output: int
+    client: str = ""
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Granted(Event):
+    """The ticket got a slot; attempt number `attempt` (from 1) starts."""
+
+    ticket: int
+    agent: str
+    lane: str
+    attempt: int
+    waited_s: float
+    """Since the ticket last joined the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstContent(Event):
+    """The first content of the answer is here; from now on the request can't be retried unseen."""
+
+    ticket: int
+    agent: str
+    lane: str
+    ttft_s: float
+    """Since the attempt began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress(Event):
+    """A stream goes on: output tokens so far (an estimate until the provider says)."""
+
+    ticket: int
+    agent: str
+    lane: str
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed(Event):
+    """An attempt failed. `retry_in_s` says when the next one may start; None: the failure went to the client."""
+
+    ticket: int
+    agent: str
+    lane: str
+    attempt: int
+    kind: FailureKind
+    status: int | None
+    message: str
+    retry_in_s: float | None
+    usage: Usage | None = None
+    """Tokens that the failed attempt is known to have used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Event):
+    """The request was answered; the slot is back."""
+
+    ticket: int
+    agent: str
+    lane: str
+    model: str
+    status: int
+    attempts: int
+    usage: Usage | None
+    duration_s: float
+    """From arrival to the last byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned(Event):
+    """The client left before the end; everything it held is free again."""
+
+    ticket: int
+    agent: str
+    lane: str
+    flying: bool
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(Event):
+    """HiveMind answered the request itself, with an error."""
+
+    ticket: int | None
+    agent: str
+    lane: str
+    reason: str
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class LevelChanged(Event):
+    """AIMD (or the operator) set another concurrency level."""
+
+    lane: str
+    level: float
+    cause: str
+    """`grow`, `latency`, `circuit`, `operator`, or the failure kind that cut it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitChanged(Event):
+    """The circuit breaker moved."""
+
+    lane: str
+    state: str
+    """`closed`, `open` or `half_open`."""
+    cause: str
+    reopens_in_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneParked(Event):
+    """The provider asked for a pause; nothing of the lane flies until it is over."""
+
+    lane: str
+    for_s: float
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReleased(Event):
+    """The pause is over (or the operator ended it)."""
+
+    lane: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commanded(Event):
+    """A command was carried out."""
+
+    who: str
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneOpened(Event):
+    """A lane was seen for the first time."""
+
+    lane: str
+    upstream: str
+    provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class WindowState:
+    """One rate window at a moment; part of :class:`LaneState`."""
+
+    family: str
+    kind: WindowKind
+    limit: float
+    used: float
+    """Counted in the window now, settled with real usage where known."""
+    reserved: float
+    """The part of `used` that is still an estimate."""
+    remaining: float
+    resets_in_s: float | None
+    source: str
+    """`headers`, `settings` or `profile`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """A lane's gauges at a moment; part of :class:`Sampled`."""
+
+    lane: str
+    upstream: str
+    provider: str
+    active: int
+    waiting: int
+    retrying: int
+    """Tickets that wait for their next attempt."""
+    level: float
+    """AIMD's level; `inf` where there is no limit."""
+    ceiling: float
+    floor: float
+    pinned: bool
+    mean_ttft_s: float | None
+    """Over AIMD's window of samples."""
+    latency_target_s: float
+    parked_for_s: float
+    paused: bool
+    circuit: str
+    circuit_forced: bool
+    circuit_errors: int
+    circuit_results: int
+    circuit_window: int
+    circuit_threshold: float
+    circuit_reopens_in_s: float | None
+    windows: tuple[WindowState, ...]
+    plan: tuple[Utilisation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled(Event):
+    """Gauges of every lane, taken about once a second while anything changes, so that a replay can show them."""
+
+    lanes: tuple[LaneState, ...]

@@ -1,0 +1,148 @@
+"""The scheduler's vocabulary: what a request is, how an attempt ends, what a provider's headers say.
+
+Plain values shared by the scheduler, the wire knowledge in :mod:`hivemind.providers` and the proxy. Times are seconds
+from one monotonic clock; token counts are whole tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+
+class Priority(IntEnum):
+    """Nice levels, most urgent first (paper, Priority Queue with Dependency DAG)."""
+
+    CRITICAL = 0
+    HIGH = 1
+    NORMAL = 2
+    LOW = 3
+
+
+class WindowKind(Enum):
+    """What a rate window counts, each a minute's worth unless a reading says otherwise."""
+
+    REQUESTS = "requests"
+    INPUT = "input"
+    """Input tokens that count toward the limit (Anthropic: without cache reads)."""
+    OUTPUT = "output"
+    """Output tokens really produced."""
+    TOKENS = "tokens"
+    """Input and output together (OpenAI's TPM, the paper's TPM)."""
+
+
+class FailureKind(Enum):
+    """How an attempt failed, which decides what it says about the upstream and whether it may be tried again."""
+
+    RATE_LIMITED = "rate_limited"
+    """Refused before any work because of a rate limit (429)."""
+    OVERLOADED = "overloaded"
+    """Refused before any work because the provider is full (529, Ollama's 503 busy, `overloaded_error`)."""
+    SERVER_ERROR = "server_error"
+    """Answered 5xx, or with an error event before the first content."""
+    CONNECT = "connect"
+    """Never reached the upstream: refused, no route, DNS, TLS, connect timeout."""
+    DISCONNECTED = "disconnected"
+    """Sent, and the connection ended before a response (reset, "server disconnected")."""
+    TIMEOUT = "timeout"
+    """Sent, and no response header or no byte came in the time allowed."""
+    TRUNCATED = "truncated"
+    """The response ended before its own end marker."""
+    STREAM_ERROR = "stream_error"
+    """The provider sent an error event inside a stream that had begun."""
+    QUOTA = "quota"
+    """Money or a long quota is used up; trying again can't help."""
+    CLIENT_ERROR = "client_error"
+    """The request itself is at fault (4xx); says nothing about the upstream's health."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one response, in the parts that providers price and limit differently."""
+
+    input_tokens: int = 0
+    """Input that was neither read from nor written to a cache."""
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def total_input(self) -> int:
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+    @property
+    def total(self) -> int:
+        return self.total_input + self.output_tokens
+
+    @property
+    def weighted(self) -> float:
+        """Tokens in units of one plain input token, by the usual price ratios (output 5, cache write 1.25, read 0.1).
+
+        Fair share counts in these, so an agent isn't charged for re-reading its own cache as for new work.
+        """
+        return self.input_tokens + 1.25 * self.cache_write_tokens + 0.1 * self.cache_read_tokens + 5 * self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class WindowReading:
+    """One rate window as a provider's reply stated it."""
+
+    kind: WindowKind
+    limit: int | None
+    """Allowance of the whole window; None where the reply didn't say."""
+    remaining: int | None
+    reset_in_s: float | None
+    """Seconds from the reply until the window is whole again; None where the reply didn't say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    """A share of a long plan limit that is used up (Anthropic's `unified` headers); shown, never acted on."""
+
+    name: str
+    """The provider's own name for it, such as `5h` or `7d`."""
+    used: float
+    """0 to 1."""
+    reset_in_s: float | None
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed attempt, as the proxy reports it to the scheduler."""
+
+    kind: FailureKind
+    retryable: bool
+    """Whether another attempt could succeed and can't do harm (WIRE.md 3.6); the scheduler decides whether it happens."""
+    status: int | None = None
+    delay_s: float | None = None
+    """The provider's own word on when to come back (Retry-After, retry-after-ms, retryDelay)."""
+    message: str = ""
+    """One short line for people, free of credentials and of request content."""
+    reused_connection: bool = False
+    """A kept-alive connection died with no byte answered, so a fresh one may be tried at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the scheduler needs to know of one request to place it."""
+
+    agent: str
+    lane: str
+    """Key of the lane (upstream and credential)."""
+    model: str
+    """As the request names it; empty where it names none."""
+    family: str
+    """Models that share a rate window."""
+    size_chars: int
+    """Length of the prompt in characters, from which input tokens are estimated."""
+    max_output_tokens: int | None
+    stream: bool
+    priority: Priority | None = None
+    """As the request itself asked; None: the agent's own."""
+    patience_s: float | None = None
+    """Longest wait before its first byte that the client is known to bear; None: no limit known."""
+    client: str = ""
+    """The client's program, for people: `claude-code`, `codex`, `anthropic-sdk` …"""
+    parent: str | None = None
+    """The agent that started this one, where the client reveals it."""

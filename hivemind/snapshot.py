@@ -1,0 +1,161 @@
+"""The world now: frozen views that the screen and `/_stats` read.
+
+Built by :mod:`hivemind.world` as a fold over the events, so a live proxy, a proxy elsewhere and a recording all look
+the same. Times are seconds; `at` and the `*_at` fields are on the proxy's monotonic clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .scheduler.events import LaneState
+from .scheduler.types import Priority, Usage
+
+TICKET_STATES = ("queued", "retry", "waiting", "streaming")
+"""In the queue; between two attempts; flying before the first content; flying after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TicketView:
+    """A request that isn't over yet."""
+
+    ticket: int
+    agent: str
+    lane: str
+    model: str
+    priority: Priority
+    state: str
+    """One of :data:`TICKET_STATES`."""
+    since_s: float
+    """In this state."""
+    age_s: float
+    """Since arrival."""
+    attempt: int
+    """Attempts begun."""
+    output_tokens: int
+    """So far; an estimate while it streams."""
+    estimated_tokens: int
+    retry_in_s: float | None
+    last_error: str
+    stream: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AgentView:
+    """An agent and what became of its requests."""
+
+    name: str
+    client: str
+    parent: str | None
+    priority: Priority
+    state: str
+    """A ticket state, or `idle`, `paused`."""
+    paused: bool
+    flying: int
+    queued: int
+    requests: int
+    """Requests seen."""
+    finished: int
+    failed: int
+    """Requests that ended in an error for the agent."""
+    retries: int
+    """Attempts that failed and were made good unseen."""
+    rescued: int
+    """Requests that succeeded after at least one failed attempt."""
+    usage: Usage
+    budget_tokens: int | None
+    ttft_s: float | None
+    """Of the last answer."""
+    waited_s: float
+    """In the queue, over all its requests."""
+    last_seen_s: float
+    """Ago."""
+    last_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One moment of a lane's concurrency curve."""
+
+    at: float
+    level: float
+    active: int
+    waiting: int
+    ttft_s: float | None
+    mark: str
+    """Cause of a cut at this moment, else empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneView:
+    """A lane's gauges and its recent past."""
+
+    state: LaneState
+    curve: tuple[CurvePoint, ...]
+    """Oldest first, about one point a second, ten minutes at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the event log, ready for people."""
+
+    at: float
+    wall: float
+    """Seconds since the epoch."""
+    level: str
+    """`info`, `good`, `warn` or `bad`."""
+    tag: str
+    """Short word: `429`, `retry`, `aimd`, `circuit`, `you`, `lane` …"""
+    who: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Since start."""
+
+    requests: int
+    finished: int
+    failed: int
+    refused: int
+    abandoned: int
+    retries: int
+    rescued: int
+    """Requests that succeeded after at least one failed attempt: errors no agent ever saw."""
+    agents_saved: int
+    """Agents with at least one rescued request and no failed one."""
+    tokens_saved: int
+    """Tokens those agents had used when a fault would have ended them."""
+    usage: Usage
+    wasted: Usage
+    """Used by attempts that failed or that a client left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything the control room shows at one moment."""
+
+    at: float
+    wall: float
+    uptime_s: float
+    mode: str
+    """`serving`, `paused` or `draining`."""
+    address: str
+    """Base URL of the proxy."""
+    upstreams: tuple[tuple[str, str], ...]
+    """Name and URL (without credentials) of each."""
+    lanes: tuple[LaneView, ...]
+    slots: tuple[TicketView, ...]
+    """Flying tickets, oldest first."""
+    queue: tuple[TicketView, ...]
+    """Waiting tickets in the order in which they would fly, as far as that is known; at most :data:`QUEUE_SHOWN`."""
+    queued: int
+    """All waiting tickets, shown or not."""
+    agents: tuple[AgentView, ...]
+    """By first appearance."""
+    lines: tuple[Line, ...]
+    """Newest last, 200 at most."""
+    totals: Totals
+
+
+QUEUE_SHOWN = 100

@@ -1,0 +1,1 @@
+"""The fault-injecting provider, mock agents, the scenarios and the benchmark."""

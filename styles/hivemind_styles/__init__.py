@@ -1,0 +1,1 @@
+"""Textual style sheets and themes, nothing else."""
