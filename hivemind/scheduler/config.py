@@ -1,4 +1,4 @@
-"""What the scheduler can be told to be: one frozen value a part, checked by :mod:`hivemind.settings` before it gets here."""
+"""What the scheduler can be told to be: one frozen value a part, checked by :mod:`hivemind.settings` beforehand."""
 
 from __future__ import annotations
 

@@ -80,7 +80,9 @@ class Usage:
 
         Fair share counts in these, so an agent isn't charged for re-reading its own cache as for new work.
         """
-        return self.input_tokens + 1.25 * self.cache_write_tokens + 0.1 * self.cache_read_tokens + 5 * self.output_tokens
+        return (
+            self.input_tokens + 1.25 * self.cache_write_tokens + 0.1 * self.cache_read_tokens + 5 * self.output_tokens
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class Failure:
 
     kind: FailureKind
     retryable: bool
-    """Whether another attempt could succeed and can't do harm (WIRE.md 3.6); the scheduler decides whether it happens."""
+    """Whether another attempt could succeed and can't do harm; the scheduler decides whether it happens."""
     status: int | None = None
     delay_s: float | None = None
     """The provider's own word on when to come back (Retry-After, retry-after-ms, retryDelay)."""

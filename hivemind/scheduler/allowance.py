@@ -1,0 +1,123 @@
+"""The rate windows of one lane and model family, taken and settled together."""
+
+from __future__ import annotations
+
+import math
+
+from .config import LaneConfig
+from .events import WindowState
+from .types import Usage, WindowKind, WindowReading
+from .window import Charge, Window
+
+Reservation = list[tuple[Window, Charge]]
+
+
+class Allowance:
+    """Requests, input, output and total tokens: a request flies when every window has room for it."""
+
+    __slots__ = ("_config", "windows")
+
+    def __init__(self, config: LaneConfig) -> None:
+        self._config = config
+        self.windows: dict[WindowKind, Window] = {}
+        if config.rpm:
+            self.windows[WindowKind.REQUESTS] = Window(WindowKind.REQUESTS, config.rpm, binding=config.rpm_binding)
+        if config.tpm:
+            self.windows[WindowKind.TOKENS] = Window(WindowKind.TOKENS, config.tpm, binding=config.tpm_binding)
+
+    def delay_s(self, now: float, tokens_in: int, tokens_out: int, max_out: int | None) -> float:
+        """Seconds until a request of this size may go, 0 for now."""
+        delay = 0.0
+        for kind, window in self.windows.items():
+            delay = max(delay, window.delay_s(now, self._amount(kind, tokens_in, tokens_out, max_out)))
+        return delay
+
+    def take(self, now: float, tokens_in: int, tokens_out: int, max_out: int | None) -> Reservation:
+        """Reserve on grant."""
+        return [
+            (window, window.take(now, self._amount(kind, tokens_in, tokens_out, max_out)))
+            for kind, window in self.windows.items()
+        ]
+
+    def read(
+        self, now: float, readings: tuple[WindowReading, ...], started_at: float, reservation: Reservation | None
+    ) -> None:
+        """Take in a reply's headers; `started_at` and `reservation` are of the attempt that got it."""
+        charges = {window.kind: charge for window, charge in reservation or ()}
+        for reading in readings:
+            window = self.windows.get(reading.kind)
+            if window is None:
+                if not reading.limit:
+                    continue
+                window = self.windows[reading.kind] = Window(reading.kind, None)
+            window.read(now, reading, started_at, charges.get(reading.kind))
+            if reading.kind in (WindowKind.INPUT, WindowKind.OUTPUT):
+                self._retire_guess()
+
+    def settle(self, reservation: Reservation, usage: Usage | None, *, sent: bool = True) -> None:
+        """The attempt ended. Without a usage its request and input count as used, its output as not produced; an
+        attempt that was never sent used nothing."""
+        for window, charge in reservation:
+            if not sent:
+                real = 0.0
+            elif window.kind is WindowKind.REQUESTS:
+                real = charge.amount
+            elif usage is None:
+                real = 0.0 if window.kind is WindowKind.OUTPUT else charge.amount
+            else:
+                real = self._used(window.kind, usage)
+            window.settle(charge, real)
+
+    def set_limit(self, kind: WindowKind, limit: float | None) -> None:
+        """The user's own limit, which holds whatever headers say; None: no limit of ours."""
+        window = self.windows.get(kind)
+        if window is None:
+            window = self.windows[kind] = Window(kind, None)
+        window.limit, window.binding, window.enforced = limit, limit is not None, limit is not None
+
+    def states(self, family: str, now: float) -> list[WindowState]:
+        """For people: every window that has a limit."""
+        states = []
+        for kind, window in self.windows.items():
+            limit = window.shown_limit
+            if limit is None or (limit and not window.enforced and window.source == "profile"):
+                continue
+            remaining = window.remaining(now)
+            states.append(
+                WindowState(
+                    family=family,
+                    kind=kind,
+                    limit=limit,
+                    used=window.used,
+                    reserved=window.reserved,
+                    remaining=remaining if not math.isinf(remaining) else limit,
+                    resets_in_s=window.resets_in_s(now),
+                    source=window.source,
+                )
+            )
+        return states
+
+    def _retire_guess(self) -> None:
+        """The provider counts input and output apart, so a profile's limit on their sum means nothing any more."""
+        total = self.windows.get(WindowKind.TOKENS)
+        if total is not None and not total.binding and total.source == "profile":
+            total.enforced = False
+
+    def _amount(self, kind: WindowKind, tokens_in: int, tokens_out: int, max_out: int | None) -> float:
+        if kind is WindowKind.REQUESTS:
+            return 1.0
+        if kind is WindowKind.INPUT:
+            return float(tokens_in)
+        if kind is WindowKind.OUTPUT:
+            return float(tokens_out)
+        if self._config.reserve_max_tokens and max_out is not None:
+            return float(max(max_out, tokens_in + tokens_out))
+        return float(tokens_in + tokens_out)
+
+    def _used(self, kind: WindowKind, usage: Usage) -> float:
+        tokens_in = usage.input_tokens + usage.cache_write_tokens
+        if self._config.count_cache_reads:
+            tokens_in += usage.cache_read_tokens
+        if kind is WindowKind.INPUT:
+            return float(tokens_in)
+        return float(usage.output_tokens if kind is WindowKind.OUTPUT else tokens_in + usage.output_tokens)

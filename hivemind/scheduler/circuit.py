@@ -1,0 +1,109 @@
+"""The circuit breaker of a lane (paper, equation 3)."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import Literal
+
+from .config import CircuitConfig
+
+Forced = Literal["open", "closed"]
+
+
+class CircuitState(Enum):
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+class Circuit:
+    """Closed, open, half-open with a single leased probe.
+
+    Every change of state begins a new epoch; results of attempts granted in an earlier one are ignored, so a late
+    failure can't reopen a circuit that has just been proved sound, nor a late success close one.
+    """
+
+    __slots__ = ("_opened_at", "_probe", "_results", "config", "epoch", "errors", "forced", "state")
+
+    def __init__(self, config: CircuitConfig) -> None:
+        self.config = config
+        self.state = CircuitState.CLOSED
+        self.forced: Forced | None = None
+        self.epoch = 0
+        self.errors = 0
+        self._results: deque[bool] = deque(maxlen=config.window)
+        self._opened_at = 0.0
+        self._probe: int | None = None
+
+    @property
+    def results(self) -> int:
+        return len(self._results)
+
+    @property
+    def reopens_at(self) -> float | None:
+        """When the cooldown is over; None unless open by itself."""
+        if self.state is CircuitState.OPEN and self.forced is None:
+            return self._opened_at + self.config.cooldown_s
+        return None
+
+    def poll(self, now: float) -> bool:
+        """Let time act. Returns whether the state changed."""
+        reopens_at = self.reopens_at
+        if reopens_at is None or now < reopens_at:
+            return False
+        self._enter(CircuitState.HALF_OPEN)
+        return True
+
+    def admits(self) -> bool:
+        """Whether one more request may fly now (in half-open: as the probe)."""
+        return self.state is CircuitState.CLOSED or (self.state is CircuitState.HALF_OPEN and self._probe is None)
+
+    def lease(self, ticket: int) -> None:
+        """The ticket flies; in half-open it carries the probe."""
+        if self.state is CircuitState.HALF_OPEN:
+            self._probe = ticket
+
+    def return_lease(self, ticket: int) -> None:
+        """The ticket ended without a verdict (its client left): another may probe."""
+        if self._probe == ticket:
+            self._probe = None
+
+    def report(self, now: float, ticket: int, epoch: int, ok: bool) -> bool:
+        """A result of an attempt granted in `epoch`. Returns whether the state changed."""
+        if epoch != self.epoch or self.forced is not None:
+            return False
+        if self.state is CircuitState.HALF_OPEN:
+            if self._probe != ticket:
+                return False
+            self._enter(CircuitState.CLOSED if ok else CircuitState.OPEN)
+            self._opened_at = now
+            return True
+        if self.state is CircuitState.OPEN:
+            return False
+        if len(self._results) == self._results.maxlen:
+            self.errors -= not self._results[0]
+        self._results.append(ok)
+        self.errors += not ok
+        if len(self._results) < self.config.window or self.errors / len(self._results) < self.config.threshold:
+            return False
+        self._enter(CircuitState.OPEN)
+        self._opened_at = now
+        return True
+
+    def force(self, mode: Literal["auto", "open", "closed", "probe"]) -> None:
+        """By hand: `auto` gives it back to itself, `probe` asks for one request now, the others hold a state."""
+        self.forced = mode if mode in ("open", "closed") else None
+        if mode == "probe":
+            self._enter(CircuitState.HALF_OPEN)
+        elif mode == "open":
+            self._enter(CircuitState.OPEN)
+        else:
+            self._enter(CircuitState.CLOSED)
+
+    def _enter(self, state: CircuitState) -> None:
+        self.state = state
+        self.epoch += 1
+        self.errors = 0
+        self._results.clear()
+        self._probe = None

@@ -1,0 +1,167 @@
+"""A lane: one upstream under one credential, with its own gate, AIMD level, circuit, rate windows and queue."""
+
+from __future__ import annotations
+
+import math
+
+from .aimd import Aimd
+from .allowance import Allowance
+from .circuit import Circuit, CircuitState
+from .config import LaneConfig, SchedulerConfig
+from .estimate import Estimator
+from .events import LaneState
+from .gate import Gate
+from .queue import LaneQueue
+from .retry import RetryBudget
+from .ticket import Ticket
+from .types import Utilisation
+
+
+class Lane:
+    """Answers whether a ticket may fly now; :class:`~hivemind.scheduler.Scheduler` decides what follows from it."""
+
+    __slots__ = (
+        "_staggered",
+        "aimd",
+        "allowances",
+        "circuit",
+        "config",
+        "estimators",
+        "failures_in_row",
+        "gate",
+        "key",
+        "next_grant_at",
+        "parked_until",
+        "plan",
+        "queue",
+        "retry_budget",
+        "retrying",
+        "settings",
+        "wake_at",
+    )
+
+    def __init__(self, key: str, config: LaneConfig, settings: SchedulerConfig) -> None:
+        self.key = key
+        self.config = config
+        self.settings = settings
+        ceiling = float(config.max_concurrency) if config.max_concurrency and settings.admission else math.inf
+        self.aimd = Aimd(config.aimd, ceiling)
+        self.gate = Gate(ceiling)
+        self.circuit = Circuit(config.circuit)
+        self.queue = LaneQueue(settings.queue)
+        self.allowances: dict[str, Allowance] = {}
+        self.estimators: dict[str, Estimator] = {}
+        self.plan: tuple[Utilisation, ...] = ()
+        self.parked_until = -math.inf
+        self.next_grant_at = -math.inf
+        self._staggered = 0
+        self.retry_budget = RetryBudget(settings.retry)
+        self.failures_in_row = 0
+        """Since the last success of anybody."""
+        self.retrying = 0
+        """Tickets between two attempts."""
+        self.wake_at = math.inf
+        """A timer for this moment is set."""
+
+    def estimator(self, model: str) -> Estimator:
+        estimator = self.estimators.get(model)
+        if estimator is None:
+            estimator = self.estimators[model] = Estimator()
+        return estimator
+
+    def allowance(self, family: str) -> Allowance:
+        allowance = self.allowances.get(family)
+        if allowance is None:
+            allowance = self.allowances[family] = Allowance(self.config)
+        return allowance
+
+    def window_delay_s(self, ticket: Ticket, now: float) -> float:
+        """How long the rate windows hold the ticket, 0 for not at all."""
+        if not self.settings.rate_windows:
+            return 0.0
+        return self.allowance(ticket.request.family).delay_s(
+            now, ticket.estimated_input, ticket.estimated_output, ticket.request.max_output_tokens
+        )
+
+    def closed_until(self, now: float) -> float | None:
+        """None when a ticket may fly as far as the lane goes, else when to ask again (inf: when something happens)."""
+        if now < self.parked_until:
+            return self.parked_until
+        if self.settings.backpressure and not self.circuit.admits():
+            return self.circuit.reopens_at or math.inf
+        if not self.gate.free:
+            self.aimd.gate_full()
+            return math.inf
+        return self.next_grant_at if now < self.next_grant_at else None
+
+    def enter(self, ticket: Ticket, now: float) -> None:
+        """Take a slot and the reservations for the ticket."""
+        self.gate.enter()
+        if not self.gate.free:
+            self.aimd.gate_full()
+        if self.settings.backpressure:
+            self.circuit.lease(ticket.id)
+        ticket.epoch = self.circuit.epoch
+        request = ticket.request
+        ticket.reservation = self.allowance(request.family).take(
+            now, ticket.estimated_input, ticket.estimated_output, request.max_output_tokens
+        )
+        if self._staggered:
+            self._staggered -= 1
+            self.next_grant_at = now + self.settings.retry.stagger_s
+
+    def park(self, now: float, for_s: float) -> bool:
+        """Nothing flies for so long; afterwards the lane starts again one by one. Returns whether that is news."""
+        until = now + for_s
+        if until <= self.parked_until:
+            return False
+        news = until > self.parked_until + 1.0 or now >= self.parked_until
+        self.parked_until = until
+        self._staggered = int(min(self.gate.slots, 20))
+        return news
+
+    def release(self) -> None:
+        """End the pause by hand."""
+        self.parked_until = -math.inf
+
+    def follow_level(self) -> None:
+        """Hand AIMD's level to the gate (paper, Direct Backpressure-Admission Wiring)."""
+        if self.settings.admission:
+            self.gate.limit = self.aimd.level
+
+    def state(self, now: float, paused: bool) -> LaneState:
+        """Gauges for people."""
+        circuit, aimd = self.circuit, self.aimd
+        reopens_at = circuit.reopens_at
+        return LaneState(
+            lane=self.key,
+            upstream=self.config.upstream,
+            provider=self.config.provider,
+            active=self.gate.active,
+            waiting=self.queue.waiting,
+            retrying=self.retrying,
+            level=aimd.level,
+            ceiling=aimd.ceiling,
+            floor=aimd.config.floor,
+            pinned=aimd.pinned,
+            mean_ttft_s=aimd.mean_latency_s,
+            latency_target_s=aimd.config.latency_target_s,
+            parked_for_s=max(0.0, self.parked_until - now),
+            paused=paused,
+            circuit=circuit.state.value,
+            circuit_forced=circuit.forced is not None,
+            circuit_errors=circuit.errors,
+            circuit_results=circuit.results,
+            circuit_window=circuit.config.window,
+            circuit_threshold=circuit.config.threshold,
+            circuit_reopens_in_s=None if reopens_at is None else max(0.0, reopens_at - now),
+            windows=tuple(s for family, a in self.allowances.items() for s in a.states(family, now)),
+            plan=self.plan,
+        )
+
+    @property
+    def refuses(self) -> bool:
+        """The circuit turns requests away rather than holding them."""
+        if not self.settings.backpressure or self.circuit.state is not CircuitState.OPEN:
+            return False
+        return self.circuit.forced == "open" or self.circuit.config.when_open == "refuse"

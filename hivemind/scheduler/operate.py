@@ -1,0 +1,89 @@
+"""Carrying out an operator's commands on the scheduler, whoever gave them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from . import commands as cmd
+from .events import CircuitChanged, Commanded, LaneReleased, LevelChanged
+from .lane import Lane
+from .types import Priority
+
+if TYPE_CHECKING:
+    from .scheduler import Scheduler
+
+
+def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) -> Commanded:
+    """Check the command, change what it names, and return the event that says so.
+
+    Raises: cmd.Rejected.
+    """
+    match command:
+        case cmd.SetPriority(agent, priority):
+            _set_priority(scheduler, agent, priority, now)
+        case cmd.SetCeiling(ceiling, lane):
+            if ceiling < 0:
+                raise cmd.Rejected(f"ceiling {ceiling}: must be 1 or more, or 0 for no limit")
+            for each in _lanes(scheduler, lane):
+                each.aimd.set_ceiling(float(ceiling) if ceiling else math.inf)
+                _follow(scheduler, each, now)
+        case cmd.PinLevel(level, lane):
+            if level is not None and level < 1:
+                raise cmd.Rejected(f"level {level:g}: must be 1 or more")
+            for each in _lanes(scheduler, lane):
+                each.aimd.pin(level)
+                _follow(scheduler, each, now)
+        case cmd.SetCircuit(mode, lane):
+            for each in _lanes(scheduler, lane):
+                each.circuit.force(mode)
+                scheduler.events.append(CircuitChanged(now, each.key, each.circuit.state.value, f"by {who}"))
+        case cmd.PauseAdmissions(paused):
+            scheduler.paused = paused
+        case cmd.PauseAgent(agent, paused):
+            scheduler.agents[_known(scheduler, agent)].paused = paused
+            for each in scheduler.lanes.values():
+                each.queue.pause(agent, paused)
+        case cmd.ReleaseLane(lane):
+            for each in _lanes(scheduler, lane):
+                each.release()
+                scheduler.events.append(LaneReleased(now, each.key))
+    return Commanded(now, who, type(command).__name__, _arguments(command))
+
+
+def _set_priority(scheduler: Scheduler, name: str, priority: Priority, now: float) -> None:
+    agent = scheduler.agents[_known(scheduler, name)]
+    agent.priority = priority
+    for ticket in agent.tickets.values():
+        if ticket.in_queue:
+            ticket.lane.queue.reclass(ticket, priority, now)
+        else:
+            ticket.priority = priority
+
+
+def _follow(scheduler: Scheduler, lane: Lane, now: float) -> None:
+    lane.follow_level()
+    scheduler.events.append(LevelChanged(now, lane.key, lane.aimd.level, "operator"))
+
+
+def _known(scheduler: Scheduler, agent: str) -> str:
+    if agent not in scheduler.agents:
+        raise cmd.Rejected(f"no agent named {agent!r}; known: {_some(list(scheduler.agents))}")
+    return agent
+
+
+def _lanes(scheduler: Scheduler, key: str | None) -> list[Lane]:
+    if key is None:
+        return list(scheduler.lanes.values())
+    if key not in scheduler.lanes:
+        raise cmd.Rejected(f"no lane {key!r}; known: {_some(list(scheduler.lanes))}")
+    return [scheduler.lanes[key]]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (" …" if len(names) > 8 else "") if names else "none yet"
+
+
+def _arguments(command: cmd.Command) -> dict[str, Any]:
+    return {key: value.name.lower() if isinstance(value, Priority) else value for key, value in asdict(command).items()}

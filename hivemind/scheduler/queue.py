@@ -1,0 +1,248 @@
+"""The order in which waiting tickets fly.
+
+Priority class first; within it the agent that was served least (in weighted tokens); of an agent's own tickets those
+that were tried before, then the cheapest, then the oldest. Every operation costs O(log n) of the waiting tickets.
+
+Nothing starves. A class that waits without a grant competes one class higher for every `ageing_s` (the *class* ages,
+not the ticket: within a class fair share already serves everybody, and a ticket that waits because its agent used
+much shouldn't gain by it), and after `max_passes` grants in a row that passed it by it comes first. An agent's own
+expensive ticket ages against its cheaper ones by :data:`TOKENS_PER_S`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush, nsmallest
+from itertools import zip_longest
+
+from .config import QueueConfig
+from .ticket import Ticket, TicketState
+from .types import Priority
+
+TOKENS_PER_S = 100.0
+"""A second of waiting makes up for this many weighted tokens of cost, among one agent's tickets."""
+REMEMBERED_S = 60.0
+"""An agent away for longer than this comes back with the share of those being served, not with credit saved up."""
+
+_Key = tuple[bool, float, int]
+
+
+class Share:
+    """What an agent was served on one lane."""
+
+    __slots__ = ("backlogs", "last_active", "paused", "served")
+
+    def __init__(self, served: float, now: float) -> None:
+        self.served = served
+        self.last_active = now
+        self.paused = False
+        self.backlogs: dict[tuple[str, Priority], _Backlog] = {}
+
+
+class _Backlog:
+    """One agent's waiting tickets of one class and family."""
+
+    __slots__ = ("heap", "share", "stamp")
+
+    def __init__(self, share: Share) -> None:
+        self.share = share
+        self.heap: list[tuple[_Key, Ticket]] = []
+        self.stamp = 0
+        """Of its one valid entry in the band's heap."""
+
+
+class _Band:
+    """All waiting tickets of one class and family."""
+
+    __slots__ = ("family", "heap", "priority", "waiting")
+
+    def __init__(self, family: str, priority: Priority) -> None:
+        self.family = family
+        self.priority = priority
+        self.waiting = 0
+        self.heap: list[tuple[float, _Key, int, _Backlog]] = []
+
+    def offer(self, backlog: _Backlog) -> None:
+        """(Re)enter the backlog at its present share and head; its older entries become invalid."""
+        backlog.stamp += 1
+        if backlog.heap and not backlog.share.paused:
+            heappush(self.heap, (backlog.share.served, backlog.heap[0][0], backlog.stamp, backlog))
+
+    def head(self) -> tuple[float, _Key, Ticket] | None:
+        """The ticket to fly next, with its sort key; None where nobody (who isn't paused) waits."""
+        while self.heap:
+            served, key, stamp, backlog = self.heap[0]
+            if stamp != backlog.stamp:
+                heappop(self.heap)
+                continue
+            while backlog.heap and not _valid(*backlog.heap[0]):
+                heappop(backlog.heap)
+            if backlog.heap and backlog.heap[0][0] == key:
+                return served, key, backlog.heap[0][1]
+            heappop(self.heap)
+            self.offer(backlog)
+        return None
+
+    def clear(self) -> None:
+        """Nobody waits here: let go of the entries of those who did."""
+        for _, _, _, backlog in self.heap:
+            backlog.heap.clear()
+            backlog.stamp += 1
+        self.heap.clear()
+
+
+def _valid(key: _Key, ticket: Ticket) -> bool:
+    return ticket.state is TicketState.QUEUED and ticket.entry == key[2]
+
+
+class LaneQueue:
+    """All waiting tickets of a lane."""
+
+    __slots__ = ("_bands", "_config", "_entries", "_passes", "_served_now", "_shares", "_unserved_since", "waiting")
+
+    def __init__(self, config: QueueConfig) -> None:
+        self._config = config
+        self.waiting = 0
+        self._bands: dict[tuple[str, Priority], _Band] = {}
+        self._shares: dict[str, Share] = {}
+        self._unserved_since = [0.0] * len(Priority)
+        self._passes = [0] * len(Priority)
+        self._entries = 0
+        self._served_now = 0.0
+        """Share of the agent served last: where newcomers begin."""
+
+    def push(self, ticket: Ticket, now: float) -> None:
+        """The ticket (in state QUEUED) waits from now on."""
+        share = self._join(ticket, now)
+        place = (ticket.request.family, ticket.priority)
+        band = self._bands.get(place)
+        if band is None:
+            band = self._bands[place] = _Band(*place)
+        if not self._waiting_in(ticket.priority):
+            self._unserved_since[ticket.priority] = now
+            self._passes[ticket.priority] = 0
+        backlog = share.backlogs.get(place)
+        if backlog is None:
+            backlog = share.backlogs[place] = _Backlog(share)
+        self._entries += 1
+        ticket.entry = self._entries
+        key = (not ticket.front, ticket.weight + ticket.arrived_at * TOKENS_PER_S, ticket.entry)
+        heappush(backlog.heap, (key, ticket))
+        band.waiting += 1
+        self.waiting += 1
+        if backlog.heap[0][1] is ticket:
+            band.offer(backlog)
+
+    def drop(self, ticket: Ticket) -> None:
+        """The ticket waits no longer (its state is no longer QUEUED); its entries are skipped when they come up."""
+        band = self._bands[ticket.request.family, ticket.priority]
+        band.waiting -= 1
+        self.waiting -= 1
+        if not band.waiting:
+            band.clear()
+
+    def reclass(self, ticket: Ticket, priority: Priority, now: float) -> None:
+        """Move a waiting ticket to another class."""
+        ticket.entry = 0
+        self.drop(ticket)
+        ticket.priority = priority
+        self.push(ticket, now)
+
+    def pick(self, now: float, delay_s: Callable[[Ticket], float]) -> tuple[Ticket | None, float]:
+        """The ticket to fly next, left in place, and else the seconds until one may.
+
+        `delay_s` tells how long a ticket's rate windows hold it. A family whose best ticket is held waits as a whole,
+        so that a large request isn't passed by for ever by small ones.
+        """
+        held: set[str] = set()
+        soonest = math.inf
+        for priority in self._classes(now):
+            best: tuple[float, _Key, Ticket] | None = None
+            for band in self._bands.values():
+                if band.priority is not priority or not band.waiting or band.family in held:
+                    continue
+                head = band.head()
+                if head is None:
+                    continue
+                delay = delay_s(head[2])
+                if delay > 0:
+                    held.add(band.family)
+                    soonest = min(soonest, delay)
+                elif best is None or head < best:
+                    best = head
+            if best is not None:
+                return best[2], 0.0
+        return None, soonest
+
+    def served(self, ticket: Ticket, now: float) -> None:
+        """The ticket flies: note whose turn it was."""
+        for other in Priority:
+            self._passes[other] += 1
+        self._passes[ticket.priority] = 0
+        self._unserved_since[ticket.priority] = now
+        share = self._shares.get(ticket.agent.name)
+        self._served_now = share.served if share is not None else self._served_now
+
+    def charge(self, ticket: Ticket, weighted_tokens: float, now: float) -> None:
+        """Add to the agent's share (or, negative, give back what an estimate had taken too much)."""
+        share = self._join(ticket, now)
+        share.served += weighted_tokens
+        self._offer_again(share)
+
+    def pause(self, agent: str, paused: bool) -> None:
+        """Leave an agent's tickets out of the order, or put them back."""
+        share = self._shares.get(agent)
+        if share is not None:
+            share.paused = paused
+            self._offer_again(share)
+
+    def forget(self, agent: str) -> None:
+        """The agent is gone."""
+        self._shares.pop(agent, None)
+
+    def upcoming(self, now: float, count: int) -> Iterator[Ticket]:
+        """The next tickets in about the order in which they will fly, for people."""
+        for priority in self._classes(now):
+            bands = [band for band in self._bands.values() if band.priority is priority and band.waiting]
+            entries = [e for band in bands for e in band.heap if e[2] == e[3].stamp]
+            backlogs = [entry[3] for entry in nsmallest(count, entries)]
+            lines = [[t for key, t in nsmallest(count, b.heap) if _valid(key, t)] for b in backlogs]
+            for ticket in (ticket for row in zip_longest(*lines) for ticket in row if ticket is not None):
+                if count <= 0:
+                    return
+                yield ticket
+                count -= 1
+
+    def _join(self, ticket: Ticket, now: float) -> Share:
+        """The agent's share, brought up to those being served if it has been away."""
+        agent = ticket.agent
+        share = self._shares.get(agent.name)
+        if share is None:
+            share = self._shares[agent.name] = Share(self._served_now, now)
+            share.paused = agent.paused
+        elif now - share.last_active > REMEMBERED_S and len(agent.tickets) <= 1:
+            share.served = max(share.served, self._served_now)
+        share.last_active = now
+        return share
+
+    def _offer_again(self, share: Share) -> None:
+        for place, backlog in share.backlogs.items():
+            if backlog.heap:
+                self._bands[place].offer(backlog)
+
+    def _waiting_in(self, priority: Priority) -> bool:
+        return any(band.waiting for band in self._bands.values() if band.priority is priority)
+
+    def _classes(self, now: float) -> list[Priority]:
+        """Classes with somebody waiting, in the order in which they are asked now."""
+        waiting = {band.priority for band in self._bands.values() if band.waiting}
+        if len(waiting) < 2:
+            return list(waiting)
+        return sorted(waiting, key=lambda priority: self._rank(priority, now))
+
+    def _rank(self, priority: Priority, now: float) -> tuple[int, float]:
+        if self._passes[priority] >= self._config.max_passes:
+            return -1, self._unserved_since[priority]
+        aged = int((now - self._unserved_since[priority]) / self._config.ageing_s)
+        return max(0, priority - aged), self._unserved_since[priority] if aged else math.inf

@@ -1,0 +1,501 @@
+"""The scheduler: told what happened and when, it says who may fly.
+
+No sockets, no clock, no randomness of its own: `now` is a monotonic time in seconds that never goes back, `draw` gives
+uniform numbers in [0, 1). After any call, the caller looks at :attr:`Scheduler.decisions` (tickets whose state changed
+without its asking: granted or turned away), hands on :attr:`Scheduler.events`, and calls :meth:`Scheduler.advance` no
+later than :meth:`Scheduler.wake_at`. The live proxy, the simulator and the tests drive the same machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from enum import Enum
+from heapq import heappop, heappush
+
+from . import events as ev
+from .circuit import CircuitState
+from .commands import Command
+from .config import LaneConfig, SchedulerConfig
+from .lane import Lane
+from .operate import carry_out
+from .retry import backoff_s
+from .ticket import Agent, Refusal, Ticket, TicketState
+from .types import Failure, FailureKind, Request, Usage, Utilisation, WindowReading
+
+MAX_PARK_S = 300.0
+"""A provider that asks for a longer pause means a quota, not a rate; its answer goes to the agent."""
+AGENTS_KEPT = 4096
+
+_CONGESTION = frozenset(FailureKind) - {FailureKind.QUOTA, FailureKind.CLIENT_ERROR}
+_PARKING = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.SERVER_ERROR})
+
+
+class _Timer(Enum):
+    LANE = 0
+    DUE = 1
+    EXPIRE = 2
+
+
+class Scheduler:
+    """Lanes, agents and tickets, and the rules between them."""
+
+    def __init__(self, config: SchedulerConfig, draw: Callable[[], float]) -> None:
+        self.config = config
+        self.lanes: dict[str, Lane] = {}
+        self.agents: dict[str, Agent] = {}
+        self.paused = False
+        """Nothing more is granted until an operator resumes."""
+        self.draining = False
+        """Nothing more is granted ever."""
+        self.events: list[ev.Event] = []
+        """What happened since the caller last took them."""
+        self.decisions: list[Ticket] = []
+        """Tickets that were granted or turned away since the caller last took them."""
+        self._draw = draw
+        self._numbers = 0
+        self._timers: list[tuple[float, int, _Timer, Lane | Ticket]] = []
+        self._timer_numbers = 0
+
+    # --- What happened -------------------------------------------------------------------------------------------
+
+    def open_lane(self, now: float, key: str, config: LaneConfig) -> Lane:
+        """Make the lane known; does nothing when it is."""
+        lane = self.lanes.get(key)
+        if lane is None:
+            lane = self.lanes[key] = Lane(key, config, self.config)
+            self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider))
+        return lane
+
+    def arrive(self, now: float, request: Request) -> Ticket:
+        """A request came in. The ticket may already fly, wait, or be turned away (see its state and refusal)."""
+        lane = self.lanes[request.lane]
+        agent = self.agents.get(request.agent)
+        crowded = agent is None and self._crowded(now)
+        if agent is None:
+            agent = self._new_agent(request.agent, now)
+        self._numbers += 1
+        ticket = Ticket(self._numbers, request, agent, lane, now)
+        estimator = lane.estimator(request.model)
+        ticket.estimated_input = estimator.input_tokens(request.size_chars)
+        ticket.estimated_output = estimator.answer_tokens(request.max_output_tokens)
+        wait_s = self.config.queue.max_wait_s
+        if request.patience_s is not None:
+            wait_s = min(wait_s, request.patience_s)
+        ticket.expires_at = now + wait_s
+        agent.tickets[ticket.id] = ticket
+        agent.last_seen = now
+        lane.retry_budget.earn()
+        self.events.append(_arrived(now, ticket))
+        self._poll_circuit(lane, now)
+        refusal = Refusal("too_many_agents", 60.0) if crowded else self._reason_to_refuse(ticket, now)
+        if refusal is not None:
+            self._turn_away(ticket, refusal, now)
+        elif self._open_road(lane, ticket, now):
+            self._grant(ticket, now)
+        else:
+            self._enqueue(ticket, now)
+            self._pump(lane, now)
+        return ticket
+
+    def headers(
+        self, now: float, ticket: Ticket, readings: tuple[WindowReading, ...], plan: tuple[Utilisation, ...] = ()
+    ) -> None:
+        """What a reply's headers said of the rate windows; call before the attempt's end is reported."""
+        lane = ticket.lane
+        if plan:
+            lane.plan = plan
+        if readings:
+            allowance = lane.allowance(ticket.request.family)
+            allowance.read(now, readings, ticket.granted_at, ticket.reservation)
+
+    def first_content(self, now: float, ticket: Ticket) -> None:
+        """The first content came: a latency sample, and proof that the upstream works."""
+        lane = ticket.lane
+        ticket.content_started = True
+        ttft_s = now - ticket.granted_at
+        self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s))
+        lane.failures_in_row = 0
+        if not self.config.backpressure:
+            return
+        before = lane.aimd.level
+        if lane.aimd.sample(now, ttft_s, ticket.granted_at):
+            self._level_changed(lane, now, "grow" if lane.aimd.level > before else "latency")
+        changed = lane.circuit.report(now, ticket.id, ticket.epoch, ok=True)
+        if changed:
+            self._circuit_changed(lane, now, "probe succeeded")
+        if changed or lane.aimd.level > before:
+            self._pump(lane, now)
+
+    def progress(self, now: float, ticket: Ticket, output_tokens: int) -> None:
+        """A stream goes on; for people."""
+        self.events.append(ev.Progress(now, ticket.id, ticket.agent.name, ticket.lane.key, output_tokens))
+
+    def succeed(self, now: float, ticket: Ticket, status: int, usage: Usage | None) -> None:
+        """The answer is complete."""
+        if not ticket.content_started:
+            self.first_content(now, ticket)
+        self._land(ticket, now, usage)
+        request = ticket.request
+        if usage is not None:
+            ticket.lane.estimator(request.model).learn(request.size_chars, usage.total_input, usage.output_tokens)
+        self._forget(ticket)
+        duration_s = now - ticket.arrived_at
+        self.events.append(
+            ev.Finished(
+                now,
+                ticket.id,
+                ticket.agent.name,
+                ticket.lane.key,
+                request.model,
+                status,
+                ticket.attempts,
+                usage,
+                duration_s,
+            )
+        )
+        self._pump(ticket.lane, now)
+
+    def fail(self, now: float, ticket: Ticket, failure: Failure, usage: Usage | None = None) -> float | None:
+        """The attempt failed.
+
+        Returns the moment from which it may be tried again (the ticket waits for it by itself), or None when the
+        failure is the agent's to see and the ticket is done.
+        """
+        lane = ticket.lane
+        self._judge(lane, ticket, failure, now)
+        self._land(ticket, now, usage, failed=True)
+        retry_at = self._retry_at(ticket, failure, now)
+        self.events.append(
+            ev.AttemptFailed(
+                now,
+                ticket.id,
+                ticket.agent.name,
+                lane.key,
+                ticket.attempts,
+                failure.kind,
+                failure.status,
+                failure.message,
+                None if retry_at is None else retry_at - now,
+                usage,
+            )
+        )
+        if retry_at is None:
+            self._forget(ticket)
+        else:
+            self._wait_again(ticket, retry_at, now)
+        self._pump(lane, now)
+        return retry_at
+
+    def abandon(self, now: float, ticket: Ticket, usage: Usage | None = None, *, sent: bool = True) -> None:
+        """The client left. `sent` False: nothing of the present attempt had reached the upstream."""
+        if ticket.state is TicketState.DONE:
+            return
+        flying = ticket.state is TicketState.FLYING
+        if flying:
+            self._land(ticket, now, usage, failed=True, sent=sent)
+        else:
+            self._leave_queue(ticket)
+        self._forget(ticket)
+        self.events.append(ev.Abandoned(now, ticket.id, ticket.agent.name, ticket.lane.key, flying, usage))
+        self._pump(ticket.lane, now)
+
+    def extend(self, now: float, ticket: Ticket) -> None:
+        """The client is being kept company and no longer loses patience: only the queue's own bound holds."""
+        ticket.expires_at = ticket.arrived_at + self.config.queue.max_wait_s
+
+    def apply(self, now: float, command: Command, who: str) -> None:
+        """Carry out an operator's command.
+
+        Raises: Rejected, with what was wrong and what would be right.
+        """
+        self.events.append(carry_out(self, command, who, now))
+        for lane in self.lanes.values():
+            self._refuse_waiting(lane, now)
+            self._rearm(lane, now)
+            self._pump(lane, now)
+
+    def drain(self, now: float) -> None:
+        """Grant nothing more; turn away whoever waits."""
+        self.draining = True
+        for agent in list(self.agents.values()):
+            for ticket in [t for t in agent.tickets.values() if t.waiting]:
+                self._turn_away(ticket, Refusal("draining", 5.0), now)
+
+    def advance(self, now: float) -> None:
+        """Let time act."""
+        while self._timers and self._timers[0][0] <= now:
+            at, _, kind, subject = heappop(self._timers)
+            if isinstance(subject, Lane):
+                if subject.wake_at == at:
+                    subject.wake_at = math.inf
+                    self._wake_lane(subject, now)
+            elif kind is _Timer.DUE:
+                if subject.state is TicketState.BACKING_OFF:
+                    subject.lane.retrying -= 1
+                    self._enqueue(subject, now)
+                    self._pump(subject.lane, now)
+            elif subject.waiting:
+                self._expire(subject, now)
+
+    def wake_at(self) -> float | None:
+        """When to call :meth:`advance` at the latest; None: when something happens."""
+        return self._timers[0][0] if self._timers else None
+
+    def sample(self, now: float) -> ev.Sampled:
+        """Gauges of every lane, for people."""
+        return ev.Sampled(now, tuple(lane.state(now, self.paused) for lane in self.lanes.values()))
+
+    # --- Who may fly ---------------------------------------------------------------------------------------------
+
+    def _open_road(self, lane: Lane, ticket: Ticket, now: float) -> bool:
+        """Nobody waits and nothing holds: the queue needn't be asked."""
+        return (
+            not (lane.queue.waiting or self.paused or ticket.agent.paused)
+            and lane.closed_until(now) is None
+            and lane.window_delay_s(ticket, now) <= 0
+        )
+
+    def _pump(self, lane: Lane, now: float) -> None:
+        """Grant as many of the lane's waiting tickets as now fit."""
+        while lane.queue.waiting and not (self.paused or self.draining):
+            until = lane.closed_until(now)
+            if until is not None:
+                self._set_wake(lane, until)
+                return
+            ticket, delay_s = lane.queue.pick(now, lambda t: lane.window_delay_s(t, now))
+            if ticket is None:
+                self._set_wake(lane, now + delay_s)
+                return
+            lane.queue.served(ticket, now)
+            ticket.state = TicketState.FLYING
+            lane.queue.drop(ticket)
+            self._grant(ticket, now)
+            self.decisions.append(ticket)
+
+    def _grant(self, ticket: Ticket, now: float) -> None:
+        ticket.state = TicketState.FLYING
+        ticket.attempts += 1
+        ticket.granted_at = now
+        ticket.agent.flying += 1
+        ticket.lane.enter(ticket, now)
+        ticket.shared = ticket.weight
+        ticket.lane.queue.charge(ticket, ticket.shared, now)
+        self.events.append(
+            ev.Granted(now, ticket.id, ticket.agent.name, ticket.lane.key, ticket.attempts, now - ticket.queued_at)
+        )
+
+    def _land(
+        self, ticket: Ticket, now: float, usage: Usage | None, *, failed: bool = False, sent: bool = True
+    ) -> None:
+        """Give back the slot and settle what was reserved."""
+        lane = ticket.lane
+        lane.gate.leave()
+        lane.circuit.return_lease(ticket.id)
+        ticket.agent.flying -= 1
+        ticket.agent.last_seen = now
+        if ticket.reservation is not None:
+            lane.allowance(ticket.request.family).settle(ticket.reservation, usage, sent=sent)
+            ticket.reservation = None
+        if usage is not None or failed:
+            real = usage.weighted if usage is not None else 0.0
+            lane.queue.charge(ticket, real - ticket.shared, now)
+
+    def _enqueue(self, ticket: Ticket, now: float) -> None:
+        ticket.state = TicketState.QUEUED
+        ticket.queued_at = now
+        ticket.lane.queue.push(ticket, now)
+        self._set_timer(ticket.expires_at, _Timer.EXPIRE, ticket)
+
+    def _leave_queue(self, ticket: Ticket) -> None:
+        queued, ticket.state = ticket.state is TicketState.QUEUED, TicketState.DONE
+        if queued:
+            ticket.lane.queue.drop(ticket)
+        else:
+            ticket.lane.retrying -= 1
+
+    def _forget(self, ticket: Ticket) -> None:
+        ticket.state = TicketState.DONE
+        ticket.agent.tickets.pop(ticket.id, None)
+
+    # --- Failure -------------------------------------------------------------------------------------------------
+
+    def _judge(self, lane: Lane, ticket: Ticket, failure: Failure, now: float) -> None:
+        """What a failed attempt says about the lane."""
+        if failure.kind not in _CONGESTION:
+            if lane.circuit.state is CircuitState.HALF_OPEN and lane.circuit.report(now, ticket.id, ticket.epoch, True):
+                self._circuit_changed(lane, now, "probe was answered")
+            return
+        lane.failures_in_row += 1
+        parks = failure.retryable and failure.kind in _PARKING and failure.delay_s is not None
+        if parks and failure.delay_s is not None and failure.delay_s <= MAX_PARK_S and lane.park(now, failure.delay_s):
+            self.events.append(ev.LaneParked(now, lane.key, failure.delay_s, _cause(failure)))
+            self._set_wake(lane, lane.parked_until)
+        if not self.config.backpressure:
+            return
+        lane.aimd.limit_to(lane.gate.active)
+        if lane.aimd.congested(now, ticket.granted_at):
+            self._level_changed(lane, now, failure.kind.value)
+        if lane.circuit.report(now, ticket.id, ticket.epoch, ok=False):
+            self._circuit_changed(lane, now, _cause(failure))
+            if lane.aimd.open_circuit(now):
+                self._level_changed(lane, now, "circuit")
+            self._refuse_waiting(lane, now)
+
+    def _retry_at(self, ticket: Ticket, failure: Failure, now: float) -> float | None:
+        """When the ticket may be tried again; None: not."""
+        retry = self.config.retry
+        ticket.faults += 1
+        if ticket.content_started or not failure.retryable or self.draining or ticket.attempts >= retry.max_attempts:
+            return None
+        if failure.delay_s is not None:
+            if failure.delay_s > MAX_PARK_S:
+                return None
+            delay_s = failure.delay_s
+        elif failure.reused_connection and ticket.faults == 1:
+            delay_s = 0.0
+        else:
+            # A failure among others' successes is bad luck, not an upstream that needs ever more room.
+            in_row = min(ticket.faults, ticket.lane.failures_in_row)
+            delay_s = backoff_s(retry, in_row - 1, self._draw())
+        delay_s = max(delay_s, ticket.lane.retry_budget.spend(now))
+        at = now + delay_s
+        return at if at <= min(ticket.arrived_at + retry.deadline_s, ticket.expires_at) else None
+
+    def _wait_again(self, ticket: Ticket, retry_at: float, now: float) -> None:
+        ticket.front = True
+        if retry_at <= max(now, ticket.lane.parked_until):
+            self._enqueue(ticket, now)
+            return
+        ticket.state = TicketState.BACKING_OFF
+        ticket.lane.retrying += 1
+        self._set_timer(retry_at, _Timer.DUE, ticket)
+        self._set_timer(ticket.expires_at, _Timer.EXPIRE, ticket)
+
+    # --- Turning away --------------------------------------------------------------------------------------------
+
+    def _reason_to_refuse(self, ticket: Ticket, now: float) -> Refusal | None:
+        lane = ticket.lane
+        if self.draining:
+            return Refusal("draining", 5.0)
+        if sum(other.queue.waiting + other.retrying for other in self.lanes.values()) >= self.config.queue.max_depth:
+            return Refusal("queue_full", 10.0)
+        return self._circuit_refusal(lane, ticket, now)
+
+    def _circuit_refusal(self, lane: Lane, ticket: Ticket, now: float) -> Refusal | None:
+        """An open circuit turns away whoever can't wait for it to be tried again."""
+        if not self.config.backpressure or lane.circuit.state is not CircuitState.OPEN:
+            return None
+        reopens_at = lane.circuit.reopens_at
+        if lane.refuses or (reopens_at is not None and reopens_at > ticket.expires_at):
+            wait_s = lane.config.circuit.cooldown_s if reopens_at is None else reopens_at - now
+            return Refusal("circuit_open", max(wait_s, 1.0))
+        return None
+
+    def _refuse_waiting(self, lane: Lane, now: float) -> None:
+        if not self.config.backpressure or lane.circuit.state is not CircuitState.OPEN:
+            return
+        waiting = [t for a in self.agents.values() for t in a.tickets.values() if t.lane is lane and t.waiting]
+        for ticket in waiting:
+            refusal = self._circuit_refusal(lane, ticket, now)
+            if refusal is not None:
+                self._turn_away(ticket, refusal, now)
+
+    def _turn_away(self, ticket: Ticket, refusal: Refusal, now: float) -> None:
+        if ticket.entry or ticket.state is TicketState.BACKING_OFF:
+            self._leave_queue(ticket)
+            self.decisions.append(ticket)
+        ticket.refusal = refusal
+        self._forget(ticket)
+        self.events.append(ev.Refused(now, ticket.id, ticket.agent.name, ticket.lane.key, refusal.reason, 503))
+
+    def _expire(self, ticket: Ticket, now: float) -> None:
+        if now < ticket.expires_at:
+            self._set_timer(ticket.expires_at, _Timer.EXPIRE, ticket)
+        else:
+            self._turn_away(ticket, Refusal("wait_too_long", 10.0), now)
+
+    # --- Lanes and timers ----------------------------------------------------------------------------------------
+
+    def _wake_lane(self, lane: Lane, now: float) -> None:
+        self._poll_circuit(lane, now)
+        if -math.inf < lane.parked_until <= now:
+            lane.release()
+            self.events.append(ev.LaneReleased(now, lane.key))
+        self._rearm(lane, now)
+        self._pump(lane, now)
+
+    def _rearm(self, lane: Lane, now: float) -> None:
+        """Wake for the end of a pause or a cooldown even when nobody waits, so that people see it."""
+        for at in (lane.parked_until, lane.circuit.reopens_at):
+            if at is not None and at > now:
+                self._set_wake(lane, at)
+
+    def _poll_circuit(self, lane: Lane, now: float) -> None:
+        if self.config.backpressure and lane.circuit.poll(now):
+            self._circuit_changed(lane, now, "cooldown over")
+
+    def _circuit_changed(self, lane: Lane, now: float, cause: str) -> None:
+        reopens_at = lane.circuit.reopens_at
+        wait_s = None if reopens_at is None else reopens_at - now
+        self.events.append(ev.CircuitChanged(now, lane.key, lane.circuit.state.value, cause, wait_s))
+        self._rearm(lane, now)
+
+    def _level_changed(self, lane: Lane, now: float, cause: str) -> None:
+        lane.follow_level()
+        self.events.append(ev.LevelChanged(now, lane.key, lane.aimd.level, cause))
+
+    def _set_wake(self, lane: Lane, at: float) -> None:
+        if at < lane.wake_at:
+            lane.wake_at = at
+            self._set_timer(at, _Timer.LANE, lane)
+
+    def _set_timer(self, at: float, kind: _Timer, subject: Lane | Ticket) -> None:
+        if not math.isinf(at):
+            self._timer_numbers += 1
+            heappush(self._timers, (at, self._timer_numbers, kind, subject))
+
+    # --- Agents --------------------------------------------------------------------------------------------------
+
+    def _crowded(self, now: float) -> bool:
+        """Fork-bomb limit: as many agents live as may."""
+        if not self.config.max_agents:
+            return False
+        horizon = now - self.config.agent_idle_s
+        return sum(1 for a in self.agents.values() if a.tickets or a.last_seen > horizon) >= self.config.max_agents
+
+    def _new_agent(self, name: str, now: float) -> Agent:
+        if len(self.agents) >= AGENTS_KEPT:
+            self._reap(now)
+        agent = self.agents[name] = Agent(name, now)
+        return agent
+
+    def _reap(self, now: float) -> None:
+        """Forget agents that are long gone and about whom nothing was decided."""
+        horizon = now - self.config.agent_idle_s
+        for agent in [a for a in self.agents.values() if not a.tickets and a.last_seen < horizon and a.ordinary]:
+            del self.agents[agent.name]
+            for lane in self.lanes.values():
+                lane.queue.forget(agent.name)
+
+
+def _arrived(now: float, ticket: Ticket) -> ev.Arrived:
+    request = ticket.request
+    return ev.Arrived(
+        now,
+        ticket.id,
+        request.agent,
+        request.lane,
+        request.model,
+        request.family,
+        ticket.priority,
+        request.stream,
+        ticket.estimated_input,
+        ticket.estimated_output,
+        request.client,
+        request.parent,
+    )
+
+
+def _cause(failure: Failure) -> str:
+    return str(failure.status) if failure.status is not None else failure.kind.value

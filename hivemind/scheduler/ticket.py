@@ -1,0 +1,120 @@
+"""One request of an agent, from arrival to its end, and the agent it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from .allowance import Reservation
+from .types import Priority, Request
+
+if TYPE_CHECKING:
+    from .lane import Lane
+
+
+class TicketState(Enum):
+    QUEUED = "queued"
+    BACKING_OFF = "backing_off"
+    FLYING = "flying"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a ticket was turned away, and when it may try again."""
+
+    reason: str
+    """`circuit_open`, `queue_full`, `wait_too_long`, `draining` or `too_many_agents`."""
+    retry_after_s: float | None
+
+
+class Agent:
+    """Who asks; shared by all its tickets."""
+
+    __slots__ = ("flying", "last_seen", "name", "paused", "priority", "tickets")
+
+    def __init__(self, name: str, now: float) -> None:
+        self.name = name
+        self.priority = Priority.NORMAL
+        self.paused = False
+        self.flying = 0
+        self.last_seen = now
+        self.tickets: dict[int, Ticket] = {}
+        """All that aren't done."""
+
+    @property
+    def ordinary(self) -> bool:
+        """Nobody decided anything about it that would be lost with it."""
+        return self.priority is Priority.NORMAL and not self.paused
+
+
+class Ticket:
+    """A request's place in the scheduler. Owned by it; others read."""
+
+    __slots__ = (
+        "agent",
+        "arrived_at",
+        "attempts",
+        "content_started",
+        "entry",
+        "epoch",
+        "estimated_input",
+        "estimated_output",
+        "expires_at",
+        "faults",
+        "front",
+        "granted_at",
+        "id",
+        "lane",
+        "priority",
+        "queued_at",
+        "refusal",
+        "request",
+        "reservation",
+        "shared",
+        "state",
+        "tag",
+    )
+
+    def __init__(self, number: int, request: Request, agent: Agent, lane: Lane, now: float) -> None:
+        self.id = number
+        self.request = request
+        self.agent = agent
+        self.lane = lane
+        self.priority = agent.priority if request.priority is None else request.priority
+        self.state = TicketState.QUEUED
+        self.arrived_at = self.queued_at = self.granted_at = now
+        self.expires_at = now
+        self.attempts = 0
+        self.faults = 0
+        """Failed attempts that weren't the provider's asking for a pause."""
+        self.front = False
+        """It was tried before and goes ahead of its agent's other requests."""
+        self.content_started = False
+        self.entry = 0
+        """Number of its one valid entry in the queue."""
+        self.estimated_input = 0
+        self.estimated_output = 0
+        self.epoch = 0
+        """The circuit's when it was granted."""
+        self.reservation: Reservation | None = None
+        self.refusal: Refusal | None = None
+        """Set when the scheduler turned the ticket away."""
+        self.shared = 0.0
+        """Weighted tokens charged to the agent's share for the present attempt."""
+        self.tag: object = None
+        """The driver's own; the scheduler never looks at it."""
+
+    @property
+    def waiting(self) -> bool:
+        return self.state is TicketState.QUEUED or self.state is TicketState.BACKING_OFF
+
+    @property
+    def in_queue(self) -> bool:
+        return self.state is TicketState.QUEUED
+
+    @property
+    def weight(self) -> float:
+        """Estimated cost in weighted tokens (see :attr:`Usage.weighted`)."""
+        return self.estimated_input + 5.0 * self.estimated_output

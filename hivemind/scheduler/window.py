@@ -1,0 +1,267 @@
+"""One rate window: an allowance of requests or tokens a minute (paper, Rate-Limit Tracking).
+
+Two levels. *Proactive*: a sliding window of what was sent, seeded from the profile or the settings. *Reactive*: what
+the provider's headers said, less what has been sent since. Headers replace a profile's guess but not a limit the user
+set.
+
+Providers refill in one of two ways, told apart by watching: a *fixed* window is whole again at its reset; a *bucket*
+drips continuously and states as its reset the moment it would be full. A reset far later than the drip would take
+proves a fixed window; several that fit make it a bucket. Until it is known, a window counts as fixed, which errs on the
+side of waiting.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+from .types import WindowKind, WindowReading
+
+PERIOD_S = 60.0
+EPOCH_SLACK_S = 2.0
+"""Resets this close together are the same reset: relative forms are rounded and come at odd moments."""
+MARGIN_SHARE = 0.10
+MARGIN_REQUESTS = 2
+"""Left for others on the same key: at 10 % of the limit and at most 2 requests remaining, pause (paper)."""
+BUCKET_PROOF = 3
+"""Readings that must look like a bucket before it is taken for one."""
+MAX_SHARE = 0.9
+"""A request larger than this share of a whole window flies when this much is there; else it would never fit."""
+
+
+class Charge:
+    """What one attempt takes from one window: an estimate until it is settled."""
+
+    __slots__ = ("amount", "at", "confirmed", "expired", "settled")
+
+    def __init__(self, at: float, amount: float) -> None:
+        self.at = at
+        self.amount = amount
+        self.confirmed = False
+        """The provider's own count includes it."""
+        self.expired = False
+        self.settled = False
+
+
+class Window:
+    """One kind of allowance of one lane and model family."""
+
+    __slots__ = (
+        "_bucket_signs",
+        "_charges",
+        "_dripped_at",
+        "_epoch_at",
+        "_fixed",
+        "_foreign",
+        "_level",
+        "_own",
+        "_pending",
+        "_read_at",
+        "_reset_at",
+        "_seen_limit",
+        "binding",
+        "enforced",
+        "kind",
+        "limit",
+        "reserved",
+        "used",
+    )
+
+    def __init__(self, kind: WindowKind, limit: float | None, *, binding: bool = False) -> None:
+        self.kind = kind
+        self.limit = limit
+        """Our own limit a minute; None: none."""
+        self.binding = binding
+        """The user set the limit, so headers don't replace it."""
+        self.enforced = limit is not None
+        self.used = 0.0
+        """Charged in the last minute."""
+        self.reserved = 0.0
+        """The part of it that isn't settled yet."""
+        self._charges: deque[Charge] = deque()
+        self._seen_limit: float | None = None
+        self._level = 0.0
+        self._pending = 0.0
+        """Sent, but not yet in the provider's count."""
+        self._read_at = -math.inf
+        self._reset_at = math.inf
+        self._epoch_at = -math.inf
+        self._dripped_at = -math.inf
+        self._own = 0.0
+        """Charged by us since the reset."""
+        self._foreign = False
+        self._fixed = False
+        self._bucket_signs = 0
+
+    @property
+    def source(self) -> str:
+        if self._seen_limit is not None and not self.binding:
+            return "headers"
+        return "settings" if self.binding else "profile"
+
+    @property
+    def shown_limit(self) -> float | None:
+        """The limit in force: the user's, else the provider's word, else the profile's."""
+        if self.binding and self.limit is not None:
+            return self.limit if self._seen_limit is None else min(self.limit, self._seen_limit)
+        return self.limit if self._seen_limit is None else self._seen_limit
+
+    @property
+    def _bucket(self) -> bool:
+        return not self._fixed and self._bucket_signs >= BUCKET_PROOF
+
+    @property
+    def _margin(self) -> float:
+        """Held back for others, unless the headers agree with our own count and so nobody else is there."""
+        if self.kind is not WindowKind.REQUESTS or not self._foreign or self._seen_limit is None:
+            return 0.0
+        return min(MARGIN_REQUESTS, self._seen_limit * MARGIN_SHARE)
+
+    def remaining(self, now: float) -> float:
+        """What may still be taken now, by the stricter of the two levels."""
+        self._roll(now)
+        rest = math.inf
+        if self.enforced and self.limit is not None:
+            rest = self.limit - self.used
+        if self._seen_limit is not None:
+            rest = min(rest, self._level)
+        return max(0.0, rest)
+
+    def resets_in_s(self, now: float) -> float | None:
+        """Until the window is whole again, as far as is known."""
+        if self._seen_limit is not None and not math.isinf(self._reset_at):
+            return max(0.0, self._reset_at - now)
+        return max(0.0, self._charges[-1].at + PERIOD_S - now) if self._charges else None
+
+    def delay_s(self, now: float, amount: float) -> float:
+        """Seconds until `amount` may be taken, 0 for now. A guess where it depends on what others use."""
+        self._roll(now)
+        delay = 0.0
+        if self.enforced and self.limit is not None:
+            delay = self._sliding_delay(now, min(amount, self.limit * MAX_SHARE))
+        if self._seen_limit is not None:
+            delay = max(delay, self._header_delay(now, min(amount, self._seen_limit * MAX_SHARE)))
+        return delay
+
+    def take(self, now: float, amount: float) -> Charge:
+        """Reserve on grant."""
+        charge = Charge(now, amount)
+        self._charges.append(charge)
+        self.used += amount
+        self.reserved += amount
+        self._pending += amount
+        self._own += amount
+        self._level -= amount
+        return charge
+
+    def confirm(self, charge: Charge) -> None:
+        """The provider's counters include the charge from now on."""
+        if not charge.confirmed:
+            charge.confirmed = True
+            self._pending -= charge.amount
+
+    def settle(self, charge: Charge, real: float) -> None:
+        """Replace the reservation with what was really used."""
+        if charge.settled:
+            return
+        charge.settled = True
+        self.confirm(charge)
+        change = real - charge.amount
+        if not charge.expired:
+            self.reserved -= charge.amount
+            self.used += change
+        if charge.at >= self._epoch_at:
+            self._level -= change
+            self._own += change
+        charge.amount = real
+
+    def read(self, now: float, reading: WindowReading, started_at: float, charge: Charge | None) -> None:
+        """Take in what a reply's headers said; `charge` is that attempt's own, `started_at` its beginning."""
+        limit = reading.limit or self._seen_limit
+        if not limit or reading.remaining is None:
+            return
+        self._roll(now)
+        if charge is not None and self.kind is not WindowKind.OUTPUT:
+            self.confirm(charge)
+        first, self._seen_limit = self._seen_limit is None, float(limit)
+        self.enforced = self.binding
+        reset_at = math.inf if reading.reset_in_s is None else now + reading.reset_in_s
+        self._judge(limit, reading, used=limit - reading.remaining)
+        fresh = reading.remaining - self._pending
+        if first:
+            self._begin_epoch(reset_at)
+        elif not self._bucket and not math.isinf(self._reset_at) and not math.isinf(reset_at):
+            if reset_at < self._reset_at - EPOCH_SLACK_S:
+                return
+            if reset_at > self._reset_at + EPOCH_SLACK_S:
+                self._begin_epoch(reset_at)
+                self._own = self._pending + (charge.amount if charge else 0.0)
+        self._foreign = self._someone_else(now, limit, reading.remaining)
+        in_order = started_at >= self._read_at
+        self._level = fresh if first or in_order else min(self._level, fresh)
+        self._read_at = now
+        self._reset_at = reset_at if not math.isinf(reset_at) else self._reset_at
+
+    def _someone_else(self, now: float, limit: float, remaining: float) -> bool:
+        if self._bucket:
+            return remaining < self._level + self._pending - 1 - 0.02 * limit
+        return limit - remaining > self._own
+
+    def _judge(self, limit: float, reading: WindowReading, used: float) -> None:
+        """Fixed window or bucket? See the module's text."""
+        if reading.reset_in_s is None:
+            return
+        drip_s = used * PERIOD_S / limit
+        if reading.reset_in_s > 1.5 * drip_s + EPOCH_SLACK_S:
+            self._fixed = True
+        elif not self._fixed:
+            self._bucket_signs += 1
+
+    def _begin_epoch(self, reset_at: float) -> None:
+        self._reset_at = reset_at
+        if not math.isinf(reset_at):
+            self._epoch_at = reset_at - PERIOD_S
+
+    def _roll(self, now: float) -> None:
+        """Let time act on both levels."""
+        horizon = now - PERIOD_S
+        charges = self._charges
+        while charges and charges[0].at <= horizon:
+            old = charges.popleft()
+            old.expired = True
+            self.used -= old.amount
+            if not old.settled:
+                self.reserved -= old.amount
+        if self._seen_limit is None:
+            return
+        if self._bucket:
+            drip = max(0.0, now - max(self._read_at, self._dripped_at)) * self._seen_limit / PERIOD_S
+            self._level = min(self._seen_limit - self._pending, self._level + drip)
+            self._dripped_at = now
+        elif now >= self._reset_at:
+            self._level = self._seen_limit - self._pending
+            self._own = self._pending
+            self._epoch_at = self._reset_at
+            self._reset_at = self._reset_at + PERIOD_S if now < self._reset_at + PERIOD_S else now + PERIOD_S
+
+    def _sliding_delay(self, now: float, amount: float) -> float:
+        assert self.limit is not None
+        excess = self.used + amount - self.limit
+        if excess <= 0:
+            return 0.0
+        for charge in self._charges:
+            excess -= charge.amount
+            if excess <= 0:
+                return max(charge.at + PERIOD_S - now, 0.001)
+        return PERIOD_S
+
+    def _header_delay(self, now: float, amount: float) -> float:
+        assert self._seen_limit is not None
+        missing = amount + self._margin - self._level
+        if missing <= 0:
+            return 0.0
+        if self._bucket:
+            return max(missing * PERIOD_S / self._seen_limit, 0.001)
+        if math.isinf(self._reset_at):
+            return 1.0
+        return max(self._reset_at - now, 0.001)
