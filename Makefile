@@ -1,0 +1,56 @@
+# `make run` and `make test` set everything up by themselves; see `make help`.
+.POSIX:
+.SUFFIXES:
+
+VENV = .venv
+BIN = $(VENV)/bin
+# Any Python from 3.11 on: `make PYTHON=/path/to/python3.13`. Unset: the first that works.
+PYTHON =
+PYTHONS = $(PYTHON) python3 python3.13 python3.12 python3.14 python3.11
+SUITABLE = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 	\2/p' Makefile
+
+setup: $(VENV)/.ready ## make .venv with everything in it
+
+run: $(VENV)/.ready ## open the control room on eleven mock agents and a bad provider
+	@$(BIN)/hivemind-tui --demo
+
+test: $(VENV)/.ready ## lint, types, import contracts and tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest
+
+bench: $(VENV)/.ready ## the paper's seven scenarios, direct and through HiveMind
+	@$(BIN)/hivemind bench
+
+clean: ## remove .venv and every cache
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Touched last, so that a set-up that was interrupted is done again.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@set -e; \
+	for python in $(PYTHONS); do \
+	  if "$$python" -c '$(SUITABLE)' >/dev/null 2>&1; then found=$$python; break; fi; \
+	  if [ "$$python" = "$(PYTHON)" ]; then break; fi; \
+	done; \
+	if [ -z "$${found:-}" ]; then \
+	  echo "HiveMind needs Python 3.11 or later with its venv module (Debian: apt install python3-venv);" \
+	    "name one with make PYTHON=/path/to/python" >&2; \
+	  exit 1; \
+	fi; \
+	if ! $(BIN)/python -c '$(SUITABLE)' >/dev/null 2>&1; then \
+	  echo "making $(VENV) with $$("$$found" --version)"; \
+	  "$$found" -m venv --clear $(VENV); \
+	fi; \
+	echo "installing what HiveMind needs into $(VENV)"; \
+	export PIP_DISABLE_PIP_VERSION_CHECK=1; \
+	$(BIN)/python -m pip install -q -c constraints.txt pip; \
+	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e . --group dev; \
+	touch $@
+
+.PHONY: help setup run test bench clean

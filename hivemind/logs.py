@@ -1,0 +1,100 @@
+"""Log lines: on standard error, one line each, with whatever looks like a credential taken out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import sys
+from types import TracebackType
+from typing import TextIO
+
+_HIDDEN = "***"
+_SECRETS = (
+    # A header or a setting, by its name: `authorization: Bearer x`, `'x-api-key': 'x'`, `(b'api-key', b'x')`.
+    re.compile(
+        r"""((?:proxy-)?authorization|(?:[\w-]*[-_])?(?:api[-_]?key|auth[-_]token|hivemind[-_]token)|(?:set-)?cookie)"""
+        r"""(['"]?\s*[:=,]\s*(?:b?['"])?(?:bearer\s+|basic\s+)?)[^\s'",;)&]+""",
+        re.IGNORECASE,
+    ),
+    # A key in a query: `?key=x`.
+    re.compile(r"([?&]key)(=)[^\s&'\"]+", re.IGNORECASE),
+    # Anything after the word Bearer.
+    re.compile(r"\b(bearer)(\s+)[^\s'\",;)]+", re.IGNORECASE),
+    # User name and password in a URL.
+    re.compile(r"(://)()[^\s/@'\"]+(?=@)"),
+    # The usual forms of keys, wherever they stand.
+    re.compile(r"()()\b(?:sk-[\w-]{8,}|AIza[\w-]{16,})"),
+)
+_EXPECTED = (
+    "ASGI callable returned without completing response",
+    "Unsupported upgrade request",
+    "No supported WebSocket library detected",
+)
+
+
+def redact(text: str) -> str:
+    """The text with every credential that can be recognised replaced by asterisks."""
+    for pattern in _SECRETS:
+        text = pattern.sub(rf"\1\2{_HIDDEN}", text)
+    return text
+
+
+class LineFormatter(logging.Formatter):
+    """One record, one line: `12:00:00 warning hivemind.proxy: what happened`.
+
+    An exception is its type, its text and the place it was raised; at level debug the whole traceback is kept.
+    """
+
+    def __init__(self, *, tracebacks: bool = False) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S")
+        self._tracebacks = tracebacks
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = redact(super().format(record))
+        return line if self._tracebacks else line.replace("\r", " ").replace("\n", " | ")
+
+    def formatException(
+        self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+    ) -> str:
+        if self._tracebacks or ei[1] is None:
+            return super().formatException(ei)
+        place, last = "", ei[2]
+        while last is not None:
+            place, last = f" at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}", last.tb_next
+        return f"{type(ei[1]).__name__}: {ei[1]}{place}"
+
+
+class _Expected(logging.Filter):
+    """Drops what uvicorn reports for each request and is no news here.
+
+    An answer left incomplete is how the proxy cuts a client's connection when the upstream's answer was cut, so that
+    the client doesn't take half an answer for a whole one. A cancelled one belongs to a stop that is reported as a
+    whole. An upgrade to WebSocket is answered by the proxy.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        cancelled = record.exc_info is not None and record.exc_info[0] is asyncio.CancelledError
+        return not cancelled and not str(record.msg).startswith(_EXPECTED)
+
+
+_expected = _Expected()
+
+
+def hush_uvicorn() -> None:
+    """Keep uvicorn's chatter, and its lines about what is meant to happen, out of every log. May be called again."""
+    logger = logging.getLogger("uvicorn.error")
+    logger.setLevel(logging.WARNING)
+    logger.addFilter(_expected)
+
+
+def configure(level: str, stream: TextIO | None = None) -> None:
+    """Send log lines from `level` (`debug`, `info`, `warning`, `error`) on to `stream`, standard error by default."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(LineFormatter(tracebacks=level == "debug"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for chatty in ("httpx", "httpcore", "asyncio"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    hush_uvicorn()

@@ -1,0 +1,25 @@
+"""How another package adds a command to `hivemind`: an entry point in :data:`GROUP` that names a :class:`Command`.
+
+The core finds commands by name and so needs to know neither the mock nor the screen.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+GROUP = "hivemind.commands"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One subcommand of `hivemind`."""
+
+    name: str
+    summary: str
+    """One line for `hivemind --help`."""
+    configure: Callable[[argparse.ArgumentParser], None]
+    """Adds its arguments to its own parser."""
+    run: Callable[[argparse.Namespace], int]
+    """Does the work and returns the exit code: 0, or 2 for bad input after one clear line on standard error."""

@@ -1,0 +1,228 @@
+"""The proxy on a socket: bind, serve, say that it is ready, drain on a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import signal
+import socket
+from collections.abc import AsyncIterator, Coroutine, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import uvicorn
+
+from . import logs
+from .errors import BindError
+
+if TYPE_CHECKING:
+    from .proxy.app import Proxy
+    from .settings import Settings
+
+_BACKLOG = 2048
+_KEEP_ALIVE_S = 75
+"""Longer than agents' clients keep an idle connection, so that they close it, and no request meets a closing one."""
+_STOP_S = 2
+"""For connections still open once the proxy has drained."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where the proxy can be reached."""
+
+    url: str
+    port: int
+
+
+class EmbeddedServer(uvicorn.Server):
+    """uvicorn as a guest in somebody else's event loop: it leaves signals to the host, and waits rather than polls."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._begun = asyncio.Event()
+        self._stop = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until :meth:`stop`."""
+        try:
+            await super().serve(sockets)
+        finally:
+            self._begun.set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._begun.set()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self._stop.wait()
+
+    async def begun(self) -> None:
+        """Until it accepts connections, or failed to."""
+        await self._begun.wait()
+
+    def stop(self) -> None:
+        """Accept nothing more and end :meth:`serve`."""
+        self.should_exit = True
+        self._stop.set()
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Bound sockets for every address that `host` stands for, all on one port; port 0 picks a free one.
+
+    Raises: BindError.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror:
+        raise BindError(f"no address to listen on is known for {host}; try --host 127.0.0.1") from None
+    sockets: list[socket.socket] = []
+    for family, _, _, _, address in dict.fromkeys(found):
+        try:
+            sockets.append(_bound(family, (address[0], port, *address[2:])))
+        except OSError as error:
+            if sockets and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                continue  # a second address of the same name (IPv6 of localhost) that this machine doesn't have
+            for bound in sockets:
+                bound.close()
+            raise BindError(_refusal(error, host, port)) from None
+        port = sockets[0].getsockname()[1]
+    return sockets
+
+
+def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+        # Now rather than when the server starts, because two sockets may share an address until one of them listens.
+        sock.listen(_BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    sock.setblocking(False)
+    return sock
+
+
+def _refusal(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} on {host} is in use; choose another with --port, or --port 0 for any free one"
+    if error.errno == errno.EACCES:
+        return f"port {port} on {host} needs more rights than this process has; choose one from 1024 on with --port"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{host} is no address of this machine; try --host 127.0.0.1"
+    return f"can't listen on {host} port {port}: {error.strerror}"
+
+
+@contextlib.asynccontextmanager
+async def serve(proxy: Proxy, settings: Settings) -> AsyncIterator[Served]:
+    """Start the proxy and serve it in the running loop; leaving the context stops both.
+
+    Streams still in flight then are cut, so call :meth:`Proxy.drain` first to let them finish.
+
+    Raises: BindError.
+    """
+    logs.hush_uvicorn()
+    sockets = bind(settings.host, settings.port)
+    try:
+        port = sockets[0].getsockname()[1]
+        await proxy.start()
+        try:
+            async with _listening(EmbeddedServer(_config(proxy)), sockets):
+                yield Served(f"http://{_shown(settings.host)}:{port}", port)
+        finally:
+            await proxy.aclose()
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
+@contextlib.asynccontextmanager
+async def _listening(server: EmbeddedServer, sockets: list[socket.socket]) -> AsyncIterator[None]:
+    task = asyncio.create_task(server.serve(sockets), name="hivemind-server")
+    try:
+        await server.begun()
+        if server.started:
+            yield
+    finally:
+        server.stop()
+        await task
+
+
+def _config(proxy: Proxy) -> uvicorn.Config:
+    return uvicorn.Config(
+        proxy,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        loop="none",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=_STOP_S,
+    )
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+async def run(settings: Settings) -> int:
+    """`hivemind proxy`: serve until SIGINT or SIGTERM, then drain. Returns the exit code.
+
+    A second signal isn't caught, so it ends the process at once, whatever the loop is doing.
+
+    Raises: BindError, UsageError: before anything was served.
+    """
+    from .proxy.app import Proxy  # not needed to say that a setting is wrong, and slow to import
+
+    origins = settings.origins()
+    proxy = Proxy(settings)
+    stop = _stop_signal()
+    async with serve(proxy, settings) as served:
+        targets = ", ".join(f"{origin.name} {origin.url}" for origin in origins)
+        print(f"hivemind: ready on {served.url} -> {targets}", flush=True)
+        await stop.wait()
+        await proxy.drain(settings.drain_s)
+    return 0
+
+
+def _stop_signal() -> asyncio.Event:
+    """Set by the first SIGINT or SIGTERM, which also gives both back to the system."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def stopped() -> None:
+        for number in signals:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        stop.set()
+
+    for number in signals:
+        loop.add_signal_handler(number, stopped)
+    return stop
+
+
+def run_loop(main: Coroutine[Any, Any, T]) -> T:
+    """Run a program's main coroutine, on uvloop where that is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        factory = None
+    else:
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(main)

@@ -1,0 +1,63 @@
+"""Fill the model from every source, and say in one line what is wrong where something is."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from hivemind.errors import UsageError
+
+from .flags import Parser, add_flags
+from .layers import CONFIG_VARIABLE, Given, Layer, from_command_line, from_environment, from_file
+from .model import Settings, settings_from
+from .options import find
+
+
+def load(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, prog: str = "hivemind proxy") -> Settings:
+    """Settings of a command that has no flags but these. `--help` prints and exits.
+
+    Raises: UsageError: the text is one line that names the entry as the user wrote it.
+    """
+    parser = Parser(prog=prog)
+    add_flags(parser)
+    return from_flags(parser.parse_args(argv), environ=environ, cwd=cwd)
+
+
+def from_flags(namespace: argparse.Namespace, *, environ: Mapping[str, str], cwd: Path) -> Settings:
+    """Settings from flags already parsed (by a parser given to :func:`add_flags`), variables and the file.
+
+    A flag wins over a variable, a variable over the file, the file over the default.
+
+    Raises: UsageError, as :func:`load`.
+    """
+    file = namespace.config or environ.get(CONFIG_VARIABLE) or None
+    layers = (from_command_line(namespace), from_environment(environ), from_file(file, cwd))
+    try:
+        return settings_from(layers)
+    except ValidationError as error:
+        raise UsageError(_explain(error.errors(include_url=False)[0], layers)) from None
+
+
+def _explain(error: ErrorDetails, layers: Sequence[Layer]) -> str:
+    """`--port 99999: must be a whole number from 0 to 65,535`."""
+    path = tuple(part for part in error["loc"] if isinstance(part, str))
+    option = find(path)
+    given = next((layer.given[path] for layer in layers if path in layer.given), None)
+    place = given.place if given else option.flag if option else ".".join(path)
+    if error["type"] == "value_error":
+        return f"{place}: {error['ctx']['error']}"
+    allowed = option.allowed if option else ""
+    shown = _value(given) if allowed else ""
+    return f"{place}{shown}: must be {allowed or 'text'}"
+
+
+def _value(given: Given | None) -> str:
+    """The value, where it is one short word. Asked for numbers and names only: anything else may hold a secret."""
+    if given is None or not isinstance(given.value, str | int | float):
+        return ""
+    text = f" {given.value}"
+    return text if len(text) <= 40 and text.isprintable() else ""

@@ -1,0 +1,238 @@
+"""The one model of every setting, and what the parts of the program make of it."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import ssl
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from hivemind.errors import UsageError
+from hivemind.providers.profiles import PROFILES
+from hivemind.proxy.upstream.base import Timeouts
+from hivemind.scheduler.config import CircuitConfig, LaneConfig, QueueConfig, RetryConfig, SchedulerConfig
+
+from .origin import Origin, make_origins, split_upstream
+from .sections import (
+    AimdSettings,
+    CircuitSettings,
+    FeatureSettings,
+    QueueSettings,
+    RetrySettings,
+    Seconds,
+    SecondsOrZero,
+)
+
+_SCHEDULER, _TIMEOUTS = SchedulerConfig(), Timeouts()
+_MASKED_URL = "http://127.0.0.1:8080"
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Built from its arguments alone; :func:`hivemind.settings.load` reads the sources."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+        hide_input_in_errors=True,
+        validate_default=True,
+    )
+
+    upstream: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "URL"})] = ()
+    """Where requests go: URL or NAME=URL, http:// or https://. May be given more than once."""
+    token: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "TEXT"})] = None
+    """Agents must show this; required on any address but loopback. Better in HIVEMIND_TOKEN than on a command line."""
+    host: Annotated[str, Field(json_schema_extra={"metavar": "ADDRESS"})] = "127.0.0.1"
+    """Address to listen on."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8765
+    """Port to listen on; 0 picks a free one."""
+    profile: Literal["anthropic", "openai", "azure", "google", "ollama", "generic"] | None = None
+    """What to assume of the provider; unset: found by the upstream's URL."""
+    max_concurrency: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    """Most requests in flight at once; 0: no limit; unset: the profile's."""
+    rpm: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
+    """Requests a minute; 0: no limit of ours; unset: the provider's headers, before them the profile's."""
+    tpm: Annotated[int, Field(ge=0, le=10_000_000_000)] | None = None
+    """Tokens a minute, likewise."""
+    via: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "URL"})] = None
+    """Proxy to reach the upstreams through: http://, https://, socks5:// or socks5h:// URL."""
+    ca_file: Annotated[Path | None, Field(json_schema_extra={"metavar": "FILE"})] = None
+    """Certificates (PEM) to trust besides the system's."""
+    connect_timeout_s: Seconds = _TIMEOUTS.connect_s or 0
+    """Longest wait for a connection to an upstream, TLS included."""
+    headers_timeout_s: SecondsOrZero = _TIMEOUTS.headers_s or 0
+    """Longest wait for an upstream's response head; 0: no limit."""
+    idle_timeout_s: SecondsOrZero = _TIMEOUTS.idle_s or 0
+    """Longest silence inside an upstream's response; 0: no limit."""
+    keepalive_after_s: Seconds = 10.0
+    """A stream that waits longer than this is begun with a 200, and kept alive."""
+    keepalive_every_s: Seconds = 10.0
+    """Between two signs of life in such a stream."""
+    drain_s: SecondsOrZero = 30.0
+    """On SIGINT or SIGTERM, how long streams in flight may go on."""
+    max_body_mb: Annotated[int, Field(ge=1, le=4_096)] = 64
+    """Largest request body, in MiB."""
+    max_agents: Annotated[int, Field(ge=0, le=1_000_000)] = _SCHEDULER.max_agents
+    """Most live agents; 0: no limit."""
+    agent_idle_s: Seconds = _SCHEDULER.agent_idle_s
+    """An agent that asked for nothing in this time isn't live."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least serious thing worth a line on standard error."""
+    aimd: AimdSettings = AimdSettings()
+    circuit: CircuitSettings = CircuitSettings()
+    retry: RetrySettings = RetrySettings()
+    queue: QueueSettings = QueueSettings()
+    features: FeatureSettings = FeatureSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments only, so that settings made in code don't depend on the environment of the process."""
+        return (init_settings,)
+
+    @field_validator("upstream", mode="before")
+    @classmethod
+    def _split_list(cls, value: Any) -> Any:
+        """A variable has one string for all of them: a JSON list, or parts separated by commas or spaces."""
+        if not isinstance(value, str):
+            return value
+        if value.lstrip().startswith("["):
+            try:
+                return json.loads(value)
+            except json.JSONDecodeError:
+                raise ValueError("must be URLs separated by commas or spaces, or a JSON list of them") from None
+        return [part for part in re.split(r"[,\s]+", value) if part]
+
+    @field_validator("upstream")
+    @classmethod
+    def _check_upstreams(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for number, text in enumerate(value, 1):
+            try:
+                split_upstream(text)
+            except ValueError as error:
+                raise ValueError(f"number {number} of {len(value)} {error}" if len(value) > 1 else str(error)) from None
+        make_origins(value, None)
+        return tuple(text.strip() for text in value)
+
+    @field_validator("token")
+    @classmethod
+    def _check_token(cls, value: SecretStr | None) -> SecretStr | None:
+        text = "x" if value is None else value.get_secret_value()
+        if not text or not text.isascii() or not text.isprintable() or " " in text:
+            raise ValueError("must be printable ASCII without spaces, at least one character")
+        return value
+
+    @field_validator("host")
+    @classmethod
+    def _check_host(cls, value: str, info: ValidationInfo) -> str:
+        host = value.removeprefix("[").removesuffix("]")
+        if not host or not host.isascii() or not host.isprintable() or re.search(r"[\s/@?#]", host):
+            raise ValueError("must be an IP address or a host name")
+        if not _is_loopback(host) and info.data.get("token") is None and "token" in info.data:
+            raise ValueError(
+                f"{host} isn't a loopback address, so agents need a token: set HIVEMIND_TOKEN (or --token),"
+                " or use 127.0.0.1"
+            )
+        return host
+
+    @field_validator("via")
+    @classmethod
+    def _check_via(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not _is_proxy_url(value.get_secret_value()):
+            raise ValueError(
+                "must be a proxy's URL with a host: http://, https://, socks5:// or socks5h://, as in " + _MASKED_URL
+            )
+        return value
+
+    @field_validator("ca_file")
+    @classmethod
+    def _check_ca_file(cls, value: Path | None) -> Path | None:
+        if value is not None:
+            try:
+                ssl.create_default_context(cafile=value)
+            except OSError as error:
+                reason = "no certificate in PEM form is in it" if isinstance(error, ssl.SSLError) else error.strerror
+                raise ValueError(f"must be a file of certificates in PEM form ({reason})") from None
+        return value
+
+    def origins(self) -> tuple[Origin, ...]:
+        """The upstreams, named and taken apart, in the order given.
+
+        Raises: UsageError: there is none.
+        """
+        if not self.upstream:
+            raise UsageError(
+                "no upstream: say where requests go, as in --upstream https://api.anthropic.com"
+                " (or HIVEMIND_UPSTREAM, or upstream in hivemind.toml)"
+            )
+        return make_origins(self.upstream, PROFILES[self.profile] if self.profile else None)
+
+    def lane_config(self, origin: Origin) -> LaneConfig:
+        """What the scheduler is to assume of a lane to this upstream: the profile, where no setting says otherwise."""
+        profile = origin.profile
+        return LaneConfig(
+            upstream=origin.name,
+            provider=profile.name,
+            max_concurrency=profile.max_concurrency if self.max_concurrency is None else self.max_concurrency,
+            rpm=profile.rpm if self.rpm is None else self.rpm,
+            tpm=profile.tpm if self.tpm is None else self.tpm,
+            rpm_binding=bool(self.rpm),
+            tpm_binding=bool(self.tpm),
+            reserve_max_tokens=profile.reserve_max_tokens,
+            count_cache_reads=profile.count_cache_reads,
+            aimd=replace(profile.aimd, **self.aimd.model_dump(exclude_none=True)),
+            circuit=CircuitConfig(**self.circuit.model_dump()),
+        )
+
+    def scheduler_config(self) -> SchedulerConfig:
+        """Everything of the scheduler's that isn't a lane's."""
+        return SchedulerConfig(
+            queue=QueueConfig(**self.queue.model_dump()),
+            retry=RetryConfig(**self.retry.model_dump()),
+            max_agents=self.max_agents,
+            agent_idle_s=self.agent_idle_s,
+            **self.features.model_dump(),
+        )
+
+    def timeouts(self) -> Timeouts:
+        """How long an upstream may take; a setting of 0 waits for ever."""
+        return Timeouts(self.connect_timeout_s, self.headers_timeout_s or None, self.idle_timeout_s or None)
+
+
+def settings_from(sources: Sequence[PydanticBaseSettingsSource]) -> Settings:
+    """Settings from sources, of which an earlier one wins over a later one.
+
+    Raises: pydantic.ValidationError.
+    """
+    arguments: dict[str, Any] = {"_build_sources": (tuple(sources), {})}  # not in the signature that checkers see
+    return Settings(**arguments)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _is_proxy_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in {"http", "https", "socks5", "socks5h"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

@@ -1,0 +1,144 @@
+"""The settings as a table: one row each, with its three spellings and what it may hold, read off the model."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+from .model import Settings
+
+PREFIX = "HIVEMIND_"
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One setting."""
+
+    path: Path
+    """Its name, after its section's where it is in one."""
+    group: str
+    """One line about its section; empty for a setting that is in none."""
+    help: str
+    default: Any
+    kind: type
+    """`bool`, `int`, `float`, `str` (also for a choice of names), `tuple`, or a type of its own."""
+    choices: tuple[str, ...]
+    bounds: tuple[Ge | Gt | Le | Lt, ...]
+    placeholder: str
+
+    @property
+    def flag(self) -> str:
+        return "--" + ".".join(self.path).replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + "__".join(self.path).upper()
+
+    @property
+    def key(self) -> str:
+        """As in the file, after its section's name."""
+        return ".".join(self.path)
+
+    @property
+    def secret(self) -> bool:
+        return self.kind is SecretStr
+
+    @property
+    def allowed(self) -> str:
+        """What it may hold, for people: `a whole number from 0 to 65,535`, `hold or refuse`; empty for text."""
+        if self.choices:
+            return " or ".join((", ".join(self.choices[:-1]), self.choices[-1]))
+        if self.kind is bool:
+            return "on or off"
+        if self.kind in (int, float):
+            number = "a whole number" if self.kind is int else "a number"
+            return f"{number} {_range(self.bounds)}"
+        return ""
+
+
+@cache
+def options() -> tuple[Option, ...]:
+    """All of them, in the order of the model."""
+    return tuple(_rows(Settings, (), ""))
+
+
+@cache
+def sections() -> frozenset[str]:
+    """Names of the groups."""
+    return frozenset(option.path[0] for option in options() if len(option.path) > 1)
+
+
+def find(path: Path) -> Option | None:
+    """The row of that name, if there is one."""
+    return next((option for option in options() if option.path == path), None)
+
+
+def _rows(model: type[BaseModel], prefix: Path, group: str) -> Iterator[Option]:
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            title = (field.annotation.__doc__ or "").strip()
+            yield from _rows(field.annotation, (*prefix, name), title)
+        else:
+            yield _row((*prefix, name), field, group)
+
+
+def _row(path: Path, field: FieldInfo, group: str) -> Option:
+    kind, metadata = _unwrap(field.annotation, list(field.metadata))
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    if choices:
+        kind = str
+    elif get_origin(kind) is tuple:
+        kind = tuple
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    return Option(
+        path=path,
+        group=group,
+        help=(field.description or "").strip(),
+        default=field.default,
+        kind=kind,
+        choices=choices,
+        bounds=tuple(item for item in metadata if isinstance(item, Ge | Gt | Le | Lt)),
+        placeholder=str(extra.get("metavar") or _placeholder(path, kind, choices)),
+    )
+
+
+def _unwrap(annotation: Any, metadata: list[Any]) -> tuple[Any, list[Any]]:
+    """Take off `| None` and `Annotated`, keeping what the latter says."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        (annotation,) = (part for part in get_args(annotation) if part is not types.NoneType)
+    if get_origin(annotation) is Annotated:
+        annotation, *notes = get_args(annotation)
+        for note in notes:
+            metadata += note.metadata if isinstance(note, FieldInfo) else [note]
+    return annotation, metadata
+
+
+def _placeholder(path: Path, kind: type, choices: tuple[str, ...]) -> str:
+    if choices:
+        return "|".join(choices)
+    if kind is bool:
+        return "on|off"
+    return "SECONDS" if path[-1].endswith("_s") and not path[-1].endswith("per_s") else "N"
+
+
+def _range(bounds: tuple[Ge | Gt | Le | Lt, ...]) -> str:
+    low = high = ""
+    for bound in bounds:
+        match bound:
+            case Ge(low_end):
+                low = f"from {low_end:,}"
+            case Gt(low_end):
+                low = f"above {low_end:,}"
+            case Le(high_end):
+                high = f"{'to' if low.startswith('from') else 'and at most'} {high_end:,}"
+            case Lt(high_end):
+                high = f"and below {high_end:,}"
+    return f"{low} {high}".rstrip()

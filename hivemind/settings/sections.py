@@ -1,0 +1,110 @@
+"""The groups of settings. Defaults are the scheduler's own; the ranges are what makes sense to run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from hivemind.scheduler.config import CircuitConfig, QueueConfig, RetryConfig, SchedulerConfig
+
+_CIRCUIT, _RETRY, _QUEUE, _SCHEDULER = CircuitConfig(), RetryConfig(), QueueConfig(), SchedulerConfig()
+
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+SecondsOrZero = Annotated[float, Field(ge=0, le=86_400)]
+
+
+class Section(BaseModel):
+    """A group: `--circuit.window`, `HIVEMIND_CIRCUIT__WINDOW`, or `window` under `[circuit]`."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+        hide_input_in_errors=True,
+        validate_default=True,
+    )
+
+
+class AimdSettings(Section):
+    """Concurrency control (AIMD); unset: as the provider's profile has it."""
+
+    alpha: Annotated[float, Field(gt=0, le=100)] | None = None
+    """Added to the concurrency level by a step up."""
+    beta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """The level is multiplied by this on congestion."""
+    window: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Latency samples in the mean."""
+    update_interval_s: SecondsOrZero | None = None
+    """Shortest time between two steps."""
+    floor: Annotated[float, Field(ge=1, le=10_000)] | None = None
+    """The level never goes below this."""
+    latency_target_s: Seconds | None = None
+    """A mean time to first token above this counts as congestion."""
+
+
+class CircuitSettings(Section):
+    """Circuit breaker."""
+
+    window: Annotated[int, Field(ge=1, le=10_000)] = _CIRCUIT.window
+    """Results looked at."""
+    threshold: Annotated[float, Field(gt=0, le=1)] = _CIRCUIT.threshold
+    """Share of errors among them that opens it."""
+    cooldown_s: Seconds = _CIRCUIT.cooldown_s
+    """From opening to the probe."""
+    when_open: Literal["hold", "refuse"] = _CIRCUIT.when_open
+    """Hold requests that can wait for the probe, or fail them all at once."""
+
+
+class RetrySettings(Section):
+    """Transparent retry."""
+
+    base_s: Seconds = _RETRY.base_s
+    """First delay; doubles with each attempt."""
+    max_s: Seconds = _RETRY.max_s
+    """Longest delay of our own; a provider's Retry-After may be longer."""
+    max_attempts: Annotated[int, Field(ge=1, le=1_000)] = _RETRY.max_attempts
+    """Attempts a request, the first included; 1: never retry."""
+    deadline_s: Seconds = _RETRY.deadline_s
+    """From a request's arrival; no attempt starts later."""
+    budget_ratio: Annotated[float, Field(ge=0, le=100)] = _RETRY.budget_ratio
+    """Retries earned by each request."""
+    budget_reserve: Annotated[float, Field(ge=0, le=1_000_000)] = _RETRY.budget_reserve
+    """Retries allowed before any were earned, and the most that can be saved up."""
+    budget_rate_per_s: Annotated[float, Field(ge=0, le=10_000)] = _RETRY.budget_rate_per_s
+    """Retries earned a second, whatever the traffic."""
+    stagger_s: Annotated[float, Field(ge=0, le=60)] = _RETRY.stagger_s
+    """Between requests when an upstream that asked for a pause starts again."""
+
+    @field_validator("max_s")
+    @classmethod
+    def _not_below_base(cls, value: float, info: ValidationInfo) -> float:
+        base = info.data.get("base_s")
+        if base is not None and value < base:
+            raise ValueError(f"must be at least retry.base_s, which is {base:g}")
+        return value
+
+
+class QueueSettings(Section):
+    """The queue in front of the gate."""
+
+    max_depth: Annotated[int, Field(ge=1, le=1_000_000)] = _QUEUE.max_depth
+    """Waiting requests in all."""
+    max_wait_s: Seconds = _QUEUE.max_wait_s
+    """Longest wait before a request is refused."""
+    ageing_s: Seconds = _QUEUE.ageing_s
+    """A priority class that waited this long competes one class higher."""
+    max_passes: Annotated[int, Field(ge=1, le=1_000_000)] = _QUEUE.max_passes
+    """Grants in a row that may pass a waiting class by."""
+
+
+class FeatureSettings(Section):
+    """Parts that can be switched off, to see what each is good for."""
+
+    admission: bool = _SCHEDULER.admission
+    """Limit concurrency."""
+    rate_windows: bool = _SCHEDULER.rate_windows
+    """Keep to the provider's rate limits."""
+    backpressure: bool = _SCHEDULER.backpressure
+    """Adapt concurrency (AIMD) and break the circuit."""

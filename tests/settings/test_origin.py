@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+
+from hivemind.providers.profiles import PROFILES
+from hivemind.settings.origin import Origin, make_origins, split_upstream
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "url"),
+    [
+        ("https://api.anthropic.com", None, "https://api.anthropic.com"),
+        ("https://api.anthropic.com/", None, "https://api.anthropic.com"),
+        ("HTTPS://API.example:443/v1/", None, "https://api.example/v1"),
+        ("http://h:80", None, "http://h"),
+        ("http://h:443", None, "http://h:443"),
+        (" lab=http://h:8080/a/b ", "lab", "http://h:8080/a/b"),
+        ("a.b-c_1=https://h", "a.b-c_1", "https://h"),
+        ("http://[::1]:9/x", None, "http://[::1]:9/x"),
+        ("http://h/a=b", None, "http://h/a=b"),
+    ],
+)
+def test_split(text: str, name: str | None, url: str) -> None:
+    """An upstream is a URL with or without a name, and is written one way however it was given."""
+    assert split_upstream(text) == (name, url)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "URL or NAME=URL"),
+        ("api.anthropic.com", "URL or NAME=URL"),
+        ("ftp://h", "URL or NAME=URL"),
+        ("http://", "URL or NAME=URL"),
+        ("=http://h", "URL or NAME=URL"),
+        ("a/b=http://h", "URL or NAME=URL"),
+        ("http://u:p@h", "user name or password"),
+        ("http://@h", "user name or password"),
+        ("http://h?a=b", "query or fragment"),
+        ("http://h/?", "query or fragment"),
+        ("http://h/#x", "query or fragment"),
+        ("http://h:0", "port from 1"),
+        ("http://h:65536", "port from 1"),
+        ("http://h:x", "port from 1"),
+        ("http://[::1", "URL with a host"),
+        ("http://h h", "ASCII"),
+        ("http://bücher.example", "xn--"),
+        ("http://h/\x00", "ASCII"),
+    ],
+)
+def test_refused(text: str, why: str) -> None:
+    """What can't be an upstream is refused with the reason."""
+    with pytest.raises(ValueError, match=why):
+        split_upstream(text)
+
+
+def test_origin() -> None:
+    """An origin comes with everything a connection and a request line need."""
+    assert make_origins(["lab=https://[::1]:8443/base/"], PROFILES["generic"]) == (
+        Origin("lab", "https://[::1]:8443/base", "https", "::1", 8443, "/base", PROFILES["generic"]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "authority"), [("http://h:80", "h"), ("https://h:80", "h:80"), ("http://[::1]:9", "[::1]:9")]
+)
+def test_authority(url: str, authority: str) -> None:
+    """The Host header names the port only where it isn't the scheme's own."""
+    (origin,) = make_origins([url], None)
+    assert origin.authority == authority
+
+
+def test_names() -> None:
+    """An upstream without a name is called after its provider, and no two are called the same."""
+    found = make_origins(["https://api.openai.com", "openai-2=http://x", "https://api.openai.com/b"], None)
+    assert [origin.name for origin in found] == ["openai", "openai-2", "openai-3"]
+
+
+def test_given_name_wins() -> None:
+    """A name that was given is kept even where it is another upstream's default."""
+    found = make_origins(["https://api.openai.com", "openai=http://x"], None)
+    assert [origin.name for origin in found] == ["openai-2", "openai"]
+
+
+def test_same_name_twice() -> None:
+    """One name for two upstreams is refused."""
+    with pytest.raises(ValueError, match="the name a is given to two upstreams"):
+        make_origins(["a=http://a", "a=http://b"], None)

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from hivemind import __version__, cli
+from hivemind.plugin import Command
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="*")
+
+
+def _echo(namespace: argparse.Namespace) -> int:
+    print(namespace.name)
+    return 7
+
+
+def _interrupted(_: argparse.Namespace) -> int:
+    raise KeyboardInterrupt
+
+
+echo = Command("echo", "say it again", _configure, _echo)
+interrupted = Command("interrupted", "stop", _configure, _interrupted)
+
+
+@pytest.fixture(autouse=True)
+def _added_commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Commands of this file's in place of installed ones, in an empty directory, without settings around."""
+    module = sys.modules[__name__]
+    monkeypatch.setitem(sys.modules, "added_commands", module)
+    entries = [
+        EntryPoint("echo", "added_commands:echo", "hivemind.commands"),
+        EntryPoint("interrupted", "added_commands:interrupted", "hivemind.commands"),
+        EntryPoint("missing", "no_such_module:command", "hivemind.commands"),
+        EntryPoint("wrong", "added_commands:_echo", "hivemind.commands"),
+    ]
+
+    def entry_points(group: str) -> Iterable[EntryPoint]:
+        return [entry for entry in entries if entry.group == group]
+
+    monkeypatch.setattr(cli, "entry_points", entry_points)
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ:
+        if name.startswith("HIVEMIND_"):
+            monkeypatch.delenv(name)
+
+
+def run(argv: list[str]) -> object:
+    """The exit code, whichever way the program ends."""
+    try:
+        return cli.main(argv)
+    except SystemExit as end:
+        return end.code
+
+
+@pytest.mark.parametrize("argv", [["version"], ["--version"]])
+def test_version(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Both spellings print name and version."""
+    assert run(argv) == 0
+    assert capsys.readouterr().out == f"hivemind {__version__}\n"
+
+
+@pytest.mark.parametrize("argv", [[], ["--help"]])
+def test_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Help fits a screen, lists every command with its summary, and survives one that can't be loaded."""
+    assert run(argv) == 0
+    shown = capsys.readouterr().out
+    assert len(shown.splitlines()) <= 30
+    for text in ("serve the proxy", "say it again", "missing", "ANTHROPIC_BASE_URL="):
+        assert text in shown
+
+
+def test_added_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """A command found by entry point gets its arguments, and its exit code is the program's."""
+    assert cli.main(["echo", "a", "b"]) == 7
+    assert capsys.readouterr().out == "['a', 'b']\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["prxy"], "prxy: no such command; did you mean proxy?"),
+        (["x"], "x: no such command; there are proxy, version, echo, interrupted, missing, wrong"),
+        (["missing"], "the command missing can't be loaded (No module named 'no_such_module')"),
+        (["wrong"], "the command wrong can't be loaded (added_commands:_echo is no hivemind.plugin.Command)"),
+        (["--frob"], "--frob: no such flag; see --help"),
+        (["echo", "--frob"], "--frob: no such flag; see --help"),
+        (["version", "x"], "an argument too many, one that belongs to no flag; see hivemind version --help"),
+        (["proxy", "--port", "x"], "--port x: must be a whole number from 0 to 65,535"),
+        (
+            ["proxy"],
+            "no upstream: say where requests go, as in --upstream https://api.anthropic.com"
+            " (or HIVEMIND_UPSTREAM, or upstream in hivemind.toml)",
+        ),
+    ],
+)
+def test_wrong_usage(argv: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What can't be done is one line on standard error, and the exit code is 2."""
+    assert cli.main(argv) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", f"hivemind: {line}\n")
+
+
+def test_interrupt(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C prints nothing and gives what a shell expects."""
+    assert cli.main(["interrupted"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_reader_that_left() -> None:
+    """Printing into a closed pipe ends without a traceback."""
+    script = "import sys; from hivemind.cli import main; sys.stdin.read(1); sys.exit(main(['version']))"
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stdin.write(b"x")
+        process.stdin.close()
+        assert process.stderr.read() == b""
+        assert process.wait(20) == 141
+
+
+def test_settings_are_checked_before_the_server_is_imported() -> None:
+    """A wrong setting is told at once: neither the server nor the proxy is imported for it."""
+    script = (
+        "import sys; from hivemind.cli import main; code = main(['proxy', '--port', 'x'])\n"
+        "print(code, [name for name in ('uvicorn', 'starlette', 'hivemind.proxy.app') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=True)
+    assert done.stdout == "2 []\n"

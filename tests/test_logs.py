@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from hivemind.logs import LineFormatter, configure, hush_uvicorn, redact
+
+SECRET = "s3kr1t-value-000"
+
+
+@pytest.fixture
+def _root_logger() -> Iterator[None]:
+    """Put the root logger back as it was."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"authorization: Bearer {SECRET}",
+        f"Authorization: Basic {SECRET}",
+        f"proxy-authorization={SECRET}",
+        f"{{'x-api-key': '{SECRET}', 'a': 1}}",
+        f"[(b'x-api-key', b'{SECRET}')]",
+        f"x-goog-api-key: {SECRET}",
+        f"api-key: {SECRET}",
+        f"x-hivemind-token: {SECRET}",
+        f"HIVEMIND_TOKEN={SECRET}",
+        f"ANTHROPIC_API_KEY={SECRET}",
+        f"ANTHROPIC_AUTH_TOKEN={SECRET}",
+        f"Cookie: {SECRET}",
+        f"GET /v1beta/models?alt=sse&key={SECRET}&x=1",
+        f"GET /v1beta/models?key={SECRET} HTTP/1.1",
+        f"could not reach http://user:{SECRET}@proxy:8080",
+        f"the token was bearer {SECRET}",
+        f"used sk-ant-{SECRET} there",
+        f"used AIza{SECRET}abcd there",
+    ],
+)
+def test_redact(text: str) -> None:
+    """Whatever looks like a credential is replaced, in every form a log line is likely to have it."""
+    assert SECRET not in redact(text)
+    assert "***" in redact(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["POST /v1/messages 200 in 1.2 s", "api.example:443: connection refused", "the key of the map", "tokens=12"]
+)
+def test_redact_leaves_the_rest(text: str) -> None:
+    """Ordinary text stays as it is."""
+    assert redact(text) == text
+
+
+def record(message: str, *, exception: bool = False) -> logging.LogRecord:
+    try:
+        raise ValueError(f"no\nx-api-key: {SECRET}")
+    except ValueError:
+        info = sys.exc_info() if exception else None
+    return logging.LogRecord("hivemind.x", logging.ERROR, __file__, 1, message, None, info)
+
+
+def test_one_line() -> None:
+    """A record is one line, its exception and where that was raised included, and free of secrets."""
+    line = LineFormatter().format(record("first\nsecond", exception=True))
+    assert "\n" not in line
+    assert "ERROR hivemind.x: first | second | ValueError: no | x-api-key: ***" in line
+    assert "test_logs.py:" in line
+
+
+def test_traceback() -> None:
+    """For debugging the whole traceback is there, still free of secrets."""
+    text = LineFormatter(tracebacks=True).format(record("x", exception=True))
+    assert "Traceback (most recent call last):\n" in text
+    assert SECRET not in text
+
+
+@pytest.mark.usefixtures("_root_logger")
+def test_configure() -> None:
+    """Lines from the level on come out, once, and the chatter of libraries doesn't."""
+    stream = io.StringIO()
+    configure("debug")
+    configure("info", stream)
+    logging.getLogger("hivemind.x").info("kept")
+    logging.getLogger("hivemind.x").debug("dropped")
+    logging.getLogger("httpx").info("dropped")
+    logging.getLogger("uvicorn.error").info("dropped")
+    assert [line.split(" ", 1)[1] for line in stream.getvalue().splitlines()] == ["INFO hivemind.x: kept"]
+
+
+def test_hush_uvicorn(caplog: pytest.LogCaptureFixture) -> None:
+    """Lines about what is meant to happen are dropped; any other complaint of uvicorn's is kept."""
+    hush_uvicorn()
+    hush_uvicorn()
+    log = logging.getLogger("uvicorn.error")
+    log.error("ASGI callable returned without completing response.")
+    log.warning("Unsupported upgrade request.")
+    log.error("Exception in ASGI application\n", exc_info=asyncio.CancelledError())
+    log.error("Exception in ASGI application\n", exc_info=ValueError())
+    log.error("ASGI callable returned without starting response.")
+    assert [entry.message for entry in caplog.records] == [
+        "Exception in ASGI application\n",
+        "ASGI callable returned without starting response.",
+    ]
