@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import uvicorn
 
 from . import logs
-from .errors import BindError
+from .errors import BindError, UsageError
 
 if TYPE_CHECKING:
     from .proxy.app import Proxy
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _BACKLOG = 2048
 _KEEP_ALIVE_S = 75
 """Longer than agents' clients keep an idle connection, so that they close it, and no request meets a closing one."""
-_STOP_S = 2
+_STOP_S = 1
 """For connections still open once the proxy has drained."""
 
 T = TypeVar("T")
@@ -135,10 +135,11 @@ async def serve(proxy: Proxy, settings: Settings) -> AsyncIterator[Served]:
     sockets = bind(settings.host, settings.port)
     try:
         port = sockets[0].getsockname()[1]
+        proxy.address = f"http://{_shown(settings.host)}:{port}"
         await proxy.start()
         try:
             async with _listening(EmbeddedServer(_config(proxy)), sockets):
-                yield Served(f"http://{_shown(settings.host)}:{port}", port)
+                yield Served(proxy.address, port)
         finally:
             await proxy.aclose()
     finally:
@@ -190,7 +191,10 @@ async def run(settings: Settings) -> int:
     from .proxy.app import Proxy  # not needed to say that a setting is wrong, and slow to import
 
     origins = settings.origins()
-    proxy = Proxy(settings)
+    try:
+        proxy = Proxy(settings)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     stop = _stop_signal()
     async with serve(proxy, settings) as served:
         targets = ", ".join(f"{origin.name} {origin.url}" for origin in origins)

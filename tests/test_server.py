@@ -27,6 +27,7 @@ class FakeProxy:
 
     def __init__(self, *_: object) -> None:
         self.calls: list[str] = []
+        self.address = ""
 
     async def start(self) -> None:
         self.calls.append("start")
@@ -93,7 +94,7 @@ async def test_serve() -> None:
     """Inside the context the proxy answers at its address, with no header of the server's; after it nobody does."""
     fake = FakeProxy()
     async with server.serve(as_proxy(fake), settings()) as served, httpx.AsyncClient(trust_env=False) as client:
-        assert served.url == f"http://127.0.0.1:{served.port}"
+        assert served.url == fake.address == f"http://127.0.0.1:{served.port}"
         response = await client.get(served.url)
         assert (response.text, set(response.headers)) == ("half", {"x", "transfer-encoding"})
         assert fake.calls == ["start"]

@@ -1,0 +1,85 @@
+"""Promises about the tree as a whole, which no single module can keep."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import hivemind
+from hivemind.settings.options import options
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("hivemind", "tui/hivemind_tui", "mock/hivemind_mock", "styles/hivemind_styles")
+MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def names(paths: list[Path]) -> list[str]:
+    return [str(path.relative_to(ROOT)) for path in paths]
+
+
+def test_the_core_needs_no_screen() -> None:
+    """Importing every module of the core loads neither Textual nor any package but its own."""
+    script = (
+        "import importlib, pkgutil, sys, hivemind\n"
+        "for found in pkgutil.walk_packages(hivemind.__path__, 'hivemind.'):\n"
+        "    importlib.import_module(found.name)\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules}"
+        " & {'textual', 'rich', 'plotext', 'hivemind_tui', 'hivemind_mock', 'hivemind_styles'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=names(MODULES))
+def test_module(path: Path) -> None:
+    """Every module says what it is for, in at most 400 lines, and no function in it has more than 50."""
+    text = path.read_text("utf-8")
+    tree = ast.parse(text)
+    assert ast.get_docstring(tree)
+    assert len(text.splitlines()) <= 400
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert [node.name for node in functions if (node.end_lineno or 0) - node.lineno >= 50] == []
+
+
+def test_tests_are_short() -> None:
+    """No test module has more than 400 lines."""
+    paths = sorted((ROOT / "tests").rglob("*.py"))
+    assert names([path for path in paths if len(path.read_text("utf-8").splitlines()) > 400]) == []
+
+
+def test_no_colours_in_stylesheets() -> None:
+    """Stylesheets name the theme's colours and have none of their own."""
+    sheets = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.tcss"))
+    assert sheets
+    own = re.compile(r"#[0-9a-fA-F]{3,8}\b(?=[^{]*;)|\b(?:rgba?|hsla?)\(")
+    assert names([path for path in sheets if own.search(path.read_text("utf-8"))]) == []
+
+
+def test_readme_lists_every_setting() -> None:
+    """The README's table has each setting by its flag, and none that isn't there."""
+    listed = set(re.findall(r"^\| `(--[a-z.-]+)`", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE))
+    assert listed == {option.flag for option in options()}
+
+
+def test_version() -> None:
+    """The package and its metadata agree, and the changelog has an entry or collects one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["version"] == hivemind.__version__
+    assert "## [Unreleased]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_constraints_are_names_and_versions() -> None:
+    """Nothing but exact versions: no address of a registry, no path of a machine; and every dependency is there."""
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    pinned = {re.fullmatch(r"([A-Za-z0-9._-]+)==[A-Za-z0-9.+!]+", line) for line in lines}
+    assert None not in pinned
+    found = {re.sub(r"[-_.]+", "-", match[1]).lower() for match in pinned if match}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
+    assert {re.split(r"[^A-Za-z0-9-]", name)[0].lower() for name in wanted} - found == set()
