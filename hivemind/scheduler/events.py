@@ -224,6 +224,11 @@ class LaneState:
     circuit_reopens_in_s: float | None
     windows: tuple[WindowState, ...]
     plan: tuple[Utilisation, ...]
+    upcoming: tuple[int, ...] = ()
+    """The next tickets in about the order in which they will fly, :data:`UPCOMING_SHOWN` at most."""
+
+
+UPCOMING_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)

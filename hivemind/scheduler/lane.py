@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 
+from . import events as ev
 from .aimd import Aimd
 from .allowance import Allowance
 from .circuit import Circuit, CircuitState
 from .config import LaneConfig, SchedulerConfig
 from .estimate import Estimator
-from .events import LaneState
+from .events import UPCOMING_SHOWN, LaneState
 from .gate import Gate
 from .queue import LaneQueue
 from .retry import RetryBudget
 from .ticket import Ticket
 from .types import Utilisation
 
+MOST_STAGGERED = 20
+"""Grants that are spaced out after a pause; whoever comes later meets a lane at work."""
+
 
 class Lane:
     """Answers whether a ticket may fly now; :class:`~hivemind.scheduler.Scheduler` decides what follows from it."""
 
     __slots__ = (
+        "_events",
         "_staggered",
         "aimd",
         "allowances",
@@ -40,8 +45,9 @@ class Lane:
         "wake_at",
     )
 
-    def __init__(self, key: str, config: LaneConfig, settings: SchedulerConfig) -> None:
+    def __init__(self, key: str, config: LaneConfig, settings: SchedulerConfig, events: list[ev.Event]) -> None:
         self.key = key
+        self._events = events
         self.config = config
         self.settings = settings
         ceiling = float(config.max_concurrency) if config.max_concurrency and settings.admission else math.inf
@@ -110,24 +116,78 @@ class Lane:
             self._staggered -= 1
             self.next_grant_at = now + self.settings.retry.stagger_s
 
-    def park(self, now: float, for_s: float) -> bool:
-        """Nothing flies for so long; afterwards the lane starts again one by one. Returns whether that is news."""
+    # --- What results say about the lane ---------------------------------------------------------------------------
+
+    def succeeded(self, now: float, ticket: Ticket, ttft_s: float) -> None:
+        """First content came."""
+        self.failures_in_row = 0
+        if not self.settings.backpressure:
+            return
+        before = self.aimd.level
+        if self.aimd.sample(now, ttft_s, ticket.granted_at):
+            self._level_changed(now, "grow" if self.aimd.level > before else "latency")
+        if self.circuit.report(now, ticket.id, ticket.epoch, ok=True):
+            self._circuit_changed(now, "probe succeeded")
+
+    def answered(self, now: float, ticket: Ticket) -> None:
+        """An error that is the request's own fault: it only shows that the upstream is there, which a probe asks."""
+        half_open = self.circuit.state is CircuitState.HALF_OPEN
+        if half_open and self.circuit.report(now, ticket.id, ticket.epoch, ok=True):
+            self._circuit_changed(now, "probe was answered")
+
+    def failed(self, now: float, ticket: Ticket, kind: str, cause: str) -> bool:
+        """An attempt met congestion. Returns whether that opened the circuit."""
+        self.failures_in_row += 1
+        if not self.settings.backpressure:
+            return False
+        self.aimd.limit_to(self.gate.active)
+        if self.aimd.congested(now, ticket.granted_at):
+            self._level_changed(now, kind)
+        if not self.circuit.report(now, ticket.id, ticket.epoch, ok=False):
+            return False
+        self._circuit_changed(now, cause)
+        if self.aimd.open_circuit(now):
+            self._level_changed(now, "circuit")
+        return True
+
+    def poll_circuit(self, now: float) -> None:
+        """Let time act on the circuit."""
+        if self.settings.backpressure and self.circuit.poll(now):
+            self._circuit_changed(now, "cooldown over")
+
+    def park(self, now: float, for_s: float, cause: str) -> None:
+        """The provider asks for a pause: nothing flies for so long; afterwards the lane starts again one by one."""
         until = now + for_s
         if until <= self.parked_until:
-            return False
-        news = until > self.parked_until + 1.0 or now >= self.parked_until
+            return
+        news = now >= self.parked_until or until > self.parked_until + 1.0
         self.parked_until = until
-        self._staggered = int(min(self.gate.slots, 20))
-        return news
+        self._staggered = int(min(self.gate.slots, MOST_STAGGERED))
+        if news and for_s > 0:
+            self._events.append(ev.LaneParked(now, self.key, for_s, cause))
 
-    def release(self) -> None:
-        """End the pause by hand."""
+    def release_if_due(self, now: float) -> None:
+        if -math.inf < self.parked_until <= now:
+            self.release(now)
+
+    def release(self, now: float) -> None:
+        """The pause is over."""
         self.parked_until = -math.inf
+        self._events.append(ev.LaneReleased(now, self.key))
 
     def follow_level(self) -> None:
         """Hand AIMD's level to the gate (paper, Direct Backpressure-Admission Wiring)."""
         if self.settings.admission:
             self.gate.limit = self.aimd.level
+
+    def _level_changed(self, now: float, cause: str) -> None:
+        self.follow_level()
+        self._events.append(ev.LevelChanged(now, self.key, self.aimd.level, cause))
+
+    def _circuit_changed(self, now: float, cause: str) -> None:
+        reopens_at = self.circuit.reopens_at
+        wait_s = None if reopens_at is None else reopens_at - now
+        self._events.append(ev.CircuitChanged(now, self.key, self.circuit.state.value, cause, wait_s))
 
     def state(self, now: float, paused: bool) -> LaneState:
         """Gauges for people."""
@@ -157,6 +217,7 @@ class Lane:
             circuit_reopens_in_s=None if reopens_at is None else max(0.0, reopens_at - now),
             windows=tuple(s for family, a in self.allowances.items() for s in a.states(family, now)),
             plan=self.plan,
+            upcoming=tuple(ticket.id for ticket in self.queue.upcoming(now, UPCOMING_SHOWN)),
         )
 
     @property

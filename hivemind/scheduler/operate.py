@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from . import commands as cmd
-from .events import CircuitChanged, Commanded, LaneReleased, LevelChanged
+from .events import CircuitChanged, Commanded, LevelChanged
 from .lane import Lane
 from .types import Priority
 
@@ -47,8 +47,7 @@ def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) 
                 each.queue.pause(agent, paused)
         case cmd.ReleaseLane(lane):
             for each in _lanes(scheduler, lane):
-                each.release()
-                scheduler.events.append(LaneReleased(now, each.key))
+                each.release(now)
     return Commanded(now, who, type(command).__name__, _arguments(command))
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from enum import Enum
-from heapq import heappop, heappush
 
 from . import events as ev
+from .agents import Agents
 from .circuit import CircuitState
 from .commands import Command
 from .config import LaneConfig, SchedulerConfig
@@ -21,20 +20,14 @@ from .lane import Lane
 from .operate import carry_out
 from .retry import backoff_s
 from .ticket import Agent, Refusal, Ticket, TicketState
+from .timers import Timer, Timers
 from .types import Failure, FailureKind, Request, Usage, Utilisation, WindowReading
 
 MAX_PARK_S = 300.0
 """A provider that asks for a longer pause means a quota, not a rate; its answer goes to the agent."""
-AGENTS_KEPT = 4096
 
 _CONGESTION = frozenset(FailureKind) - {FailureKind.QUOTA, FailureKind.CLIENT_ERROR}
 _PARKING = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.SERVER_ERROR})
-
-
-class _Timer(Enum):
-    LANE = 0
-    DUE = 1
-    EXPIRE = 2
 
 
 class Scheduler:
@@ -43,7 +36,7 @@ class Scheduler:
     def __init__(self, config: SchedulerConfig, draw: Callable[[], float]) -> None:
         self.config = config
         self.lanes: dict[str, Lane] = {}
-        self.agents: dict[str, Agent] = {}
+        self.agents = Agents(config)
         self.paused = False
         """Nothing more is granted until an operator resumes."""
         self.draining = False
@@ -54,8 +47,7 @@ class Scheduler:
         """Tickets that were granted or turned away since the caller last took them."""
         self._draw = draw
         self._numbers = 0
-        self._timers: list[tuple[float, int, _Timer, Lane | Ticket]] = []
-        self._timer_numbers = 0
+        self._timers = Timers()
 
     # --- What happened -------------------------------------------------------------------------------------------
 
@@ -63,17 +55,17 @@ class Scheduler:
         """Make the lane known; does nothing when it is."""
         lane = self.lanes.get(key)
         if lane is None:
-            lane = self.lanes[key] = Lane(key, config, self.config)
+            lane = self.lanes[key] = Lane(key, config, self.config, self.events)
             self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider))
         return lane
 
     def arrive(self, now: float, request: Request) -> Ticket:
         """A request came in. The ticket may already fly, wait, or be turned away (see its state and refusal)."""
         lane = self.lanes[request.lane]
-        agent = self.agents.get(request.agent)
-        crowded = agent is None and self._crowded(now)
-        if agent is None:
-            agent = self._new_agent(request.agent, now)
+        crowded = request.agent not in self.agents and self.agents.crowded(now)
+        for name in self.agents.reap(now):
+            self._forget_agent(name)
+        agent = Agent(request.agent, now) if crowded else self.agents.meet(request.agent, now)
         self._numbers += 1
         ticket = Ticket(self._numbers, request, agent, lane, now)
         estimator = lane.estimator(request.model)
@@ -87,7 +79,7 @@ class Scheduler:
         agent.last_seen = now
         lane.retry_budget.earn()
         self.events.append(_arrived(now, ticket))
-        self._poll_circuit(lane, now)
+        lane.poll_circuit(now)
         refusal = Refusal("too_many_agents", 60.0) if crowded else self._reason_to_refuse(ticket, now)
         if refusal is not None:
             self._turn_away(ticket, refusal, now)
@@ -115,17 +107,8 @@ class Scheduler:
         ticket.content_started = True
         ttft_s = now - ticket.granted_at
         self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s))
-        lane.failures_in_row = 0
-        if not self.config.backpressure:
-            return
-        before = lane.aimd.level
-        if lane.aimd.sample(now, ttft_s, ticket.granted_at):
-            self._level_changed(lane, now, "grow" if lane.aimd.level > before else "latency")
-        changed = lane.circuit.report(now, ticket.id, ticket.epoch, ok=True)
-        if changed:
-            self._circuit_changed(lane, now, "probe succeeded")
-        if changed or lane.aimd.level > before:
-            self._pump(lane, now)
+        lane.succeeded(now, ticket, ttft_s)
+        self._pump(lane, now)
 
     def progress(self, now: float, ticket: Ticket, output_tokens: int) -> None:
         """A stream goes on; for people."""
@@ -200,10 +183,6 @@ class Scheduler:
         self.events.append(ev.Abandoned(now, ticket.id, ticket.agent.name, ticket.lane.key, flying, usage))
         self._pump(ticket.lane, now)
 
-    def extend(self, now: float, ticket: Ticket) -> None:
-        """The client is being kept company and no longer loses patience: only the queue's own bound holds."""
-        ticket.expires_at = ticket.arrived_at + self.config.queue.max_wait_s
-
     def apply(self, now: float, command: Command, who: str) -> None:
         """Carry out an operator's command.
 
@@ -224,13 +203,12 @@ class Scheduler:
 
     def advance(self, now: float) -> None:
         """Let time act."""
-        while self._timers and self._timers[0][0] <= now:
-            at, _, kind, subject = heappop(self._timers)
+        for at, kind, subject in self._timers.due(now):
             if isinstance(subject, Lane):
                 if subject.wake_at == at:
                     subject.wake_at = math.inf
                     self._wake_lane(subject, now)
-            elif kind is _Timer.DUE:
+            elif kind is Timer.DUE:
                 if subject.state is TicketState.BACKING_OFF:
                     subject.lane.retrying -= 1
                     self._enqueue(subject, now)
@@ -240,7 +218,7 @@ class Scheduler:
 
     def wake_at(self) -> float | None:
         """When to call :meth:`advance` at the latest; None: when something happens."""
-        return self._timers[0][0] if self._timers else None
+        return self._timers.next_at
 
     def sample(self, now: float) -> ev.Sampled:
         """Gauges of every lane, for people."""
@@ -305,7 +283,7 @@ class Scheduler:
         ticket.state = TicketState.QUEUED
         ticket.queued_at = now
         ticket.lane.queue.push(ticket, now)
-        self._set_timer(ticket.expires_at, _Timer.EXPIRE, ticket)
+        self._timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
 
     def _leave_queue(self, ticket: Ticket) -> None:
         queued, ticket.state = ticket.state is TicketState.QUEUED, TicketState.DONE
@@ -323,23 +301,14 @@ class Scheduler:
     def _judge(self, lane: Lane, ticket: Ticket, failure: Failure, now: float) -> None:
         """What a failed attempt says about the lane."""
         if failure.kind not in _CONGESTION:
-            if lane.circuit.state is CircuitState.HALF_OPEN and lane.circuit.report(now, ticket.id, ticket.epoch, True):
-                self._circuit_changed(lane, now, "probe was answered")
+            lane.answered(now, ticket)
             return
-        lane.failures_in_row += 1
         parks = failure.retryable and failure.kind in _PARKING and failure.delay_s is not None
-        if parks and failure.delay_s is not None and failure.delay_s <= MAX_PARK_S and lane.park(now, failure.delay_s):
-            self.events.append(ev.LaneParked(now, lane.key, failure.delay_s, _cause(failure)))
-            self._set_wake(lane, lane.parked_until)
-        if not self.config.backpressure:
-            return
-        lane.aimd.limit_to(lane.gate.active)
-        if lane.aimd.congested(now, ticket.granted_at):
-            self._level_changed(lane, now, failure.kind.value)
-        if lane.circuit.report(now, ticket.id, ticket.epoch, ok=False):
-            self._circuit_changed(lane, now, _cause(failure))
-            if lane.aimd.open_circuit(now):
-                self._level_changed(lane, now, "circuit")
+        if parks and failure.delay_s is not None and failure.delay_s <= MAX_PARK_S:
+            lane.park(now, failure.delay_s, _cause(failure))
+        opened = lane.failed(now, ticket, failure.kind.value, _cause(failure))
+        self._rearm(lane, now)
+        if opened:
             self._refuse_waiting(lane, now)
 
     def _retry_at(self, ticket: Ticket, failure: Failure, now: float) -> float | None:
@@ -369,8 +338,8 @@ class Scheduler:
             return
         ticket.state = TicketState.BACKING_OFF
         ticket.lane.retrying += 1
-        self._set_timer(retry_at, _Timer.DUE, ticket)
-        self._set_timer(ticket.expires_at, _Timer.EXPIRE, ticket)
+        self._timers.set(retry_at, Timer.DUE, ticket)
+        self._timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
 
     # --- Turning away --------------------------------------------------------------------------------------------
 
@@ -411,17 +380,15 @@ class Scheduler:
 
     def _expire(self, ticket: Ticket, now: float) -> None:
         if now < ticket.expires_at:
-            self._set_timer(ticket.expires_at, _Timer.EXPIRE, ticket)
+            self._timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
         else:
             self._turn_away(ticket, Refusal("wait_too_long", 10.0), now)
 
     # --- Lanes and timers ----------------------------------------------------------------------------------------
 
     def _wake_lane(self, lane: Lane, now: float) -> None:
-        self._poll_circuit(lane, now)
-        if -math.inf < lane.parked_until <= now:
-            lane.release()
-            self.events.append(ev.LaneReleased(now, lane.key))
+        lane.poll_circuit(now)
+        lane.release_if_due(now)
         self._rearm(lane, now)
         self._pump(lane, now)
 
@@ -431,52 +398,14 @@ class Scheduler:
             if at is not None and at > now:
                 self._set_wake(lane, at)
 
-    def _poll_circuit(self, lane: Lane, now: float) -> None:
-        if self.config.backpressure and lane.circuit.poll(now):
-            self._circuit_changed(lane, now, "cooldown over")
-
-    def _circuit_changed(self, lane: Lane, now: float, cause: str) -> None:
-        reopens_at = lane.circuit.reopens_at
-        wait_s = None if reopens_at is None else reopens_at - now
-        self.events.append(ev.CircuitChanged(now, lane.key, lane.circuit.state.value, cause, wait_s))
-        self._rearm(lane, now)
-
-    def _level_changed(self, lane: Lane, now: float, cause: str) -> None:
-        lane.follow_level()
-        self.events.append(ev.LevelChanged(now, lane.key, lane.aimd.level, cause))
-
     def _set_wake(self, lane: Lane, at: float) -> None:
         if at < lane.wake_at:
             lane.wake_at = at
-            self._set_timer(at, _Timer.LANE, lane)
+            self._timers.set(at, Timer.LANE, lane)
 
-    def _set_timer(self, at: float, kind: _Timer, subject: Lane | Ticket) -> None:
-        if not math.isinf(at):
-            self._timer_numbers += 1
-            heappush(self._timers, (at, self._timer_numbers, kind, subject))
-
-    # --- Agents --------------------------------------------------------------------------------------------------
-
-    def _crowded(self, now: float) -> bool:
-        """Fork-bomb limit: as many agents live as may."""
-        if not self.config.max_agents:
-            return False
-        horizon = now - self.config.agent_idle_s
-        return sum(1 for a in self.agents.values() if a.tickets or a.last_seen > horizon) >= self.config.max_agents
-
-    def _new_agent(self, name: str, now: float) -> Agent:
-        if len(self.agents) >= AGENTS_KEPT:
-            self._reap(now)
-        agent = self.agents[name] = Agent(name, now)
-        return agent
-
-    def _reap(self, now: float) -> None:
-        """Forget agents that are long gone and about whom nothing was decided."""
-        horizon = now - self.config.agent_idle_s
-        for agent in [a for a in self.agents.values() if not a.tickets and a.last_seen < horizon and a.ordinary]:
-            del self.agents[agent.name]
-            for lane in self.lanes.values():
-                lane.queue.forget(agent.name)
+    def _forget_agent(self, name: str) -> None:
+        for lane in self.lanes.values():
+            lane.queue.forget(name)
 
 
 def _arrived(now: float, ticket: Ticket) -> ev.Arrived:

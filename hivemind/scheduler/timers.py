@@ -1,0 +1,47 @@
+"""What is to happen when: the scheduler's own alarm clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from enum import Enum
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .lane import Lane
+    from .ticket import Ticket
+
+
+class Timer(Enum):
+    LANE = "lane"
+    """Look at a lane again."""
+    DUE = "due"
+    """A ticket's wait between two attempts is over."""
+    EXPIRE = "expire"
+    """A ticket may have waited too long."""
+
+
+class Timers:
+    """Timers in order of time. They aren't taken back: whoever they wake looks whether it still matters."""
+
+    __slots__ = ("_heap", "_numbers")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Timer, Lane | Ticket]] = []
+        self._numbers = 0
+
+    @property
+    def next_at(self) -> float | None:
+        return self._heap[0][0] if self._heap else None
+
+    def set(self, at: float, kind: Timer, subject: Lane | Ticket) -> None:
+        if not math.isinf(at):
+            self._numbers += 1
+            heappush(self._heap, (at, self._numbers, kind, subject))
+
+    def due(self, now: float) -> Iterator[tuple[float, Timer, Lane | Ticket]]:
+        """Those whose time has come, including ones set meanwhile."""
+        while self._heap and self._heap[0][0] <= now:
+            at, _, kind, subject = heappop(self._heap)
+            yield at, kind, subject
