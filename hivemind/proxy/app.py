@@ -1,0 +1,285 @@
+"""The ASGI application: takes requests apart, finds out who asks and where to, and sees each one through.
+
+Raw ASGI, because every millisecond here is every agent's; Starlette serves what isn't hot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+
+from hivemind.control.app import control_app
+from hivemind.providers.base import Dialect
+from hivemind.providers.clients import client_of
+from hivemind.providers.detect import dialect_for
+from hivemind.providers.profiles import family
+from hivemind.scheduler.commands import Command
+from hivemind.scheduler.types import Request
+from hivemind.settings import Settings
+from hivemind.snapshot import Snapshot
+from hivemind.world import World
+
+from .audience import Audience, Message, Receive, Send
+from .call import Call
+from .engine import Engine
+from .exchange import Exchange, Keepalive
+from .headers import for_upstream, value
+from .identity import Address, BadIdentity, address, identify
+from .relay import relay
+from .resend import Resends
+from .routing import open_routes
+
+Scope = Mapping[str, Any]
+
+TOKEN_HEADER = b"x-hivemind-token"
+
+
+class Proxy:
+    """One proxy: its settings, its upstreams, its scheduler. Use it on one event loop: `start`, serve, `aclose`.
+
+    `transports` replaces the network for the upstreams it names; `wall` is the time of day in seconds since the epoch.
+
+    Raises: UsageError, ValueError: with one line, when the settings name no upstream or one that can't be opened.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        transports: Mapping[str, httpx.AsyncBaseTransport] | None = None,
+        rng: random.Random | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.settings = settings
+        self.address = ""
+        """Base URL that agents use; set by whoever serves it."""
+        self._routes = open_routes(settings, transports)
+        self._rng = rng or random.Random()
+        self._wall = wall
+        self._keepalive = Keepalive(settings.keepalive_after_s, settings.keepalive_every_s)
+        self._max_body = settings.max_body_mb << 20
+        self._token = settings.token.get_secret_value().encode() if settings.token else None
+        self._resends = Resends()
+        self._active = 0
+        self._idle: asyncio.Event | None = None
+        self._engine: Engine | None = None
+        self._control = control_app(self.snapshot)
+
+    async def start(self) -> None:
+        """Begin to schedule, on the running loop."""
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._engine = Engine(self.settings.scheduler_config(), self._rng, self._world)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Grant nothing more, and wait until what is in flight is done, but no longer than this."""
+        assert self._idle is not None
+        self.engine.drain()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), timeout_s)
+
+    async def aclose(self) -> None:
+        """Let go of timers and upstream connections."""
+        self.engine.close()
+        await self._routes.aclose()
+
+    def snapshot(self) -> Snapshot:
+        """The world at this moment."""
+        self.engine.world.address = self.address
+        return self.engine.snapshot()
+
+    def apply(self, command: Command, who: str = "you") -> None:
+        """Carry out an operator's command.
+
+        Raises: Rejected: it can't be carried out; the text says why.
+        """
+        self.engine.apply(command, who)
+
+    @property
+    def engine(self) -> Engine:
+        assert self._engine is not None, "call start() first"
+        return self._engine
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await _not_http(scope, receive, send)
+            return
+        assert self._idle is not None, "call start() first"
+        self._active += 1
+        self._idle.clear()
+        try:
+            await self._http(scope, receive, send)
+        finally:
+            self._active -= 1
+            if not self._active:
+                self._idle.set()
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers, method = scope["headers"], scope["method"]
+        place = address(scope["raw_path"])
+        if value(headers, b"upgrade") is not None and b"websocket" in (value(headers, b"upgrade") or b"").lower():
+            # Clients that try a WebSocket first fall back to POST at once on this status, and only on this one.
+            await _plain(send, 426, b"this proxy speaks HTTP, not WebSocket\n", (b"upgrade", b"HTTP/1.1"))
+        elif self._token is not None and place.path != "/_health" and not self._may_enter(headers, place):
+            await self._refuse(send, place, 401, "unauthorized", f"this proxy wants {TOKEN_HEADER.decode()}")
+        elif place.path.startswith("/_") and place.upstream is None and place.agent is None:
+            await self._control({**scope, "path": place.path, "raw_path": place.raw_path}, receive, send)
+        elif method == "HEAD" and place.path in ("/", "/api/hello"):
+            await _plain(send, 200, b"")
+        else:
+            await self._forward(scope, place, receive, send)
+
+    def _may_enter(self, headers: list[tuple[bytes, bytes]], place: Address) -> bool:
+        shown = value(headers, TOKEN_HEADER) or (place.token or "").encode()
+        return self._token is not None and hmac.compare_digest(shown, self._token)
+
+    async def _forward(self, scope: Scope, place: Address, receive: Receive, send: Send) -> None:
+        body = await _read_body(receive, self._max_body)
+        if body is None:
+            return
+        if len(body) > self._max_body:
+            text = f"the request body is larger than {self.settings.max_body_mb} MiB (max_body_mb)"
+            await self._refuse(send, place, 413, "request_too_large", text)
+            return
+        call = await self._understand(scope, place, body, send)
+        if call is None:
+            return
+        if not call.facts.inference:
+            await self._watched(relay(call, Audience(send)), receive)
+            return
+        original = self._resends.original(call, asyncio.get_running_loop().time())
+        if original is None:
+            await self._see_through(call, receive, send)
+        else:
+            await self._watched(_listen(original, send), receive)
+
+    async def _understand(self, scope: Scope, place: Address, body: bytes, send: Send) -> Call | None:
+        """Everything there is to know of a request; None when it was answered with what is wrong with it."""
+        headers, query = scope["headers"], scope["query_string"]
+        dialect = dialect_for(place.path)
+        facts = dialect.facts(place.path, query.decode("latin-1"), headers, body)
+        client = client_of(headers)
+        try:
+            identity = identify(headers, query, place.agent, client, facts.session)
+        except BadIdentity as error:
+            await self._refuse(send, place, 400, "bad_request", str(error))
+            return None
+        route = self._routes.find(place.upstream, place.path, headers)
+        if route is None:
+            known = ", ".join(f"/to/{name}/" for name, _ in self._routes.names)
+            await self._refuse(send, place, 404, "unknown_route", f"no upstream for this path; name one: {known}")
+            return None
+        target = route.origin.base_path.encode() + place.raw_path + (b"?" + query if query else b"")
+        method = scope["method"].encode()
+        return Call(method, target, for_upstream(headers), body, route, dialect, facts, client, identity)
+
+    async def _see_through(self, call: Call, receive: Receive, send: Send) -> None:
+        engine = self.engine
+        engine.open_lane(call.lane, call.route.lane)
+        ticket = engine.arrive(_request(call, kept_company=call.facts.stream))
+        exchange = Exchange(call, ticket, Audience(send), engine, self._wall, self._keepalive)
+        if ticket.waiting:
+            self._resends.add(exchange)
+        try:
+            await self._watched(exchange.run(), receive, exchange)
+        finally:
+            self._resends.discard(exchange)
+
+    async def _watched(self, work: Any, receive: Receive, exchange: Exchange | None = None) -> None:
+        """Do the work, unless the client leaves first: then drop it at once."""
+        task = asyncio.current_task()
+        assert task is not None
+        gone = False
+
+        async def watch() -> None:
+            nonlocal gone
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            if exchange is None or exchange.leave():
+                gone = True
+                task.cancel()
+
+        watcher = asyncio.create_task(watch())
+        try:
+            await work
+        except asyncio.CancelledError:
+            if not gone:
+                raise
+            task.uncancel()
+        finally:
+            watcher.cancel()
+
+    async def _refuse(self, send: Send, place: Address, status: int, reason: str, text: str) -> None:
+        dialect: Dialect = dialect_for(place.path)
+        headers, body = dialect.refusal(status, reason, f"HiveMind: {text}", None)
+        await Audience(send).answer(status, headers, body)
+
+    def _world(self, at: float) -> World:
+        return World(at=at, wall=self._wall(), address=self.address, upstreams=self._routes.names)
+
+
+async def _listen(original: Exchange, send: Send) -> None:
+    """A request sent again: wait for the first one's answer."""
+    audience = original.audience
+    await audience.join(send)
+    try:
+        await asyncio.shield(original.over())
+    finally:
+        audience.leave(send)
+
+
+def _request(call: Call, *, kept_company: bool) -> Request:
+    facts, identity = call.facts, call.identity
+    return Request(
+        agent=identity.agent,
+        lane=call.lane,
+        model=facts.model,
+        family=family(facts.model),
+        size_chars=facts.size_chars,
+        max_output_tokens=facts.max_output_tokens,
+        stream=facts.stream,
+        priority=identity.priority,
+        patience_s=None if kept_company else call.client.patience_s,
+        client=call.client.name,
+        parent=identity.parent,
+    )
+
+
+async def _read_body(receive: Receive, limit: int) -> bytes | None:
+    """The whole body, or a little more than `limit` of it; None when the client left."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        return None
+    if not message.get("more_body"):
+        return bytes(message.get("body", b""))
+    parts, size = [message.get("body", b"")], len(message.get("body", b""))
+    while message.get("more_body") and size <= limit:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+    return b"".join(parts)
+
+
+async def _plain(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    length = (b"content-length", str(len(body)).encode())
+    await Audience(send).answer(status, [(b"content-type", b"text/plain; charset=utf-8"), length, *headers], body)
+
+
+async def _not_http(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1000})
+        return
+    message: Message = await receive()
+    while message["type"] != "lifespan.shutdown":
+        await send({"type": "lifespan.startup.complete"})
+        message = await receive()
+    await send({"type": "lifespan.shutdown.complete"})

@@ -1,0 +1,77 @@
+"""Whoever gets an answer: usually one client, several where a request was sent again while the first still waited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+STALLED_S = 5.0
+"""A client that takes nothing for so long is dropped where another one wants the same answer."""
+
+
+class Audience:
+    """One response, sent to each listener. Writes are not concurrent: the caller awaits each."""
+
+    __slots__ = ("_first", "_head", "_listeners", "finished")
+
+    def __init__(self, send: Send) -> None:
+        self._first = send
+        self._listeners = [send]
+        self._head: Message | None = None
+        self.finished = False
+
+    @property
+    def started(self) -> bool:
+        """The status line is out."""
+        return self._head is not None
+
+    @property
+    def empty(self) -> bool:
+        return not self._listeners
+
+    async def join(self, send: Send) -> None:
+        """One more wants the answer, of which at most the head was sent so far."""
+        self._listeners.append(send)
+        if self._head is not None:
+            await send(self._head)
+
+    def leave(self, send: Send) -> None:
+        if send in self._listeners:
+            self._listeners.remove(send)
+
+    def leave_first(self) -> None:
+        """The one it was made for left."""
+        self.leave(self._first)
+
+    async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self._head = {"type": "http.response.start", "status": status, "headers": headers}
+        await self._send(self._head)
+
+    async def write(self, data: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def finish(self, data: bytes = b"") -> None:
+        """The last bytes. Without this call the clients' connections are cut, which tells them that something is
+        missing."""
+        self.finished = True
+        await self._send({"type": "http.response.body", "body": data, "more_body": False})
+
+    async def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """A whole response at once."""
+        await self.start(status, headers)
+        await self.finish(body)
+
+    async def _send(self, message: Message) -> None:
+        if len(self._listeners) == 1:
+            await self._listeners[0](message)
+            return
+        for send in list(self._listeners):
+            try:
+                await asyncio.wait_for(send(message), STALLED_S)
+            except TimeoutError:
+                self.leave(send)

@@ -1,0 +1,64 @@
+"""One request as the proxy understood it, ready to be tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hivemind.providers.base import Dialect, Facts
+from hivemind.providers.clients import Client
+from hivemind.scheduler.config import LaneConfig
+from hivemind.scheduler.types import Failure, FailureKind
+from hivemind.settings import Origin
+
+from .headers import Headers, without
+from .identity import Identity
+from .upstream.base import ConnectFailed, Disconnected, Upstream, UpstreamError, UpstreamTimeout
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """An upstream that is open."""
+
+    origin: Origin
+    upstream: Upstream
+    lane: LaneConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What goes upstream, and what is known about it."""
+
+    method: bytes
+    target: bytes
+    headers: Headers
+    body: bytes
+    route: Route
+    dialect: Dialect
+    facts: Facts
+    client: Client
+    identity: Identity
+
+    @property
+    def lane(self) -> str:
+        return f"{self.route.origin.name}:{self.identity.credential}"
+
+    def headers_for(self, committed: bool) -> Headers:
+        """A response that was begun without an encoding can only go on without one."""
+        if not committed:
+            return self.headers
+        return [*without(self.headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
+
+    def failure_of(self, error: UpstreamError) -> Failure:
+        """What an attempt that ended without a whole response means.
+
+        A request that continues state on the server goes out again only if it surely never arrived.
+        """
+        kind, reused = FailureKind.TRUNCATED, False
+        if isinstance(error, ConnectFailed):
+            kind = FailureKind.CONNECT
+        elif isinstance(error, Disconnected):
+            kind, reused = FailureKind.DISCONNECTED, error.reused
+        elif isinstance(error, UpstreamTimeout):
+            kind = FailureKind.TIMEOUT
+        retryable = kind is FailureKind.CONNECT or not self.facts.continues_state
+        return Failure(kind, retryable, message=str(error), reused_connection=reused)

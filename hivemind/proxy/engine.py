@@ -1,0 +1,145 @@
+"""The scheduler on a live event loop: it gets the time, its timers are set, its decisions reach whoever waits."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from hivemind.providers.base import Limits
+from hivemind.scheduler import Scheduler, Ticket
+from hivemind.scheduler.commands import Command
+from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.types import Failure, Request, Usage
+from hivemind.snapshot import Snapshot
+from hivemind.world import World
+
+SAMPLE_EVERY_S = 1.0
+"""Between two samples of every lane's gauges."""
+
+
+class Engine:
+    """One scheduler, the loop's clock, and the fold that the screen reads.
+
+    Created on a running loop. Every method is called from that loop and returns at once.
+    """
+
+    def __init__(self, config: SchedulerConfig, rng: random.Random, world: Callable[[float], World]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._time = self._loop.time
+        self._scheduler = Scheduler(config, rng.random)
+        self.world = world(self._time())
+        self._wake: asyncio.TimerHandle | None = None
+        self._wake_at: float | None = None
+        self._sampler = self._loop.call_later(SAMPLE_EVERY_S, self._sample_again)
+
+    def open_lane(self, key: str, config: LaneConfig) -> None:
+        """Make the lane known; cheap when it is."""
+        if key not in self._scheduler.lanes:
+            self._scheduler.open_lane(self._time(), key, config)
+            self._settle()
+
+    def arrive(self, request: Request) -> Ticket:
+        """A request came in; its ticket may fly already, wait, or be turned away."""
+        ticket = self._scheduler.arrive(self._time(), request)
+        self._settle()
+        return ticket
+
+    async def granted(self, ticket: Ticket) -> None:
+        """Wait until the ticket no longer waits: it flies, or was turned away."""
+        if not ticket.waiting:
+            return
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        ticket.tag = waiter
+        try:
+            await waiter
+        finally:
+            ticket.tag = None
+
+    def headers(self, ticket: Ticket, limits: Limits) -> None:
+        if limits.readings or limits.plan:
+            self._scheduler.headers(self._time(), ticket, limits.readings, limits.plan)
+
+    def first_content(self, ticket: Ticket) -> None:
+        self._scheduler.first_content(self._time(), ticket)
+        self._settle()
+
+    def progress(self, ticket: Ticket, output_tokens: int) -> None:
+        self._scheduler.progress(self._time(), ticket, output_tokens)
+        self._settle()
+
+    def succeed(self, ticket: Ticket, status: int, usage: Usage | None) -> None:
+        self._scheduler.succeed(self._time(), ticket, status, usage)
+        self._settle()
+
+    def fail(self, ticket: Ticket, failure: Failure, usage: Usage | None = None) -> bool:
+        """Returns whether the ticket waits for another attempt."""
+        retry_at = self._scheduler.fail(self._time(), ticket, failure, usage)
+        self._settle()
+        return retry_at is not None
+
+    def abandon(self, ticket: Ticket, usage: Usage | None = None, *, sent: bool = True) -> None:
+        self._scheduler.abandon(self._time(), ticket, usage, sent=sent)
+        self._settle()
+
+    def apply(self, command: Command, who: str) -> None:
+        """Carry out an operator's command.
+
+        Raises: Rejected.
+        """
+        try:
+            self._scheduler.apply(self._time(), command, who)
+        finally:
+            self._sample()
+
+    def drain(self) -> None:
+        """Grant nothing more; whoever waits is turned away."""
+        self.world.mode = "draining"
+        self._scheduler.drain(self._time())
+        self._settle()
+
+    def snapshot(self) -> Snapshot:
+        """The world at this moment."""
+        self._sample()
+        return self.world.snapshot(self._time())
+
+    def close(self) -> None:
+        """Let go of the timers."""
+        self._sampler.cancel()
+        if self._wake is not None:
+            self._wake.cancel()
+
+    def _sample(self) -> None:
+        self._scheduler.events.append(self._scheduler.sample(self._time()))
+        self._settle()
+
+    def _sample_again(self) -> None:
+        self._sampler = self._loop.call_later(SAMPLE_EVERY_S, self._sample_again)
+        self._sample()
+
+    def _advance(self) -> None:
+        self._wake = self._wake_at = None
+        # A timer may fire a clock tick early; the scheduler only acts on what is due.
+        self._scheduler.advance(self._time())
+        self._settle()
+
+    def _settle(self) -> None:
+        """Hand on what the last call brought about."""
+        scheduler = self._scheduler
+        for event in scheduler.events:
+            self.world.apply(event)
+        scheduler.events.clear()
+        for ticket in scheduler.decisions:
+            waiter = ticket.tag
+            if isinstance(waiter, asyncio.Future) and not waiter.done():
+                waiter.set_result(None)
+        scheduler.decisions.clear()
+        at = scheduler.wake_at()
+        if at != self._wake_at:
+            self._set_wake(at)
+
+    def _set_wake(self, at: float | None) -> None:
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wake_at = at
+        self._wake = None if at is None else self._loop.call_at(max(at, self._time()), self._advance)

@@ -1,0 +1,340 @@
+"""One request from its ticket to its last byte: wait, try, hold the prelude, try again unseen, or let the bytes flow.
+
+Until the first content has come, nothing of an attempt reaches the client, so a failed one can be replaced without its
+ever knowing. From the first content on, every byte goes through as it comes, and the tap only looks on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from hivemind.providers.base import Tap, TapState
+from hivemind.providers.encoding import Decoder, decode_body, decoder_for
+from hivemind.providers.limits import read_limits
+from hivemind.scheduler import Refusal, Ticket
+from hivemind.scheduler.types import Failure, FailureKind, Usage
+
+from .audience import Audience
+from .call import Call
+from .company import Company
+from .engine import Engine
+from .headers import Headers, for_client, value
+from .upstream.base import UpstreamError, UpstreamResponse
+
+HOLD_LIMIT = 1 << 20
+"""Bytes of a whole (not streamed) reply that are held so that a truncated one can be tried again."""
+ERROR_LIMIT = 1 << 20
+"""Bytes of an error body that are read."""
+PROGRESS_EVERY_S = 0.5
+CHARS_PER_TOKEN = 4
+
+_STREAMED = (b"text/event-stream", b"application/x-ndjson", b"application/stream+json", b"application/jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Keepalive:
+    """When a waiting stream is begun, and how often it gets a sign of life."""
+
+    after_s: float
+    every_s: float
+
+
+class Exchange:
+    """Runs in the task of the client that sent the request first, for as long as anybody listens."""
+
+    def __init__(
+        self,
+        call: Call,
+        ticket: Ticket,
+        audience: Audience,
+        engine: Engine,
+        wall: Callable[[], float],
+        keepalive: Keepalive,
+    ) -> None:
+        self.call = call
+        self.ticket = ticket
+        self.audience = audience
+        self._engine = engine
+        self._wall = wall
+        self._keepalive = keepalive
+        self._company: Company | None = None
+        self._over: asyncio.Future[None] | None = None
+        self._sent = False
+        self._tap: TapState | None = None
+
+    async def run(self) -> None:
+        """See the request through. Cancelling it means that nobody listens any more."""
+        try:
+            while True:
+                if self.ticket.waiting:
+                    self._sent = False
+                    self._seek_company()
+                    await self._engine.granted(self.ticket)
+                    self._rest()
+                if self.ticket.refusal is not None:
+                    await self._refuse(self.ticket.refusal)
+                    return
+                if await self._attempt():
+                    return
+        except BaseException:
+            self._engine.abandon(self.ticket, self._usage(), sent=self._sent)
+            raise
+        finally:
+            if self._company is not None:
+                self._company.drop()
+            if self._over is not None and not self._over.done():
+                self._over.set_result(None)
+
+    def leave(self) -> bool:
+        """The client that sent the request first left. Returns whether nobody listens any more."""
+        self.audience.leave_first()
+        return self.audience.empty
+
+    def over(self) -> asyncio.Future[None]:
+        """Done when the exchange is."""
+        if self._over is None:
+            self._over = asyncio.get_running_loop().create_future()
+        return self._over
+
+    # --- One attempt; each step returns whether the request is over -----------------------------------------------
+
+    async def _attempt(self) -> bool:
+        call = self.call
+        self._sent, self._tap = True, None
+        try:
+            response = await call.route.upstream.send(
+                call.method,
+                call.target,
+                call.headers_for(self.audience.started),
+                call.body,
+                retry_stale=not call.facts.continues_state,
+            )
+        except UpstreamError as error:
+            return await self._failed(call.failure_of(error))
+        try:
+            self._engine.headers(self.ticket, read_limits(response.headers, self._wall()))
+            if response.status >= 400:
+                return await self._answered_error(response)
+            return await self._answered(response)
+        finally:
+            response.close()
+
+    async def _answered_error(self, response: UpstreamResponse) -> bool:
+        """The upstream said no."""
+        try:
+            body = await _read_all(response, ERROR_LIMIT)
+        except UpstreamError as error:
+            return await self._failed(self.call.failure_of(error))
+        failure = self.call.dialect.classify(response.status, response.headers, body, self._wall())
+        if failure is None:
+            failure = Failure(FailureKind.CLIENT_ERROR, False, response.status)
+        return await self._failed(failure, _Reply(response, body))
+
+    async def _answered(self, response: UpstreamResponse) -> bool:
+        """The upstream said yes; hold what comes until it can't be taken back."""
+        tap = self.call.dialect.tap(response.status, response.headers, self.call.facts)
+        state = self._tap = tap.state
+        whole = not (self.call.facts.stream or _is_stream(response.headers))
+        held: list[bytes] = []
+        size = 0
+        while state.error is None:
+            try:
+                data = await response.read()
+            except UpstreamError as error:
+                return await self._failed(self.call.failure_of(error))
+            if not data:
+                tap.end()
+                break
+            tap.feed(data)
+            held.append(data)
+            size += len(data)
+            if size > HOLD_LIMIT or (state.content_started and not whole):
+                return await self._flow(response, tap, b"".join(held))
+        body = b"".join(held)
+        if state.error is not None:
+            return await self._failed(state.error, _Reply(response, body, stream=not whole))
+        if not (whole or state.complete):
+            return await self._failed(_CUT_SHORT, _Reply(response, body, stream=True, cut=True))
+        decoder = await self._begin(response)
+        self._engine.succeed(self.ticket, response.status, self._usage())
+        await self.audience.finish(body if decoder is None else decoder.feed(body))
+        return True
+
+    async def _flow(self, response: UpstreamResponse, tap: Tap, data: bytes) -> bool:
+        """The agent sees content: every byte goes on as it comes, and the end is the upstream's end."""
+        decoder = await self._begin(response)
+        state, loop = tap.state, asyncio.get_running_loop()
+        told_at = loop.time()
+        while data:
+            await self.audience.write(data if decoder is None else decoder.feed(data))
+            try:
+                data = await response.read()
+            except UpstreamError as error:
+                self._engine.fail(self.ticket, self.call.failure_of(error), self._usage())
+                return True
+            tap.feed(data)
+            if loop.time() - told_at >= PROGRESS_EVERY_S:
+                told_at = loop.time()
+                self._engine.progress(self.ticket, self._output_tokens())
+        tap.end()
+        if state.error is not None:
+            self._engine.fail(self.ticket, state.error, self._usage())
+        elif self.call.facts.stream and not state.complete:
+            # Finished cleanly, this would pass for a whole answer with most SDKs; cut off, it can't.
+            self._engine.fail(self.ticket, _CUT_SHORT, self._usage())
+            return True
+        else:
+            self._engine.succeed(self.ticket, response.status, self._usage())
+        await self.audience.finish()
+        return True
+
+    async def _begin(self, response: UpstreamResponse) -> Decoder | None:
+        """The response can't be taken back from here on. Returns a decoder where the head the client has promised
+        none of the upstream's encoding."""
+        await self._leave_company()
+        self._engine.first_content(self.ticket)
+        if self.audience.started:
+            return decoder_for(response.headers)
+        await self.audience.start(response.status, for_client(response.headers))
+        return None
+
+    # --- Failure --------------------------------------------------------------------------------------------------
+
+    async def _failed(self, failure: Failure, reply: _Reply | None = None) -> bool:
+        """Try again if the scheduler says so, else tell the client, in the upstream's own words where there are any."""
+        if self.call.facts.continues_state and failure.kind is not FailureKind.CONNECT:
+            failure = replace(failure, retryable=False)
+        if self._engine.fail(self.ticket, failure, self._usage()):
+            return False
+        await self._leave_company()
+        if reply is None:
+            status = 504 if failure.kind is FailureKind.TIMEOUT else 502
+            await self._say(status, "upstream_unreachable", failure.message or "the upstream didn't answer", None)
+        elif reply.stream:
+            await self._pass_stream_on(reply)
+        elif self.audience.started:
+            body = decode_body(reply.response.headers, reply.body)
+            await self.audience.finish(self.call.dialect.failure_event(failure, body))
+        else:
+            await self.audience.answer(reply.response.status, for_client(reply.response.headers), reply.body)
+        return True
+
+    async def _pass_stream_on(self, reply: _Reply) -> None:
+        """A stream that failed before its first content goes out as it came, ending as it ended."""
+        response, data = reply.response, reply.body
+        decoder = None
+        if self.audience.started:
+            decoder = decoder_for(response.headers)
+        else:
+            await self.audience.start(response.status, for_client(response.headers))
+        while data:
+            await self.audience.write(data if decoder is None else decoder.feed(data))
+            try:
+                data = b"" if reply.cut else await response.read()
+            except UpstreamError:
+                return
+        if not reply.cut:
+            await self.audience.finish()
+
+    async def _refuse(self, refusal: Refusal) -> None:
+        await self._leave_company()
+        text = _REFUSALS.get(refusal.reason, refusal.reason.replace("_", " "))
+        retry_after_s, most_s = refusal.retry_after_s, self.call.client.max_retry_after_s
+        if retry_after_s is not None and most_s is not None:
+            retry_after_s = min(retry_after_s, most_s)
+        await self._say(503, refusal.reason, text, retry_after_s)
+
+    async def _say(self, status: int, reason: str, text: str, retry_after_s: float | None) -> None:
+        """An error of our own, in the provider's shape."""
+        message, dialect = f"HiveMind: {text}", self.call.dialect
+        if self.audience.started:
+            await self.audience.finish(dialect.stream_error(status, reason, message))
+            return
+        headers, body = dialect.refusal(status, reason, message, retry_after_s)
+        await self.audience.answer(status, headers, body)
+
+    # --- Small things ---------------------------------------------------------------------------------------------
+
+    def _seek_company(self) -> None:
+        """A stream that waits too long is begun before its turn, so that the client doesn't give up."""
+        if not self.call.facts.stream or self._company is not None:
+            return
+        beat = self.call.dialect.keepalive(self.call.client.name)
+        if beat:
+            waited_s = asyncio.get_running_loop().time() - self.ticket.arrived_at
+            self._company = Company(
+                self.audience,
+                self.call.dialect.stream_headers(self.call.facts),
+                beat,
+                after_s=max(0.0, self._keepalive.after_s - waited_s),
+                every_s=self._keepalive.every_s,
+            )
+
+    def _rest(self) -> None:
+        """Its turn came before the client needed company: its head will be the upstream's own."""
+        if self._company is not None and not self._company.begun:
+            self._company.drop()
+            self._company = None
+
+    async def _leave_company(self) -> None:
+        if self._company is not None:
+            await self._company.leave()
+            self._company = None
+
+    def _usage(self) -> Usage | None:
+        """What the provider counted, else what can be guessed from what came."""
+        state = self._tap
+        if state is None:
+            return None
+        if state.usage is not None and (state.usage_final or not state.output_chars):
+            return state.usage
+        guess = self._output_tokens()
+        if state.usage is not None:
+            return replace(state.usage, output_tokens=max(state.usage.output_tokens, guess))
+        return Usage(input_tokens=self.ticket.estimated_input, output_tokens=guess) if guess else None
+
+    def _output_tokens(self) -> int:
+        return 0 if self._tap is None else self._tap.output_chars // CHARS_PER_TOKEN
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    """An answer that counts as a failure."""
+
+    response: UpstreamResponse
+    body: bytes
+    """What was read of it."""
+    stream: bool = False
+    """A stream, of which there may be more to read."""
+    cut: bool = False
+    """It ended before its own end marker."""
+
+
+_CUT_SHORT = Failure(FailureKind.TRUNCATED, True, message="the stream ended before its own end marker")
+
+_REFUSALS = {
+    "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",
+    "queue_full": "too many requests are waiting already",
+    "wait_too_long": "the request waited longer than it may",
+    "draining": "the proxy is shutting down",
+    "too_many_agents": "as many agents are at work as may be (max_agents)",
+}
+
+
+def _is_stream(headers: Headers) -> bool:
+    content_type = value(headers, b"content-type") or b""
+    return content_type.partition(b";")[0].strip().lower() in _STREAMED
+
+
+async def _read_all(response: UpstreamResponse, limit: int) -> bytes:
+    """The body as far as `limit` bytes.
+
+    Raises: Truncated, UpstreamTimeout.
+    """
+    parts, size = [], 0
+    while size < limit and (data := await response.read()):
+        parts.append(data)
+        size += len(data)
+    return b"".join(parts)

@@ -1,0 +1,145 @@
+"""Who is asking: the agent's name, the lane its credential belongs to, the priority it asks for.
+
+In this order: `/agent/<name>/` in the base URL, the header `x-hivemind-agent` (or `x-hivemind-agent-id`), what the
+client sends by itself (session and sub-agent ids), and at last a fingerprint of the credential. The credential itself
+is never kept: a short one-way hash of it names the lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from urllib.parse import unquote, unquote_to_bytes
+
+from hivemind.providers.clients import Client
+from hivemind.scheduler.types import Priority
+
+from .headers import value
+
+CREDENTIAL_HEADERS = (b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key")
+NAME_LENGTH = 80
+
+
+class BadIdentity(ValueError):
+    """A name or priority that can't be used; the text says what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A request's path, taken apart."""
+
+    path: str
+    """Without our prefixes, decoded."""
+    raw_path: bytes
+    """The same as it came."""
+    agent: str | None
+    upstream: str | None
+    token: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    agent: str
+    parent: str | None
+    named: bool
+    """The agent has a name or session of its own; else it is known by its credential alone, perhaps with others."""
+    credential: str
+    """Fingerprint, or `anonymous`."""
+    priority: Priority | None
+
+
+def address(raw_path: bytes) -> Address:
+    """Take `/to/<upstream>`, `/agent/<name>` and `/token/<token>`, in any order, off the front of a path."""
+    found: dict[bytes, str] = {}
+    rest = raw_path
+    while True:
+        head, _, tail = rest[1:].partition(b"/")
+        if head not in (b"agent", b"to", b"token") or head in found:
+            break
+        name, slash, after = tail.partition(b"/")
+        if not name:
+            break
+        found[head] = unquote(name.decode("latin-1"))
+        rest = slash + after or b"/"
+    return Address(
+        path=unquote_to_bytes(rest).decode("utf-8", "replace"),
+        raw_path=rest,
+        agent=found.get(b"agent"),
+        upstream=found.get(b"to"),
+        token=found.get(b"token"),
+    )
+
+
+def identify(
+    headers: list[tuple[bytes, bytes]], query: bytes, named: str | None, client: Client, session: str
+) -> Identity:
+    """Who sent this. `named` is the name in the path, `session` an id found in the body.
+
+    Raises: BadIdentity.
+    """
+    credential = fingerprint(headers, query)
+    own = named or _text(value(headers, b"x-hivemind-agent") or value(headers, b"x-hivemind-agent-id"))
+    if own:
+        agent, parent = _checked(own), None
+    else:
+        agent, parent = _by_client(client, session)
+    return Identity(
+        agent=agent or f"key-{credential}",
+        parent=parent,
+        named=bool(agent),
+        credential=credential,
+        priority=_priority(value(headers, b"x-hivemind-priority"), client),
+    )
+
+
+def fingerprint(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> str:
+    """A short one-way hash of the credential: the same key gives the same one, in whichever header it comes."""
+    pairs = list(headers)
+    secret = next((found for name in CREDENTIAL_HEADERS if (found := value(pairs, name))), None)
+    if secret is None:
+        secret = next((part[4:] for part in query.split(b"&") if part.startswith(b"key=")), None)
+    if not secret:
+        return "anonymous"
+    secret = secret.strip()
+    if secret[:7].lower() == b"bearer ":
+        secret = secret[7:].strip()
+    return blake2b(secret, digest_size=4, person=b"hivemind-lane").hexdigest()
+
+
+def _by_client(client: Client, session: str) -> tuple[str, str | None]:
+    """A name from the ids that the client sends by itself, and the agent that started this one."""
+    ident = client.session or session
+    if not ident:
+        return "", None
+    root = f"{client.name or 'session'}-{_short(ident)}"
+    if not client.agent:
+        return root, f"{client.name or 'session'}-{_short(client.parent)}" if client.parent else None
+    return f"{root}/{_short(client.agent)}", f"{root}/{_short(client.parent)}" if client.parent else root
+
+
+def _short(ident: str) -> str:
+    """Enough of an id to tell agents apart, without prefixes that all of them share."""
+    ident = ident.rsplit("_", 1)[-1]
+    return _checked(ident[:8] if len(ident) > 8 else ident)
+
+
+def _checked(name: str) -> str:
+    if len(name) > NAME_LENGTH or not name.isprintable():
+        raise BadIdentity(f"an agent's name must be printable and at most {NAME_LENGTH} characters long")
+    return name
+
+
+def _priority(asked: bytes | None, client: Client) -> Priority | None:
+    if asked is None:
+        return client.priority
+    word = _text(asked).strip().upper()
+    if word in Priority.__members__:
+        return Priority[word]
+    if word in ("0", "1", "2", "3"):
+        return Priority(int(word))
+    raise BadIdentity("x-hivemind-priority: must be critical, high, normal or low (or 0 to 3)")
+
+
+def _text(raw: bytes | None) -> str:
+    return "" if raw is None else raw.decode("utf-8", "replace")

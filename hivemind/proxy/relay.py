@@ -1,0 +1,30 @@
+"""Requests that generate nothing (lists of models, token counts, files) pass without a ticket."""
+
+from __future__ import annotations
+
+from .audience import Audience
+from .call import Call
+from .headers import for_client
+from .upstream.base import UpstreamError, UpstreamTimeout
+
+
+async def relay(call: Call, audience: Audience) -> None:
+    """One attempt, passed on byte for byte; a truncated answer ends without its end."""
+    try:
+        response = await call.route.upstream.send(
+            call.method, call.target, call.headers, call.body, retry_stale=call.method in (b"GET", b"HEAD")
+        )
+    except UpstreamError as error:
+        status = 504 if isinstance(error, UpstreamTimeout) else 502
+        headers, body = call.dialect.refusal(status, "upstream_unreachable", f"HiveMind: {error}", None)
+        await audience.answer(status, headers, body)
+        return
+    try:
+        await audience.start(response.status, for_client(response.headers))
+        while data := await response.read():
+            await audience.write(data)
+        await audience.finish()
+    except UpstreamError:
+        return
+    finally:
+        response.close()

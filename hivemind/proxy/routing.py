@@ -1,0 +1,76 @@
+"""Which upstream a request goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import httpx
+
+from hivemind.providers.route import provider_for_path
+from hivemind.settings import Settings
+
+from .call import Route
+from .headers import value
+from .upstream import open_upstream
+
+
+class Routes:
+    """The upstreams, open. A single one gets every path; several are told apart by path, or named by `/to/<name>/`."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._by_name = {route.origin.name: route for route in routes}
+        self._by_provider: dict[str, Route] = {}
+        for route in routes:
+            self._by_provider.setdefault(route.origin.profile.name, route)
+        self._first = routes[0]
+
+    @property
+    def names(self) -> tuple[tuple[str, str], ...]:
+        """Name and URL of each."""
+        return tuple((name, route.origin.url) for name, route in self._by_name.items())
+
+    def find(self, name: str | None, path: str, headers: list[tuple[bytes, bytes]]) -> Route | None:
+        """The upstream for a path, or the one named; None where none fits."""
+        if name is not None:
+            return self._by_name.get(name)
+        if len(self._by_name) == 1:
+            return self._first
+        provider = provider_for_path(path)
+        if provider is None:
+            # Lists of models and files have the same path everywhere; the client's headers tell whose are meant.
+            if value(headers, b"anthropic-version") is not None:
+                provider = "anthropic"
+            elif value(headers, b"x-goog-api-key") is not None:
+                provider = "google"
+            else:
+                return self._first
+        return self._by_provider.get(provider) or self._by_provider.get("generic")
+
+    async def aclose(self) -> None:
+        for route in self._by_name.values():
+            await route.upstream.aclose()
+
+
+def open_routes(settings: Settings, transports: Mapping[str, httpx.AsyncBaseTransport] | None) -> Routes:
+    """Open every upstream of the settings; `transports` replaces the network for those it names.
+
+    Raises: UsageError, ValueError: with one line, when an upstream can't be opened as the settings say.
+    """
+    via = settings.via.get_secret_value() if settings.via else None
+    ca_file = str(settings.ca_file) if settings.ca_file else None
+    return Routes(
+        [
+            Route(
+                origin,
+                open_upstream(
+                    origin.url,
+                    via=via,
+                    ca_file=ca_file,
+                    timeouts=settings.timeouts(),
+                    transport=(transports or {}).get(origin.name),
+                ),
+                settings.lane_config(origin),
+            )
+            for origin in settings.origins()
+        ]
+    )
