@@ -18,24 +18,6 @@ Headers = Sequence[tuple[bytes, bytes]]
 """Names in lower case."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a request says of itself."""
-
-    model: str = ""
-    stream: bool = False
-    size_chars: int = 0
-    """Prompt length in characters, without base64 payloads."""
-    max_output_tokens: int | None = None
-    continues_state: bool = False
-    """It continues or creates state on the server (threads, previous_response_id, conversation, store: true), so it
-    may be sent again only when it surely never arrived (WIRE.md 3.6)."""
-    inference: bool = True
-    """Generates tokens; False for model lists, token counts, probes and the like, which pass without a slot."""
-    session: str = ""
-    """A session id carried in the body (Claude Code's metadata.user_id, prompt_cache_key)."""
-
-
 class StreamForm(Enum):
     """How a reply arrives."""
 
@@ -43,6 +25,28 @@ class StreamForm(Enum):
     SSE = "sse"
     NDJSON = "ndjson"
     JSON_ARRAY = "json_array"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a request says of itself."""
+
+    model: str = ""
+    stream: bool = False
+    """It asks for a stream that may be committed, and kept alive, before its first event. A reply in pieces of one JSON
+    array (Google without `alt=sse`) isn't one."""
+    size_chars: int = 0
+    """Prompt length in characters, without base64 payloads."""
+    max_output_tokens: int | None = None
+    continues_state: bool = False
+    """It continues or creates state on the server (threads, previous_response_id, conversation, store: true), so it
+    may be sent again only when it surely never arrived."""
+    inference: bool = True
+    """Generates tokens; False for model lists, token counts, probes and the like, which pass without a slot."""
+    session: str = ""
+    """A session id carried in the body (Claude Code's metadata.user_id, prompt_cache_key)."""
+    form: StreamForm = StreamForm.WHOLE
+    """How the reply is expected to arrive; a reply's own content type has the last word."""
 
 
 @dataclass(slots=True)
@@ -60,7 +64,8 @@ class TapState:
     """The dialect's own end marker came (message_stop, [DONE], response.completed, done:true, finishReason, or, for a
     whole reply, any end)."""
     error: Failure | None = None
-    """An error event inside the stream, or in a whole reply with status 200."""
+    """An error event inside the stream, or in a whole reply with status 200, judged as the same error is judged when it
+    comes as a status: whether content had begun is for the reader of this state to weigh."""
 
 
 class Tap(Protocol):
@@ -91,10 +96,12 @@ class Dialect(Protocol):
     def classify(self, status: int, headers: Headers, body: bytes, now_wall_s: float) -> Failure | None:
         """What an answer with this status and (still encoded) error body means; None for success.
 
-        Retry-After in all its forms, retry-after-ms, x-should-retry, Google's retryDelay and every "never retry" code of
-        WIRE.md 3 are read here. `status` below 400 gives None."""
+        Retry-After in all its forms, retry-after-ms, x-should-retry, Google's retryDelay and every code that means
+        "never retry" are read here. `status` below 400 gives None."""
 
-    def refusal(self, status: int, reason: str, message: str, retry_after_s: float | None) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    def refusal(
+        self, status: int, reason: str, message: str, retry_after_s: float | None
+    ) -> tuple[list[tuple[bytes, bytes]], bytes]:
         """An error of our own in the provider's shape: headers (content-type, x-should-retry, retry-after where given,
         RetryInfo in the body for Google) and body. `reason` is the provider-neutral word: `circuit_open`, `queue_full`,
         `wait_too_long`, `draining`, `upstream_unreachable`, `too_many_agents`, `unknown_route` …"""
@@ -108,7 +115,8 @@ class Dialect(Protocol):
         keeping the provider's error object where it is one."""
 
     def keepalive(self, client: str) -> bytes:
-        """What may be sent again and again into a committed stream before its first event, by client (WIRE.md 4.2)."""
+        """What may be sent again and again into a committed stream before its first event, by client
+        (:attr:`hivemind.providers.clients.Client.name`)."""
 
     def stream_headers(self, facts: Facts) -> list[tuple[bytes, bytes]]:
         """Headers of a 200 committed before the upstream answered (content-type, cache-control …)."""

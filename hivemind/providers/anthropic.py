@@ -1,0 +1,225 @@
+"""Anthropic's Messages API (docs.claude.com, "Messages", "Streaming Messages", "Errors")."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Raw, Struct
+
+from hivemind.scheduler.types import Failure, Usage
+
+from . import jsonread
+from .base import Facts, Headers, StreamForm, Tap, TapState
+from .dialect import RETRYABLE, JsonDialect, encode, failure_status
+from .encoding import decode_body
+from .errors import read_error
+from .prompt import size_chars
+from .sse import fields
+from .tapping import tap_for
+from .verdict import judge_event
+
+_ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    409: "conflict_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+_OLD_SESSION = re.compile(r"_session_([0-9A-Za-z-]{1,64})$")
+_GENERATING = re.compile(r"/v1/messages/?$")
+
+
+class _Request(Struct):
+    model: Raw = Raw()
+    stream: Raw = Raw()
+    max_tokens: Raw = Raw()
+    metadata: Raw = Raw()
+    thread: Raw = Raw()
+
+
+class _Metadata(Struct):
+    user_id: Raw = Raw()
+
+
+class _UserId(Struct):
+    session_id: Raw = Raw()
+
+
+class _Typed(Struct):
+    type: Raw = Raw()
+
+
+class _Delta(Struct):
+    text: Raw = Raw()
+    thinking: Raw = Raw()
+    partial_json: Raw = Raw()
+
+
+class _Message(Struct):
+    usage: Raw = Raw()
+
+
+class _Event(Struct):
+    type: Raw = Raw()
+    delta: Raw = Raw()
+    message: Raw = Raw()
+    usage: Raw = Raw()
+
+
+class _Usage(Struct):
+    input_tokens: Raw = Raw()
+    cache_creation_input_tokens: Raw = Raw()
+    cache_read_input_tokens: Raw = Raw()
+    output_tokens: Raw = Raw()
+    iterations: Raw = Raw()
+
+
+class _Iteration(Struct):
+    type: Raw = Raw()
+    input_tokens: Raw = Raw()
+    output_tokens: Raw = Raw()
+
+
+_request = jsonread.decoder(_Request)
+_metadata = jsonread.decoder(_Metadata)
+_user_id = jsonread.decoder(_UserId)
+_typed = jsonread.decoder(_Typed)
+_event = jsonread.decoder(_Event)
+_delta = jsonread.decoder(_Delta)
+_message = jsonread.decoder(_Message)
+_usage = jsonread.decoder(_Usage)
+_iterations = jsonread.decoder(list[_Iteration])
+
+
+class AnthropicReader:
+    """Counts one Messages reply."""
+
+    __slots__ = ("state",)
+
+    def __init__(self) -> None:
+        self.state = TapState()
+
+    def record(self, record: bytes) -> None:
+        name, data = fields(record)
+        event = jsonread.read(_event, data)
+        if event is None:
+            return
+        state = self.state
+        kind = name.decode("latin-1") or jsonread.text(event.type)
+        if kind == "content_block_delta":
+            state.content_started = True
+            delta = jsonread.read(_delta, event.delta)
+            if delta is not None:
+                state.output_chars += sum(map(jsonread.length, (delta.text, delta.thinking, delta.partial_json)))
+        elif kind == "content_block_start":
+            state.content_started = True
+        elif kind == "message_start":
+            message = jsonread.read(_message, event.message)
+            self._count(message.usage if message else Raw())
+        elif kind == "message_delta":
+            state.content_started = True  # a message without any block: the reply is decided
+            state.usage_final = self._count(event.usage)
+        elif kind == "message_stop":
+            state.complete = state.content_started = True
+        elif kind == "error":
+            state.error = judge_event(read_error(data))
+
+    def whole(self, body: bytes) -> None:
+        message = jsonread.read(_message, body)
+        self._count(message.usage if message else Raw())
+
+    def closed(self) -> None:
+        """Only `message_stop` completes a message."""
+
+    def _count(self, raw: Raw) -> bool:
+        """Take in a usage object. Its counts are cumulative; what a later one leaves out stays."""
+        found = jsonread.read(_usage, raw)
+        if found is None:
+            return False
+        before = self.state.usage or Usage()
+        extra_input, extra_output = _compaction(found.iterations)
+        output = jsonread.count(found.output_tokens)
+        self.state.usage = Usage(
+            input_tokens=max(before.input_tokens, (jsonread.count(found.input_tokens) or 0) + extra_input),
+            cache_read_tokens=max(before.cache_read_tokens, jsonread.count(found.cache_read_input_tokens) or 0),
+            cache_write_tokens=max(before.cache_write_tokens, jsonread.count(found.cache_creation_input_tokens) or 0),
+            output_tokens=before.output_tokens if output is None else output + extra_output,
+        )
+        return output is not None
+
+
+def _compaction(raw: Raw) -> tuple[int, int]:
+    """Tokens of server-side compaction, which the sums at the top of a usage object leave out."""
+    rounds = [r for r in jsonread.read(_iterations, raw) or [] if jsonread.text(r.type) == "compaction"]
+    return (
+        sum(jsonread.count(r.input_tokens) or 0 for r in rounds),
+        sum(jsonread.count(r.output_tokens) or 0 for r in rounds),
+    )
+
+
+def _session(raw: Raw) -> str:
+    """Claude Code's session, from `metadata.user_id`: JSON in a string, in older versions joined by underscores."""
+    metadata = jsonread.read(_metadata, raw)
+    user_id = jsonread.text(metadata.user_id) if metadata else ""
+    inner = jsonread.read(_user_id, user_id.encode())
+    if inner is not None:
+        return jsonread.text(inner.session_id)
+    old = _OLD_SESSION.search(user_id)
+    return old[1] if old else ""
+
+
+def _event_bytes(error: object) -> bytes:
+    return b"event: error\ndata: " + encode({"type": "error", "error": error}) + b"\n\n"
+
+
+class Anthropic(JsonDialect):
+    """Messages, and beside them token counts, batches and files, which generate nothing now."""
+
+    name = "anthropic"
+
+    def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
+        plain = decode_body(headers, body)
+        found = jsonread.read(_request, plain) or _Request()
+        stream = jsonread.flag(found.stream) is True
+        thread = jsonread.read(_typed, found.thread)
+        return Facts(
+            model=jsonread.text(found.model),
+            stream=stream,
+            size_chars=size_chars(plain),
+            max_output_tokens=jsonread.count(found.max_tokens),
+            continues_state=thread is not None and jsonread.text(thread.type) == "continue",
+            inference=bool(body) and _GENERATING.search(path) is not None,
+            session=_session(found.metadata),
+            form=StreamForm.SSE if stream else StreamForm.WHOLE,
+        )
+
+    def tap(self, status: int, headers: Headers, facts: Facts) -> Tap:
+        return tap_for(AnthropicReader(), headers, facts)
+
+    def error_body(self, status: int, reason: str, message: str, retry_s: int | None) -> bytes:
+        kind = _ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
+        return encode({"type": "error", "error": {"type": kind, "message": message}})
+
+    def stream_error(self, status: int, reason: str, message: str) -> bytes:
+        """What may pass is told as `overloaded_error`, after which Claude Code tries again with backoff; any other type
+        makes it ask again at once, without streaming."""
+        if status in RETRYABLE:
+            return _event_bytes({"type": "overloaded_error", "message": message})
+        return b"event: error\ndata: " + self.error_body(status, reason, message, None) + b"\n\n"
+
+    def failure_event(self, failure: Failure, body: bytes) -> bytes:
+        """The provider's own error object; where another try could help, under the type after which clients try."""
+        envelope = jsonread.anything(body)
+        error = envelope.get("error") if isinstance(envelope, dict) else None
+        if not isinstance(error, dict):
+            return self.stream_error(failure_status(failure), failure.kind.value, failure.message)
+        return _event_bytes({**error, "type": "overloaded_error"} if failure.retryable else error)
+
+    def keepalive(self, client: str) -> bytes:
+        return b'event: ping\ndata: {"type": "ping"}\n\n'

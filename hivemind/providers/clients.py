@@ -1,0 +1,167 @@
+"""Who is asking, by what each client says of itself in its headers, and what it is known to bear.
+
+How long clients wait, and which delays they accept, was observed with the real programs against a silent server; where
+a client states its own deadline (`x-stainless-timeout`), that counts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hivemind.scheduler.types import Priority
+
+from .base import Headers
+from .times import parse_number
+
+_NODE_S = 290.0
+"""Node's own fetch gives up after 300 s without headers, whatever the SDK above it allows."""
+_PYTHON_S = 590.0
+_ID = re.compile(r"[\x21-\x7e]{1,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One request's client."""
+
+    name: str = ""
+    """`claude-code`, `codex`, `opencode`, `gemini-cli`, `anthropic-sdk`, `openai-sdk`, `google-sdk`, `ollama-sdk`,
+    `litellm`, `langchain`, `vercel-ai`, `openai-agents`; empty for others."""
+    patience_s: float | None = None
+    """It surely waits this long for response headers; None: for ever, or nobody knows."""
+    session: str = ""
+    """One run of the program, in its own words."""
+    agent: str = ""
+    """The sub-agent within the session; empty for the main one."""
+    parent: str = ""
+    """The sub-agent or thread that started this one."""
+    priority: Priority | None = None
+    """A hint that this request is less urgent than its agent; None: as urgent as the agent is."""
+    retry_count: int | None = None
+    """How many times the client itself has sent this before; None where it doesn't say or can't be believed."""
+    max_retry_after_s: float | None = None
+    """The longest Retry-After it follows rather than giving up; None: any."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """What is known of one program. `agent_pattern` is searched in its User-Agent."""
+
+    name: str
+    agent_pattern: re.Pattern[str]
+    patience_s: float | None = None
+    max_retry_after_s: float | None = None
+
+
+def _program(name: str, pattern: str, patience_s: float | None = None, longest: float | None = None) -> _Program:
+    return _Program(name, re.compile(pattern, re.I), patience_s, longest)
+
+
+_PROGRAMS = (
+    _program("claude-code", r"^claude-cli/", 290.0, 60.0),
+    _program("codex", r"^codex"),
+    _program("opencode", r"^opencode/", 290.0),
+    _program("gemini-cli", r"^GeminiCLI", 50.0, 300.0),
+    _program("litellm", r"^litellm/", 5990.0),
+    _program("langchain", r"^langchain", _PYTHON_S),
+    _program("openai-agents", r"^Agents/", _PYTHON_S, 120.0),
+    _program("vercel-ai", r"\bai-sdk/", _NODE_S),
+    _program("anthropic-sdk", r"^(?:Async)?Anthropic/JS", _NODE_S),
+    _program("anthropic-sdk", r"^(?:Async)?Anthropic/", _PYTHON_S),
+    _program("openai-sdk", r"^(?:Async)?(?:Azure)?OpenAI/JS", _NODE_S),
+    _program("openai-sdk", r"^(?:Async)?(?:Azure)?OpenAI/", _PYTHON_S, 120.0),
+    _program("google-sdk", r"^google-genai-sdk/\S+ gl-node/", _NODE_S),
+    _program("google-sdk", r"^google-genai-sdk/"),
+    _program("ollama-sdk", r"^ollama-js/", _NODE_S),
+    _program("ollama-sdk", r"^ollama-python/"),
+)
+_BY_NAME = {program.name: program for program in reversed(_PROGRAMS)}
+_UNKNOWN = _program("", r"(?!)")
+
+_SESSIONS = (
+    "x-claude-code-session-id",
+    "x-opencode-session-id",
+    "session-id",
+    "session_id",
+    "x-session-id",
+    "conversation_id",
+    "x-session-affinity",
+)
+_LOW_CLASSES = frozenset({"auxiliary", "side_reply", "background-task", "summary-extraction", "followup-generation"})
+"""Claude Code's request classes that no work waits for: titles, asides, suggestions, summaries for later.
+
+`main`, `subagent`, `workflow` and `compaction` keep the agent's own priority: somebody's next step needs each of them,
+and a class that named NORMAL would undo what the operator set."""
+
+
+def client_of(headers: Headers) -> Client:
+    """Read a request's headers. Never raises; ids are taken as they come, if they are short and printable."""
+    said = {name.decode("latin-1"): value.decode("latin-1").strip() for name, value in headers}
+    program = _recognise(said)
+    session = next((found for name in _SESSIONS if (found := _id(said, name))), "")
+    agent, parent = _lineage(said, session)
+    return Client(
+        name=program.name,
+        patience_s=_patience(program, said),
+        session=session,
+        agent=agent,
+        parent=parent,
+        priority=_priority(said),
+        retry_count=None if program.name == "claude-code" else _retries(said),
+        max_retry_after_s=program.max_retry_after_s,
+    )
+
+
+def _recognise(said: dict[str, str]) -> _Program:
+    if "x-claude-code-session-id" in said:
+        return _BY_NAME["claude-code"]
+    if said.get("originator", "").startswith("codex"):
+        return _BY_NAME["codex"]
+    user_agent = said.get("user-agent", "")
+    return next((program for program in _PROGRAMS if program.agent_pattern.search(user_agent)), _UNKNOWN)
+
+
+def _patience(program: _Program, said: dict[str, str]) -> float | None:
+    """The deadline that the client states, less a margin, but no more than its program is known to keep.
+
+    The SDKs for Python state theirs and keep it; on Node the runtime's own limit is shorter than what the SDK states.
+    """
+    stated = next(
+        (s for name in ("x-stainless-read-timeout", "x-stainless-timeout") if (s := parse_number(said.get(name, "")))),
+        None,
+    )
+    if stated is None or stated <= 0:
+        return program.patience_s
+    borne = max(stated - 10.0, stated * 0.8)
+    limit = None if said.get("x-stainless-lang") == "python" else program.patience_s
+    return borne if limit is None else min(borne, limit)
+
+
+def _lineage(said: dict[str, str], session: str) -> tuple[str, str]:
+    """Sub-agent and parent, as Claude Code and Codex tell them.
+
+    A Codex sub-agent is a thread of its own within the session of its parent.
+    """
+    agent = _id(said, "x-claude-code-agent-id")
+    if agent:
+        return agent, _id(said, "x-claude-code-parent-agent-id")
+    parent = _id(said, "x-codex-parent-thread-id")
+    thread = _id(said, "thread-id")
+    if parent or said.get("x-openai-subagent"):
+        return thread or _id(said, "x-openai-subagent"), parent
+    return (thread if thread != session else ""), ""
+
+
+def _priority(said: dict[str, str]) -> Priority | None:
+    classes = (said.get("x-claude-code-request-class"), said.get("x-claude-1p-request-class"))
+    return Priority.LOW if _LOW_CLASSES.intersection(filter(None, classes)) else None
+
+
+def _retries(said: dict[str, str]) -> int | None:
+    count = parse_number(said.get("x-stainless-retry-count", ""))
+    return int(count) if count is not None and 0 <= count < 1000 else None
+
+
+def _id(said: dict[str, str], name: str) -> str:
+    value = said.get(name, "")
+    return value if _ID.fullmatch(value) else ""

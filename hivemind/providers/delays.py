@@ -1,0 +1,43 @@
+"""When the provider says to come back."""
+
+from __future__ import annotations
+
+import re
+
+from .base import Headers
+from .encoding import header
+from .times import parse_duration, parse_moment, parse_number, reply_time
+
+_IN_WORDS = re.compile(r"(?:retry|try again)\s+(?:in|after)\s+((?:\d+(?:\.\d+)?\s?(?:ms|h|m|s)(?![a-z])\s?)+)", re.I)
+_IN_SECONDS = re.compile(r"(?:retry|try again)\s+(?:in|after)\s+(\d+(?:\.\d+)?)\s+(milli)?seconds?", re.I)
+_SEARCHED = 2000
+"""Characters of a message that are looked at."""
+
+
+def header_delay(headers: Headers, now_wall_s: float) -> float | None:
+    """Seconds asked for by `retry-after-ms` or `retry-after` (seconds or an HTTP date), not below 0."""
+    milliseconds = parse_number(header(headers, b"retry-after-ms"))
+    if milliseconds is not None and milliseconds >= 0:
+        return milliseconds / 1000
+    stated = header(headers, b"retry-after")
+    if not stated:
+        return None
+    seconds = parse_number(stated)
+    if seconds is not None:
+        return seconds if seconds >= 0 else None
+    moment = parse_moment(stated)
+    return None if moment is None else max(0.0, moment - reply_time(headers, now_wall_s))
+
+
+def duration_delay(value: str) -> float | None:
+    """Seconds of a protobuf or Go duration: `34s`, `34.07s`, `900ms` (Google's RetryInfo)."""
+    return parse_duration(value)
+
+
+def worded_delay(message: str) -> float | None:
+    """Seconds named in a message: "Please retry in 12.3s", "try again in 6m0s", "retry after 26 seconds"."""
+    message = message[:_SEARCHED]
+    if found := _IN_SECONDS.search(message):
+        return float(found[1]) / (1000 if found[2] else 1)
+    found = _IN_WORDS.search(message)
+    return parse_duration(re.sub(r"\s", "", found[1])) if found else None

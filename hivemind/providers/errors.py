@@ -1,0 +1,160 @@
+"""Error bodies of every provider, read into one shape.
+
+One reader for all: gateways answer in another dialect than they were asked in, and edges (Cloudflare) in none. The
+envelopes: Anthropic `{"type":"error","error":{"type","message","details":{"error_code"}}}`, OpenAI
+`{"error":{"message","type","param","code"}}`, Google `{"error":{"code","message","status","details":[...]}}` (also as
+an array of one), Ollama `{"error":"text"}`, OpenAI's error event `{"type":"error","code","message"}`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from msgspec import Raw, Struct
+
+from . import jsonread
+from .delays import duration_delay, worded_delay
+
+MAX_ERROR_BODY = 1024 * 1024
+"""Bytes of an error answer that are read."""
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.:\-]{0,79}")
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """What an error object says."""
+
+    words: tuple[str, ...] = ()
+    """Its type, codes and status names, as written; machine words only."""
+    message: str = ""
+    """The provider's text, which may quote the request: for judging, never for showing."""
+    status: int | None = None
+    """An HTTP status carried inside the object."""
+    delay_s: float | None = None
+    quotas: str = ""
+    """Names of the exhausted quotas, Google's."""
+
+    @property
+    def word(self) -> str:
+        """The most specific machine word."""
+        return self.words[0] if self.words else ""
+
+
+class _Envelope(Struct):
+    error: Raw = Raw()
+    type: Raw = Raw()
+    code: Raw = Raw()
+    message: Raw = Raw()
+
+
+class _ErrorObject(Struct):
+    type: Raw = Raw()
+    code: Raw = Raw()
+    status: Raw = Raw()
+    reason: Raw = Raw()
+    message: Raw = Raw()
+    details: Raw = Raw()
+
+
+class _Coded(Struct):
+    error_code: Raw = Raw()
+
+
+class _Metadata(Struct):
+    quota_limit: Raw = Raw()
+
+
+class _Violation(Struct):
+    quotaId: Raw = Raw()
+    quotaMetric: Raw = Raw()
+
+
+class _Detail(Struct):
+    retryDelay: Raw = Raw()
+    reason: Raw = Raw()
+    metadata: Raw = Raw()
+    violations: Raw = Raw()
+
+
+_envelope = jsonread.decoder(_Envelope)
+_envelopes = jsonread.decoder(list[_Envelope])
+_object = jsonread.decoder(_ErrorObject)
+_coded = jsonread.decoder(_Coded)
+_metadata = jsonread.decoder(_Metadata)
+_details = jsonread.decoder(list[_Detail])
+_violations = jsonread.decoder(list[_Violation])
+
+
+def read_error(body: bytes) -> ErrorInfo:
+    """What an error body (decoded) says; an empty ErrorInfo where it isn't one of ours. Never raises."""
+    envelope = _unwrap(body[:MAX_ERROR_BODY])
+    if envelope is None:
+        return ErrorInfo()
+    if jsonread.filled(envelope.error):
+        return read_error_object(envelope.error)
+    return _plain(envelope)
+
+
+def carries_error(body: bytes) -> bool:
+    """Whether a body is an object with an error in its `error` field, whatever its status."""
+    envelope = _unwrap(body)
+    return envelope is not None and jsonread.filled(envelope.error)
+
+
+def read_error_object(raw: Raw) -> ErrorInfo:
+    """What the object (or the bare text) in an `error` field says."""
+    found = jsonread.read(_object, raw)
+    if found is None:
+        message = jsonread.text(raw)
+        return ErrorInfo(message=message, delay_s=worded_delay(message))
+    message = jsonread.text(found.message)
+    coded = jsonread.read(_coded, found.details)
+    detail_words, delay_s, quotas = _google_details(found.details)
+    code = coded.error_code if coded else Raw()
+    return ErrorInfo(
+        words=_words(*detail_words, *map(jsonread.text, (code, found.code, found.reason, found.type, found.status))),
+        message=message,
+        status=_http_status(found.code),
+        delay_s=delay_s if delay_s is not None else worded_delay(message),
+        quotas=quotas,
+    )
+
+
+def _unwrap(body: bytes) -> _Envelope | None:
+    envelope = jsonread.read(_envelope, body)
+    if envelope is None and body.lstrip()[:1] == b"[":
+        several = jsonread.read(_envelopes, body)
+        envelope = several[0] if several else None
+    return envelope
+
+
+def _plain(envelope: _Envelope) -> ErrorInfo:
+    message = jsonread.text(envelope.message)
+    words = _words(jsonread.text(envelope.code), jsonread.text(envelope.type))
+    return ErrorInfo(words, message, _http_status(envelope.code), worded_delay(message))
+
+
+def _google_details(raw: Raw) -> tuple[list[str], float | None, str]:
+    reasons: list[str] = []
+    quotas: list[str] = []
+    delay_s: float | None = None
+    for detail in jsonread.read(_details, raw) or []:
+        stated = duration_delay(jsonread.text(detail.retryDelay))
+        delay_s = stated if stated is not None else delay_s
+        reasons.append(jsonread.text(detail.reason))
+        metadata = jsonread.read(_metadata, detail.metadata)
+        if metadata:
+            quotas.append(jsonread.text(metadata.quota_limit))
+        for violation in jsonread.read(_violations, detail.violations) or []:
+            quotas += [jsonread.text(violation.quotaId), jsonread.text(violation.quotaMetric)]
+    return reasons, delay_s, " ".join(filter(None, quotas))
+
+
+def _http_status(raw: Raw) -> int | None:
+    value = jsonread.count(raw)
+    return value if value is not None and 400 <= value < 600 else None
+
+
+def _words(*candidates: str) -> tuple[str, ...]:
+    return tuple(word for word in candidates if _WORD.fullmatch(word))

@@ -1,0 +1,255 @@
+"""Google's Gemini API: the generateContent family, and interactions as far as they look alike."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+from msgspec import Raw, Struct
+
+from hivemind.scheduler.types import Failure, Usage
+
+from . import jsonread
+from .base import Facts, Headers, StreamForm, Tap, TapState
+from .dialect import JsonDialect, encode, failure_status
+from .encoding import decode_body
+from .errors import ErrorInfo, read_error
+from .prompt import size_chars
+from .sse import fields
+from .tapping import tap_for
+from .verdict import judge_event
+
+MODEL_CALL = re.compile(r"/models/([^/:]+):([A-Za-z]+)$")
+"""Model and method of a path; Google names the model there and not in the body."""
+_IDLE_METHODS = frozenset({"countTokens", "computeTokens", "batchGenerateContent"})
+"""They generate nothing now: counts, and batches that are worked off later."""
+_SSE_QUERY = re.compile(r"(?:^|&)alt=sse(?:&|$)")
+_STATUS_NAMES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    413: "INVALID_ARGUMENT",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+
+
+class _Generation(Struct):
+    maxOutputTokens: Raw = Raw()
+    max_output_tokens: Raw = Raw()
+
+
+class _Request(Struct):
+    model: Raw = Raw()
+    stream: Raw = Raw()
+    generationConfig: Raw = Raw()
+    generation_config: Raw = Raw()
+    previous_interaction_id: Raw = Raw()
+    store: Raw = Raw()
+    background: Raw = Raw()
+
+
+class _Content(Struct):
+    parts: list[dict[str, Raw]] | None = None
+
+
+class _Candidate(Struct):
+    content: _Content | None = None
+    finishReason: Raw = Raw()
+
+
+class _Feedback(Struct):
+    blockReason: Raw = Raw()
+
+
+class _Chunk(Struct):
+    candidates: list[_Candidate] | None = None
+    usageMetadata: Raw = Raw()
+    promptFeedback: _Feedback | None = None
+    error: Raw = Raw()
+    event_type: Raw = Raw()
+    interaction: Raw = Raw()
+    delta: Raw = Raw()
+    usage: Raw = Raw()
+
+
+class _Usage(Struct):
+    promptTokenCount: Raw = Raw()
+    cachedContentTokenCount: Raw = Raw()
+    candidatesTokenCount: Raw = Raw()
+    thoughtsTokenCount: Raw = Raw()
+    toolUsePromptTokenCount: Raw = Raw()
+
+
+class _InteractionUsage(Struct):
+    total_input_tokens: Raw = Raw()
+    total_cached_tokens: Raw = Raw()
+    total_output_tokens: Raw = Raw()
+    total_thought_tokens: Raw = Raw()
+    total_tool_use_tokens: Raw = Raw()
+
+
+_request = jsonread.decoder(_Request)
+_generation = jsonread.decoder(_Generation)
+_chunk = jsonread.decoder(_Chunk)
+_chunks = jsonread.decoder(list[_Chunk])
+_usage = jsonread.decoder(_Usage)
+_interaction_usage = jsonread.decoder(_InteractionUsage)
+
+
+class GoogleReader:
+    """Counts one generated content or interaction."""
+
+    __slots__ = ("state",)
+
+    def __init__(self) -> None:
+        self.state = TapState()
+
+    def record(self, record: bytes) -> None:
+        # An error in the middle of a stream comes as bare JSON, without `data:`.
+        data = record if record.lstrip().startswith(b"{") else fields(record)[1]
+        chunk = jsonread.read(_chunk, data)
+        if chunk is None:
+            return
+        if jsonread.filled(chunk.error):
+            self.state.error = judge_event(read_error(data))
+        elif jsonread.filled(chunk.event_type):
+            self._interaction(jsonread.text(chunk.event_type), chunk)
+        else:
+            self._generated(chunk)
+
+    def _generated(self, chunk: _Chunk) -> None:
+        state = self.state
+        for candidate in chunk.candidates or ():
+            for part in (candidate.content and candidate.content.parts) or ():
+                state.output_chars += jsonread.length(part["text"]) if "text" in part else 0
+                state.content_started = state.content_started or any(map(jsonread.filled, part.values()))
+            if jsonread.filled(candidate.finishReason):
+                state.content_started = state.complete = True
+        if chunk.promptFeedback is not None and jsonread.filled(chunk.promptFeedback.blockReason):
+            state.content_started = state.complete = True
+        state.usage = _generated_usage(chunk.usageMetadata) or state.usage
+        state.usage_final = state.complete and state.usage is not None
+
+    def _interaction(self, kind: str, chunk: _Chunk) -> None:
+        state = self.state
+        if kind.endswith(".delta"):
+            state.content_started = True
+            state.output_chars += jsonread.length(chunk.delta)
+        elif kind in ("content.start", "step.start"):
+            state.content_started = True
+        elif kind in ("interaction.complete", "interaction.completed"):
+            self._interaction_done(chunk.interaction)
+            state.content_started = state.complete = True
+            state.usage_final = state.usage is not None
+        elif kind == "error":
+            state.error = judge_event(ErrorInfo())
+
+    def _interaction_done(self, raw: Raw) -> None:
+        found = jsonread.read(_chunk, raw)
+        if found is not None:
+            self.state.usage = _interaction_usage_of(found.usage) or self.state.usage
+
+    def whole(self, body: bytes) -> None:
+        several = jsonread.read(_chunks, body)
+        one = jsonread.read(_chunk, body) if several is None else None
+        for chunk in several or ([one] if one else []):
+            usage = _generated_usage(chunk.usageMetadata) or _interaction_usage_of(chunk.usage)
+            self.state.usage = usage or self.state.usage
+
+    def closed(self) -> None:
+        """Only a finish reason completes content."""
+
+
+def _generated_usage(raw: Raw) -> Usage | None:
+    found = jsonread.read(_usage, raw)
+    if found is None:
+        return None
+    prompt = _sum(found.promptTokenCount, found.toolUsePromptTokenCount)
+    return _parts(prompt, found.cachedContentTokenCount, _sum(found.candidatesTokenCount, found.thoughtsTokenCount))
+
+
+def _interaction_usage_of(raw: Raw) -> Usage | None:
+    found = jsonread.read(_interaction_usage, raw)
+    if found is None:
+        return None
+    prompt = _sum(found.total_input_tokens, found.total_tool_use_tokens)
+    return _parts(prompt, found.total_cached_tokens, _sum(found.total_output_tokens, found.total_thought_tokens))
+
+
+def _parts(prompt: int, cached: Raw, output: int) -> Usage | None:
+    read = min(prompt, jsonread.count(cached) or 0)
+    return Usage(prompt - read, read, 0, output) if prompt or output else None
+
+
+def _sum(*counts: Raw) -> int:
+    return sum(jsonread.count(count) or 0 for count in counts)
+
+
+class Google(JsonDialect):
+    """generateContent, streamGenerateContent, embeddings and interactions."""
+
+    name = "google"
+
+    def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
+        plain = decode_body(headers, body)
+        found = jsonread.read(_request, plain) or _Request()
+        call = MODEL_CALL.search(path)
+        form = _form(call[2] if call else "", query, found)
+        config = found.generationConfig if jsonread.filled(found.generationConfig) else found.generation_config
+        generation = jsonread.read(_generation, config) or _Generation()
+        most = jsonread.count(generation.maxOutputTokens)
+        return Facts(
+            model=unquote(call[1]) if call else jsonread.text(found.model),
+            stream=form is StreamForm.SSE,
+            size_chars=size_chars(plain),
+            max_output_tokens=jsonread.count(generation.max_output_tokens) if most is None else most,
+            continues_state=_continues(found),
+            inference=bool(body) and not (call and call[2] in _IDLE_METHODS),
+            form=form,
+        )
+
+    def tap(self, status: int, headers: Headers, facts: Facts) -> Tap:
+        return tap_for(GoogleReader(), headers, facts)
+
+    def error_body(self, status: int, reason: str, message: str, retry_s: int | None) -> bytes:
+        """With RetryInfo, where Google's clients look for the delay."""
+        details: list[object] = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason.upper()}]
+        if retry_s is not None:
+            details.append({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{retry_s}s"})
+        name = _STATUS_NAMES.get(status, "UNAVAILABLE" if status >= 500 else "FAILED_PRECONDITION")
+        return encode({"error": {"code": status, "message": message, "status": name, "details": details}})
+
+    def stream_error(self, status: int, reason: str, message: str) -> bytes:
+        """Bare JSON on one line, as Google itself breaks a stream off: its Python SDK raises it in any form, its
+        JavaScript SDK only when it isn't wrapped in `data:` and no blank line follows."""
+        return self.error_body(status, reason, message, None) + b"\n"
+
+    def failure_event(self, failure: Failure, body: bytes) -> bytes:
+        envelope = jsonread.anything(body)
+        if isinstance(envelope, list) and envelope:
+            envelope = envelope[0]
+        error = envelope.get("error") if isinstance(envelope, dict) else None
+        status = failure_status(failure)
+        if not isinstance(error, dict):
+            return self.stream_error(status, failure.kind.value, failure.message)
+        code = error.get("code")
+        return encode({"error": {**error, "code": code if isinstance(code, int) else status}}) + b"\n"
+
+    def keepalive(self, client: str) -> bytes:
+        """A bare newline; Google's parsers take anything else for content."""
+        return b"\n"
+
+
+def _form(method: str, query: str, found: _Request) -> StreamForm:
+    if method == "streamGenerateContent":
+        return StreamForm.SSE if _SSE_QUERY.search(query) else StreamForm.JSON_ARRAY
+    return StreamForm.SSE if not method and jsonread.flag(found.stream) is True else StreamForm.WHOLE
+
+
+def _continues(found: _Request) -> bool:
+    stored = jsonread.flag(found.store) is True or jsonread.flag(found.background) is True
+    return stored or jsonread.filled(found.previous_interaction_id)

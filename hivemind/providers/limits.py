@@ -1,0 +1,112 @@
+"""Rate-limit headers of every provider, read into one vocabulary.
+
+Anthropic: `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}` and, for
+subscriptions, `anthropic-ratelimit-unified-*`. OpenAI, Azure: `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`,
+OpenAI also `...-project-tokens` and `...-tokens_usage_based`. Google and Ollama send none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hivemind.scheduler.types import Utilisation, WindowKind, WindowReading
+
+from .base import Headers, Limits
+from .times import parse_number, reply_time, seconds_until
+
+_ANTHROPIC = "anthropic-ratelimit-"
+_UNIFIED = "anthropic-ratelimit-unified-"
+_OPENAI = "x-ratelimit-"
+_KINDS = {
+    "requests": WindowKind.REQUESTS,
+    "tokens": WindowKind.TOKENS,
+    "project-tokens": WindowKind.TOKENS,
+    "tokens_usage_based": WindowKind.TOKENS,
+    "input-tokens": WindowKind.INPUT,
+    "output-tokens": WindowKind.OUTPUT,
+}
+_FIELDS = ("limit", "remaining", "reset")
+_PLAN_FIELDS = ("utilization", "status", "reset")
+_NOTHING = Limits()
+
+Stated = dict[str, dict[str, str]]
+"""What a reply states, field by field, under the name of its window."""
+
+
+def read_limits(headers: Headers, now_wall_s: float) -> Limits:
+    """What a reply's headers say about rate windows; never raises.
+
+    `now_wall_s` is seconds since the epoch. Absolute resets are read against the reply's own `Date` where the clocks
+    disagree. A limit of 0 or -1 states nothing. Where a reply states a window twice (an organization's and a project's
+    tokens), the tighter one counts.
+    """
+    windows: Stated = {}
+    plan: Stated = {}
+    for name, value in headers:
+        if b"-ratelimit-" in name:
+            _sort(name.decode("latin-1"), value.decode("latin-1").strip(), windows, plan)
+    if not windows and not plan:
+        return _NOTHING
+    reply_wall_s = reply_time(headers, now_wall_s)
+    readings = (_reading(window, stated, reply_wall_s) for window, stated in windows.items())
+    shares = (_utilisation(name, stated, reply_wall_s) for name, stated in plan.items())
+    return Limits(_tightest(readings), tuple(share for share in shares if share))
+
+
+def _sort(name: str, value: str, windows: Stated, plan: Stated) -> None:
+    if name.startswith(_UNIFIED):
+        claim, _, field = name[len(_UNIFIED) :].rpartition("-")
+        if claim and field in _PLAN_FIELDS:
+            plan.setdefault(claim, {})[field] = value
+        return
+    if name.startswith(_ANTHROPIC):
+        window, _, field = name[len(_ANTHROPIC) :].rpartition("-")
+    elif name.startswith(_OPENAI):
+        field, _, window = name[len(_OPENAI) :].partition("-")
+    else:
+        return
+    if window in _KINDS and field in _FIELDS:
+        windows.setdefault(window, {})[field] = value
+
+
+def _reading(window: str, stated: dict[str, str], reply_wall_s: float) -> WindowReading | None:
+    limit = _whole(stated.get("limit"))
+    remaining = _whole(stated.get("remaining"))
+    reset = stated.get("reset")
+    if (limit is not None and limit <= 0) or (limit is None and "limit" in stated):
+        return None
+    if remaining is not None and remaining < 0:
+        remaining = None
+    if limit is None and remaining is None:
+        return None
+    return WindowReading(
+        _KINDS[window], limit, remaining, None if reset is None else seconds_until(reset, reply_wall_s)
+    )
+
+
+def _tightest(readings: Iterable[WindowReading | None]) -> tuple[WindowReading, ...]:
+    """One reading a kind: the one that leaves least."""
+    kept: dict[WindowKind, WindowReading] = {}
+    for reading in readings:
+        if reading and (reading.kind not in kept or _room(reading) < _room(kept[reading.kind])):
+            kept[reading.kind] = reading
+    return tuple(kept.values())
+
+
+def _room(reading: WindowReading) -> float:
+    room = reading.remaining if reading.remaining is not None else reading.limit
+    return float("inf") if room is None else room
+
+
+def _utilisation(name: str, stated: dict[str, str], reply_wall_s: float) -> Utilisation | None:
+    used = parse_number(stated.get("utilization", ""))
+    if used is None:
+        return None
+    reset = stated.get("reset")
+    reset_in_s = None if reset is None else seconds_until(reset, reply_wall_s)
+    return Utilisation(name, min(1.0, max(0.0, used)), reset_in_s, stated.get("status", ""))
+
+
+def _whole(value: str | None) -> int | None:
+    amount = None if value is None else parse_number(value)
+    return None if amount is None or abs(amount) > 1e15 else int(amount)

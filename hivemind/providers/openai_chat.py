@@ -1,0 +1,160 @@
+"""OpenAI's chat completions, legacy completions and embeddings, which most other servers speak too."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Raw, Struct
+
+from hivemind.scheduler.types import Failure
+
+from . import jsonread
+from .base import Facts, Headers, StreamForm, Tap, TapState
+from .dialect import JsonDialect, encode
+from .encoding import decode_body
+from .errors import read_error
+from .openai_errors import error_body, error_object, provider_error
+from .openai_usage import openai_usage
+from .prompt import size_chars
+from .sse import fields
+from .tapping import tap_for
+from .verdict import judge_event
+
+_DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)/")
+
+
+class _Request(Struct):
+    model: Raw = Raw()
+    stream: Raw = Raw()
+    max_tokens: Raw = Raw()
+    max_completion_tokens: Raw = Raw()
+    store: Raw = Raw()
+    prompt_cache_key: Raw = Raw()
+
+
+class _Delta(Struct):
+    content: Raw = Raw()
+    tool_calls: Raw = Raw()
+    function_call: Raw = Raw()
+    refusal: Raw = Raw()
+    reasoning: Raw = Raw()
+    reasoning_content: Raw = Raw()
+    audio: Raw = Raw()
+
+
+class _Choice(Struct):
+    delta: _Delta | None = None
+    text: Raw = Raw()
+    finish_reason: Raw = Raw()
+
+
+class _Chunk(Struct):
+    choices: list[_Choice] | None = None
+    usage: Raw = Raw()
+    error: Raw = Raw()
+
+
+class _Whole(Struct):
+    usage: Raw = Raw()
+
+
+_request = jsonread.decoder(_Request)
+_chunk = jsonread.decoder(_Chunk)
+_whole = jsonread.decoder(_Whole)
+
+
+class ChatReader:
+    """Counts one reply of chat completions or completions."""
+
+    __slots__ = ("_finished", "state")
+
+    def __init__(self) -> None:
+        self.state = TapState()
+        self._finished = False
+
+    def record(self, record: bytes) -> None:
+        _, data = fields(record)
+        if data.startswith(b"[DONE]"):
+            self._complete()
+            return
+        chunk = jsonread.read(_chunk, data)
+        if chunk is None:
+            return
+        if jsonread.filled(chunk.error):
+            self.state.error = judge_event(read_error(data))
+            return
+        for choice in chunk.choices or ():
+            self._choice(choice)
+        if jsonread.filled(chunk.usage) and (usage := openai_usage(chunk.usage)):
+            self.state.usage = usage
+            self.state.usage_final = not chunk.choices
+
+    def _choice(self, choice: _Choice) -> None:
+        state = self.state
+        delta = choice.delta
+        parts = [choice.text]
+        if delta is not None:
+            parts += [delta.content, delta.tool_calls, delta.reasoning, delta.reasoning_content, delta.refusal]
+            parts += [delta.function_call, delta.audio]
+        chars = sum(map(jsonread.length, parts))
+        state.output_chars += chars
+        if jsonread.filled(choice.finish_reason):
+            self._finished = True
+        if chars or self._finished:
+            state.content_started = True
+
+    def _complete(self) -> None:
+        self.state.complete = self.state.content_started = True
+        self.state.usage_final = self.state.usage is not None
+
+    def whole(self, body: bytes) -> None:
+        found = jsonread.read(_whole, body)
+        self.state.usage = openai_usage(found.usage) if found else None
+
+    def closed(self) -> None:
+        """Some compatible servers leave `[DONE]` out; a finish reason then a clean end is as good."""
+        if self._finished and not self.state.complete:
+            self._complete()
+
+
+def _event_bytes(error: object) -> bytes:
+    return b"data: " + encode({"error": error}) + b"\n\n"
+
+
+class OpenAIChat(JsonDialect):
+    """Chat completions, completions and embeddings, at OpenAI, Azure and everybody compatible."""
+
+    name = "openai_chat"
+
+    def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
+        plain = decode_body(headers, body)
+        found = jsonread.read(_request, plain) or _Request()
+        stream = jsonread.flag(found.stream) is True
+        deployment = _DEPLOYMENT.search(path)
+        most = jsonread.count(found.max_completion_tokens)
+        return Facts(
+            model=jsonread.text(found.model) or (deployment[1] if deployment else ""),
+            stream=stream,
+            size_chars=size_chars(plain),
+            max_output_tokens=jsonread.count(found.max_tokens) if most is None else most,
+            continues_state=jsonread.flag(found.store) is True,
+            inference=bool(body),
+            session=jsonread.text(found.prompt_cache_key),
+            form=StreamForm.SSE if stream else StreamForm.WHOLE,
+        )
+
+    def tap(self, status: int, headers: Headers, facts: Facts) -> Tap:
+        return tap_for(ChatReader(), headers, facts)
+
+    def error_body(self, status: int, reason: str, message: str, retry_s: int | None) -> bytes:
+        return error_body(status, reason, message)
+
+    def stream_error(self, status: int, reason: str, message: str) -> bytes:
+        return _event_bytes(error_object(status, reason, message))
+
+    def failure_event(self, failure: Failure, body: bytes) -> bytes:
+        return _event_bytes(provider_error(failure, body))
+
+    def keepalive(self, client: str) -> bytes:
+        """A bare newline: the one form that every streaming parser skips, those for compatible servers included."""
+        return b"\n"

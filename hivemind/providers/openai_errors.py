@@ -1,0 +1,42 @@
+"""Errors of our own in OpenAI's shape, which most compatible servers share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hivemind.scheduler.types import Failure
+
+from . import jsonread
+from .dialect import RETRYABLE, encode
+
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "invalid_request_error",
+    429: "rate_limit_error",
+}
+
+
+def error_object(status: int, reason: str, message: str) -> dict[str, object]:
+    """The object under `error`."""
+    kind = _TYPES.get(status, "server_error" if status in RETRYABLE else "invalid_request_error")
+    return {"message": message, "type": kind, "param": None, "code": reason}
+
+
+def error_body(status: int, reason: str, message: str) -> bytes:
+    """The whole answer."""
+    return encode({"error": error_object(status, reason, message)})
+
+
+def provider_error(failure: Failure, body: bytes) -> Mapping[str, object]:
+    """The error object of an upstream's answer; one made from the failure where the body has none."""
+    envelope = jsonread.anything(body)
+    if isinstance(envelope, list) and envelope:
+        envelope = envelope[0]
+    error = envelope.get("error") if isinstance(envelope, dict) else None
+    if isinstance(error, dict):
+        return error
+    status = failure.status if failure.status is not None else 502
+    return error_object(status, failure.kind.value, failure.message)

@@ -1,0 +1,118 @@
+"""What is assumed of a provider before its first reply (paper, table "Default provider profile parameters")."""
+
+from __future__ import annotations
+
+import re
+
+from hivemind.scheduler.config import AimdConfig
+
+from .base import Profile
+
+_EDGE = frozenset({520, 521, 522, 523, 524, 525, 526})
+"""Cloudflare's own statuses, in front of the hosted providers."""
+_HOSTED = frozenset({408, 429, 500, 502, 503, 504, 529}) | _EDGE
+_OPENAI_LIMITS = tuple(
+    f"x-ratelimit-{field}-{window}".encode()
+    for window in ("requests", "tokens")
+    for field in ("limit", "remaining", "reset")
+)
+_ANTHROPIC_LIMITS = tuple(
+    f"anthropic-ratelimit-{window}-{field}".encode()
+    for window in ("requests", "tokens", "input-tokens", "output-tokens")
+    for field in ("limit", "remaining", "reset")
+)
+
+ANTHROPIC = Profile(
+    name="anthropic",
+    pattern=r"//(?:[^/@]*@)?api\.anthropic\.com\b",
+    dialects=("anthropic",),
+    rpm=50,
+    tpm=80_000,
+    max_concurrency=5,
+    auth_headers=(b"x-api-key", b"authorization"),
+    limit_headers=_ANTHROPIC_LIMITS,
+    retryable_statuses=_HOSTED,
+    aimd=AimdConfig(latency_target_s=3.0),
+    count_cache_reads=False,
+)
+OPENAI = Profile(
+    name="openai",
+    pattern=r"//(?:[^/@]*@)?(?:[a-z0-9-]+\.)?(?:api\.openai\.com|chatgpt\.com)(?=[:/?#]|$)",
+    dialects=("openai_chat", "openai_responses"),
+    rpm=60,
+    tpm=150_000,
+    max_concurrency=10,
+    auth_headers=(b"authorization",),
+    limit_headers=_OPENAI_LIMITS,
+    retryable_statuses=_HOSTED,
+    reserve_max_tokens=True,
+)
+AZURE = Profile(
+    name="azure",
+    pattern=r"\.(?:openai|cognitiveservices|services\.ai)\.azure\.com(?=[:/?#]|$)",
+    dialects=("openai_chat", "openai_responses"),
+    rpm=60,
+    tpm=120_000,
+    max_concurrency=10,
+    auth_headers=(b"api-key", b"authorization"),
+    limit_headers=_OPENAI_LIMITS,
+    aimd=AimdConfig(latency_target_s=3.0),
+    reserve_max_tokens=True,
+)
+GOOGLE = Profile(
+    name="google",
+    pattern=r"\b(?:generativelanguage|[a-z0-9-]*aiplatform)\.googleapis\.com(?=[:/?#]|$)",
+    dialects=("google",),
+    rpm=60,
+    tpm=100_000,
+    max_concurrency=8,
+    auth_headers=(b"x-goog-api-key", b"authorization"),
+)
+OLLAMA = Profile(
+    name="ollama",
+    pattern=r":11434(?=[/?#]|$)|//(?:[^/@]*@)?ollama(?=[.:/?#]|$)",
+    dialects=("ollama",),
+    rpm=1000,
+    tpm=10_000_000,
+    max_concurrency=2,
+    auth_headers=(b"authorization",),
+    aimd=AimdConfig(beta=0.7, latency_target_s=10.0),
+)
+GENERIC = Profile(
+    name="generic",
+    pattern="",
+    dialects=(),
+    rpm=60,
+    tpm=100_000,
+    max_concurrency=5,
+    auth_headers=(b"x-api-key", b"api-key", b"x-goog-api-key", b"authorization"),
+    limit_headers=_OPENAI_LIMITS,
+    retryable_statuses=_HOSTED,
+)
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile for profile in (ANTHROPIC, OPENAI, AZURE, GOOGLE, OLLAMA, GENERIC)
+}
+"""Every profile by its name, the most specific pattern first and the fallback last."""
+
+_SNAPSHOT = re.compile(r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2}|-\d{4}|-0\d{2}|-latest|-v\d+(?::\d+)?|[-@]default)$")
+_CLAUDE_4 = re.compile(r"claude-(opus|sonnet)-4(?:[-.]\d{1,2})?$")
+
+
+def profile_for(url: str) -> Profile:
+    """The profile that fits an upstream URL, by its pattern; :data:`GENERIC` where none does."""
+    lowered = url.lower()
+    return next((p for p in PROFILES.values() if p.pattern and re.search(p.pattern, lowered)), GENERIC)
+
+
+def family(model: str) -> str:
+    """The models that share a rate window with this one, by one name.
+
+    Dated snapshots and aliases share their model's window. All of Claude Opus 4 share one, and all of Claude Sonnet 4
+    (Anthropic, "Rate limits"); later models have their own.
+    """
+    name = model.strip().lower().rpartition("/")[2]
+    while (base := _SNAPSHOT.sub("", name)) != name:
+        name = base
+    shared = _CLAUDE_4.fullmatch(name)
+    return f"claude-{shared[1]}-4" if shared else name

@@ -1,0 +1,191 @@
+"""Server-sent events, split as they come (WHATWG HTML, section 9.2), and the two JSON stream forms beside them.
+
+A splitter is fed bytes cut anywhere and gives whole records. It keeps at most one unfinished record, of bounded size; a
+larger one is dropped and the next is found again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+MAX_RECORD = 16 * 1024 * 1024
+"""Bytes of one record; images in a closing event are a few megabytes."""
+_BOM = b"\xef\xbb\xbf"
+
+
+class Splitter(Protocol):
+    """Cuts a decoded stream into records."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The records that these bytes complete."""
+
+    def end(self) -> list[bytes]:
+        """The stream is over: a last record that lacks only its separator."""
+
+
+class _Buffer:
+    """The unfinished end of a stream, searched for a separator without looking twice at the same bytes."""
+
+    __slots__ = ("_data", "_dropping", "_seen", "_separator")
+
+    def __init__(self, separator: bytes) -> None:
+        self._separator = separator
+        self._data = bytearray()
+        self._seen = 0
+        self._dropping = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Records ended by the separator, without it."""
+        if not self._data and data.endswith(self._separator) and not self._dropping:
+            return data.split(self._separator)
+        buffer = self._data
+        buffer += data
+        overlap = len(self._separator) - 1
+        if buffer.find(self._separator, max(0, self._seen - overlap)) < 0:
+            self._seen = len(buffer)
+            if len(buffer) > MAX_RECORD:
+                self._dropping = True
+                del buffer[: len(buffer) - overlap]
+                self._seen = len(buffer)
+            return []
+        *records, rest = bytes(buffer).split(self._separator)
+        if self._dropping:
+            del records[0]
+            self._dropping = False
+        self._data = bytearray(rest)
+        self._seen = len(rest)
+        return records
+
+    def end(self) -> bytes:
+        """What is left."""
+        rest = b"" if self._dropping else bytes(self._data)
+        self._data.clear()
+        self._seen = 0
+        return rest
+
+
+class SseSplitter:
+    """Cuts an event stream into blocks: the lines of one event, joined by LF whatever ended them on the wire."""
+
+    __slots__ = ("_buffer", "_cr", "_head", "_started")
+
+    def __init__(self) -> None:
+        self._buffer = _Buffer(b"\n\n")
+        self._head = b""
+        self._started = False
+        self._cr = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        if not self._started:
+            data = self._skip_bom(data)
+        if self._cr and data:
+            data = data[1:] if data[0] == 0x0A else data
+            self._cr = False
+        if b"\r" in data:
+            self._cr = data[-1] == 0x0D
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return [block.strip(b"\n") for block in self._buffer.feed(data) if block and block != b"\n"] if data else []
+
+    def _skip_bom(self, data: bytes) -> bytes:
+        self._head += data
+        if len(self._head) < len(_BOM) and _BOM.startswith(self._head):
+            return b""
+        self._started = True
+        data, self._head = self._head, b""
+        return data.removeprefix(_BOM)
+
+    def end(self) -> list[bytes]:
+        block = self._buffer.end().strip(b"\n")
+        return [block] if block else []
+
+
+def fields(block: bytes) -> tuple[bytes, bytes]:
+    """The event name (empty where none is given) and the data of one block."""
+    if block.startswith(b"data: ") and b"\n" not in block:
+        return b"", block[6:]
+    name = b""
+    data: list[bytes] = []
+    for line in block.split(b"\n"):
+        key, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if key == b"data":
+            data.append(value)
+        elif key == b"event":
+            name = value
+    return name, data[0] if len(data) == 1 else b"\n".join(data)
+
+
+class LineSplitter:
+    """Cuts newline-delimited JSON into its lines."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self) -> None:
+        self._buffer = _Buffer(b"\n")
+
+    def feed(self, data: bytes) -> list[bytes]:
+        return [line for record in self._buffer.feed(data) if (line := record.strip())]
+
+    def end(self) -> list[bytes]:
+        line = self._buffer.end().strip()
+        return [line] if line else []
+
+
+class ArraySplitter:
+    """Cuts a JSON array into its objects as they come; a bare object counts as an array of one."""
+
+    __slots__ = ("_depth", "_dropping", "_escaped", "_in_string", "_object")
+
+    _OUTSIDE = re.compile(rb'["{}]')
+    _INSIDE = re.compile(rb'["\\]')
+
+    def __init__(self) -> None:
+        self._object = bytearray()
+        self._depth = 0
+        self._in_string = False
+        self._escaped = False
+        self._dropping = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        records: list[bytes] = []
+        start = 0
+        at = 1 if self._escaped and data else 0
+        self._escaped = self._escaped and not data
+        while found := (self._INSIDE if self._in_string else self._OUTSIDE).search(data, at):
+            at = found.end()
+            token = data[at - 1]
+            if token == 0x22:
+                self._in_string = not self._in_string
+            elif token == 0x5C:
+                self._escaped = at == len(data)
+                at += 1
+            elif token == 0x7B:
+                if self._depth == 0:
+                    start = at - 1
+                self._depth += 1
+            elif self._depth:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._keep(data[start:at])
+                    records.extend(self._take())
+        if self._depth:
+            self._keep(data[start:])
+        return records
+
+    def _keep(self, part: bytes) -> None:
+        if self._dropping:
+            return
+        self._object += part
+        if len(self._object) > MAX_RECORD:
+            self._dropping = True
+            self._object.clear()
+
+    def _take(self) -> list[bytes]:
+        records = [] if self._dropping else [bytes(self._object)]
+        self._object = bytearray()
+        self._dropping = False
+        return records
+
+    def end(self) -> list[bytes]:
+        return []

@@ -1,0 +1,74 @@
+"""Points in time and lengths of time as providers write them in headers and error bodies."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from .base import Headers
+from .encoding import header
+
+MAX_SKEW_S = 2.0
+"""A `Date` that differs by more from our clock than a reply's age explains means that the clocks disagree."""
+_LONGEST = 64
+"""Characters of a value worth reading."""
+_EPOCH_FROM_S = 1e9
+_EPOCH_FROM_MS = 1e12
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|us|µs|ns|h|m|s)")
+_DURATION = re.compile(rf"(?:{_PART.pattern})+")
+_NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d{1,2})?")
+
+
+def parse_number(value: str) -> float | None:
+    """A plain decimal number."""
+    value = value.strip()
+    return float(value) if len(value) <= _LONGEST and _NUMBER.fullmatch(value) else None
+
+
+def parse_duration(value: str) -> float | None:
+    """Seconds of a Go duration (`6m0s`, `1h2m`, `20ms`, `1.5s`)."""
+    value = value.strip()
+    if len(value) > _LONGEST or not _DURATION.fullmatch(value):
+        return None
+    return sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(value))
+
+
+def parse_moment(value: str) -> float | None:
+    """Seconds since the epoch of an RFC 3339 time or an HTTP date; a time without a zone is UTC."""
+    value = value.strip()
+    if not value or len(value) > _LONGEST:
+        return None
+    try:
+        moment = datetime.fromisoformat(value) if value[0].isdigit() else parsedate_to_datetime(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+
+
+def reply_time(headers: Headers, now_wall_s: float) -> float:
+    """The provider's idea of now, against which its absolute times are to be read.
+
+    That is our own clock, unless the reply's `Date` is off by more than :data:`MAX_SKEW_S`.
+    """
+    date = parse_moment(header(headers, b"date"))
+    return date if date is not None and abs(date - now_wall_s) > MAX_SKEW_S else now_wall_s
+
+
+def seconds_until(value: str, reply_wall_s: float) -> float | None:
+    """Seconds from the reply to a stated moment or for a stated time, not below 0.
+
+    Understands RFC 3339, HTTP dates, Go durations, seconds, and seconds or milliseconds since the epoch.
+    """
+    amount = parse_number(value)
+    if amount is None:
+        amount = parse_duration(value)
+    elif amount >= _EPOCH_FROM_MS:
+        amount = amount / 1000 - reply_wall_s
+    elif amount >= _EPOCH_FROM_S:
+        amount -= reply_wall_s
+    if amount is None:
+        moment = parse_moment(value)
+        amount = None if moment is None else moment - reply_wall_s
+    return None if amount is None else max(0.0, amount)
