@@ -1,1 +1,29 @@
-"""The network seam towards the providers; :mod:`.base` says what it promises."""
+"""The way to the upstream: one small interface, two clients behind it."""
+
+from __future__ import annotations
+
+from .base import (
+    ConnectFailed,
+    Disconnected,
+    Headers,
+    Timeouts,
+    Truncated,
+    Upstream,
+    UpstreamError,
+    UpstreamResponse,
+    UpstreamTimeout,
+)
+from .connect import open_upstream
+
+__all__ = [
+    "ConnectFailed",
+    "Disconnected",
+    "Headers",
+    "Timeouts",
+    "Truncated",
+    "Upstream",
+    "UpstreamError",
+    "UpstreamResponse",
+    "UpstreamTimeout",
+    "open_upstream",
+]

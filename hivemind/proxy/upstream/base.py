@@ -82,14 +82,20 @@ class UpstreamResponse(Protocol):
 class Upstream(Protocol):
     """One origin (scheme, host, port), with its pool of connections."""
 
-    async def send(self, method: bytes, target: bytes, headers: Headers, body: bytes) -> UpstreamResponse:
+    async def send(
+        self, method: bytes, target: bytes, headers: Headers, body: bytes, *, retry_stale: bool = True
+    ) -> UpstreamResponse:
         """Send one request and wait for the response head.
 
         `target` is the raw path and query as it goes on the wire. `headers` come without hop-by-hop ones, `host` and
         `content-length`, which are added here, and go out in the order given.
         Cancelling the call drops the connection.
 
-        Raises: ConnectFailed, Disconnected, UpstreamTimeout.
+        Where a kept-alive connection ends with no byte answered, the request is sent once more on a fresh one. A
+        request that continues state on the server forbids that by `retry_stale=False`; it may have arrived.
+
+        Raises: ConnectFailed, Disconnected, UpstreamTimeout; ValueError for a header, method or target that can't be
+        written, such as one with a line break.
         """
 
     async def aclose(self) -> None:

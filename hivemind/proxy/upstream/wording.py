@@ -1,0 +1,35 @@
+"""One line for people about what went wrong on a socket, free of credentials."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+
+_LONGEST = 200
+
+
+def describe(exc: BaseException) -> str:
+    """Say what happened, shortly and in one line."""
+    match exc:
+        case ssl.SSLCertVerificationError():
+            return f"certificate not accepted: {exc.verify_message}"
+        case ssl.SSLError():
+            return f"TLS failed: {_phrase(exc.reason or str(exc))}"
+        case socket.gaierror():
+            return f"name not resolved: {exc.strerror}"
+        case OSError() if exc.errno:
+            return os.strerror(exc.errno).lower()
+        case _:
+            return one_line(str(exc)) or type(exc).__name__
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks, cut where it gets long."""
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _phrase(reason: str) -> str:
+    """OpenSSL's reasons are constants: `WRONG_VERSION_NUMBER`."""
+    return one_line(reason).lower().replace("_", " ")
