@@ -29,7 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the program; returns the exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run(args)
+        try:
+            return _run(args)
+        finally:
+            sys.stdout.flush()  # here rather than at exit, so that a reader that has left is noticed below
     except HiveMindError as error:
         print(f"hivemind: {error}", file=sys.stderr)
         return error.exit_code

@@ -115,11 +115,12 @@ def test_interrupt(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-def test_reader_that_left() -> None:
-    """Printing into a closed pipe ends without a traceback."""
-    script = "import sys; from hivemind.cli import main; sys.stdin.read(1); sys.exit(main(['version']))"
+@pytest.mark.parametrize("argument", ["version", "--help"])
+def test_reader_that_left(argument: str) -> None:
+    """Printing into a closed pipe ends without a traceback, buffered (-I) as it usually is."""
+    script = f"import sys; from hivemind.cli import main; sys.stdin.read(1); sys.exit(main(['{argument}']))"
     with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-I", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
