@@ -1,0 +1,1 @@
+"""Virtual time and the experiments that run in it."""

@@ -1,0 +1,102 @@
+"""What the mock provider is told to be: one frozen value, every rate a probability, every duration in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class LimitConfig:
+    """Rate limits; 0: no limit."""
+
+    rpm: int = 0
+    """Requests a window."""
+    tpm: int = 0
+    """Input and output tokens together."""
+    itpm: int = 0
+    """Input tokens."""
+    otpm: int = 0
+    """Output tokens, counted as they are produced."""
+    window: Literal["fixed", "bucket"] = "fixed"
+    """A fixed window, which starts at the first request after the previous one ended, or a bucket refilled steadily."""
+    window_s: float = 60.0
+    burst: int = 0
+    """Requests a bucket holds when full; 0: as many as `rpm`. 1 enforces 60 a minute as one a second."""
+    reserve_max_tokens: bool = False
+    """Charge `max_tokens` at the start and keep it, as OpenAI does."""
+    concurrency: int = 0
+    """Requests in flight at once, above which the answer is "overloaded"."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyConfig:
+    """How long an answer takes."""
+
+    base_s: float = 0.08
+    """To the first token of a stream, or to a whole answer."""
+    jitter_s: float = 0.05
+    """Added or taken off, uniformly."""
+    spike: float = 0.0
+    """Probability that an answer takes `spike_factor` times as long."""
+    spike_factor: float = 5.0
+    token_s: float = 0.0
+    """Between two tokens of a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultConfig:
+    """Probability of each fault, for every request that passed the limits. Their sum may not exceed 1."""
+
+    bad_gateway: float = 0.0
+    """502."""
+    overloaded: float = 0.0
+    """529, or 503 where the provider says it so. Not charged to the window."""
+    rate_limited: float = 0.0
+    """429 out of nowhere. Not charged to the window."""
+    quota: float = 0.0
+    """Money is used up: a final refusal in the provider's words. Not charged to the window."""
+    reset: float = 0.0
+    """Connection reset before the response head."""
+    reset_early: float = 0.0
+    """Connection reset after the head and before the first content."""
+    reset_mid: float = 0.0
+    """Connection reset in the middle of the body."""
+    truncated: float = 0.0
+    """A stream ends cleanly without its end marker; a whole answer's connection is closed half-way."""
+    error_early: float = 0.0
+    """An error event before the first content; streams only."""
+    error_mid: float = 0.0
+    """An error event after some content; streams only."""
+    spell_every_s: float = 0.0
+    """Every so often a spell of overload begins, in which every request is refused as overloaded; 0: never."""
+    spell_s: float = 5.0
+    """Length of a spell."""
+    edge: float = 0.0
+    """Share of the 502 answers that come as an HTML page from the edge in front of the API."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyConfig:
+    """What a good answer looks like."""
+
+    tokens: int = 150
+    spread: int = 50
+    """An answer has `tokens` plus or minus this many, uniformly."""
+    event_tokens: int = 10
+    """Tokens in one event of a stream."""
+    encoding: Literal["identity", "gzip", "br", "zstd"] = "identity"
+    """Content encoding of good answers to clients that accept it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MockConfig:
+    """Everything about one mock provider. The same seed and order of arrivals repeat a run exactly."""
+
+    seed: int = 0
+    formats: tuple[str, ...] = ("anthropic", "openai_chat", "openai_responses", "google", "ollama")
+    """Formats served; paths of the others are unknown."""
+    limits: LimitConfig = field(default_factory=LimitConfig)
+    latency: LatencyConfig = field(default_factory=LatencyConfig)
+    faults: FaultConfig = field(default_factory=FaultConfig)
+    reply: ReplyConfig = field(default_factory=ReplyConfig)

@@ -1,0 +1,142 @@
+"""One run of one scenario: direct or through HiveMind, in virtual time or over sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import httpx
+
+from hivemind.lab.clock import run_virtual
+
+from .agents import Agent, AgentConfig, AgentResult
+from .app import MockProvider
+from .faults import Fault
+from .inprocess import InProcessTransport
+from .scenarios import ABLATIONS, Scenario
+from .serve import serving
+
+_EPOCH = 1_800_000_000.0
+"""What the wall clock says when virtual time begins."""
+_NO_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run."""
+
+    scenario: Scenario
+    mode: Literal["direct", "hivemind"]
+    seed: int
+    ablation: str | None = None
+    """A row of :data:`hivemind_mock.scenarios.ABLATIONS`; None: not part of the ablation study."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it."""
+
+    plan: Plan
+    alive: int
+    dead: int
+    wasted_tokens: int
+    """Used by agents that died."""
+    wall_s: float
+    """Until the last agent had finished or died."""
+    charged: int
+    """Calls answered, and repeats forced by injected 502s and resets."""
+    attempts: int
+    """Requests that reached the provider."""
+    deaths: tuple[str, ...]
+    """What the dead died of."""
+
+    @property
+    def failure_rate(self) -> float:
+        """0 to 1."""
+        return self.dead / self.plan.scenario.agents
+
+    @property
+    def lower_bound_s(self) -> float:
+        """The shortest time that a fixed window of a minute allows for what was charged."""
+        return 60.0 * max(0, math.ceil(self.charged / self.plan.scenario.rpm) - 1)
+
+
+def run(plan: Plan, *, real_time: bool = False) -> Outcome:
+    """Carry out one plan; blocks until it is done. Must not be called from a running event loop."""
+    return asyncio.run(_over_sockets(plan)) if real_time else run_virtual(_in_process(plan))
+
+
+async def _in_process(plan: Plan) -> Outcome:
+    clock = asyncio.get_running_loop().time
+
+    def wall() -> float:
+        return _EPOCH + clock()
+
+    mock = MockProvider(plan.scenario.provider(plan.seed), clock=clock, wall=wall, sleep=asyncio.sleep)
+    upstream = InProcessTransport(mock)
+    try:
+        if plan.mode == "direct":
+            return await _measure(plan, mock, upstream, "http://mock.invalid")
+        from .through import in_process  # direct runs don't need the proxy, and it is slow to import
+
+        async with in_process(upstream, plan.seed, ABLATIONS[plan.ablation or "Full"], wall) as transport:
+            return await _measure(plan, mock, transport, "http://hivemind.invalid")
+    finally:
+        await upstream.aclose()
+
+
+async def _over_sockets(plan: Plan) -> Outcome:
+    mock = MockProvider(plan.scenario.provider(plan.seed))
+    async with (
+        serving(mock) as mock_url,
+        _before(plan, mock_url) as base_url,
+        httpx.AsyncHTTPTransport(limits=_NO_LIMITS) as transport,
+    ):
+        return await _measure(plan, mock, transport, base_url)
+
+
+@asynccontextmanager
+async def _before(plan: Plan, mock_url: str) -> AsyncIterator[str]:
+    if plan.mode == "direct":
+        yield mock_url
+        return
+    from .through import on_sockets
+
+    async with on_sockets(mock_url, plan.seed, ABLATIONS[plan.ablation or "Full"]) as url:
+        yield url
+
+
+async def _measure(plan: Plan, mock: MockProvider, transport: httpx.AsyncBaseTransport, base_url: str) -> Outcome:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    results = await asyncio.gather(*(agent.run() for agent in _agents(plan, transport, base_url)))
+    return _outcome(plan, mock, results, loop.time() - began)
+
+
+def _agents(plan: Plan, transport: httpx.AsyncBaseTransport, base_url: str) -> list[Agent]:
+    """Every other one streams, so that both ways of answering are part of every run."""
+    prefix = base_url if plan.mode == "direct" else base_url + "/agent/{}"
+    configs = [
+        AgentConfig(f"agent-{number:02}", plan.scenario.turns, stream=number % 2 == 0)
+        for number in range(1, plan.scenario.agents + 1)
+    ]
+    return [Agent(config, transport, prefix.format(config.name)) for config in configs]
+
+
+def _outcome(plan: Plan, mock: MockProvider, results: list[AgentResult], wall_s: float) -> Outcome:
+    forced = mock.stats.faults[Fault.BAD_GATEWAY] + mock.stats.faults[Fault.RESET]
+    dead = [result for result in results if not result.alive]
+    return Outcome(
+        plan=plan,
+        alive=len(results) - len(dead),
+        dead=len(dead),
+        wasted_tokens=sum(result.tokens for result in dead),
+        wall_s=wall_s,
+        charged=sum(result.turns for result in results) + forced,
+        attempts=mock.stats.arrived,
+        deaths=tuple(result.error for result in dead),
+    )

@@ -1,0 +1,118 @@
+"""The virtual-time event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+
+import pytest
+
+from hivemind.lab.clock import Stalled, run_virtual
+
+
+def test_waiting_takes_no_time() -> None:
+    """A day of sleeping passes at once, and the loop's clock says that a day has passed."""
+
+    async def main() -> float:
+        await asyncio.sleep(86_400)
+        return asyncio.get_running_loop().time()
+
+    began = time.monotonic()
+    assert run_virtual(main()) == pytest.approx(86_400)
+    assert time.monotonic() - began < 60
+
+
+def test_timers_fire_in_order_of_time_not_of_creation() -> None:
+    """Concurrent sleepers wake by the clock, each at its own moment."""
+    woken: list[tuple[int, float]] = []
+
+    async def sleeper(number: int) -> None:
+        await asyncio.sleep(number)
+        woken.append((number, asyncio.get_running_loop().time()))
+
+    async def main() -> None:
+        await asyncio.gather(*(sleeper(number) for number in (3, 1, 2)))
+
+    run_virtual(main())
+    assert woken == [(1, 1.0), (2, 2.0), (3, 3.0)]
+
+
+def test_two_runs_are_the_same() -> None:
+    """The order of callbacks depends on nothing but the program, even among equal moments."""
+
+    async def main() -> list[tuple[int, float]]:
+        seen: list[tuple[int, float]] = []
+
+        async def worker(number: int) -> None:
+            for turn in range(5):
+                await asyncio.sleep(0.1 * ((number + turn) % 3))
+                seen.append((number, asyncio.get_running_loop().time()))
+
+        await asyncio.gather(*(worker(number) for number in range(7)))
+        return seen
+
+    assert run_virtual(main()) == run_virtual(main())
+
+
+def test_timeouts_work() -> None:
+    """What is built on the loop's timers keeps working."""
+
+    async def main() -> float:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(30):
+                await asyncio.Event().wait()
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(main()) == pytest.approx(30)
+
+
+def test_tiny_steps_move_the_clock() -> None:
+    """A delay too small for the clock's value to show still ends, years into the loop's life: it once spun for ever."""
+
+    async def main() -> None:
+        await asyncio.sleep(1e8)
+        await asyncio.sleep(1e-12)
+
+    run_virtual(main())
+
+
+def test_real_io_is_waited_for() -> None:
+    """A timer doesn't jump ahead of a reply that is on its way through a socket."""
+
+    async def main() -> bytes:
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        with near, far:
+            sender = threading.Timer(0.01, far.sendall, [b"reply"])
+            sender.start()
+            async with asyncio.timeout(60):
+                return await asyncio.get_running_loop().sock_recv(near, 5)
+
+    assert run_virtual(main()) == b"reply"
+
+
+def test_executor_jobs_are_waited_for() -> None:
+    """Time passes at its real pace while a thread works, and jumps again afterwards."""
+    go = threading.Event()
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(go.set)
+        async with asyncio.timeout(60):
+            await loop.run_in_executor(None, go.wait)
+        await asyncio.sleep(1_000)
+        return loop.time()
+
+    assert 1_000 <= run_virtual(main()) < 1_060
+
+
+def test_a_deadlock_is_an_error() -> None:
+    """A program in which nothing can happen any more is told so instead of hanging."""
+
+    async def main() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(Stalled, match="every task waits"):
+        run_virtual(main())

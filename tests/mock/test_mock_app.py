@@ -1,0 +1,278 @@
+"""The mock provider: order of checks, what is charged, every fault as a client sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from hivemind_mock.app import MockProvider
+from hivemind_mock.asking import VOICES, Heard
+from hivemind_mock.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
+from hivemind_mock.faults import Fault
+
+MESSAGES = {"model": "m", "max_tokens": 500, "messages": [{"role": "user", "content": "x" * 240}]}
+QUICK = LatencyConfig(base_s=0.1, jitter_s=0.0)
+
+
+async def ask(client: httpx.AsyncClient, **extra: object) -> httpx.Response:
+    return await client.post("/v1/messages", json={**MESSAGES, **extra})
+
+
+def hear(body: bytes, stream: bool) -> Heard:
+    return VOICES["anthropic"].hear(body, stream)
+
+
+def test_a_window_refuses_without_charging(play: Any) -> None:
+    """Refused requests take no place in the window, however many there are, and say when to come back."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> None:
+        assert [(await ask(client)).status_code for _ in range(4)] == [200, 200, 429, 429]
+        refused = await ask(client)
+        assert refused.headers["retry-after"] == "60"
+        assert refused.json()["error"]["type"] == "rate_limit_error"
+        await asyncio.sleep(60)
+        assert (await ask(client)).status_code == 200
+        assert (mock.stats.arrived, mock.stats.charged, mock.stats.rate_limited) == (6, 3, 3)
+
+    play(MockConfig(limits=LimitConfig(rpm=2), latency=QUICK), scene)
+
+
+def test_too_many_at_once_are_overloaded_and_not_charged(play: Any) -> None:
+    """Above the concurrency limit the answer is 529, and the window stays as it was."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> None:
+        replies = await asyncio.gather(*(ask(client) for _ in range(5)))
+        assert sorted(reply.status_code for reply in replies) == [200, 200, 200, 529, 529]
+        assert (mock.stats.charged, mock.stats.over_capacity, mock.stats.peak_active) == (3, 2, 3)
+        assert mock.stats.active == 0
+
+    play(MockConfig(limits=LimitConfig(rpm=100, concurrency=3), latency=QUICK), scene)
+
+
+@pytest.mark.parametrize(("fault", "status"), [("bad_gateway", 502), ("reset", None)])
+def test_injected_failures_are_charged(play: Any, fault: str, status: int | None) -> None:
+    """502s and resets use up the window as answers do."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> None:
+        if status is None:
+            with pytest.raises(httpx.ReadError):
+                await ask(client)
+        else:
+            assert (await ask(client)).status_code == status
+        assert (await ask(client)).status_code == 429
+        assert (mock.stats.charged, mock.stats.faults[Fault(fault)]) == (1, 1)
+
+    play(MockConfig(limits=LimitConfig(rpm=1), latency=QUICK, faults=FaultConfig(**{fault: 1.0})), scene)
+
+
+@pytest.mark.parametrize(("fault", "status"), [("overloaded", 529), ("rate_limited", 429), ("quota", 429)])
+def test_injected_refusals_are_not_charged(play: Any, fault: str, status: int) -> None:
+    """A provider that did no work charges nothing."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> httpx.Response:
+        reply = await ask(client)
+        assert (reply.status_code, mock.stats.charged, mock.stats.faults[Fault(fault)]) == (status, 0, 1)
+        return reply
+
+    reply = play(MockConfig(faults=FaultConfig(**{fault: 1.0})), scene)
+    assert ("retry-after" in reply.headers) == (fault == "rate_limited")
+
+
+def test_quota_is_final_in_the_providers_words(play: Any) -> None:
+    """Nothing in a quota refusal invites to try again."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> None:
+        assert (await ask(client)).json()["error"]["details"] == {"error_code": "enforced_spend_limit_reached"}
+        chat = await client.post("/v1/chat/completions", json=MESSAGES)
+        assert chat.json()["error"]["code"] == "insufficient_quota"
+        google = await client.post("/v1beta/models/g:generateContent", json={})
+        assert "PerDay" in google.json()["error"]["details"][0]["violations"][0]["quotaId"]
+
+    play(MockConfig(faults=FaultConfig(quota=1.0)), scene)
+
+
+def test_an_edge_answers_in_html(play: Any) -> None:
+    """A 502 from in front of the API has neither JSON nor rate-limit headers."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> httpx.Response:
+        return await ask(client)
+
+    reply = play(MockConfig(limits=LimitConfig(rpm=9), faults=FaultConfig(bad_gateway=1.0, edge=1.0)), scene)
+    assert reply.status_code == 502
+    assert reply.headers["content-type"] == "text/html"
+    assert not any(name.startswith("anthropic-") for name in reply.headers)
+
+
+async def stream_until_error(client: httpx.AsyncClient) -> tuple[bytes, Exception | None]:
+    got = b""
+    try:
+        async with client.stream("POST", "/v1/messages", json={**MESSAGES, "stream": True}) as reply:
+            assert reply.status_code == 200
+            async for chunk in reply.aiter_bytes():
+                got += chunk
+    except httpx.TransportError as error:
+        return got, error
+    return got, None
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "content", "heard"),
+    [
+        ("reset_early", httpx.ReadError, False, "truncated"),
+        ("reset_mid", httpx.ReadError, True, "truncated"),
+        ("truncated", type(None), True, "truncated"),
+        ("error_early", type(None), False, "error event: Overloaded"),
+        ("error_mid", type(None), True, "error event: Overloaded"),
+    ],
+)
+def test_streams_break_where_they_should(play: Any, fault: str, error: type, content: bool, heard: str) -> None:
+    """Before or after the first content, by reset, by an error event or by just ending."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> tuple[bytes, Exception | None]:
+        result = await stream_until_error(client)
+        assert mock.stats.faults[Fault(fault)] == 1
+        return result
+
+    body, raised = play(MockConfig(seed=5, faults=FaultConfig(**{fault: 1.0})), scene)
+    assert isinstance(raised, error)
+    assert b"message_start" in body
+    assert (b"content_block_delta" in body) == content
+    assert b"message_stop" not in body
+    assert hear(body, True).error == heard
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [("reset_early", httpx.ReadError), ("reset_mid", httpx.ReadError), ("truncated", httpx.RemoteProtocolError)],
+)
+def test_whole_answers_break_half_way(play: Any, fault: str, error: type[Exception]) -> None:
+    """A connection that ends inside a body with a stated length is noticed."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> None:
+        with pytest.raises(error):
+            await ask(client)
+
+    play(MockConfig(faults=FaultConfig(**{fault: 1.0})), scene)
+
+
+def test_a_stream_keeps_its_pace(play: Any) -> None:
+    """The head comes early, the first content after the latency, the rest token by token."""
+    latency = LatencyConfig(base_s=1.0, jitter_s=0.0, token_s=0.1)
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> list[float]:
+        times = []
+        async with client.stream("POST", "/v1/messages", json={**MESSAGES, "stream": True}) as reply:
+            times.append(asyncio.get_running_loop().time())
+            async for chunk in reply.aiter_bytes():
+                if b"content_block_delta" in chunk:
+                    times.append(asyncio.get_running_loop().time())
+        return times
+
+    times = play(MockConfig(latency=latency, reply=ReplyConfig(tokens=9, spread=0, event_tokens=3)), scene)
+    assert times == pytest.approx([0.5, 1.0, 1.3, 1.6])
+
+
+def test_a_client_that_leaves_frees_its_place(play: Any) -> None:
+    """The concurrency limit counts only those who still wait."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> None:
+        waiting = asyncio.ensure_future(ask(client))
+        await asyncio.sleep(0.01)
+        assert mock.stats.active == 1
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert (await ask(client)).status_code == 200
+
+    play(MockConfig(limits=LimitConfig(concurrency=1)), scene)
+
+
+def test_spells_of_overload_refuse_everything(play: Any) -> None:
+    """During a spell every answer is 529, afterwards all is well."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> list[int]:
+        statuses = []
+        for pause in (10, 6, 0):
+            statuses.append((await ask(client)).status_code)
+            await asyncio.sleep(pause)
+        return statuses
+
+    faults = FaultConfig(spell_every_s=10.05, spell_s=5)
+    assert play(MockConfig(faults=faults, latency=QUICK), scene) == [200, 529, 200]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_answers_are_compressed_for_those_who_can_read_it(play: Any, encoding: str, stream: bool) -> None:
+    """The encoding is used when the client accepts it, decodes to the plain answer, and streams piece by piece."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> httpx.Response:
+        headers = {"accept-encoding": f"identity, {encoding};q=0.5"}
+        plain = await client.post("/v1/messages", json=MESSAGES, headers={"accept-encoding": "identity"})
+        assert "content-encoding" not in plain.headers
+        return await client.post("/v1/messages", json={**MESSAGES, "stream": stream}, headers=headers)
+
+    reply = play(MockConfig(reply=ReplyConfig(encoding=encoding)), scene)  # type: ignore[arg-type]
+    assert reply.headers["content-encoding"] == encoding
+    assert hear(reply.content, stream) == Heard(hear(reply.content, stream).tokens, "")
+    assert hear(reply.content, stream).tokens >= 160
+
+
+def test_max_tokens_cuts_the_answer(play: Any) -> None:
+    """No more tokens than asked for, and the stop reason says why."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> Any:
+        return (await ask(client, max_tokens=7)).json()
+
+    answer = play(MockConfig(), scene)
+    assert (answer["usage"]["output_tokens"], answer["stop_reason"]) == (7, "max_tokens")
+
+
+def test_stats_are_served(play: Any) -> None:
+    """The counters can be read over HTTP by name."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> Any:
+        await ask(client)
+        return (await client.get("/_mock/stats")).json()
+
+    stats = play(MockConfig(), scene)
+    assert (stats["arrived"], stats["charged"], stats["answered"]) == (1, 1, 1)
+    assert stats["faults"]["bad_gateway"] == 0
+    assert stats["input_tokens"] == 60
+
+
+def test_bad_requests_are_told_so(play: Any) -> None:
+    """An unknown path is 404, a body that isn't JSON 400; neither counts as a request for tokens."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> None:
+        assert (await client.post("/v1/nothing", json={})).status_code == 404
+        assert (await client.get("/nothing")).status_code == 404
+        assert (await client.post("/v1/messages", content=b"{")).status_code == 400
+        gzipped = {"content-encoding": "gzip"}
+        assert (await client.post("/v1/messages", content=b"plain", headers=gzipped)).status_code == 400
+        assert mock.stats.arrived == 0
+
+    play(MockConfig(), scene)
+
+
+def test_only_the_chosen_formats_are_served(play: Any) -> None:
+    """A provider that speaks one format doesn't know the paths of the others."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> list[int]:
+        chat = await client.post("/v1/chat/completions", json=MESSAGES)
+        return [(await ask(client)).status_code, chat.status_code]
+
+    assert play(MockConfig(formats=("openai_chat",)), scene) == [404, 200]
+
+
+def test_the_same_seed_and_arrivals_repeat_a_run(play: Any) -> None:
+    """Every byte of every answer is the same the second time."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> list[tuple[int, bytes, Any]]:
+        replies = [await ask(client, stream=number % 2 == 0) for number in range(12)]
+        return [(reply.status_code, reply.content, reply.headers) for reply in replies]
+
+    config = MockConfig(seed=9, limits=LimitConfig(rpm=8), faults=FaultConfig(bad_gateway=0.3, error_mid=0.2))
+    assert play(config, scene) == play(config, scene)

@@ -1,0 +1,97 @@
+"""Fixed windows and token buckets."""
+
+from __future__ import annotations
+
+import pytest
+
+from hivemind_mock.config import LimitConfig
+from hivemind_mock.limits import FixedWindow, Limiter, Reading, TokenBucket
+
+
+def test_a_fixed_window_starts_at_its_first_request() -> None:
+    """Sixty seconds count from the first request, not from the minute."""
+    window = FixedWindow(limit=2, span_s=60)
+    window.take(100, 1)
+    window.take(130, 1)
+    assert window.wait_s(130, 1) == 30
+    assert window.wait_s(160, 1) == 0
+
+
+def test_the_next_fixed_window_starts_when_it_is_used() -> None:
+    """An idle gap after a window doesn't eat into the next one."""
+    window = FixedWindow(limit=1, span_s=60)
+    window.take(0, 1)
+    window.take(90, 1)
+    assert window.wait_s(100, 1) == 50
+
+
+def test_settling_does_not_start_a_window() -> None:
+    """Tokens of an answer that outlived its window are forgotten with it."""
+    window = FixedWindow(limit=100, span_s=60)
+    window.take(0, 10)
+    window.settle(61, 50)
+    assert window.reading(61) == (100, 0.0)
+
+
+def test_a_window_reads_what_remains() -> None:
+    """Remaining and reset are those of the running window."""
+    window = FixedWindow(limit=5, span_s=60)
+    window.take(10, 2)
+    assert window.reading(30) == (3, 40)
+
+
+def test_a_bucket_refills_steadily() -> None:
+    """One request comes back every second at sixty a minute."""
+    bucket = TokenBucket(limit=60, span_s=60)
+    bucket.take(0, 60)
+    assert bucket.wait_s(0, 1) == pytest.approx(1)
+    assert bucket.wait_s(1, 1) == 0
+    assert bucket.reading(30) == (30, 30.0)
+
+
+def test_a_small_bucket_enforces_the_pace() -> None:
+    """With a size of one, two requests in the same second are one too many."""
+    bucket = TokenBucket(limit=60, span_s=60, size=1)
+    bucket.take(100, 1)
+    assert bucket.wait_s(100, 1) == pytest.approx(1)
+
+
+def test_more_than_a_bucket_holds_passes_when_it_is_full() -> None:
+    """A single large request isn't locked out for ever."""
+    bucket = TokenBucket(limit=60, span_s=60)
+    assert bucket.wait_s(0, 1_000) == 0
+    bucket.take(0, 1_000)
+    assert bucket.wait_s(0, 1) > 900
+
+
+def test_every_allowance_must_fit() -> None:
+    """The tightest allowance decides, and the refusal names it."""
+    limiter = Limiter(LimitConfig(rpm=10, tpm=100))
+    limiter.charge(0, input_tokens=90, max_tokens=0)
+    refusal = limiter.check(20, input_tokens=20, max_tokens=0)
+    assert refusal is not None
+    assert (refusal.kind, refusal.retry_after_s) == ("tokens", 40)
+    assert limiter.check(20, input_tokens=10, max_tokens=0) is None
+
+
+def test_output_is_charged_when_it_is_known() -> None:
+    """Produced tokens fill the token and output allowances at the end of a request."""
+    limiter = Limiter(LimitConfig(tpm=1_000, otpm=500))
+    limiter.charge(0, input_tokens=60, max_tokens=4_000)
+    limiter.settle(1, output_tokens=150)
+    assert limiter.readings(1) == [Reading("tokens", 1_000, 790, 59), Reading("output", 500, 350, 59)]
+
+
+def test_max_tokens_can_be_reserved_for_good() -> None:
+    """OpenAI's way: the larger of estimate and `max_tokens` is charged, and the real usage changes nothing."""
+    limiter = Limiter(LimitConfig(tpm=1_000, reserve_max_tokens=True))
+    limiter.charge(0, input_tokens=60, max_tokens=400)
+    limiter.settle(1, output_tokens=10)
+    assert limiter.readings(1) == [Reading("tokens", 1_000, 600, 59)]
+
+
+def test_no_limit_never_refuses() -> None:
+    """A limit of 0 is none, and shows no reading."""
+    limiter = Limiter(LimitConfig())
+    assert limiter.check(0, 10**9, 10**9) is None
+    assert limiter.readings(0) == []
