@@ -1,1 +1,1 @@
-"""The control room."""
+"""The control room: a terminal screen that watches the scheduler and steers it."""

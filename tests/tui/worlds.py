@@ -1,0 +1,226 @@
+"""Made-up worlds for the screen: the same for the same seed, and as varied as a bad afternoon."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from hivemind.scheduler.commands import Command, Rejected
+from hivemind.scheduler.events import LaneState, WindowState
+from hivemind.scheduler.types import Priority, Usage, Utilisation, WindowKind
+from hivemind.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TicketView, Totals
+
+NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy", "mallory-refactors")
+STATES = ("streaming", "queued", "streaming", "waiting", "retry", "streaming", "queued", "idle", "streaming", "paused")
+MODELS = ("claude-opus-4", "claude-sonnet-4", "claude-haiku-4")
+LANE = "anthropic"
+WALL = 1_700_000_000.0
+
+
+def world(seed: int = 11, *, agents: int = 11, minutes: float = 10.0, lanes: int = 1) -> Snapshot:
+    """A proxy in the middle of it: some stream, some wait, one is retried, one is paused."""
+    dice = random.Random(seed)
+    crew = tuple(_agent(dice, index) for index in range(agents))
+    tickets = [_ticket(dice, number, agent) for number, agent in enumerate(crew, 1) if agent.state in TICKETS]
+    slots = tuple(ticket for ticket in tickets if ticket.state in ("streaming", "waiting"))
+    queue = tuple(ticket for ticket in tickets if ticket.state in ("queued", "retry"))
+    curve = _curve(dice, int(minutes * 60))
+    views = tuple(_lane(LANE if n == 0 else f"openai-{n}", slots, queue, curve) for n in range(lanes))
+    return Snapshot(
+        at=5000.0,
+        wall=WALL,
+        uptime_s=8073.0,
+        mode="serving",
+        address="http://127.0.0.1:8765",
+        upstreams=(("anthropic", "https://api.anthropic.com"),),
+        lanes=views,
+        slots=slots,
+        queue=queue,
+        queued=len(queue),
+        agents=crew,
+        lines=_lines(dice),
+        totals=Totals(
+            requests=214,
+            finished=196,
+            failed=0,
+            refused=0,
+            abandoned=2,
+            retries=31,
+            rescued=27,
+            agents_saved=9,
+            tokens_saved=182_400,
+            usage=Usage(input_tokens=1_204_000, cache_read_tokens=8_400_000, output_tokens=340_512),
+            wasted=Usage(input_tokens=0, output_tokens=0),
+        ),
+    )
+
+
+TICKETS = ("streaming", "waiting", "queued", "retry")
+
+
+def empty_world() -> Snapshot:
+    """A proxy that nobody has asked for anything."""
+    full = world()
+    return replace(
+        full,
+        lanes=(),
+        slots=(),
+        queue=(),
+        queued=0,
+        agents=(),
+        lines=(),
+        uptime_s=3.0,
+        totals=Totals(0, 0, 0, 0, 0, 0, 0, 0, 0, Usage(), Usage()),
+    )
+
+
+class FakeSource:
+    """A source whose world is handed in, and that remembers what it was told."""
+
+    def __init__(self, snapshot: Snapshot | Callable[[], Snapshot], reject: str = "") -> None:
+        self._snapshot = snapshot
+        self.reject = reject
+        self.applied: list[Command] = []
+
+    def snapshot(self) -> Snapshot:
+        return self._snapshot() if callable(self._snapshot) else self._snapshot
+
+    def become(self, snapshot: Snapshot | Callable[[], Snapshot]) -> None:
+        """Another world from now on."""
+        self._snapshot = snapshot
+
+    def apply(self, command: Command, who: str) -> None:
+        if self.reject:
+            raise Rejected(self.reject)
+        assert who == "you"
+        self.applied.append(command)
+
+
+def _agent(dice: random.Random, index: int) -> AgentView:
+    state = STATES[index % len(STATES)]
+    name = NAMES[index] if index < len(NAMES) else f"agent-{index:02d}"
+    asked = dice.randint(3, 120)
+    retries = dice.randint(0, 5)
+    return AgentView(
+        name=name,
+        client=dice.choice(("claude-code", "codex", "anthropic-sdk")),
+        parent=None,
+        priority=(Priority.NORMAL, Priority.HIGH, Priority.NORMAL, Priority.CRITICAL, Priority.LOW)[index % 5],
+        state=state,
+        paused=state == "paused",
+        flying=int(state in ("streaming", "waiting")),
+        queued=int(state in ("queued", "retry")),
+        requests=asked,
+        finished=asked - 1,
+        failed=0,
+        retries=retries,
+        rescued=retries,
+        usage=Usage(
+            input_tokens=dice.randint(900, 90_000),
+            cache_read_tokens=dice.randint(0, 900_000),
+            output_tokens=dice.randint(200, 40_000),
+        ),
+        budget_tokens=None if index % 3 else 500_000,
+        ttft_s=round(dice.uniform(0.4, 4.8), 2) if asked > 8 else None,
+        waited_s=dice.uniform(0, 90),
+        last_seen_s=dice.uniform(0, 12),
+        last_error="429 rate_limit_error" if retries else "",
+    )
+
+
+def _ticket(dice: random.Random, number: int, agent: AgentView) -> TicketView:
+    retry = agent.state == "retry"
+    return TicketView(
+        ticket=number,
+        agent=agent.name,
+        lane=LANE,
+        model=dice.choice(MODELS),
+        priority=agent.priority,
+        state=agent.state,
+        since_s=dice.uniform(0.2, 60),
+        age_s=dice.uniform(60, 90),
+        attempt=2 if retry else int(agent.state in ("streaming", "waiting")),
+        output_tokens=dice.randint(1, 4000) if agent.state == "streaming" else 0,
+        estimated_tokens=dice.randint(300, 30_000),
+        retry_in_s=3.1 if retry else None,
+        last_error="529 overloaded_error" if retry else "",
+        stream=True,
+    )
+
+
+def _curve(dice: random.Random, points: int) -> tuple[CurvePoint, ...]:
+    level, curve = 4.0, []
+    for index in range(points):
+        level, mark = level + 0.03, ""
+        if dice.random() < 0.008:
+            level, mark = max(1.0, level / 2), "overloaded"
+        level = min(12.0, level)
+        ttft = 1.1 + level / 12 + dice.uniform(-0.3, 0.5)
+        curve.append(
+            CurvePoint(
+                at=5000.0 - points + index,
+                level=level,
+                active=max(0, int(level) - dice.randint(0, 2)),
+                waiting=dice.randint(0, 5),
+                ttft_s=ttft if index > 20 else None,
+                mark=mark,
+            )
+        )
+    return tuple(curve)
+
+
+def _lane(
+    name: str, slots: tuple[TicketView, ...], queue: tuple[TicketView, ...], curve: tuple[CurvePoint, ...]
+) -> LaneView:
+    return LaneView(
+        state=LaneState(
+            lane=name,
+            upstream="anthropic",
+            provider="anthropic",
+            active=len(slots),
+            waiting=sum(1 for ticket in queue if ticket.state == "queued"),
+            retrying=sum(1 for ticket in queue if ticket.state == "retry"),
+            level=8.5,
+            ceiling=12.0,
+            floor=1.0,
+            pinned=False,
+            mean_ttft_s=1.42,
+            latency_target_s=2.0,
+            parked_for_s=3.1,
+            paused=False,
+            circuit="closed",
+            circuit_forced=False,
+            circuit_errors=3,
+            circuit_results=17,
+            circuit_window=20,
+            circuit_threshold=0.5,
+            circuit_reopens_in_s=None,
+            windows=(
+                WindowState("claude-opus", WindowKind.REQUESTS, 50, 31, 6, 19, 23.0, "headers"),
+                WindowState("claude-opus", WindowKind.INPUT, 400_000, 318_000, 41_000, 82_000, 23.0, "headers"),
+                WindowState("claude-opus", WindowKind.OUTPUT, 80_000, 24_000, 3_000, 56_000, 23.0, "headers"),
+            ),
+            plan=(
+                Utilisation("5h", 0.97, 4360.0, "allowed_warning"),
+                Utilisation("7d", 0.41, 300_000.0, "allowed"),
+            ),
+        ),
+        curve=curve,
+    )
+
+
+def _lines(dice: random.Random) -> tuple[Line, ...]:
+    texts = (
+        ("info", "aimd", LANE, "level 8.0 → 8.5 (grow)"),
+        ("warn", "retry", "erin", "529 overloaded_error, next try in 3.1s"),
+        ("bad", "429", LANE, "rate limited: level 11.0 → 5.5, parked 4s"),
+        ("info", "you", "you", "ceiling 12 on anthropic"),
+        ("good", "saved", "grace", "answered at attempt 3 after 2 errors it never saw"),
+        ("warn", "circuit", LANE, "half-open → closed after a good probe"),
+    )
+    picked = [texts[dice.randrange(len(texts))] for _ in range(30)]
+    return tuple(
+        Line(at=4700.0 + 10 * n, wall=WALL - 300 + 10 * n, level=level, tag=tag, who=who, text=text)
+        for n, (level, tag, who, text) in enumerate(picked)
+    )

@@ -1,0 +1,124 @@
+"""A terminal driver that never waits for the terminal.
+
+Textual's own driver puts each frame into a queue of thirty and waits, on the event loop, while that is full: a terminal
+that stops reading (a sleeping ssh session, a paused multiplexer) would stop every stream of the proxy. This one drops
+frames instead, and repaints everything once the terminal reads again.
+
+It leans on private names of Textual's: :func:`driver_class` checks them, and falls back to the ordinary driver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import queue
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.driver import Driver
+
+_LOOK_EVERY_S = 0.1
+_CLOSE_S = 2.0
+
+
+class TerminalBack(Message):
+    """The terminal reads again, after frames were dropped."""
+
+    def __init__(self, stalled_s: float, dropped: int) -> None:
+        super().__init__()
+        self.stalled_s = stalled_s
+        self.dropped = dropped
+
+
+def driver_class() -> type[Driver] | None:
+    """The lossy driver; None, which means Textual's choice, where Textual isn't built as it expects."""
+    try:
+        from textual.drivers._writer_thread import WriterThread
+        from textual.drivers.linux_driver import LinuxDriver
+    except ImportError:
+        return None
+    if not isinstance(getattr(WriterThread(io.StringIO()), "_queue", None), queue.Queue):
+        return None
+    if not all(hasattr(LinuxDriver, name) for name in ("write", "close", "stop_application_mode")):
+        return None
+    return _lossy(LinuxDriver)
+
+
+async def closed(app: App[Any]) -> bool:
+    """Wait, off the loop and for two seconds at most, until the terminal has got everything.
+
+    False where it is stuck: then whatever writes to the terminal waits for ever, an orderly exit of Python included.
+    """
+    writer = getattr(getattr(app, "_driver", None), "_writer_thread", None)
+    if writer is None:
+        return True
+    await asyncio.to_thread(writer.join, _CLOSE_S)
+    return not writer.is_alive()
+
+
+def _lossy(base: type[Any]) -> type[Driver]:
+    class LossyDriver(base):  # type: ignore[misc]
+        """Drops frames rather than wait."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            # Textual writes to standard error; where that is a file, the screen belongs on standard output.
+            if sys.__stderr__ is None or not sys.__stderr__.isatty():
+                self._file = sys.__stdout__
+            self.dropped = 0
+            self._behind_since: float | None = None
+            self._closing = False
+            self._host_loop = asyncio.get_running_loop()
+
+        def write(self, data: str) -> None:
+            """Queue data for the terminal, or drop it."""
+            writer = self._writer_thread
+            if writer is None:
+                return
+            if self._behind_since is not None and not self._closing:
+                self.dropped += 1
+                return
+            try:
+                writer._queue.put_nowait(data)
+            except queue.Full:
+                self.dropped += 1
+                if not self._closing:
+                    self._behind_since = time.monotonic()
+                    # The input thread writes too.
+                    self._host_loop.call_soon_threadsafe(self._look)
+
+        def _look(self) -> None:
+            writer = self._writer_thread
+            if self._closing or writer is None or self._behind_since is None:
+                return
+            if writer._queue.qsize():
+                self._host_loop.call_later(_LOOK_EVERY_S, self._look)
+                return
+            stalled_s = time.monotonic() - self._behind_since
+            self._behind_since = None
+            self._app.post_message(TerminalBack(stalled_s, self.dropped))
+
+        def stop_application_mode(self) -> None:
+            """Leave the screen; frames that wait make room for what restores the terminal."""
+            self._closing = True
+            writer = self._writer_thread
+            if writer is not None and self._behind_since is not None:
+                with contextlib.suppress(queue.Empty):
+                    while True:
+                        writer._queue.get_nowait()
+            super().stop_application_mode()
+
+        def close(self) -> None:
+            """Let the writer finish what it has, without waiting for it: :func:`closed` does that off the loop."""
+            writer = self._writer_thread
+            if writer is not None:
+                with contextlib.suppress(queue.Full):
+                    writer._queue.put_nowait(None)
+
+    return LossyDriver

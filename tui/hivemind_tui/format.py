@@ -1,0 +1,92 @@
+"""Numbers, durations and names as people read them. Pure; widths are terminal cells."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from rich.cells import cell_len, set_cell_size
+
+NOTHING = "—"
+"""Stands for a value that isn't known yet."""
+
+
+def clean(text: str) -> str:
+    """The text on one line without anything a terminal would obey.
+
+    Names of agents and models come from whoever connects, so control, escape and direction characters are replaced.
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else "·" for character in text)
+
+
+def fit(text: str, width: int, align: str = "<", ellipsis: str = "…") -> str:
+    """The text in exactly `width` cells: padded left (`>`) or right (`<`), or cut with an ellipsis."""
+    text = clean(text)
+    length = cell_len(text)
+    if length > width:
+        return set_cell_size(text, max(0, width - 1)) + ellipsis if width > 0 else ""
+    padding = " " * (width - length)
+    return padding + text if align == ">" else text + padding
+
+
+def count(value: float | None) -> str:
+    """A whole number in at most five cells: `950`, `9.8k`, `124k`, `1.2M`."""
+    if value is None:
+        return NOTHING
+    if math.isinf(value):
+        return "∞"
+    for limit, divisor, unit in ((1e3, 1, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (math.inf, 1e9, "G")):
+        scaled = value / divisor
+        # 999,950 would round to "1000k": it belongs to the next unit already.
+        if value < limit and (not unit or round(scaled) < 1000):
+            break
+    if not unit:
+        return f"{value:.0f}"
+    return f"{scaled:.1f}{unit}" if scaled < 9.95 else f"{scaled:.0f}{unit}"
+
+
+def seconds(value: float | None) -> str:
+    """A duration in at most six cells: `0.8s`, `42s`, `3m05s`, `2h14m`, `5d03h`."""
+    if value is None:
+        return NOTHING
+    value = max(0.0, value)
+    if value < 9.95:
+        return f"{value:.1f}s"
+    whole = round(value)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"
+
+
+def uptime(value: float) -> str:
+    """Time since start: `04:12` in the first hour; by the minute afterwards, so that no cell changes each second."""
+    whole = int(value)
+    if whole < 3600:
+        return f"{whole // 60:02d}:{whole % 60:02d}"
+    return seconds(whole)
+
+
+def clock(wall: float) -> str:
+    """Local time of day."""
+    return time.strftime("%H:%M:%S", time.localtime(wall))
+
+
+def level(value: float) -> str:
+    """A concurrency level: one decimal, or ∞ where there is no limit."""
+    return "∞" if math.isinf(value) else f"{value:.1f}"
+
+
+def whole(value: float) -> str:
+    """A limit that is a whole number as one, or ∞."""
+    return "∞" if math.isinf(value) else f"{value:g}"
+
+
+def percent(part: float, total: float) -> str:
+    """A share, or nothing where there is no whole to share."""
+    return f"{100 * part / total:.0f}%" if total > 0 else NOTHING

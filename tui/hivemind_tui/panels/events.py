@@ -1,0 +1,36 @@
+"""The last things that happened, newest at the bottom."""
+
+from __future__ import annotations
+
+from textual.strip import Strip
+
+from hivemind.snapshot import Line
+from hivemind_tui.format import clock, fit
+from hivemind_tui.glyphs import sign
+from hivemind_tui.ink import Ink, body_size
+from hivemind_tui.view import View
+
+
+def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+    """The panel's rows: as many of the newest lines as fit."""
+    cells, rows = body_size(ink, width, height)
+    lines = view.snapshot.lines
+    if not lines:
+        body = [ink.row(cells, ("Nothing has happened yet.", "dim"))]
+        return ink.frame("Events", "", body, width, height)
+    body = [_row(line, cells, ink) for line in lines[-rows:]] if rows > 0 else []
+    troubles = sum(1 for line in lines if line.level in ("warn", "bad"))
+    note = f"{troubles} of the last {len(lines)} are warnings" if troubles else ""
+    return ink.frame("Events", note, body, width, height)
+
+
+def _row(line: Line, width: int, ink: Ink) -> Strip:
+    glyph, _ = ink.mark(line.level)
+    role = sign(line.level).role
+    return ink.row(
+        width,
+        (clock(line.wall) + " ", "dim"),
+        (f"{glyph} {fit(line.tag, 8)} ", role),
+        (fit(line.who, 14) + " ", "text"),
+        (line.text, "text" if line.level != "info" else "dim"),
+    )

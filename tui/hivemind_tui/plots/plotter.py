@@ -1,0 +1,128 @@
+"""The plotting process: `python -m hivemind_tui.plots.plotter` reads jobs from its input and answers with figures.
+
+A process of its own, because plotext keeps one global figure and takes milliseconds of pure computing for each: in the
+proxy's own process that would be milliseconds of latency for every agent. It ends when its input does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from typing import Any, BinaryIO
+
+import msgspec
+import plotext
+
+from .wire import HEAD, PENS, Figure, Job, Points, pack
+
+_FIRST_PEN = 100
+"""Pens are plotext's palette colours from here on: none of its own defaults is among them."""
+
+_SGR = re.compile(r"\x1b\[([0-9;]*)m")
+
+
+def draw(job: Job) -> Figure:
+    """Draw a job with plotext."""
+    figure = plotext.figure
+    figure.clear.all()
+    plotext.terminal.limit(False, False)
+    figure.plot_size(job.width, job.height)
+    under = max(5, job.height * 2 // 5) if job.height >= 9 and job.ttft else 0
+    if not under:
+        _level(figure, job, job.height, with_time=True)
+    else:
+        figure.subplots(2, 1)
+        upper, lower = figure.subplot(1, 1), figure.subplot(2, 1)
+        upper.plot_size(job.width, job.height - under)
+        lower.plot_size(job.width, under)
+        _level(upper, job, job.height - under, with_time=False)
+        _ttft(lower, job, under)
+    rows = [_runs(line) for line in figure.build().string().rstrip("\n").split("\n")]
+    return Figure(job.width, job.height, rows)
+
+
+def _pixel(pen: str) -> Any:
+    return plotext.pixel(foreground=_FIRST_PEN + PENS.index(pen))
+
+
+def _curve(plot: Any, points: Points, pen: str) -> None:
+    if not points:
+        return
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    marker = plotext.marker("braille", pixel=_pixel(pen))
+    plot.draw(plot.signal(xs, ys, marker=marker).lines(True).density("full"))
+
+
+def _axes(plot: Any, job: Job, top: float, height: int, with_time: bool) -> None:
+    plot.theme("colorless")
+    for axis, side in (("x", "upper"), ("y", "right")):
+        plot.axes(False, axis=axis, side=side)
+    plot.axes(True, pixel=_pixel("rule"), axis="y", side="left")
+    plot.axes(with_time, pixel=_pixel("rule"), axis="x", side="lower")
+    ticks, names = time_ticks(job.span_s) if with_time else ([], [])
+    plot.ruler("x", "lower").lim(-job.span_s, 0).pixel(_pixel("text")).ticks(ticks, names)
+    steps = [0.0, top / 2, top] if height >= 7 else [0.0, top]
+    plot.ruler("y", "left").lim(0, top).pixel(_pixel("text")).ticks(steps, [f"{value:5.3g}" for value in steps])
+
+
+def _level(plot: Any, job: Job, height: int, with_time: bool) -> None:
+    _axes(plot, job, job.top, height, with_time)
+    _curve(plot, job.active, "info")
+    _curve(plot, job.level, "ok")
+    if job.cuts:
+        xs, ys = [x for x, _ in job.cuts], [y for _, y in job.cuts]
+        plot.draw(plot.signal(xs, ys, marker=plotext.marker("▼", pixel=_pixel("bad"))))
+
+
+def _ttft(plot: Any, job: Job, height: int) -> None:
+    top = max(job.target_s, *(y for _, y in job.ttft)) * 1.1
+    _axes(plot, job, round(top, 1) or 0.1, height, with_time=True)
+    _curve(plot, [(-job.span_s, job.target_s), (0.0, job.target_s)], "wait")
+    _curve(plot, job.ttft, "recover")
+
+
+def time_ticks(span_s: float) -> tuple[list[float], list[str]]:
+    """Where the time axis is marked, and with what words."""
+    step = next(step for step in (15, 30, 60, 120, 300, 600) if span_s / step <= 5 or step == 600)
+    ticks = [-float(at) for at in range(0, int(span_s) + 1, step)][::-1]
+    return ticks, ["now" if at == 0 else f"{at:.0f}s" if span_s < 120 else f"{at / 60:g}m" for at in ticks]
+
+
+def _runs(line: str) -> list[tuple[str, int]]:
+    """Text runs of one row; plotext's colour codes become pen numbers."""
+    runs: list[tuple[str, int]] = []
+    pen = 0
+    for index, piece in enumerate(_SGR.split(line)):
+        if index % 2 == 0:
+            if piece:
+                runs.append((piece, pen))
+        elif piece.startswith("38;5;"):
+            chosen = int(piece.rsplit(";", 1)[-1]) - _FIRST_PEN
+            pen = chosen if 0 <= chosen < len(PENS) else 0
+        elif piece == "0":
+            pen = 0
+    return runs
+
+
+def _read(pipe: BinaryIO) -> Job | None:
+    head = pipe.read(HEAD.size)
+    if len(head) < HEAD.size:
+        return None
+    return msgspec.msgpack.decode(pipe.read(HEAD.unpack(head)[0]), type=Job)
+
+
+def main() -> None:
+    """Answer jobs until the input ends."""
+    # Ctrl-C in the terminal reaches the whole process group; when to end is the parent's to say, by closing the pipe.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(10)
+    jobs, figures = sys.stdin.buffer, sys.stdout.buffer
+    while (job := _read(jobs)) is not None:
+        figures.write(pack(draw(job)))
+        figures.flush()
+
+
+if __name__ == "__main__":
+    main()

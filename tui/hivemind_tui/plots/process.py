@@ -1,0 +1,106 @@
+"""The plotting process as the screen sees it: hand it a job, pick up the newest figure, never wait for either."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import Callable
+
+import msgspec
+
+from .wire import HEAD, MESSAGE_LIMIT, Figure, Job, pack
+
+_log = logging.getLogger(__name__)
+
+_ANSWER_S = 5.0
+"""A figure takes 5 to 20 ms; a process that needs longer than this is stuck."""
+_COMMAND = (sys.executable, "-m", "hivemind_tui.plots.plotter")
+
+
+class PlotProcess:
+    """Owns the child: starts it with the first job, and again, ever more slowly, when it dies. Only the newest job
+    counts; while there is no child there is no figure either, so that nobody mistakes an old one for the present."""
+
+    def __init__(self, command: tuple[str, ...] = _COMMAND, restart_s: float = 1.0) -> None:
+        self.figure: Figure | None = None
+        """The newest figure; None until there is one and after the child died."""
+        self.pid: int | None = None
+        self.on_figure: Callable[[], None] | None = None
+        """Called when :attr:`figure` changed."""
+        self._command = command
+        self._restart_s = restart_s
+        self._job: Job | None = None
+        self._wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def submit(self, job: Job) -> None:
+        """Ask for a figure; a job still waiting is forgotten for it."""
+        self._job = job
+        self._wanted.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._keep_drawing(), name="hivemind-plots")
+
+    async def aclose(self) -> None:
+        """End the child."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _keep_drawing(self) -> None:
+        pause_s = self._restart_s
+        while True:
+            drawn = await self._life()
+            pause_s = self._restart_s if drawn else min(60.0, pause_s * 2)
+            self._show(None)
+            self._wanted.set()  # the job that was lost, or a newer one
+            await asyncio.sleep(pause_s)
+
+    async def _life(self) -> int:
+        """One child from start to death; answers how many figures it drew."""
+        drawn = 0
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+            )
+        except OSError as error:
+            _log.warning("the plotting process can't be started: %s", error)
+            return drawn
+        self.pid = child.pid
+        try:
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                if self._job is not None:
+                    self._show(await self._drawn(child, self._job))
+                    drawn += 1
+        except (OSError, asyncio.IncompleteReadError, TimeoutError, msgspec.DecodeError) as error:
+            _log.warning("the plotting process is gone (%s); starting another", type(error).__name__)
+            return drawn
+        finally:
+            self.pid = None
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
+
+    async def _drawn(self, child: asyncio.subprocess.Process, job: Job) -> Figure:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(pack(job))
+        async with asyncio.timeout(_ANSWER_S):
+            await child.stdin.drain()
+            (length,) = HEAD.unpack(await child.stdout.readexactly(HEAD.size))
+            if length > MESSAGE_LIMIT:
+                raise msgspec.DecodeError(f"a figure of {length} bytes")
+            return msgspec.msgpack.decode(await child.stdout.readexactly(length), type=Figure)
+
+    def _show(self, figure: Figure | None) -> None:
+        self.figure = figure
+        if self.on_figure is not None:
+            self.on_figure()

@@ -1,0 +1,47 @@
+"""What goes to the plotting process and what comes back: MessagePack, each message with its length in front."""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+PENS = ("text", "rule", "info", "ok", "recover", "wait", "bad")
+"""Colour roles that a figure is drawn with. Figures name them by number, so a change of theme needs no new figure."""
+
+HEAD = struct.Struct(">I")
+"""A message's length in bytes."""
+
+MESSAGE_LIMIT = 1 << 20
+"""A longer message means that the two sides no longer understand each other."""
+
+Points = list[tuple[float, float]]
+
+
+class Job(msgspec.Struct, frozen=True, array_like=True):
+    """A figure to draw: the concurrency level, and the time to first token under it. x is seconds, 0 is now."""
+
+    width: int
+    height: int
+    span_s: float
+    level: Points
+    active: Points
+    cuts: Points
+    ttft: Points
+    target_s: float
+    top: float
+    """The highest level that the scale must reach."""
+
+
+class Figure(msgspec.Struct, frozen=True, array_like=True):
+    """A drawn figure: rows of text runs, each with its pen's number in :data:`PENS`."""
+
+    width: int
+    height: int
+    rows: list[list[tuple[str, int]]]
+
+
+def pack(message: Job | Figure) -> bytes:
+    """The message as it goes through the pipe."""
+    body = msgspec.msgpack.encode(message)
+    return HEAD.pack(len(body)) + body

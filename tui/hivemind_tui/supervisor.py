@@ -1,0 +1,106 @@
+"""Owns the proxy, and lends it to a screen: whatever becomes of the screen, the streams go on.
+
+The screen runs in the same event loop, inside :meth:`Supervisor.watch`. Where it fails it is drawn again, once a minute
+at most; where it fails sooner, plain lines take over. The proxy is stopped by a signal or by the operator, never by a
+bug in a panel.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from hivemind.snapshot import Line
+
+from .console import Console
+from .lines import follow
+from .signals import Stop
+from .source import Source
+
+if TYPE_CHECKING:
+    from .app import ControlRoom
+
+_log = logging.getLogger(__name__)
+
+REDRAW_S = 60.0
+"""A screen that fails again within this time isn't drawn again."""
+
+MakeScreen = Callable[[], "ControlRoom"]
+
+
+class Host(Source, Protocol):
+    """The proxy, as far as the supervisor needs it."""
+
+    async def drain(self, timeout_s: float) -> None:
+        """Grant nothing more and let streams in flight finish, for at most so long."""
+
+
+class Supervisor:
+    """Shows a host until it is asked to stop, then drains it."""
+
+    def __init__(self, host: Host, console: Console, stop: Stop, *, drain_s: float) -> None:
+        self._host = host
+        self._console = console
+        self._stop = stop
+        self._drain_s = drain_s
+        self.stuck = False
+        """The terminal never took the last frames; an orderly exit of Python would wait for it for ever."""
+
+    async def watch(self, make_screen: MakeScreen | None) -> None:
+        """Screen, or lines where there is none (any more), until asked to stop."""
+        last: Line | None = None
+        if make_screen is not None:
+            self._console.hold()
+            await self._screens(make_screen)
+            self._console.release()
+            if self._stop.is_set():
+                return
+            last = next(iter(self._host.snapshot().lines[-1:]), None)
+            self._console.line(
+                "the screen failed; plain lines from here on, the proxy goes on (Ctrl-C drains and ends)"
+            )
+        await follow(self._host, self._console, self._stop, last)
+
+    async def drain(self) -> None:
+        """Let what is in flight finish."""
+        flying = len(self._host.snapshot().slots)
+        if flying:
+            noun = "request" if flying == 1 else "requests"
+            self._console.line(
+                f"draining: {flying} {noun} in flight, at most {self._drain_s:g} s (a signal or Ctrl-C ends it at once)"
+            )
+        await self._host.drain(self._drain_s)
+
+    async def _screens(self, make_screen: MakeScreen) -> None:
+        """Draw the screen until the operator or a signal ends it, or until it failed too often."""
+        failed_at: float | None = None
+        while not self._stop.is_set():
+            if await self._screen(make_screen):
+                self._stop.ask()
+                return
+            now = time.monotonic()
+            if failed_at is not None and now - failed_at < REDRAW_S:
+                return
+            failed_at = now
+
+    async def _screen(self, make_screen: MakeScreen) -> bool:
+        """One screen from start to end; False where it failed."""
+        from .driver import closed
+
+        try:
+            app = make_screen()
+        except Exception:
+            _log.exception("the screen could not be made")
+            return False
+        self._stop.on_stop = app.exit
+        try:
+            await app.run_async()
+        except Exception:
+            _log.exception("the screen could not be drawn")
+            return False
+        finally:
+            self._stop.on_stop = None
+            self.stuck = not await closed(app)
+        return not app.return_code

@@ -1,0 +1,1 @@
+"""Textual widgets that the panels are painted with."""

@@ -1,0 +1,54 @@
+"""A panel on the screen: a pure render function, a place, and a guard between the two."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from textual import events
+from textual.strip import Strip
+
+from hivemind_tui.ink import Ink
+from hivemind_tui.view import View
+
+from .line_table import LineTable
+
+Render = Callable[[View, int, int, Ink], list[Strip]]
+
+_log = logging.getLogger(__name__)
+
+
+class Panel(LineTable):
+    """Draws a view with its render function; whatever that raises is painted here and goes no further."""
+
+    def __init__(self, render: Render, *, id: str) -> None:
+        super().__init__(id=id)
+        self._draw = render
+        self._shown: tuple[View, Ink] | None = None
+        self._error = ""
+
+    def show(self, view: View, ink: Ink) -> None:
+        """Draw a view. Never raises: one bad panel must not take the screen, or anybody's stream, with it."""
+        self._shown = view, ink
+        if not self.size:
+            return
+        width, height = self.size
+        try:
+            rows = self._draw(view, width, height, ink)
+            self._error = ""
+        except Exception as error:
+            rows = self._failed(error, width, height, ink)
+        self.set_rows(rows)
+
+    def _failed(self, error: Exception, width: int, height: int, ink: Ink) -> list[Strip]:
+        # Several times a second the same words would drown everything else in the log.
+        if repr(error) != self._error:
+            self._error = repr(error)
+            _log.exception("panel %s could not be drawn", self.id)
+        message = f"{ink.glyphs.cross} panel error: {type(error).__name__} (logged)"
+        return ink.frame((self.id or "panel").capitalize(), "", [ink.row(width, (message, "bad"))], width, height)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Draw the last view again in the new size."""
+        if self._shown is not None:
+            self.show(*self._shown)
