@@ -53,12 +53,12 @@ class Call:
 
         A request that continues state on the server goes out again only if it surely never arrived.
         """
-        kind, reused = FailureKind.TRUNCATED, False
+        kind = FailureKind.TRUNCATED
         if isinstance(error, ConnectFailed):
             kind = FailureKind.CONNECT
         elif isinstance(error, Disconnected):
-            kind, reused = FailureKind.DISCONNECTED, error.reused
+            kind = FailureKind.DISCONNECTED
         elif isinstance(error, UpstreamTimeout):
             kind = FailureKind.TIMEOUT
         retryable = kind is FailureKind.CONNECT or not self.facts.continues_state
-        return Failure(kind, retryable, message=str(error), reused_connection=reused)
+        return Failure(kind, retryable, message=str(error))

@@ -54,7 +54,7 @@ class Allowance:
             if reading.kind in (WindowKind.INPUT, WindowKind.OUTPUT):
                 self._retire_guess()
 
-    def settle(self, reservation: Reservation, usage: Usage | None, *, sent: bool = True) -> None:
+    def settle(self, now: float, reservation: Reservation, usage: Usage | None, *, sent: bool = True) -> None:
         """The attempt ended. Without a usage its request and input count as used, its output as not produced; an
         attempt that was never sent used nothing."""
         for window, charge in reservation:
@@ -66,7 +66,7 @@ class Allowance:
                 real = 0.0 if window.kind is WindowKind.OUTPUT else charge.amount
             else:
                 real = self._used(window.kind, usage)
-            window.settle(charge, real)
+            window.settle(now, charge, real)
 
     def set_limit(self, kind: WindowKind, limit: float | None) -> None:
         """The user's own limit, which holds whatever headers say; None: no limit of ours."""

@@ -16,7 +16,7 @@ class AimdConfig:
     """The level is multiplied by this on congestion."""
     window: int = 20
     """Latency samples in the mean (W)."""
-    update_interval_s: float = 0.25
+    update_interval_s: float = 0.1
     """Shortest time between two steps; a step also waits a mean latency, the time a change needs to show its effect."""
     floor: float = 1.0
     """C_min."""

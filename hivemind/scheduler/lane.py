@@ -17,6 +17,8 @@ from .retry import RetryBudget
 from .ticket import Ticket
 from .types import Utilisation
 
+LONE_AFTER = 3
+"""Successes in a row that make one failure an exception rather than the beginning of an outage."""
 MOST_STAGGERED = 20
 """Grants that are spaced out after a pause; whoever comes later meets a lane at work."""
 
@@ -27,6 +29,7 @@ class Lane:
     __slots__ = (
         "_events",
         "_staggered",
+        "_successes_before",
         "aimd",
         "allowances",
         "circuit",
@@ -62,6 +65,8 @@ class Lane:
         self.next_grant_at = -math.inf
         self._staggered = 0
         self.retry_budget = RetryBudget(settings.retry)
+        self._successes_before = 0
+        """In a row, before the last failure (or until now)."""
         self.failures_in_row = 0
         """Since the last success of anybody."""
         self.retrying = 0
@@ -116,10 +121,16 @@ class Lane:
             self._staggered -= 1
             self.next_grant_at = now + self.settings.retry.stagger_s
 
+    @property
+    def lone_failure(self) -> bool:
+        """The last failure stands alone: the lane had answered everything for a while before it."""
+        return self.failures_in_row == 1 and self._successes_before >= LONE_AFTER
+
     # --- What results say about the lane ---------------------------------------------------------------------------
 
     def succeeded(self, now: float, ticket: Ticket, ttft_s: float) -> None:
         """First content came."""
+        self._successes_before = self._successes_before + 1 if not self.failures_in_row else 1
         self.failures_in_row = 0
         if not self.settings.backpressure:
             return

@@ -27,6 +27,8 @@ MAX_PARK_S = 300.0
 """A provider that asks for a longer pause means a quota, not a rate; its answer goes to the agent."""
 
 _CONGESTION = frozenset(FailureKind) - {FailureKind.QUOTA, FailureKind.CLIENT_ERROR}
+_CHANCE = frozenset({FailureKind.DISCONNECTED, FailureKind.SERVER_ERROR})
+"""What happens to one request while others fare well; a first such failure is tried again at once, once."""
 _PARKING = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.SERVER_ERROR})
 
 
@@ -273,7 +275,7 @@ class Scheduler:
         ticket.agent.flying -= 1
         ticket.agent.last_seen = now
         if ticket.reservation is not None:
-            lane.allowance(ticket.request.family).settle(ticket.reservation, usage, sent=sent)
+            lane.allowance(ticket.request.family).settle(now, ticket.reservation, usage, sent=sent)
             ticket.reservation = None
         if usage is not None or failed:
             real = usage.weighted if usage is not None else 0.0
@@ -321,7 +323,7 @@ class Scheduler:
             if failure.delay_s > MAX_PARK_S:
                 return None
             delay_s = failure.delay_s
-        elif failure.reused_connection and ticket.faults == 1:
+        elif ticket.faults == 1 and ticket.lane.lone_failure and failure.kind in _CHANCE:
             delay_s = 0.0
         else:
             # A failure among others' successes is bad luck, not an upstream that needs ever more room.

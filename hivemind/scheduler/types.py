@@ -121,8 +121,6 @@ class Failure:
     """The provider's own word on when to come back (Retry-After, retry-after-ms, retryDelay)."""
     message: str = ""
     """One short line for people, free of credentials and of request content."""
-    reused_connection: bool = False
-    """A kept-alive connection died with no byte answered, so a fresh one may be tried at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ EPOCH_SLACK_S = 2.0
 MARGIN_SHARE = 0.10
 MARGIN_REQUESTS = 2
 """Left for others on the same key: at 10 % of the limit and at most 2 requests remaining, pause (paper)."""
+MOST_GUARD_S = 1.0
 BUCKET_PROOF = 3
 """Readings that must look like a bucket before it is taken for one."""
 MAX_SHARE = 0.9
@@ -47,13 +48,17 @@ class Window:
     """One kind of allowance of one lane and model family."""
 
     __slots__ = (
+        "_blind",
+        "_blind_at",
         "_bucket_signs",
         "_charges",
         "_dripped_at",
         "_epoch_at",
         "_fixed",
         "_foreign",
+        "_guard_s",
         "_level",
+        "_lowest",
         "_own",
         "_pending",
         "_read_at",
@@ -81,8 +86,14 @@ class Window:
         self._charges: deque[Charge] = deque()
         self._seen_limit: float | None = None
         self._level = 0.0
+        """What remains as far as we know: the provider's last word less what it hadn't counted then."""
+        self._lowest = math.inf
+        """Smallest remaining that a reply since the reset has stated; a fixed window only ever falls."""
         self._pending = 0.0
-        """Sent, but not yet in the provider's count."""
+        """Sent, and no reply yet, so perhaps not in the provider's count."""
+        self._blind = 0.0
+        """Sent, and ended without a word about the window, so perhaps counted."""
+        self._blind_at = -math.inf
         self._read_at = -math.inf
         self._reset_at = math.inf
         self._epoch_at = -math.inf
@@ -90,6 +101,8 @@ class Window:
         self._own = 0.0
         """Charged by us since the reset."""
         self._foreign = False
+        self._guard_s = 0.0
+        """Waited beyond a stated reset, of a provider that was seen to round it down."""
         self._fixed = False
         self._bucket_signs = 0
 
@@ -160,13 +173,16 @@ class Window:
             charge.confirmed = True
             self._pending -= charge.amount
 
-    def settle(self, charge: Charge, real: float) -> None:
+    def settle(self, now: float, charge: Charge, real: float) -> None:
         """Replace the reservation with what was really used."""
         if charge.settled:
             return
         charge.settled = True
-        self.confirm(charge)
         change = real - charge.amount
+        if not charge.confirmed:
+            self.confirm(charge)
+            self._blind += real
+            self._blind_at = now
         if not charge.expired:
             self.reserved -= charge.amount
             self.used += change
@@ -181,46 +197,79 @@ class Window:
         if not limit or reading.remaining is None:
             return
         self._roll(now)
-        if charge is not None and self.kind is not WindowKind.OUTPUT:
+        own = 0.0
+        if charge is not None and not charge.confirmed and self.kind is not WindowKind.OUTPUT:
+            own = charge.amount
             self.confirm(charge)
         first, self._seen_limit = self._seen_limit is None, float(limit)
         self.enforced = self.binding
-        reset_at = math.inf if reading.reset_in_s is None else now + reading.reset_in_s
-        self._judge(limit, reading, used=limit - reading.remaining)
-        fresh = reading.remaining - self._pending
-        if first:
-            self._begin_epoch(reset_at)
-        elif not self._bucket and not math.isinf(self._reset_at) and not math.isinf(reset_at):
-            if reset_at < self._reset_at - EPOCH_SLACK_S:
-                return
-            if reset_at > self._reset_at + EPOCH_SLACK_S:
-                self._begin_epoch(reset_at)
-                self._own = self._pending + (charge.amount if charge else 0.0)
-        self._foreign = self._someone_else(now, limit, reading.remaining)
-        in_order = started_at >= self._read_at
-        self._level = fresh if first or in_order else min(self._level, fresh)
-        self._read_at = now
-        self._reset_at = reset_at if not math.isinf(reset_at) else self._reset_at
-
-    def _someone_else(self, now: float, limit: float, remaining: float) -> bool:
+        self._judge(limit, reading)
+        if started_at >= self._blind_at:
+            self._blind = 0.0
         if self._bucket:
-            return remaining < self._level + self._pending - 1 - 0.02 * limit
-        return limit - remaining > self._own
+            self._read_bucket(now, reading.remaining, started_at, own)
+        else:
+            self._read_fixed(now, reading, own, first=first)
+        if reading.reset_in_s is not None and self._bucket:
+            self._reset_at = now + reading.reset_in_s
+        self._read_at = now
 
-    def _judge(self, limit: float, reading: WindowReading, used: float) -> None:
+    def _read_bucket(self, now: float, remaining: float, started_at: float, own: float) -> None:
+        self._foreign = remaining < self._level + own + self._pending - 1 - 0.02 * (self._seen_limit or 0)
+        fresh = remaining - self._pending - self._blind
+        # A reply older than the last one counts only downwards; what it confirms was taken off twice.
+        self._level = fresh if started_at >= self._read_at else min(self._level + own, fresh)
+
+    def _read_fixed(self, now: float, reading: WindowReading, own: float, *, first: bool) -> None:
+        remaining = float(reading.remaining or 0)
+        if reading.reset_in_s is not None:
+            reset_at = self._reset_of(now, reading.reset_in_s)
+            if not first and not math.isinf(self._reset_at):
+                if reset_at < self._reset_at - EPOCH_SLACK_S:
+                    self._read_past(reset_at, remaining)
+                    return
+                if reset_at > self._reset_at + EPOCH_SLACK_S:
+                    self._begin_epoch(reset_at, self._pending + own)
+            self._begin_epoch(min(self._reset_at, reset_at), self._own)
+        self._lowest = min(self._lowest, remaining)
+        limit = self._seen_limit or 0.0
+        self._foreign = limit - remaining > self._own
+        self._level = self._lowest - self._pending - self._blind
+        if not self._foreign:
+            # Alone, the provider can't have counted more than we sent.
+            self._level = max(self._level, limit - self._own)
+
+    def _read_past(self, reset_at: float, remaining: float) -> None:
+        """A reply of the window before. If that is still used up, we took it for over too early."""
+        if remaining <= 0 and reset_at > self._epoch_at - self._guard_s:
+            self._reset_at = reset_at
+            self._level = 0.0
+            self._guard_s = min(self._guard_s + 0.5, MOST_GUARD_S)
+
+    def _reset_of(self, now: float, reset_in_s: float) -> float:
+        """When a fixed window is whole again. Resets in whole seconds are rounded up by most, so one a little later
+        than a whole window from now means a whole window."""
+        if PERIOD_S < reset_in_s <= PERIOD_S + 1:
+            reset_in_s = PERIOD_S
+        return now + reset_in_s + self._guard_s
+
+    def _judge(self, limit: float, reading: WindowReading) -> None:
         """Fixed window or bucket? See the module's text."""
-        if reading.reset_in_s is None:
+        if reading.reset_in_s is None or reading.remaining is None:
             return
-        drip_s = used * PERIOD_S / limit
+        drip_s = (limit - reading.remaining) * PERIOD_S / limit
         if reading.reset_in_s > 1.5 * drip_s + EPOCH_SLACK_S:
             self._fixed = True
         elif not self._fixed:
             self._bucket_signs += 1
 
-    def _begin_epoch(self, reset_at: float) -> None:
+    def _begin_epoch(self, reset_at: float, own: float) -> None:
+        if reset_at > self._reset_at or math.isinf(self._reset_at):
+            self._lowest = math.inf
         self._reset_at = reset_at
+        self._own = own
         if not math.isinf(reset_at):
-            self._epoch_at = reset_at - PERIOD_S
+            self._epoch_at = reset_at - PERIOD_S - self._guard_s
 
     def _roll(self, now: float) -> None:
         """Let time act on both levels."""
@@ -240,9 +289,11 @@ class Window:
             self._dripped_at = now
         elif now >= self._reset_at:
             self._level = self._seen_limit - self._pending
+            self._lowest = math.inf
+            self._blind = 0.0
             self._own = self._pending
             self._epoch_at = self._reset_at
-            self._reset_at = self._reset_at + PERIOD_S if now < self._reset_at + PERIOD_S else now + PERIOD_S
+            self._reset_at = now + PERIOD_S
 
     def _sliding_delay(self, now: float, amount: float) -> float:
         assert self.limit is not None
