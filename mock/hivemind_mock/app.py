@@ -8,6 +8,7 @@ place in the concurrency limit until its answer ends.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
@@ -30,6 +31,8 @@ _CATALOGUE: dict[str, object] = {
     "/api/tags": {"models": [{"name": "mock-1", "model": "mock-1"}]},
     "/api/version": {"version": "0.1.0"},
 }
+_AGENT = re.compile(r"^/agent/[^/]+")
+"""HiveMind's way to name an agent in the base URL; ignored, so the same agent can be pointed at the mock itself."""
 _UNKNOWN_PATH = {"error": {"type": "not_found_error", "message": "no such path", "code": None, "param": None}}
 
 
@@ -82,7 +85,7 @@ class MockProvider:
             problem = {"type": "invalid_request_error", "message": str(error), "code": None, "param": None}
             await self._json(connection, 400, {"type": "error", "error": problem})
             return
-        path, query = scope["path"], scope["query_string"].decode("latin-1")
+        path, query = _AGENT.sub("", scope["path"]), scope["query_string"].decode("latin-1")
         for wire in self._formats:
             ask = wire.ask(path, query, fields)
             if ask is not None:

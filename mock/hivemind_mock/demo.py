@@ -103,21 +103,34 @@ async def run_demo_provider(config: MockConfig) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def run_demo_agents(base_url: str, count: int = len(_CAST), seed: int = 11) -> AsyncIterator[Tally]:
-    """The agents at work against `base_url` for as long as the context lasts."""
+    """The agents at work against `base_url`, over sockets, for as long as the context lasts."""
+    limits = httpx.Limits(max_connections=None)
+    async with (
+        httpx.AsyncHTTPTransport(limits=limits) as transport,
+        at_work(demo(seed, count), transport, base_url, seed) as tally,
+    ):
+        yield tally
+
+
+@asynccontextmanager
+async def at_work(
+    world: DemoWorld, transport: httpx.AsyncBaseTransport, base_url: str, seed: int
+) -> AsyncIterator[Tally]:
+    """The world's agents on any transport; leaving ends them all."""
     tally = Tally()
-    world = demo(seed, count)
-    async with httpx.AsyncHTTPTransport(limits=httpx.Limits(max_connections=None)) as transport:
-        lives = [
-            asyncio.create_task(_live(config, transport, base_url, random.Random(seed * 1000 + number), tally))
-            for number, config in enumerate(world.agents)
-        ]
-        try:
-            yield tally
-        finally:
-            for life in lives:
-                life.cancel()
-            if lives:
-                await asyncio.wait(lives)
+    lives = [
+        asyncio.create_task(_live(config, transport, base_url, random.Random(seed * 1000 + number), tally))
+        for number, config in enumerate(world.agents)
+    ]
+    try:
+        yield tally
+    finally:
+        for life in lives:
+            life.cancel()
+        ended = await asyncio.gather(*lives, return_exceptions=True)
+        failures = [end for end in ended if isinstance(end, Exception)]
+        if failures:
+            raise ExceptionGroup("demo agents failed", failures)
 
 
 async def _live(

@@ -119,12 +119,11 @@ async def _measure(plan: Plan, mock: MockProvider, transport: httpx.AsyncBaseTra
 
 def _agents(plan: Plan, transport: httpx.AsyncBaseTransport, base_url: str) -> list[Agent]:
     """Every other one streams, so that both ways of answering are part of every run."""
-    prefix = base_url if plan.mode == "direct" else base_url + "/agent/{}"
     configs = [
         AgentConfig(f"agent-{number:02}", plan.scenario.turns, stream=number % 2 == 0)
         for number in range(1, plan.scenario.agents + 1)
     ]
-    return [Agent(config, transport, prefix.format(config.name)) for config in configs]
+    return [Agent(config, transport, f"{base_url}/agent/{config.name}") for config in configs]
 
 
 def _outcome(plan: Plan, mock: MockProvider, results: list[AgentResult], wall_s: float) -> Outcome:

@@ -138,8 +138,11 @@ def positive(value: object) -> int:
 
 
 def rfc3339(wall: float) -> str:
-    """A moment as providers write it, to the second, rounded up so that nobody comes back too early."""
-    return datetime.fromtimestamp(math.ceil(wall), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """A moment as providers write it, to the second, rounded up so that nobody comes back too early.
+
+    What a float leaves of a whole second isn't a reason to name the next one.
+    """
+    return datetime.fromtimestamp(math.ceil(round(wall, 3)), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def go_duration(seconds: float) -> str:

@@ -1,0 +1,129 @@
+"""`hivemind bench`: scenarios, tables, JSON and its command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hivemind import cli
+from hivemind_mock.report import ablation_table, records, scenario_table
+from hivemind_mock.runs import Outcome, Plan, run
+from hivemind_mock.scenarios import ABLATIONS, SCENARIOS, Scenario
+
+
+def outcome(plan: Plan, *, dead: int = 0, wall_s: float = 66.0, charged: int = 100) -> Outcome:
+    deaths = ("status 429",) * dead
+    return Outcome(plan, plan.scenario.agents - dead, dead, 210 * dead, wall_s, charged, 120, deaths)
+
+
+def test_the_scenarios_are_the_papers() -> None:
+    """Seven, in the paper's order, with its agents and limits."""
+    assert [(s.name, s.agents, s.turns, s.rpm, s.concurrency) for s in SCENARIOS.values()] == [
+        ("micro-5", 5, 8, 50, 0),
+        ("micro-10", 10, 8, 50, 0),
+        ("micro-20", 20, 8, 50, 0),
+        ("micro-50", 50, 6, 50, 0),
+        ("replay-11", 11, 8, 60, 5),
+        ("stress", 20, 10, 20, 3),
+        ("latency-spike", 10, 10, 60, 0),
+    ]
+
+
+def test_direct_agents_die_as_in_the_paper() -> None:
+    """Without a scheduler, agents die beyond five at a time, and their tokens are wasted."""
+    assert run(Plan(SCENARIOS["micro-5"], "direct", 1)).dead == 0
+    crowd = run(Plan(SCENARIOS["micro-10"], "direct", 1))
+    assert (crowd.dead, crowd.failure_rate, set(crowd.deaths)) == (10, 1.0, {"status 429"})
+    assert crowd.wasted_tokens > 5_000
+    assert run(Plan(SCENARIOS["replay-11"], "direct", 1)).dead >= 7
+
+
+@pytest.mark.parametrize("name", ["micro-5", "replay-11"])
+def test_a_run_repeats_exactly(name: str) -> None:
+    """The same seed gives the same outcome to the last token and microsecond."""
+    plan = Plan(SCENARIOS[name], "direct", 7)
+    assert run(plan) == run(plan)
+
+
+def test_nobody_dies_through_hivemind() -> None:
+    """Faults and limits that kill most agents kill none, and every attempt made good was forced by a fault."""
+    result = run(Plan(SCENARIOS["replay-11"], "hivemind", 1))
+    assert (result.alive, result.dead, result.wasted_tokens) == (11, 0, 0)
+    assert result.charged > SCENARIOS["replay-11"].calls
+
+
+def test_without_retry_agents_die() -> None:
+    """The ablation turns off what it says."""
+    assert run(Plan(SCENARIOS["replay-11"], "hivemind", 1, "No retry")).dead > 3
+    assert list(ABLATIONS) == ["Full", "No admission", "No rate limit", "No backpressure", "No retry", "Adm. only"]
+
+
+@pytest.mark.parametrize(("charged", "bound"), [(0, 0), (60, 0), (61, 60), (120, 60), (121, 120)])
+def test_the_lower_bound_counts_whole_windows(charged: int, bound: float) -> None:
+    """The first window is free; each further one must be waited for."""
+    assert outcome(Plan(SCENARIOS["replay-11"], "hivemind", 1), charged=charged).lower_bound_s == bound
+
+
+def test_the_table_shows_means_over_the_seeds() -> None:
+    """One row a scenario and mode, the worst ratio beside the mean."""
+    plans = [Plan(SCENARIOS["replay-11"], "hivemind", seed) for seed in (1, 2)]
+    table = scenario_table([outcome(plans[0]), outcome(plans[1], dead=2, wall_s=60.0)])
+    assert len(table.splitlines()) == 2
+    row = table.splitlines()[1].split()
+    assert row == ["replay-11", "hivemind", "11", "10.0", "1.0", "9.1%", "210", "63.0", "9.5", "1.050", "1.100"]
+
+
+def test_the_ablation_table_names_what_is_off() -> None:
+    """One row a configuration."""
+    rows = [outcome(Plan(SCENARIOS["replay-11"], "hivemind", 1, name)) for name in ABLATIONS]
+    assert [line.split("  ")[0] for line in ablation_table(rows).splitlines()[1:]] == list(ABLATIONS)
+
+
+def test_a_record_has_every_figure() -> None:
+    """The JSON of a run, with the ablation named only where there is one."""
+    plain, ablated = records(
+        [outcome(Plan(SCENARIOS["stress"], "direct", 3, row), dead=5, charged=41) for row in (None, "No retry")]
+    )
+    assert plain == {
+        "scenario": "stress", "mode": "direct", "seed": 3, "agents": 20, "alive": 15, "dead": 5, "failure_rate": 0.25,
+        "wasted_tokens": 1050, "wall_s": 66.0, "lower_bound_s": 120.0, "attempts": 120, "charged": 41,
+    }  # fmt: skip
+    assert ablated == {**plain, "ablation": "No retry"}
+
+
+def test_the_command_prints_a_table_and_writes_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`hivemind bench micro-5 --seeds 1` runs both modes."""
+    target = tmp_path / "runs.json"
+    assert cli.main(["bench", "micro-5", "--seeds", "1", "--json", str(target)]) == 0
+    assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["micro-5", "direct"],
+        ["micro-5", "hivemind"],
+    ]
+    assert [record["mode"] for record in msgspec.json.decode(target.read_bytes())] == ["direct", "hivemind"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["micro-6"], "micro-6: no such scenario; there are micro-5,"),
+        (["--seeds", "0"], "--seeds: must be a whole number from 1 to 10000, not '0'"),
+        (["--seeds", "many"], "--seeds: must be a whole number"),
+        (["--json", "/nowhere/at/all"], "--json: can't write /nowhere/at/all: No such file or directory"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The text names the argument, and the exit code is 2."""
+    assert cli.main(["bench", *arguments]) == 2
+    shown = capsys.readouterr().err
+    assert line in shown
+    assert shown.count("\n") == 1
+
+
+def test_over_sockets_is_the_same_story() -> None:
+    """A small scenario in real time, direct and through the proxy on sockets: nobody dies."""
+    small = Scenario("small", agents=3, turns=2, rpm=60, tpm=100_000, base_s=0.005, jitter_s=0.0)
+    for mode in ("direct", "hivemind"):
+        result = run(Plan(small, mode, 1), real_time=True)
+        assert (result.alive, result.attempts) == (3, 6)

@@ -1,0 +1,72 @@
+"""The demo's world."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from hivemind.lab.clock import run_virtual
+from hivemind_mock.app import MockProvider
+from hivemind_mock.config import FaultConfig
+from hivemind_mock.demo import Tally, at_work, bad_day, demo, run_demo_agents, run_demo_provider
+from hivemind_mock.inprocess import InProcessTransport
+
+
+def test_the_cast_is_varied_and_repeatable() -> None:
+    """Eleven agents with names, priorities, sizes and models of their own; the same seed gives the same world."""
+    world = demo(seed=3)
+    assert world == demo(seed=3)
+    assert len({agent.name for agent in world.agents}) == 11
+    assert len({dict(agent.headers)["x-hivemind-priority"] for agent in world.agents}) == 4
+    assert len({agent.model for agent in world.agents}) == 3
+
+
+def test_a_larger_cast_has_no_two_of_a_name() -> None:
+    """Names get numbers before they repeat."""
+    assert len({agent.name for agent in demo(count=30).agents}) == 30
+
+
+def spend(seconds: float, faults: FaultConfig | None = None) -> tuple[Tally, MockProvider]:
+    """So much virtual time with eleven agents and their provider."""
+
+    async def main() -> tuple[Tally, MockProvider]:
+        loop = asyncio.get_running_loop()
+        world = demo(seed=2)
+        config = world.provider if faults is None else replace(world.provider, faults=faults)
+        mock = MockProvider(config, clock=loop.time, wall=loop.time)
+        async with at_work(world, InProcessTransport(mock), "http://mock", seed=2) as tally:
+            await asyncio.sleep(seconds)
+        return tally, mock
+
+    return run_virtual(main())
+
+
+def test_a_bad_day_is_worth_watching() -> None:
+    """In five minutes without a proxy there is steady work, and there are deaths of several kinds."""
+    tally, mock = spend(300)
+    assert tally.turns > 100
+    assert tally.deaths > 20
+    assert 0 < tally.wasted_tokens < tally.tokens
+    assert mock.stats.over_capacity
+    assert len({words.split(": ", 1)[1] for words in tally.last_words}) > 1
+
+
+def test_the_dead_are_born_again() -> None:
+    """Agents that always die come back after a pause, each time counted, and ask again."""
+    tally, mock = spend(60, FaultConfig(bad_gateway=1.0))
+    assert tally.turns == 0
+    assert 11 * 5 < tally.deaths <= mock.stats.arrived
+    assert len(tally.last_words) == 10
+
+
+async def test_it_runs_on_sockets_and_cleans_up() -> None:
+    """Provider and agents start on loopback; leaving ends every task."""
+    before = asyncio.all_tasks()
+    async with (
+        asyncio.timeout(30),
+        run_demo_provider(bad_day(1)) as url,
+        run_demo_agents(url, count=3) as tally,
+    ):
+        assert url.startswith("http://127.0.0.1:")
+        assert tally.deaths == 0
+    assert asyncio.all_tasks() == before

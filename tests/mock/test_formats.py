@@ -1,0 +1,175 @@
+"""Every wire format, spoken by the mock and understood by the mock's agents and by the proxy's own readers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from hivemind_mock.app import MockProvider
+from hivemind_mock.asking import VOICES
+from hivemind_mock.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
+from hivemind_mock.formats import FORMATS
+from hivemind_mock.formats.base import go_duration, rfc3339
+
+QUIET = MockConfig(
+    limits=LimitConfig(rpm=10, tpm=10_000),
+    latency=LatencyConfig(base_s=0.5, jitter_s=0.0),
+    reply=ReplyConfig(tokens=25, spread=0, event_tokens=10),
+)
+
+
+async def converse(client: httpx.AsyncClient, name: str, stream: bool, path: str | None = None) -> httpx.Response:
+    question = VOICES[name].ask("model-1", "x" * 240, stream)
+    return await client.post(path or question.path, content=question.body, headers=list(question.headers))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_agents_understand_every_format(play: Any, name: str, stream: bool) -> None:
+    """A whole answer is heard as one, with the tokens the provider counted."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> httpx.Response:
+        return await converse(client, name, stream)
+
+    reply = play(QUIET, scene)
+    heard = VOICES[name].hear(reply.content, stream)
+    assert (reply.status_code, heard.error, heard.tokens) == (200, "", 85)
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_agents_notice_a_truncated_stream(play: Any, name: str) -> None:
+    """Without its end marker a stream isn't an answer, though the transfer ended cleanly."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> httpx.Response:
+        return await converse(client, name, stream=True)
+
+    reply = play(MockConfig(faults=FaultConfig(truncated=1.0)), scene)
+    assert VOICES[name].hear(reply.content, True).error == "truncated"
+
+
+@pytest.mark.parametrize("fault", ["error_early", "error_mid"])
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_agents_notice_an_error_event(play: Any, name: str, fault: str) -> None:
+    """An error inside a stream with status 200 is an error."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> httpx.Response:
+        return await converse(client, name, stream=True)
+
+    reply = play(MockConfig(faults=FaultConfig(**{fault: 1.0})), scene)
+    assert VOICES[name].hear(reply.content, True).error.startswith("error event")
+
+
+def limited(play: Any, name: str, path: str | None = None) -> httpx.Response:
+    """The second answer of a provider that allows one request a minute."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> httpx.Response:
+        assert (await converse(client, name, False, path)).status_code == 200
+        return await converse(client, name, False, path)
+
+    config = MockConfig(limits=LimitConfig(rpm=1, tpm=9_000), latency=LatencyConfig(base_s=0.5, jitter_s=0.0))
+    reply: httpx.Response = play(config, scene)
+    assert reply.status_code == 429
+    return reply
+
+
+def test_anthropic_limits(play: Any) -> None:
+    """Limit, remaining and an RFC 3339 reset for each window, and whole seconds to wait."""
+    headers = limited(play, "anthropic").headers
+    assert headers["anthropic-ratelimit-requests-limit"] == "1"
+    assert headers["anthropic-ratelimit-requests-remaining"] == "0"
+    assert headers["anthropic-ratelimit-requests-reset"] == "2027-01-15T08:01:00Z"
+    assert headers["anthropic-ratelimit-tokens-limit"] == "9000"
+    assert headers["retry-after"] == "60"
+
+
+def test_openai_limits(play: Any) -> None:
+    """Resets are durations as Go writes them."""
+    reply = limited(play, "openai_chat")
+    assert reply.headers["x-ratelimit-remaining-requests"] == "0"
+    assert reply.headers["x-ratelimit-reset-requests"] == "59.5s"
+    assert reply.json()["error"]["code"] == "rate_limit_exceeded"
+
+
+def test_azure_limits(play: Any) -> None:
+    """On a deployment's path resets are whole seconds, and the request id has Azure's name."""
+    reply = limited(play, "openai_chat", "/openai/deployments/gpt/chat/completions?api-version=2024-10-21")
+    assert reply.headers["x-ratelimit-reset-requests"] == "60"
+    assert "apim-request-id" in reply.headers
+
+
+def test_google_limits(play: Any) -> None:
+    """Nothing in the headers; the delay is in the body."""
+    reply = limited(play, "google")
+    assert not [name for name in reply.headers if "rate" in name or "retry" in name]
+    details = reply.json()["error"]["details"]
+    assert details[1] == {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "59.500s"}
+
+
+def test_ollama_has_no_limit_headers(play: Any) -> None:
+    """A plain error text, and no rate-limit headers."""
+    reply = limited(play, "ollama")
+    assert isinstance(reply.json()["error"], str)
+    assert not [name for name in reply.headers if "ratelimit" in name]
+
+
+def test_chat_streams_tell_usage_only_when_asked(play: Any) -> None:
+    """Without `stream_options.include_usage` no chunk has a usage."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> bytes:
+        messages = [{"role": "user", "content": "hello"}]
+        body = {"model": "m", "stream": True, "messages": messages}
+        return (await client.post("/v1/chat/completions", json=body)).content
+
+    body = play(QUIET, scene)
+    assert b"usage" not in body
+    assert body.endswith(b"data: [DONE]\n\n")
+
+
+def test_google_streams_a_json_array_without_alt_sse(play: Any) -> None:
+    """The whole body is one JSON array, also when an error event ends it."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> bytes:
+        return (await client.post("/v1/models/g:streamGenerateContent", json={"contents": []})).content
+
+    whole = msgspec.json.decode(play(QUIET, scene))
+    assert whole[-1]["candidates"][0]["finishReason"] == "STOP"
+    for fault in ("error_early", "error_mid"):
+        broken = msgspec.json.decode(play(MockConfig(faults=FaultConfig(**{fault: 1.0})), scene))
+        assert broken[-1]["error"]["status"] == "UNAVAILABLE"
+
+
+def test_side_operations_are_answered(play: Any) -> None:
+    """Token counts, embeddings, model lists and probes have answers of their own."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> None:
+        count = await client.post("/v1/messages/count_tokens", json={"messages": [{"content": "x" * 40}]})
+        assert count.json() == {"input_tokens": 10}
+        google = await client.post("/v1beta/models/g:countTokens", json={"contents": [{"parts": [{"text": "x" * 40}]}]})
+        assert google.json() == {"totalTokens": 10}
+        vectors = await client.post("/v1/embeddings", json={"model": "e", "input": "x" * 40})
+        assert len(vectors.json()["data"][0]["embedding"]) == 16
+        generated = await client.post("/api/generate", json={"model": "l", "prompt": "hi", "stream": False})
+        assert generated.json()["response"]
+        for path in ("/v1/models", "/v1beta/models", "/api/tags", "/api/version", "/"):
+            assert (await client.get(path)).status_code == 200
+        assert (await client.head("/api/hello")).status_code == 200
+
+    play(MockConfig(), scene)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (0.012, "12ms"), (1, "1s"), (59.5, "59.5s"), (360, "6m0s"), (3_723, "1h2m3s"), (0.0001, "1ms")],
+)
+def test_go_durations(seconds: float, text: str) -> None:
+    """Durations look as Go's `Duration.String` writes them, to the millisecond."""
+    assert go_duration(seconds) == text
+
+
+def test_dates_round_up() -> None:
+    """A moment between two seconds is the later one, but float dust on a whole second isn't."""
+    assert rfc3339(1_800_000_000.4) == "2027-01-15T08:00:01Z"
+    assert rfc3339(1_800_000_060.0 + 3e-7) == "2027-01-15T08:01:00Z"

@@ -1,0 +1,180 @@
+"""The in-process transport behaves as a connection does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from hivemind_mock.asgi import DROP, Receive, Scope, Send
+from hivemind_mock.inprocess import InProcessTransport
+
+START = {"type": "http.response.start", "status": 200, "headers": [(b"x-one", b"1"), (b"x-one", b"2")]}
+URL = "http://app.invalid/a%20b/c?d=e&f"
+
+
+def body(data: bytes, more: bool) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": data, "more_body": more}
+
+
+async def open_response(app: Any) -> httpx.Response:
+    return await InProcessTransport(app).handle_async_request(httpx.Request("POST", URL, content=b"asked"))
+
+
+async def read_into(got: list[bytes], app: Any) -> None:
+    async for chunk in (await open_response(app)).aiter_raw():
+        got.append(chunk)
+
+
+async def test_the_application_sees_the_request_as_a_server_would_pass_it() -> None:
+    """Method, raw path, query, headers and body arrive; status, repeated headers and body come back."""
+    seen: dict[str, Any] = {}
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.update(scope)
+        seen["body"] = (await receive())["body"]
+        await send(START)
+        await send(body(b"answer", False))
+
+    response = await open_response(app)
+    assert await response.aread() == b"answer"
+    assert response.headers.get_list("x-one") == ["1", "2"]
+    assert (seen["method"], seen["path"], seen["raw_path"]) == ("POST", "/a b/c", b"/a%20b/c")
+    assert (seen["query_string"], seen["body"]) == (b"d=e&f", b"asked")
+    assert (b"host", b"app.invalid") in seen["headers"]
+
+
+async def test_the_body_streams() -> None:
+    """Each piece can be read before the application has gone on to the next."""
+    go_on = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send(START)
+        await send(body(b"first", True))
+        await go_on.wait()
+        await send(body(b"second", False))
+
+    chunks = (await open_response(app)).aiter_raw()
+    assert await anext(chunks) == b"first"
+    go_on.set()
+    assert await anext(chunks) == b"second"
+
+
+async def test_a_slow_reader_slows_the_application() -> None:
+    """Only a bounded amount is in flight while nobody reads, and all of it arrives in the end."""
+    sent = 0
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal sent
+        await send(START)
+        for _ in range(100):
+            await send(body(b"x" * 10_000, True))
+            sent += 1
+        await send(body(b"", False))
+
+    response = await open_response(app)
+    for _ in range(300):
+        await asyncio.sleep(0)
+    assert sent < 10
+    assert len(await response.aread()) == 1_000_000
+
+
+@pytest.mark.parametrize(("reset", "error"), [(True, httpx.ReadError), (False, httpx.RemoteProtocolError)])
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_dropped_connection_fails_where_it_was_dropped(
+    reset: bool, error: type[Exception], begun: bool
+) -> None:
+    """Before the head the request fails; after it everything sent arrives first, then reading fails."""
+    ended: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if begun:
+            await send(START)
+            await send(body(b"some", True))
+        await receive()
+        scope["extensions"][DROP](reset)
+        ended.append((await receive())["type"])
+
+    got: list[bytes] = []
+    with pytest.raises(error):
+        await read_into(got, app)
+    await asyncio.sleep(0)
+    assert got == ([b"some"] if begun else [])
+    assert ended == ["http.disconnect"]
+
+
+async def test_closing_early_ends_the_application() -> None:
+    """An application isn't left running for a reader who has gone."""
+    ended = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await send(START)
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    response = await open_response(app)
+    await response.aclose()
+    async with asyncio.timeout(5):
+        await ended.wait()
+
+
+async def test_cancelling_a_request_ends_the_application() -> None:
+    """The same before the head has come."""
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    task = asyncio.ensure_future(open_response(app))
+    async with asyncio.timeout(5):
+        await began.wait()
+        task.cancel()
+        await ended.wait()
+    assert task.cancelled() or await asyncio.wait([task])
+
+
+async def test_an_application_may_finish_after_its_last_byte() -> None:
+    """A reader who has everything doesn't cut short what the application still has to do."""
+    tidied = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send(START)
+        await send(body(b"all", False))
+        await asyncio.sleep(0)
+        tidied.set()
+
+    response = await open_response(app)
+    await response.aread()
+    await response.aclose()
+    async with asyncio.timeout(5):
+        await tidied.wait()
+
+
+async def test_a_crash_before_the_head_is_not_hidden() -> None:
+    """A bug of the application shows as itself."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await open_response(app)
+
+
+async def test_a_crash_after_the_head_closes_the_connection() -> None:
+    """As under a real server; the reason stays attached."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send(START)
+        raise ZeroDivisionError
+
+    with pytest.raises(httpx.RemoteProtocolError) as caught:
+        await (await open_response(app)).aread()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
