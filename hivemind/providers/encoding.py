@@ -96,17 +96,17 @@ class _Brotli:
 
     def feed(self, data: bytes, limit: int) -> bytes:
         out: list[bytes] = []
-        if self._decompressor.is_finished():
-            return b""
-        while True:
+        while not self._decompressor.is_finished():
             piece: bytes = self._decompressor.process(data, output_buffer_limit=_PIECE)
             limit -= len(piece)
             if limit < 0:
                 raise _TooMuch
+            # It may say that it can take more while it still holds output back; only silence means that it's empty.
+            if not piece and self._decompressor.can_accept_more_data():
+                break
             out.append(piece)
-            if self._decompressor.can_accept_more_data():
-                return b"".join(out)
             data = b""
+        return b"".join(out)
 
 
 class _Sink(io.BytesIO):

@@ -8,6 +8,9 @@ from hivemind.scheduler.config import AimdConfig
 
 from .base import Profile
 
+_HOST = r"^[a-z]+://(?:[^/?#]*@)?"
+"""Up to where the host's name begins."""
+_END = r"(?=[:/?#]|$)"
 _EDGE = frozenset({520, 521, 522, 523, 524, 525, 526})
 """Cloudflare's own statuses, in front of the hosted providers."""
 _HOSTED = frozenset({408, 429, 500, 502, 503, 504, 529}) | _EDGE
@@ -24,7 +27,7 @@ _ANTHROPIC_LIMITS = tuple(
 
 ANTHROPIC = Profile(
     name="anthropic",
-    pattern=r"//(?:[^/@]*@)?api\.anthropic\.com\b",
+    pattern=_HOST + r"api\.anthropic\.com" + _END,
     dialects=("anthropic",),
     rpm=50,
     tpm=80_000,
@@ -37,7 +40,7 @@ ANTHROPIC = Profile(
 )
 OPENAI = Profile(
     name="openai",
-    pattern=r"//(?:[^/@]*@)?(?:[a-z0-9-]+\.)?(?:api\.openai\.com|chatgpt\.com)(?=[:/?#]|$)",
+    pattern=_HOST + r"(?:[a-z0-9-]+\.)?(?:api\.openai\.com|chatgpt\.com)" + _END,
     dialects=("openai_chat", "openai_responses"),
     rpm=60,
     tpm=150_000,
@@ -49,7 +52,7 @@ OPENAI = Profile(
 )
 AZURE = Profile(
     name="azure",
-    pattern=r"\.(?:openai|cognitiveservices|services\.ai)\.azure\.com(?=[:/?#]|$)",
+    pattern=_HOST + r"[^/?#]+\.(?:openai|cognitiveservices|services\.ai)\.azure\.com" + _END,
     dialects=("openai_chat", "openai_responses"),
     rpm=60,
     tpm=120_000,
@@ -61,7 +64,7 @@ AZURE = Profile(
 )
 GOOGLE = Profile(
     name="google",
-    pattern=r"\b(?:generativelanguage|[a-z0-9-]*aiplatform)\.googleapis\.com(?=[:/?#]|$)",
+    pattern=_HOST + r"(?:generativelanguage|[a-z0-9-]*aiplatform)\.googleapis\.com" + _END,
     dialects=("google",),
     rpm=60,
     tpm=100_000,
@@ -70,7 +73,7 @@ GOOGLE = Profile(
 )
 OLLAMA = Profile(
     name="ollama",
-    pattern=r":11434(?=[/?#]|$)|//(?:[^/@]*@)?ollama(?=[.:/?#]|$)",
+    pattern=_HOST + r"(?:[^/?#]+:11434(?=[/?#]|$)|ollama(?=[.:/?#]|$))",
     dialects=("ollama",),
     rpm=1000,
     tpm=10_000_000,

@@ -1,0 +1,237 @@
+"""Anthropic's Messages API."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+import zstandard
+
+from hivemind.providers.anthropic import Anthropic
+from hivemind.providers.base import Facts, StreamForm, Tap
+from hivemind.scheduler.types import Failure, FailureKind, Usage
+
+WIRE = Anthropic()
+PATH = "/v1/messages"
+SSE = [(b"content-type", b"text/event-stream; charset=utf-8")]
+STREAM = Facts(stream=True, form=StreamForm.SSE)
+
+
+def event(kind: str, **fields: object) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+
+
+def start(**usage: int) -> bytes:
+    return event("message_start", message={"id": "msg_1", "usage": usage})
+
+
+TEXT = event("content_block_delta", index=0, delta={"type": "text_delta", "text": "Hello"})
+BLOCK = event("content_block_start", index=0, content_block={"type": "text", "text": ""})
+
+
+def tapped(*events: bytes) -> Tap:
+    tap = WIRE.tap(200, SSE, STREAM)
+    for data in events:
+        tap.feed(data)
+    return tap
+
+
+def facts(**body: object) -> Facts:
+    return WIRE.facts(PATH, "beta=true", [], json.dumps(body).encode())
+
+
+def test_facts() -> None:
+    """Model, stream, size and max_tokens come from the body."""
+    body = json.dumps({"model": "claude-opus-4-8", "max_tokens": 64000, "stream": True, "messages": []}).encode()
+    assert WIRE.facts(PATH, "", [], body) == Facts(
+        "claude-opus-4-8", True, len(body), max_output_tokens=64000, form=StreamForm.SSE
+    )
+    assert facts(model="m").form is StreamForm.WHOLE
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'{"model": 5, "stream": "yes", "max_tokens": "x", "metadata": []}']
+)
+def test_unreadable_requests_keep_defaults(body: bytes) -> None:
+    """What can't be read is left at its default; without a body nothing is generated."""
+    assert WIRE.facts(PATH, "", [], body) == Facts(size_chars=len(body), inference=bool(body))
+
+
+@pytest.mark.parametrize(("coding", "pack"), [(b"gzip", gzip.compress), (b"zstd", zstandard.compress)])
+def test_compressed_requests(coding: bytes, pack: object) -> None:
+    """A compressed body is read in a copy, and counts with its plain size."""
+    body = json.dumps({"model": "m", "messages": ["x" * 1000]}).encode()
+    assert callable(pack)
+    found = WIRE.facts(PATH, "", [(b"content-encoding", coding)], pack(body))
+    assert (found.model, found.size_chars) == ("m", len(body))
+
+
+@pytest.mark.parametrize(
+    ("path", "inference"),
+    [
+        ("/v1/messages", True),
+        ("/gateway/v1/messages/", True),
+        ("/v1/messages/count_tokens", False),
+        ("/v1/messages/batches", False),
+        ("/v1/messages/batches/b_1/results", False),
+    ],
+)
+def test_only_messages_generate(path: str, inference: bool) -> None:
+    """Token counts and batches pass without a slot."""
+    assert WIRE.facts(path, "", [], b"{}").inference is inference
+
+
+def test_threads_continue_state() -> None:
+    """A continued thread may not be sent twice; a new one may."""
+    assert facts(thread={"type": "continue", "previous_message_id": "m"}).continues_state
+    assert not facts(thread={"type": "start"}).continues_state
+    assert not facts(thread=None).continues_state
+
+
+@pytest.mark.parametrize(
+    ("user_id", "session"),
+    [
+        ('{"device_id": "d", "account_uuid": "", "session_id": "s-1"}', "s-1"),
+        ("user_abc_account_def_session_0a1b-2c", "0a1b-2c"),
+        ("somebody", ""),
+        ("5", ""),
+        (None, ""),
+    ],
+)
+def test_session(user_id: str | None, session: str) -> None:
+    """Claude Code's session is in metadata.user_id, as JSON in a string or in its older form."""
+    assert facts(metadata={"user_id": user_id}).session == session
+
+
+def test_a_whole_stream() -> None:
+    """Usage starts with message_start and ends, cumulative, with message_delta."""
+    tap = tapped(start(input_tokens=10, cache_read_input_tokens=700, cache_creation_input_tokens=30, output_tokens=1))
+    assert tap.state.usage == Usage(10, 700, 30, 1)
+    assert not tap.state.content_started
+    tap.feed(event("ping"))
+    assert not tap.state.content_started
+    tap.feed(BLOCK)
+    assert tap.state.content_started
+    tap.feed(TEXT)
+    tap.feed(event("content_block_delta", index=1, delta={"type": "input_json_delta", "partial_json": "{}x"}))
+    tap.feed(event("content_block_delta", index=2, delta={"type": "thinking_delta", "thinking": "hm"}))
+    tap.feed(event("content_block_delta", index=2, delta={"type": "signature_delta", "signature": "long" * 100}))
+    assert tap.state.output_chars == 10
+    assert not tap.state.usage_final
+    tap.feed(event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 42}))
+    assert (tap.state.usage, tap.state.usage_final) == (Usage(10, 700, 30, 42), True)
+    assert not tap.state.complete
+    tap.feed(event("message_stop"))
+    tap.end()
+    assert tap.state.complete
+    assert tap.state.error is None
+
+
+def test_the_last_count_may_repeat_the_input() -> None:
+    """Compatible servers know the input only at the end, and repeat zeros for what they don't know."""
+    tap = tapped(start(input_tokens=0), event("message_delta", usage={"input_tokens": 12, "output_tokens": 3}))
+    assert tap.state.usage == Usage(12, 0, 0, 3)
+    tap.feed(event("message_delta", usage={"input_tokens": 0, "output_tokens": 4}))
+    assert tap.state.usage == Usage(12, 0, 0, 4)
+
+
+def test_compaction_is_counted() -> None:
+    """Rounds of server-side compaction are charged beside the sums at the top."""
+    rounds = [
+        {"type": "compaction", "input_tokens": 1000, "output_tokens": 50},
+        {"type": "message", "input_tokens": 20, "output_tokens": 5},
+    ]
+    tap = tapped(event("message_delta", usage={"input_tokens": 20, "output_tokens": 5, "iterations": rounds}))
+    assert tap.state.usage == Usage(1020, 0, 0, 55)
+
+
+def test_an_empty_message_begins_with_its_end() -> None:
+    """A message without any block isn't held for ever."""
+    assert tapped(start(), event("message_delta", delta={})).state.content_started
+
+
+def test_truncation_is_incomplete() -> None:
+    """Without message_stop a clean end is no end."""
+    tap = tapped(start(), BLOCK, TEXT, b"event: message_stop\ndata: {")
+    tap.end()
+    assert not tap.state.complete
+
+
+def test_nameless_events_are_told_by_type() -> None:
+    """Servers that leave the event line out are understood."""
+    assert tapped(b'data: {"type":"content_block_start"}\n\n').state.content_started
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("overloaded_error", FailureKind.OVERLOADED), ("rate_limit_error", FailureKind.RATE_LIMITED)],
+)
+def test_error_events(kind: str, expected: FailureKind) -> None:
+    """An error before any content leaves the stream unbegun, so that it can be tried again."""
+    state = tapped(start(), event("error", error={"type": kind, "message": "Overloaded"})).state
+    assert state.error is not None
+    assert (state.error.kind, state.error.retryable, state.content_started) == (expected, True, False)
+
+
+def test_unknown_events_change_nothing() -> None:
+    """New event types, odd fields and broken data pass by."""
+    state = tapped(event("future", x=1), b"event: message_start\ndata: [\n\n", event("message_start", message=5)).state
+    assert (state.usage, state.content_started, state.error) == (None, False, None)
+
+
+def test_whole_reply() -> None:
+    """A reply without streaming is counted at its end."""
+    tap = WIRE.tap(200, [(b"content-type", b"application/json")], Facts())
+    tap.feed(b'{"type": "message", "content": [], "usage": {"input_tokens": 5,')
+    assert tap.state.content_started
+    assert not tap.state.complete
+    tap.feed(b' "output_tokens": 7}}')
+    tap.end()
+    assert (tap.state.usage, tap.state.usage_final, tap.state.complete) == (Usage(5, 0, 0, 7), True, True)
+
+
+def test_refusal() -> None:
+    """An error of our own looks like Anthropic's and says whether and when to come back."""
+    headers, body = WIRE.refusal(503, "circuit_open", "upstream is failing", 7.2)
+    assert dict(headers) == {b"content-type": b"application/json", b"x-should-retry": b"true", b"retry-after": b"8"}
+    assert json.loads(body) == {
+        "type": "error",
+        "error": {"type": "overloaded_error", "message": "upstream is failing"},
+    }
+    _, body = WIRE.refusal(418, "odd", "m", None)
+    assert json.loads(body)["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(503, "overloaded_error"), (429, "overloaded_error"), (502, "overloaded_error"), (404, "not_found_error")],
+)
+def test_stream_error(status: int, kind: str) -> None:
+    """What may pass is told as overload, after which Claude Code tries again; the rest by its own type."""
+    data = WIRE.stream_error(status, "r", "two\nlines")
+    assert data.startswith(b"event: error\ndata: {")
+    assert data.endswith(b"}\n\n")
+    assert json.loads(data.split(b"data: ")[1]) == {"type": "error", "error": {"type": kind, "message": "two\nlines"}}
+
+
+def test_failure_event() -> None:
+    """The provider's own object goes on whole; only the type of what may pass changes."""
+    limited = b'{"type":"error",\n "error":{"type":"rate_limit_error","message":"slow","details":null}}'
+    told = WIRE.failure_event(Failure(FailureKind.RATE_LIMITED, True, 429), limited)
+    assert told.count(b"\n") == 3
+    error = json.loads(told.split(b"data: ")[1])["error"]
+    assert error == {"type": "overloaded_error", "message": "slow", "details": None}
+    final = b'{"type":"error","error":{"type":"invalid_request_error","message":"too long"}}'
+    told = WIRE.failure_event(Failure(FailureKind.CLIENT_ERROR, False, 400), final)
+    assert json.loads(told.split(b"data: ")[1])["error"] == {"type": "invalid_request_error", "message": "too long"}
+    told = WIRE.failure_event(Failure(FailureKind.SERVER_ERROR, True, 502, message="502"), b"<html>")
+    assert json.loads(told.split(b"data: ")[1])["error"] == {"type": "overloaded_error", "message": "502"}
+
+
+def test_keepalive_is_no_event_of_ours() -> None:
+    """Pings may be repeated before the stream and the tap takes them for nothing."""
+    beat = WIRE.keepalive("claude-code")
+    assert beat == b'event: ping\ndata: {"type": "ping"}\n\n'
+    assert not tapped(beat * 3).state.content_started
+    assert dict(WIRE.stream_headers(STREAM))[b"content-type"].startswith(b"text/event-stream")

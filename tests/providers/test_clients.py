@@ -1,0 +1,157 @@
+"""Clients by their headers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hivemind.providers.clients import Client, client_of
+from hivemind.scheduler.types import Priority
+
+
+def client(**headers: str) -> Client:
+    return client_of([(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()])
+
+
+AGENTS = [
+    ("claude-cli/2.1.197 (external, sdk-cli)", "claude-code", 290.0, 60.0),
+    ("codex_exec/0.169.0 (Debian; x86_64)", "codex", None, None),
+    ("opencode/1.18.33 ai-sdk/provider-utils/4.0.46 runtime/bun/1.3.14", "opencode", 290.0, None),
+    ("GeminiCLI-tui/0.61.0/gemini-2.5-flash (linux; x64; terminal)", "gemini-cli", 50.0, 300.0),
+    ("litellm/1.83.0", "litellm", 5990.0, None),
+    ("langchain-anthropic/1.7.7", "langchain", 590.0, None),
+    ("Agents/Python 0.24.0", "openai-agents", 590.0, 120.0),
+    ("ai-sdk/anthropic/3.0.138 runtime/node.js/22", "vercel-ai", 290.0, None),
+    ("Anthropic/Python 2.11.0", "anthropic-sdk", 590.0, None),
+    ("AsyncAnthropic/Python 2.11.0", "anthropic-sdk", 590.0, None),
+    ("Anthropic/JS 1.11.0", "anthropic-sdk", 290.0, None),
+    ("OpenAI/Python 3.52.0", "openai-sdk", 590.0, 120.0),
+    ("AsyncAzureOpenAI/Python 3.52.0", "openai-sdk", 590.0, 120.0),
+    ("OpenAI/JS 7.55.0", "openai-sdk", 290.0, None),
+    ("google-genai-sdk/3.4.0 gl-python/3.11", "google-sdk", None, None),
+    ("google-genai-sdk/2.32.0 gl-node/v22", "google-sdk", 290.0, None),
+    ("ollama-python/0.6.3 (x86_64 linux) Python/3.11", "ollama-sdk", None, None),
+    ("ollama-js/0.6.4 (x64 linux Node.js/v22)", "ollama-sdk", 290.0, None),
+    ("curl/8.0", "", None, None),
+    ("Bun/1.4.0", "", None, None),
+]
+
+
+@pytest.mark.parametrize(("user_agent", "name", "patience_s", "longest_s"), AGENTS)
+def test_programs(user_agent: str, name: str, patience_s: float | None, longest_s: float | None) -> None:
+    """Each program is known by its User-Agent, with what it bears."""
+    found = client(user_agent=user_agent)
+    assert (found.name, found.patience_s, found.max_retry_after_s) == (name, patience_s, longest_s)
+
+
+def test_nothing_known() -> None:
+    """Without headers nothing is claimed."""
+    assert client() == Client()
+
+
+@pytest.mark.parametrize(
+    ("headers", "patience_s"),
+    [
+        ({"x_stainless_lang": "python", "x_stainless_read_timeout": "600"}, 590.0),
+        ({"x_stainless_lang": "python", "x_stainless_read_timeout": "60", "x_stainless_timeout": "NOT_GIVEN"}, 50.0),
+        ({"x_stainless_lang": "python", "x_stainless_timeout": "3600"}, 3590.0),
+        ({"x_stainless_lang": "python", "x_stainless_timeout": "5"}, 4.0),
+        ({"x_stainless_lang": "python", "x_stainless_timeout": "NOT_GIVEN"}, 590.0),
+        ({"x_stainless_lang": "python", "x_stainless_timeout": "-1"}, 590.0),
+    ],
+)
+def test_a_stated_deadline_counts(headers: dict[str, str], patience_s: float) -> None:
+    """The SDKs for Python state their deadline; a margin is left."""
+    assert client(user_agent="Anthropic/Python 2.11.0", **headers).patience_s == patience_s
+
+
+@pytest.mark.parametrize(("stated", "patience_s"), [("600", 290.0), ("60", 50.0)])
+def test_node_gives_up_before_its_sdk(stated: str, patience_s: float) -> None:
+    """On Node the runtime's limit holds where the SDK states a longer one."""
+    found = client(user_agent="OpenAI/JS 7.55.0", x_stainless_lang="js", x_stainless_timeout=stated)
+    assert found.patience_s == patience_s
+
+
+def test_claude_code() -> None:
+    """Session and sub-agent in its own headers; its retry count, always 0, isn't believed."""
+    found = client(
+        user_agent="claude-cli/2.1.329 (external, cli)",
+        x_claude_code_session_id="s-1",
+        x_claude_code_agent_id="0123456789abcdef0",
+        x_claude_code_parent_agent_id="fedcba98765432100",
+        x_stainless_retry_count="0",
+        x_stainless_timeout="600",
+        x_stainless_lang="js",
+    )
+    assert found == Client(
+        "claude-code", 290.0, "s-1", "0123456789abcdef0", "fedcba98765432100", max_retry_after_s=60.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "priority"),
+    [
+        ("main", None),
+        ("subagent", None),
+        ("workflow", None),
+        ("compaction", None),
+        ("new", None),
+        ("auxiliary", Priority.LOW),
+        ("side_reply", Priority.LOW),
+    ],
+)
+def test_request_classes(kind: str, priority: Priority | None) -> None:
+    """What no work waits for is low; all else is as urgent as its agent."""
+    assert client(x_claude_code_request_class=kind).priority is priority
+
+
+def test_first_party_request_classes() -> None:
+    """The other header says the same in other words."""
+    assert client(x_claude_1p_request_class="background-task").priority is Priority.LOW
+    assert client(x_claude_1p_request_class="blocking-subagent").priority is None
+
+
+def test_codex() -> None:
+    """Its thread is its session; a sub-agent is a thread with a parent."""
+    main = client(originator="codex_exec", session_id="t-1", thread_id="t-1")
+    assert (main.name, main.session, main.agent, main.parent) == ("codex", "t-1", "", "")
+    sub = client(
+        originator="codex_cli_rs",
+        session_id="t-1",
+        thread_id="t-2",
+        x_codex_parent_thread_id="t-1",
+        x_openai_subagent="collab_spawn",
+    )
+    assert (sub.session, sub.agent, sub.parent) == ("t-1", "t-2", "t-1")
+    assert client(originator="codex_exec", session_id="t-1", x_openai_subagent="review").agent == "review"
+
+
+def test_older_codex_and_opencode_sessions() -> None:
+    """Underscored names of older versions, and opencode's own."""
+    assert client_of([(b"originator", b"codex_cli_rs"), (b"session_id", b"s")]).session == "s"
+    found = client(user_agent="opencode/1.18.33", x_session_id="ses_1", x_session_affinity="ses_1")
+    assert (found.session, found.agent) == ("ses_1", "")
+    assert client(x_opencode_session_id="ses_2", x_session_id="ses_1").session == "ses_2"
+
+
+@pytest.mark.parametrize(("value", "count"), [("0", 0), ("2", 2), ("x", None), ("-1", None), ("99999", None)])
+def test_retry_count(value: str, count: int | None) -> None:
+    """The SDKs count their own retries."""
+    assert client(user_agent="OpenAI/Python 3.52.0", x_stainless_retry_count=value).retry_count == count
+
+
+@pytest.mark.parametrize("value", ["", "has space", "line\nbreak", "x" * 201, "\u00e9"])
+def test_odd_ids_are_ignored(value: str) -> None:
+    """An id is short printable ASCII, or none."""
+    assert client_of([(b"x-session-id", value.encode())]).session == ""
+
+
+NAMES = [b"user-agent", b"x-stainless-timeout", b"x-stainless-retry-count", b"session-id", b"originator", b"\xff"]
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.sampled_from(NAMES), st.binary(max_size=20)), max_size=6))
+def test_never_raises(headers: list[tuple[bytes, bytes]]) -> None:
+    """Any headers make some client."""
+    client_of(headers)

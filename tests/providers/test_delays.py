@@ -1,0 +1,57 @@
+"""When the provider says to come back."""
+
+from __future__ import annotations
+
+import pytest
+
+from hivemind.providers.base import Headers
+from hivemind.providers.delays import duration_delay, header_delay, worded_delay
+
+NOW = 1_790_000_000.0  # 2026-09-21T14:13:20Z
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ([(b"retry-after", b"12")], 12.0),
+        ([(b"retry-after", b"1.5")], 1.5),
+        ([(b"retry-after", b"0")], 0.0),
+        ([(b"retry-after", b"Mon, 21 Sep 2026 14:14:20 GMT")], 60.0),
+        ([(b"retry-after", b"Mon, 21 Sep 2026 14:00:00 GMT")], 0.0),
+        ([(b"retry-after", b"Mon, 21 Sep 2026 15:14:20 GMT"), (b"date", b"Mon, 21 Sep 2026 15:13:20 GMT")], 60.0),
+        ([(b"retry-after-ms", b"250"), (b"retry-after", b"1")], 0.25),
+        ([(b"retry-after-ms", b"soon"), (b"retry-after", b"1")], 1.0),
+        ([(b"retry-after", b"-5")], None),
+        ([(b"retry-after", b"nan")], None),
+        ([(b"retry-after", b"soon")], None),
+        ([], None),
+    ],
+)
+def test_headers(headers: Headers, seconds: float | None) -> None:
+    """Milliseconds before seconds, numbers and dates, dates by the provider's clock; nonsense is nothing."""
+    assert header_delay(headers, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("message", "seconds"),
+    [
+        ("You exceeded your quota. Please retry in 12.3s.", 12.3),
+        ("Rate limit reached. Please try again in 6m0s. Visit", 360.0),
+        ("Please try again in 20ms.", 0.02),
+        ("Please retry in 1h2m3s", 3723.0),
+        ("Please retry after 26 seconds.", 26.0),
+        ("Try again in 500 milliseconds", 0.5),
+        ("retry in 5 minutes", None),
+        ("Overloaded", None),
+        ("", None),
+    ],
+)
+def test_words(message: str, seconds: float | None) -> None:
+    """The delay that a message names, in any of the providers' wordings."""
+    assert worded_delay(message) == (None if seconds is None else pytest.approx(seconds))
+
+
+@pytest.mark.parametrize(("value", "seconds"), [("34s", 34.0), ("34.07s", 34.07), ("900ms", 0.9), ("34", None)])
+def test_google_durations(value: str, seconds: float | None) -> None:
+    """RetryInfo's retryDelay."""
+    assert duration_delay(value) == (None if seconds is None else pytest.approx(seconds))

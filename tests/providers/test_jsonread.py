@@ -1,0 +1,78 @@
+"""Reading other people's JSON."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import Raw, Struct
+
+from hivemind.providers import jsonread
+
+
+class Pair(Struct):
+    a: Raw = Raw()
+    b: Raw = Raw()
+
+
+PAIR = jsonread.decoder(Pair)
+
+
+def test_a_field_of_another_type_costs_itself_alone() -> None:
+    """What one field holds never hides its neighbour."""
+    pair = jsonread.read(PAIR, b'{"a": {"deep": [1]}, "b": "text", "unknown": null}')
+    assert pair is not None
+    assert (jsonread.text(pair.a), jsonread.text(pair.b)) == ("", "text")
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{", b"\xff", b'"x"', b'{"a": ' + b"[" * 100_000, b"{} x"])
+def test_unreadable_is_none(data: bytes) -> None:
+    """Other shapes, broken, endless or binary input: None, never an exception."""
+    assert jsonread.read(PAIR, data) is None
+
+
+def test_text_that_is_no_unicode() -> None:
+    """A string of invalid bytes is no text."""
+    assert jsonread.text(Raw(b'"\xff\xfe"')) == ""
+
+
+@pytest.mark.parametrize(
+    ("raw", "count"),
+    [
+        (b"12", 12),
+        (b"12.9", 12),
+        (b'"12"', 12),
+        (b"-1", None),
+        (b"null", None),
+        (b"1e300", None),
+        (b'"nan"', None),
+        (b"true", None),
+        (b"", None),
+    ],
+)
+def test_counts(raw: bytes, count: int | None) -> None:
+    """Whole numbers from 0, in whatever way they are written."""
+    assert jsonread.count(Raw(raw)) == count
+
+
+@pytest.mark.parametrize(
+    ("raw", "flag"), [(b"true", True), (b"false", False), (b'"true"', None), (b"1", None), (b"", None)]
+)
+def test_flags(raw: bytes, flag: bool | None) -> None:
+    """Only true booleans count."""
+    assert jsonread.flag(Raw(raw)) is flag
+
+
+@pytest.mark.parametrize(
+    ("raw", "filled", "length"),
+    [
+        (b"", False, 0),
+        (b"null", False, 0),
+        (b'""', False, 0),
+        (b"[]", False, 0),
+        (b"{}", False, 0),
+        (b'"abc"', True, 3),
+    ],
+)
+def test_filled_and_length(raw: bytes, filled: bool, length: int) -> None:
+    """Absent, null and empty are the same; a string's length is without its quotes."""
+    assert jsonread.filled(Raw(raw)) is filled
+    assert jsonread.length(Raw(raw)) == length

@@ -1,0 +1,157 @@
+"""Rate-limit headers of every provider."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hivemind.providers.base import Limits, Profile
+from hivemind.providers.limits import read_limits
+from hivemind.providers.profiles import PROFILES
+from hivemind.scheduler.types import Utilisation, WindowKind, WindowReading
+
+NOW = 1_790_000_000.0  # 2026-09-21T14:13:20Z
+
+
+def limits(**headers: str) -> Limits:
+    return read_limits([(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()], NOW)
+
+
+def test_anthropic() -> None:
+    """Three separate windows with RFC 3339 resets."""
+    assert limits(
+        anthropic_ratelimit_requests_limit="50",
+        anthropic_ratelimit_requests_remaining="49",
+        anthropic_ratelimit_requests_reset="2026-09-21T14:13:21Z",
+        anthropic_ratelimit_input_tokens_limit="40000",
+        anthropic_ratelimit_input_tokens_remaining="39000",
+        anthropic_ratelimit_input_tokens_reset="2026-09-21T14:14:20Z",
+        anthropic_ratelimit_output_tokens_limit="8000",
+        anthropic_ratelimit_output_tokens_remaining="8000",
+        anthropic_ratelimit_output_tokens_reset="2026-09-21T14:13:20Z",
+        anthropic_ratelimit_tokens_limit="48000",
+        anthropic_ratelimit_tokens_remaining="47000",
+        anthropic_ratelimit_tokens_reset="2026-09-21T14:14:20Z",
+    ).readings == (
+        WindowReading(WindowKind.REQUESTS, 50, 49, 1.0),
+        WindowReading(WindowKind.INPUT, 40000, 39000, 60.0),
+        WindowReading(WindowKind.OUTPUT, 8000, 8000, 0.0),
+        WindowReading(WindowKind.TOKENS, 48000, 47000, 60.0),
+    )
+
+
+def test_resets_are_read_against_the_providers_clock() -> None:
+    """With a clock that is ten minutes off, a reset a minute ahead is still a minute ahead."""
+    stated = limits(
+        date="Mon, 21 Sep 2026 14:23:20 GMT",
+        anthropic_ratelimit_requests_limit="50",
+        anthropic_ratelimit_requests_reset="2026-09-21T14:24:20Z",
+    )
+    assert stated.readings == (WindowReading(WindowKind.REQUESTS, 50, None, 60.0),)
+
+
+def test_openai() -> None:
+    """Resets are Go durations."""
+    assert limits(
+        x_ratelimit_limit_requests="60",
+        x_ratelimit_remaining_requests="59",
+        x_ratelimit_reset_requests="1s",
+        x_ratelimit_limit_tokens="150000",
+        x_ratelimit_remaining_tokens="149984",
+        x_ratelimit_reset_tokens="6m0s",
+    ).readings == (
+        WindowReading(WindowKind.REQUESTS, 60, 59, 1.0),
+        WindowReading(WindowKind.TOKENS, 150000, 149984, 360.0),
+    )
+
+
+def test_the_tighter_of_two_token_windows_counts() -> None:
+    """A project's allowance below its organization's is the one that refuses."""
+    stated = {
+        "x_ratelimit_limit_tokens": "150000",
+        "x_ratelimit_remaining_tokens": "100000",
+        "x_ratelimit_limit_project_tokens": "30000",
+        "x_ratelimit_remaining_project_tokens": "500",
+        "x_ratelimit_reset_project_tokens": "20ms",
+    }
+    expected = (WindowReading(WindowKind.TOKENS, 30000, 500, 0.02),)
+    assert limits(**stated).readings == expected
+    assert limits(**dict(reversed(stated.items()))).readings == expected
+
+
+@pytest.mark.parametrize("reset", ["26", "26.0"])
+def test_azure(reset: str) -> None:
+    """Resets are plain seconds."""
+    stated = limits(x_ratelimit_limit_tokens="120000", x_ratelimit_remaining_tokens="0", x_ratelimit_reset_tokens=reset)
+    assert stated.readings == (WindowReading(WindowKind.TOKENS, 120000, 0, 26.0),)
+
+
+@pytest.mark.parametrize("limit", ["-1", "0", "unlimited"])
+def test_no_limit_states_nothing(limit: str) -> None:
+    """Azure's -1/-1/0 and a limit of 0 are no windows."""
+    stated = limits(
+        x_ratelimit_limit_requests=limit, x_ratelimit_remaining_requests="-1", x_ratelimit_reset_requests="0"
+    )
+    assert stated == Limits()
+
+
+def test_what_is_missing_stays_unknown() -> None:
+    """A window may come without its limit or reset; a reset alone is no window."""
+    assert limits(x_ratelimit_remaining_requests="7").readings == (WindowReading(WindowKind.REQUESTS, None, 7, None),)
+    assert limits(x_ratelimit_reset_requests="1s") == Limits()
+    assert limits(x_ratelimit_limit_tokens="9", x_ratelimit_remaining_tokens="-1").readings == (
+        WindowReading(WindowKind.TOKENS, 9, None, None),
+    )
+
+
+def test_other_pools_are_left_alone() -> None:
+    """Anthropic's priority and fast pools, and windows of unknown names, say nothing of the ordinary windows."""
+    assert limits(anthropic_priority_input_tokens_limit="5", anthropic_fast_output_tokens_remaining="0") == Limits()
+    assert limits(x_ratelimit_limit_images="5", x_ratelimit_limit="5", ratelimit_limit="5") == Limits()
+
+
+def test_subscription_plan() -> None:
+    """The unified headers are shares of long plan limits, with resets in epoch seconds."""
+    stated = limits(
+        anthropic_ratelimit_unified_status="allowed",
+        anthropic_ratelimit_unified_reset="1790003600",
+        anthropic_ratelimit_unified_5h_utilization="0.42",
+        anthropic_ratelimit_unified_5h_reset="1790003600",
+        anthropic_ratelimit_unified_5h_status="allowed",
+        anthropic_ratelimit_unified_7d_utilization="1.3",
+        anthropic_ratelimit_unified_7d_status="rejected",
+        anthropic_ratelimit_unified_representative_claim="five_hour",
+    )
+    assert stated.readings == ()
+    assert stated.plan == (Utilisation("5h", 0.42, 3600.0, "allowed"), Utilisation("7d", 1.0, None, "rejected"))
+
+
+@pytest.mark.parametrize("profile", [p for p in PROFILES.values() if p.limit_headers], ids=lambda p: p.name)
+def test_the_headers_that_profiles_name_are_understood(profile: Profile) -> None:
+    """Each limit header that a profile lists makes a reading."""
+    names = [name for name in profile.limit_headers if b"limit" in name.replace(b"ratelimit", b"")]
+    assert names
+    assert all(read_limits([(name, b"5")], NOW).readings for name in names)
+
+
+PIECES = [
+    "anthropic-ratelimit-",
+    "x-ratelimit-",
+    "unified-",
+    "tokens",
+    "limit",
+    "remaining",
+    "reset",
+    "-",
+    "5h-utilization",
+]
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(
+    st.lists(st.tuples(st.lists(st.sampled_from(PIECES), max_size=5).map("".join), st.binary(max_size=30)), max_size=6)
+)
+def test_never_raises(headers: list[tuple[str, bytes]]) -> None:
+    """Any names and any values are read or passed over."""
+    read_limits([(name.encode(), value) for name, value in headers], NOW)

@@ -1,0 +1,97 @@
+"""Moments and lengths of time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hivemind.providers.times import parse_duration, parse_moment, parse_number, reply_time, seconds_until
+
+NOW = 1_790_000_000.0  # 2026-09-21T14:13:20Z
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("6m0s", 360.0),
+        ("1h2m", 3720.0),
+        ("20ms", 0.02),
+        ("12.5s", 12.5),
+        ("1m30.5s", 90.5),
+        ("900µs", 0.0009),
+        ("1s", 1.0),
+        ("", None),
+        ("6", None),
+        ("6m!", None),
+        ("s", None),
+        ("1s" * 60, None),
+    ],
+)
+def test_durations(value: str, seconds: float | None) -> None:
+    """Go durations in seconds; anything else is None."""
+    assert parse_duration(value) == (None if seconds is None else pytest.approx(seconds))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "2026-09-21T14:13:20Z",
+        "2026-09-21T16:13:20.000000000+02:00",
+        "2026-09-21T14:13:20",
+        "Mon, 21 Sep 2026 14:13:20 GMT",
+    ],
+)
+def test_moments(value: str) -> None:
+    """RFC 3339 with any zone and precision, and HTTP dates; without a zone it is UTC."""
+    assert parse_moment(value) == NOW
+
+
+@pytest.mark.parametrize("value", ["", "soon", "2026-99-99", "9", "x" * 100, "Mon, 99"])
+def test_no_moment(value: str) -> None:
+    """What isn't a moment is None."""
+    assert parse_moment(value) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [("12", 12.0), (" 1.5 ", 1.5), ("-1", -1.0), ("1e3", 1000.0), ("nan", None), ("0x1", None), ("", None)],
+)
+def test_numbers(value: str, number: float | None) -> None:
+    """Plain decimals only: no NaN, no infinity."""
+    assert parse_number(value) == number
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("30", 30.0),
+        ("0.5", 0.5),
+        ("-3", 0.0),
+        ("6m0s", 360.0),
+        (str(int(NOW) + 90), 90.0),
+        (str((int(NOW) + 90) * 1000), 90.0),
+        ("2026-09-21T14:14:20Z", 60.0),
+        ("2026-09-21T14:00:00Z", 0.0),
+        ("later", None),
+    ],
+)
+def test_seconds_until(value: str, seconds: float | None) -> None:
+    """Every form of a reset: a moment, a length of time, the epoch in seconds or milliseconds; the past is now."""
+    assert seconds_until(value, NOW) == seconds
+
+
+def test_reply_time_trusts_the_provider_against_skew() -> None:
+    """The reply's Date counts only where the clocks differ by more than the age of a reply."""
+    assert reply_time([(b"date", b"Mon, 21 Sep 2026 14:13:21 GMT")], NOW) == NOW
+    assert reply_time([(b"date", b"Mon, 21 Sep 2026 14:23:20 GMT")], NOW) == NOW + 600
+    assert reply_time([(b"date", b"garbage")], NOW) == NOW
+    assert reply_time([], NOW) == NOW
+
+
+@settings(derandomize=True, deadline=None, max_examples=80)
+@given(st.text(max_size=80))
+def test_never_raises(value: str) -> None:
+    """Any text is a time or None, and no time is negative."""
+    seconds = seconds_until(value, NOW)
+    assert seconds is None or seconds >= 0

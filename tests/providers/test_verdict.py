@@ -1,0 +1,206 @@
+"""What failed answers mean, provider by provider."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from hivemind.providers.base import Dialect, Headers
+from hivemind.providers.detect import DIALECTS
+from hivemind.providers.errors import ErrorInfo, read_error
+from hivemind.providers.verdict import classify, judge_event, status_of
+from hivemind.scheduler.types import Failure, FailureKind
+
+NOW = 1_790_000_000.0
+LIMITED, FULL, BROKEN = FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.SERVER_ERROR
+QUOTA, FAULT, TIMEOUT = FailureKind.QUOTA, FailureKind.CLIENT_ERROR, FailureKind.TIMEOUT
+
+
+def verdict(status: int, error: object = None, **headers: str) -> Failure:
+    given = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    body = b"" if error is None else json.dumps({"error": error}).encode()
+    failure = classify(status, given, body, NOW)
+    assert failure is not None
+    return failure
+
+
+def anthropic(kind: str, message: str = "", code: str | None = None) -> object:
+    return {"type": kind, "message": message, "details": {"error_code": code} if code else None}
+
+
+def google(status: str, message: str = "", *details: object) -> object:
+    return {"code": 429, "status": status, "message": message, "details": details}
+
+
+def violation(quota: str) -> object:
+    return {"@type": "x.QuotaFailure", "violations": [{"quotaId": quota, "quotaMetric": "m"}]}
+
+
+SPENT = "You have reached your specified API usage limits. You will regain access on 2027-01-01"
+
+TABLE: list[tuple[int, object, FailureKind, bool]] = [
+    # Anthropic
+    (400, anthropic("invalid_request_error", "prompt is too long"), FAULT, False),
+    (400, anthropic("invalid_request_error", SPENT), QUOTA, False),
+    (400, anthropic("invalid_request_error", "Your credit balance is too low"), QUOTA, False),
+    (400, anthropic("invalid_request_error", "", "thread_already_continued"), FAULT, False),
+    (401, anthropic("authentication_error"), FAULT, False),
+    (402, anthropic("billing_error"), QUOTA, False),
+    (403, anthropic("permission_error"), FAULT, False),
+    (404, anthropic("not_found_error"), FAULT, False),
+    (409, anthropic("conflict_error"), FAULT, False),
+    (413, anthropic("request_too_large"), FAULT, False),
+    (429, anthropic("rate_limit_error"), LIMITED, True),
+    (429, anthropic("rate_limit_error", "", "ramp_limit_exceeded"), LIMITED, True),
+    (429, anthropic("rate_limit_error", "", "enforced_spend_limit_reached"), QUOTA, False),
+    (429, anthropic("rate_limit_error", "", "contract_spend_limit_reached"), QUOTA, False),
+    (500, anthropic("api_error"), BROKEN, True),
+    (504, anthropic("timeout_error"), TIMEOUT, True),
+    (529, anthropic("overloaded_error"), FULL, True),
+    (529, anthropic("overloaded_error", "", "compaction_unavailable"), FULL, True),
+    # OpenAI and compatible servers
+    (400, {"code": "context_length_exceeded", "type": "invalid_request_error"}, FAULT, False),
+    (400, {"code": "content_filter"}, FAULT, False),
+    (402, {"code": 402, "message": "no credits"}, QUOTA, False),
+    (429, {"code": "rate_limit_exceeded", "type": "requests", "message": "Limit: 10000 / min."}, LIMITED, True),
+    (429, {"code": "slow_down", "type": "rate_limit_error"}, LIMITED, True),
+    (429, {"code": "insufficient_quota", "type": "insufficient_quota"}, QUOTA, False),
+    (429, {"code": None, "type": "insufficient_quota"}, QUOTA, False),
+    (429, {"code": "credit_balance_exhausted"}, QUOTA, False),
+    (429, {"code": "organization_spend_limit_exceeded"}, QUOTA, False),
+    (429, {"code": "project_spend_limit_exceeded"}, QUOTA, False),
+    (429, {"code": "organization_usage_limit_exceeded"}, QUOTA, False),
+    (503, {"code": "server_is_overloaded"}, FULL, True),
+    (503, {"code": "slow_down"}, FULL, True),
+    (503, {"message": "The engine is currently overloaded"}, FULL, True),
+    # Google
+    (400, {"status": "INVALID_ARGUMENT"}, FAULT, False),
+    (429, google("RESOURCE_EXHAUSTED", "", violation("GenerateRequestsPerMinutePerProject")), LIMITED, True),
+    (429, google("RESOURCE_EXHAUSTED", "", violation("GenerateRequestsPerDayPerProject")), QUOTA, False),
+    (429, google("RESOURCE_EXHAUSTED", "", {"metadata": {"quota_limit": "RequestsPerDay"}}), QUOTA, False),
+    (429, google("RESOURCE_EXHAUSTED", "Quota exceeded for metric: m, limit: 0, model: x"), QUOTA, False),
+    (429, google("RESOURCE_EXHAUSTED", "Quota exceeded for metric: m, limit: 0.5"), LIMITED, True),
+    (429, google("RESOURCE_EXHAUSTED", "", {"retryDelay": "301s"}), QUOTA, False),
+    (429, google("RESOURCE_EXHAUSTED", "", {"retryDelay": "300s"}), LIMITED, True),
+    (429, google("RESOURCE_EXHAUSTED", "", {"reason": "MODEL_CAPACITY_EXHAUSTED"}), FULL, False),
+    (499, {"status": "CANCELLED"}, BROKEN, True),
+    (503, {"status": "UNAVAILABLE", "message": "The model is overloaded."}, FULL, True),
+    (504, {"status": "DEADLINE_EXCEEDED"}, TIMEOUT, True),
+    # Ollama
+    (503, "server busy, please try again. maximum pending requests exceeded", FULL, True),
+    (404, "model 'x' not found", FAULT, False),
+    # Edges, without a body
+    (408, None, TIMEOUT, True),
+    (499, None, FAULT, False),
+    (500, None, BROKEN, True),
+    (501, None, BROKEN, False),
+    (502, None, BROKEN, True),
+    (503, None, BROKEN, True),
+    *[(status, None, BROKEN, True) for status in (520, 521, 522, 523, 525, 526)],
+    (524, None, TIMEOUT, True),
+]
+
+
+@pytest.mark.parametrize(("status", "error", "kind", "retryable"), TABLE)
+def test_table(status: int, error: object, kind: FailureKind, retryable: bool) -> None:
+    """Every documented error is told apart by status and code, never-retry codes first."""
+    failure = verdict(status, error)
+    assert (failure.kind, failure.retryable, failure.status) == (kind, retryable, status)
+
+
+def test_success_is_no_failure() -> None:
+    """Below 400 there is nothing to judge."""
+    assert classify(200, [], b'{"error": {"type": "overloaded_error"}}', NOW) is None
+    assert classify(304, [], b"", NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "hint", "retryable"),
+    [
+        (503, None, "false", False),
+        (529, anthropic("overloaded_error"), "false", False),
+        (400, anthropic("invalid_request_error"), "true", True),
+        (409, None, "TRUE", True),
+        (429, {"code": "insufficient_quota"}, "true", False),
+        (503, None, "perhaps", True),
+    ],
+)
+def test_x_should_retry(status: int, error: object, hint: str, retryable: bool) -> None:
+    """The provider's own hint wins over the status, both ways, but can't refill a quota."""
+    assert verdict(status, error, x_should_retry=hint).retryable is retryable
+
+
+def test_delays() -> None:
+    """Headers before the body; every form counts."""
+    assert verdict(429, None, retry_after="7").delay_s == 7
+    assert verdict(429, None, retry_after_ms="250", retry_after="7").delay_s == 0.25
+    assert verdict(503, None, retry_after="Mon, 21 Sep 2026 14:14:20 GMT").delay_s == 60
+    assert verdict(429, google("RESOURCE_EXHAUSTED", "", {"retryDelay": "34.5s"})).delay_s == 34.5
+    assert verdict(429, google("RESOURCE_EXHAUSTED", "Please retry in 12.5s.")).delay_s == 12.5
+    assert verdict(429, google("X", "Please retry in 12.5s."), retry_after="3").delay_s == 3
+    assert verdict(429).delay_s is None
+
+
+def test_a_long_wait_elsewhere_is_no_quota() -> None:
+    """Only Google's own delay means a long quota; another provider's long Retry-After is a wait like any other."""
+    failure = verdict(429, {"code": "rate_limit_exceeded", "message": "Please try again in 7m12s."}, retry_after="432")
+    assert (failure.kind, failure.retryable, failure.delay_s) == (LIMITED, True, 432)
+
+
+def test_the_message_shows_no_provider_text() -> None:
+    """Providers quote keys and prompts in their messages, so people see the status and the code alone."""
+    failure = verdict(401, {"code": "invalid_api_key", "message": "Incorrect API key provided: sk-secret"})
+    assert failure.message == "401 invalid_api_key"
+    assert verdict(502).message == "502"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))
+def test_every_dialect_reads_compressed_bodies(dialect: Dialect) -> None:
+    """Error bodies come encoded as the client asked, and any dialect understands any provider's error."""
+    body = gzip.compress(json.dumps({"error": {"code": "insufficient_quota"}}).encode())
+    headers: Headers = [(b"content-encoding", b"gzip")]
+    failure = dialect.classify(429, headers, body, NOW)
+    assert failure is not None
+    assert failure.kind is QUOTA
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"\xff\x00", b"[" * 5000, b'{"error": ' + b"1" * 5000 + b"}"])
+@pytest.mark.parametrize("encoding", [b"", b"gzip", b"nonsense"])
+def test_broken_bodies_leave_the_status(body: bytes, encoding: bytes) -> None:
+    """Where the body says nothing the status decides."""
+    failure = classify(503, [(b"content-encoding", encoding)], body, NOW)
+    assert failure is not None
+    assert (failure.kind, failure.retryable) == (BROKEN, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "retryable"),
+    [
+        (anthropic("overloaded_error"), 529, FULL, True),
+        (anthropic("rate_limit_error"), 429, LIMITED, True),
+        (anthropic("api_error"), 500, BROKEN, True),
+        (anthropic("invalid_request_error"), 400, FAULT, False),
+        ({"code": "rate_limit_exceeded"}, 429, LIMITED, True),
+        ({"code": "server_error"}, 500, BROKEN, True),
+        ({"code": "insufficient_quota"}, 429, QUOTA, False),
+        ({"code": "invalid_prompt"}, 400, FAULT, False),
+        ({"code": "image_too_large"}, 400, FAULT, False),
+        ({"code": 502, "message": "Provider error"}, 502, BROKEN, True),
+        ({"code": 503, "status": "UNAVAILABLE"}, 503, FULL, True),
+        ({"status": "DEADLINE_EXCEEDED"}, 504, TIMEOUT, True),
+        ("an error was encountered while running the model", 500, BROKEN, True),
+    ],
+)
+def test_events_are_judged_as_statuses(error: object, status: int, kind: FailureKind, retryable: bool) -> None:
+    """An error inside a stream means what the same error means as an answer."""
+    info = read_error(json.dumps({"error": error}).encode())
+    assert status_of(info) == status
+    failure = judge_event(info)
+    assert (failure.kind, failure.retryable, failure.status) == (kind, retryable, status)
+
+
+def test_an_empty_error_is_the_servers() -> None:
+    """An error without any word is worth another try."""
+    assert judge_event(ErrorInfo()) == Failure(BROKEN, True, 500, message="500")
