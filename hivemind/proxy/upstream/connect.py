@@ -6,7 +6,7 @@ import httpx
 
 from .base import Timeouts, Upstream
 from .native import NativeUpstream
-from .origin import Origin
+from .origin import Origin, names_a_place
 from .tls import client_context
 from .transport import TransportUpstream
 
@@ -50,6 +50,6 @@ def _proxy(via: str, ca_file: str | None) -> httpx.Proxy:
         proxy = httpx.Proxy(url, ssl_context=client_context(ca_file) if url.scheme == "https" else None)
     except (httpx.InvalidURL, ValueError) as exc:
         raise ValueError(f"{shown} must be of the form http://, https://, socks5:// or socks5h://host:port") from exc
-    if not url.host:
-        raise ValueError(f"{shown} names no host")
+    if not names_a_place(url):
+        raise ValueError(f"{shown} names no host and port that could exist")
     return proxy

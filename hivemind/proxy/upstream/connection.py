@@ -30,7 +30,6 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_closed",
         "_complete",
         "_deadline",
         "_head_only",
@@ -49,6 +48,7 @@ class Connection(asyncio.Protocol):
         "_unwanted",
         "_used",
         "_writable",
+        "closed",
         "rested_at",
     )
 
@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         self._parser = _parser(self)
         self._poll = select.poll()
         self._transport: asyncio.Transport | None = None
-        self._closed = False
+        self.closed = False
         self._writable = True
         self._used = False
         self._response: NativeResponse | None = None
@@ -79,7 +79,7 @@ class Connection(asyncio.Protocol):
 
     def usable(self) -> bool:
         """Whether a request may be written: it stands, and nothing has come that the loop hasn't got round to."""
-        return not self._closed and not self._poll.poll(0)
+        return not self.closed and not self._poll.poll(0)
 
     def start(self, method: bytes, head: bytes, body: bytes) -> NativeResponse:
         """Write a request; its response is filled as it comes."""
@@ -100,13 +100,13 @@ class Connection(asyncio.Protocol):
 
     def pause(self) -> None:
         """Read no more until :meth:`resume`; the other side isn't late meanwhile."""
-        if not self._closed:
+        if not self.closed:
             self._standing().pause_reading()
             self._deadline.stop()
 
     def resume(self) -> None:
         """Read on."""
-        if not self._closed:
+        if not self.closed:
             self._standing().resume_reading()
             self._deadline.start(self._timeouts.idle_s)
 
@@ -115,9 +115,9 @@ class Connection(asyncio.Protocol):
         response, self._response = self._response, None
         if response is not None and error is not None:
             response.fail(error)
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         self._deadline.close()
         self._pool.unfit(self)
         if self._transport is not None:
@@ -131,10 +131,10 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if self._closed:
+        if self.closed:
             self._transport.abort()
-        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
-        self._pool.opened(self)
+        else:
+            self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         response = self._response
@@ -166,7 +166,7 @@ class Connection(asyncio.Protocol):
         if response is not None and exc is None and response.status and _ends_with_connection(response):
             self._response = None
             response.finish()
-        self._closed = True
+        self.closed = True
         self._deadline.close()
         reason = describe(exc) if exc is not None else "the upstream closed the connection"
         self.abort(self._cut_short(reason, reused=self._used and not self._received))

@@ -11,7 +11,7 @@ import aiohappyeyeballs
 from .base import ConnectFailed, Disconnected, Headers, Timeouts, UpstreamResponse
 from .connection import Connection
 from .origin import Origin
-from .pool import Pool
+from .pool import CLOSED, Pool
 from .request import encode_head, framed
 from .wording import describe
 
@@ -63,16 +63,19 @@ class NativeUpstream:
         try:
             async with limit:
                 await self._open(connection)
-        except OSError as exc:
+        except (OSError, RuntimeError) as exc:  # uvloop says some refusals by RuntimeError.
             connection.abort()
             reason = f"no connection within {self._timeouts.connect_s:g} s" if limit.expired() else describe(exc)
             raise ConnectFailed(f"{self._origin}: {reason}") from exc
         except BaseException:
             connection.abort()
             raise
+        if connection.closed:
+            raise ConnectFailed(f"{self._origin}: closed before a request was sent")
         if self._pool.closed:
             connection.abort()
-            raise ConnectFailed(f"{self._origin}: the upstream client was closed")
+            raise ConnectFailed(f"{self._origin}: {CLOSED}")
+        self._pool.opened(connection)
         return connection
 
     async def _open(self, connection: Connection) -> None:

@@ -31,12 +31,17 @@ class Origin:
             parsed = httpx.URL(url)
         except httpx.InvalidURL as exc:
             raise ValueError(f"{shown} is not a URL") from exc
-        if parsed.scheme not in _DEFAULT_PORTS or not parsed.host:
+        if parsed.scheme not in _DEFAULT_PORTS or not names_a_place(parsed):
             raise ValueError(f"{shown} must be of the form http://host[:port] or https://host[:port]")
         if parsed.userinfo:
             raise ValueError(f"{shown} must not carry a user name or password: clients send their own credentials")
-        port = parsed.port or _DEFAULT_PORTS[parsed.scheme]
-        return cls(parsed.scheme, parsed.raw_host.decode("ascii"), port, parsed.netloc)
+        host = parsed.raw_host.decode("ascii")
+        default = _DEFAULT_PORTS[parsed.scheme]
+        port = parsed.port or default
+        authority = f"[{host}]" if ":" in host else host
+        if port != default:
+            authority += f":{port}"
+        return cls(parsed.scheme, host, port, authority.encode("ascii"))
 
     @property
     def tls(self) -> bool:
@@ -45,3 +50,9 @@ class Origin:
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority.decode('ascii')}"
+
+
+def names_a_place(url: httpx.URL) -> bool:
+    """Whether host and port could exist; httpx takes more than that."""
+    host = url.raw_host
+    return bool(host) and not set(host) & set(b"[]%, ") and (url.port is None or 0 < url.port < 65536)

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from .connection import Connection
 
 
+CLOSED = "the upstream client was closed"
+
+
 class Pool:
     """Open connections of one upstream.
 
@@ -63,5 +66,5 @@ class Pool:
         """Close all, at rest or not, and wait until they are."""
         self.closed = True
         for connection in list(self._open):
-            connection.shut("the upstream client was closed")
+            connection.shut(CLOSED)
         await self._empty.wait()

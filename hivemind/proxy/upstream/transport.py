@@ -98,13 +98,22 @@ class TransportUpstream:
         except (httpx.LocalProtocolError, httpcore.LocalProtocolError) as exc:
             raise ValueError(f"the request can't be written: {describe(exc)}") from exc
         except (*_UNREACHED, *_LATE, *_BROKEN) as exc:
+            self._drop_connection(course)
             self._explain(exc, course, expired=limit.expired())
+        except BaseException:
+            self._drop_connection(course)
+            raise
         finally:
             course.over = True
         if response.status_code < 200:
             self.later(response.aclose())
             raise Disconnected(f"malformed response: status {response.status_code}")
         return TransportResponse(self, response, self._timeouts.idle_s)
+
+    def _drop_connection(self, course: _Course) -> None:
+        """httpcore forgets a connection when it is cancelled during a TLS handshake."""
+        if course.connection is not None:
+            self.later(course.connection.aclose())
 
     def _explain(self, exc: Exception, course: _Course, *, expired: bool) -> NoReturn:
         unsent = self._dials and not course.began
@@ -197,12 +206,14 @@ class _Course(httpx.AsyncByteStream):
         self._body = body
         self._limit = limit
         self._headers_s = headers_s
-        self._traced = self._connected = False
+        self.connection: httpcore.AsyncNetworkStream | None = None
+        """The one that was made for this request, if any."""
+        self._traced = False
 
     @property
     def reused(self) -> bool:
         """Whether it surely went over a connection from before."""
-        return self._traced and not self._connected
+        return self._traced and self.connection is None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         self.began = True
@@ -211,10 +222,11 @@ class _Course(httpx.AsyncByteStream):
             yield self._body[start : start + SLICE]
             self._restart()
 
-    async def trace(self, name: str, _info: dict[str, Any]) -> None:
+    async def trace(self, name: str, info: dict[str, Any]) -> None:
         """httpcore's `trace` extension: it tells of every step."""
         self._traced = True
-        self._connected = self._connected or name.endswith("connect_tcp.started")
+        if name.endswith("connect_tcp.complete"):
+            self.connection = info["return_value"]
 
     def _restart(self) -> None:
         """Sending goes on, so the time to the response head begins anew."""

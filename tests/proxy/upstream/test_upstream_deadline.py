@@ -1,0 +1,105 @@
+"""The timer that is moved rather than set anew."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from hivemind.proxy.upstream.deadline import Deadline
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """Its clock is set by hand, and its timers are counted."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.timers: list[asyncio.TimerHandle] = []
+        super().__init__()
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: object, **_named: object
+    ) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self)
+        self.timers.append(timer)
+        return timer
+
+    def pass_until(self, now: float) -> None:
+        """Let time pass, and the timers fire that are due."""
+        for timer in sorted(self.timers, key=asyncio.TimerHandle.when):
+            if timer.when() <= now and not timer.cancelled():
+                self.timers.remove(timer)
+                self.now = timer.when()
+                timer._run()
+        self.now = now
+
+
+@pytest.fixture
+def loop() -> Loop:
+    """A loop that never runs."""
+    loop = Loop()
+    loop.close()
+    return loop
+
+
+def test_it_expires_once(loop: Loop) -> None:
+    """At its time, not before, and not again."""
+    expired: list[float] = []
+    deadline = Deadline(loop, lambda: expired.append(loop.now))
+    deadline.start(10)
+    loop.pass_until(9.9)
+    assert expired == []
+    loop.pass_until(100)
+    assert expired == [10]
+    deadline.start(5)
+    loop.pass_until(200)
+    assert expired == [10, 105]
+
+
+def test_moving_it_later_sets_no_timer(loop: Loop) -> None:
+    """However often; it still expires at the last time that was set."""
+    expired: list[float] = []
+    deadline = Deadline(loop, lambda: expired.append(loop.now))
+    for second in range(9):
+        loop.pass_until(second)
+        deadline.start(10)
+    assert len(loop.timers) == 1
+    loop.pass_until(17)
+    loop.pass_until(20)
+    assert expired == [18]
+
+
+def test_it_may_be_moved_earlier(loop: Loop) -> None:
+    """Then it expires at the earlier time alone."""
+    expired: list[float] = []
+    deadline = Deadline(loop, lambda: expired.append(loop.now))
+    deadline.start(600)
+    deadline.start(5)
+    loop.pass_until(1000)
+    assert expired == [5]
+
+
+@pytest.mark.parametrize("end", [Deadline.stop, Deadline.close, lambda deadline: deadline.start(None)])
+def test_it_may_be_stopped(loop: Loop, end: Callable[[Deadline], None]) -> None:
+    """And then nothing happens, until it is started again."""
+    expired: list[float] = []
+    deadline = Deadline(loop, lambda: expired.append(loop.now))
+    deadline.start(10)
+    end(deadline)
+    loop.pass_until(100)
+    assert expired == []
+    deadline.start(10)
+    loop.pass_until(110)
+    assert expired == [110]
+
+
+def test_closing_it_lets_go_of_the_timer(loop: Loop) -> None:
+    """So that nothing is kept alive by what was never needed."""
+    deadline = Deadline(loop, lambda: None)
+    deadline.start(600)
+    deadline.close()
+    assert [timer.cancelled() for timer in loop.timers] == [True]

@@ -1,0 +1,112 @@
+"""Which client is opened, for what is written where."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+from proxy.upstream.exchange import OK, post, whole
+from proxy.upstream.scripted import answering, serving
+
+from hivemind.proxy.upstream import open_upstream
+from hivemind.proxy.upstream.native import NativeUpstream
+from hivemind.proxy.upstream.origin import Origin
+from hivemind.proxy.upstream.transport import TransportUpstream
+
+
+@pytest.mark.parametrize(
+    ("url", "origin", "shown"),
+    [
+        ("https://api.anthropic.com", ("https", "api.anthropic.com", 443, b"api.anthropic.com"), None),
+        ("HTTPS://API.Anthropic.com:443/v1/", ("https", "api.anthropic.com", 443, b"api.anthropic.com"), None),
+        ("http://localhost:11434", ("http", "localhost", 11434, b"localhost:11434"), None),
+        ("http://[::1]:8080/x?y", ("http", "::1", 8080, b"[::1]:8080"), "http://[::1]:8080"),
+        ("https://bücher.example", ("https", "xn--bcher-kva.example", 443, b"xn--bcher-kva.example"), None),
+    ],
+)
+def test_an_origin_is_read_from_a_url(url: str, origin: tuple[str, str, int, bytes], shown: str | None) -> None:
+    """Scheme, host and port as they go on the wire; the default port isn't named."""
+    read = Origin.parse(url)
+    assert (read.scheme, read.host, read.port, read.authority) == origin
+    assert str(read) == (shown or f"{origin[0]}://{origin[3].decode()}")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "api.anthropic.com", "localhost:8080", "ftp://x", "https://", "http://x:99999", "http://[::1", "http://\x00"],
+)
+def test_what_is_no_upstream_is_said_in_one_line(url: str) -> None:
+    """A URL that can't be one is refused at once."""
+    with pytest.raises(ValueError, match="upstream") as raised:
+        open_upstream(url)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://user:hunter2@api.example", "https://hunter2@api.example", "http://a:hunter2@"]
+)
+def test_a_password_in_a_url_is_refused_and_not_repeated(url: str) -> None:
+    """An upstream gets its clients' credentials, none of ours."""
+    with pytest.raises(ValueError, match="upstream") as raised:
+        open_upstream(url)
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize("via", ["ftp://x:1", "nonsense", "http://", "http://user:hunter2@[", "socks4://x:1"])
+def test_what_is_no_proxy_is_said_in_one_line(via: str) -> None:
+    """So is a proxy's URL that can't be one, without its password."""
+    with pytest.raises(ValueError, match="proxy") as raised:
+        open_upstream("https://api.example", via=via)
+    assert "\n" not in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("content", "word"), [(None, "can't be read"), ("no certificate", "holds no certificate")])
+def test_an_unusable_ca_file_is_said_in_one_line(tmp_path: Path, content: str | None, word: str) -> None:
+    """A CA file that isn't there or isn't one is refused at once, even where no TLS is spoken yet."""
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_text(content)
+    for url in ("https://api.example", "http://api.example"):
+        with pytest.raises(ValueError, match=word):
+            open_upstream(url, ca_file=str(path))
+
+
+@pytest.mark.parametrize(
+    "via", [None, "http://proxy:8080", "https://proxy", "socks5://u:p@proxy:1080", "socks5h://p:1"]
+)
+async def test_the_fast_client_unless_there_is_a_proxy(via: str | None) -> None:
+    """Direct connections are the native client's, all else goes over httpx."""
+    upstream = open_upstream("https://api.example", via=via)
+    assert isinstance(upstream, NativeUpstream if via is None else TransportUpstream)
+    await upstream.aclose()
+
+
+async def test_a_transport_takes_the_place_of_the_network() -> None:
+    """Nothing is connected where a transport is given."""
+    upstream = open_upstream(
+        "https://api.example", transport=httpx.MockTransport(lambda request: httpx.Response(200, text=request.url.host))
+    )
+    assert await whole(await post(upstream)) == b"api.example"
+    await upstream.aclose()
+
+
+def speaks_ipv6() -> bool:
+    """Whether this machine's loopback has an address of the new kind."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not speaks_ipv6(), reason="no IPv6 here")
+async def test_an_address_of_the_new_kind() -> None:
+    """An IPv6 address is connected to, and stands in brackets in the host header."""
+    async with serving(answering(OK), host="::1") as server:
+        upstream = open_upstream(f"http://[::1]:{server.port}")
+        assert await whole(await post(upstream)) == b"ok"
+        assert b"\r\nhost: [::1]:%d\r\n" % server.port in server.requests[0]
+        await upstream.aclose()
