@@ -23,7 +23,7 @@ DARK = Theme(
     dark=True,
     variables={
         "ink-text": "#d7dae0",
-        "ink-dim": "#8a94a6",
+        "ink-dim": "#95a0b3",
         "ink-rule": "#3a4556",
         "ink-title": "#8fd0ff",
         "ink-accent": "#f0e442",

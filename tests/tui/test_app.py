@@ -44,32 +44,39 @@ def seen(pilot: Pilot[str], panel: str) -> str:
     return "\n".join(row.text for row in pilot.app.query_one(f"#{panel}", LineTable).rows)
 
 
-COMMANDS: dict[str, Command] = {
-    "+": SetPriority("alice", Priority.HIGH),
-    "-": SetPriority("alice", Priority.LOW),
-    "[": SetCeiling(11, LANE),
-    "]": SetCeiling(13, LANE),
-    "a": PinLevel(8.0, LANE),
-    "p": PauseAdmissions(True),
-    "K": PauseAgent("alice", True),
-    "r": ReleaseLane(LANE),
-    "c a": SetCircuit("auto", LANE),
-    "c o": SetCircuit("open", LANE),
-    "c c": SetCircuit("closed", LANE),
-    "c h": SetCircuit("probe", LANE),
-    "j +": SetPriority("bob", Priority.CRITICAL),
-    "G K": PauseAgent("mallory-refactors", True),
-    "down down up K": PauseAgent("bob", True),
+COMMANDS: dict[str, dict[str, Command]] = {
+    "agent": {
+        "+": SetPriority("alice", Priority.HIGH),
+        "-": SetPriority("alice", Priority.LOW),
+        "K": PauseAgent("alice", True),
+        "j +": SetPriority("bob", Priority.CRITICAL),
+        "G K": PauseAgent("mallory-refactors", True),
+        "g down down up K": PauseAgent("bob", True),
+    },
+    "lane": {
+        "[": SetCeiling(11, LANE),
+        "]": SetCeiling(13, LANE),
+        "a": PinLevel(8.0, LANE),
+        "p": PauseAdmissions(True),
+        "r": ReleaseLane(LANE),
+    },
+    "circuit": {
+        "c a": SetCircuit("auto", LANE),
+        "c o": SetCircuit("open", LANE),
+        "c c": SetCircuit("closed", LANE),
+        "c h": SetCircuit("probe", LANE),
+    },
 }
 
 
-async def test_keys_send_their_commands() -> None:
+@pytest.mark.parametrize("group", COMMANDS)
+async def test_keys_send_their_commands(group: str) -> None:
     """Each key sends the one command that it stands for, to the agent and lane in sight."""
     source = FakeSource(world())
     async with screen(source) as pilot:
-        for keys, command in COMMANDS.items():
+        for keys, command in COMMANDS[group].items():
             source.applied.clear()
-            await pilot.press("g", *keys.split())
+            await pilot.press(*keys.split())
             assert source.applied == [command], keys
 
 
@@ -244,7 +251,7 @@ async def test_tasks_are_not_eager() -> None:
     app = ControlRoom(FakeSource(empty_world()), environment={})
     factories: list[object] = []
 
-    async def look(_pilot: Pilot[str]) -> None:
+    async def look(_pilot: Pilot[Any]) -> None:
         factories.append(asyncio.get_running_loop().get_task_factory())
         app.exit()
 
@@ -263,7 +270,7 @@ async def test_a_failing_screen_prints_no_variables(
         secret = "sk-" + "ant-0123456789"
         raise RuntimeError(f"no world ({len(secret)})")
 
-    async def spoil(_pilot: Pilot[str]) -> None:
+    async def spoil(_pilot: Pilot[Any]) -> None:
         source.become(fail)
 
     await app.run_async(headless=True, size=(80, 24), auto_pilot=spoil)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from textual.strip import Strip
@@ -34,7 +35,7 @@ def text(rows: list[Strip]) -> str:
     return "\n".join(row.text for row in rows)
 
 
-def with_lane(snapshot: Snapshot, **changes: object) -> Snapshot:
+def with_lane(snapshot: Snapshot, **changes: Any) -> Snapshot:
     """The snapshot with its first lane's gauges changed."""
     lane = snapshot.lanes[0]
     return replace(snapshot, lanes=(replace(lane, state=replace(lane.state, **changes)), *snapshot.lanes[1:]))

@@ -60,9 +60,10 @@ class Console:
             self.write(text)
 
     def close(self, timeout_s: float = 1.0) -> bool:
-        """Write what is left; False where the stream doesn't take it. Blocks, at most `timeout_s`."""
+        """Write what is left; False where the stream doesn't take it. Blocks, at most twice
+        `timeout_s`."""
         with contextlib.suppress(queue.Full):
-            self._queue.put_nowait(None)
+            self._queue.put(None, timeout=timeout_s)
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 

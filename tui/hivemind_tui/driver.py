@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
 _LOOK_EVERY_S = 0.1
-_CLOSE_S = 2.0
 
 
 class TerminalBack(Message):
@@ -50,15 +49,15 @@ def driver_class() -> type[Driver] | None:
     return _lossy(LinuxDriver)
 
 
-async def closed(app: App[Any]) -> bool:
-    """Wait, off the loop and for two seconds at most, until the terminal has got everything.
+async def closed(app: App[Any], timeout_s: float) -> bool:
+    """Wait, off the loop and so long at most, until the terminal has got everything that an ended app wrote.
 
     False where it is stuck: then whatever writes to the terminal waits for ever, an orderly exit of Python included.
     """
     writer = getattr(getattr(app, "_driver", None), "_writer_thread", None)
     if writer is None:
         return True
-    await asyncio.to_thread(writer.join, _CLOSE_S)
+    await asyncio.to_thread(writer.join, timeout_s)
     return not writer.is_alive()
 
 

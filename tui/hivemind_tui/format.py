@@ -37,14 +37,12 @@ def count(value: float | None) -> str:
         return NOTHING
     if math.isinf(value):
         return "∞"
-    for limit, divisor, unit in ((1e3, 1, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (math.inf, 1e9, "G")):
-        scaled = value / divisor
-        # 999,950 would round to "1000k": it belongs to the next unit already.
-        if value < limit and (not unit or round(scaled) < 1000):
-            break
-    if not unit:
-        return f"{value:.0f}"
-    return f"{scaled:.1f}{unit}" if scaled < 9.95 else f"{scaled:.0f}{unit}"
+    scaled, units = value, iter("kMG")
+    unit = ""
+    # Rounded first: 999,950 would be "1000k", and belongs to the next unit already.
+    while round(scaled) >= 1000 and (larger := next(units, "")):
+        scaled, unit = scaled / 1000, larger
+    return f"{scaled:.1f}{unit}" if unit and scaled < 9.95 else f"{scaled:.0f}{unit}"
 
 
 def seconds(value: float | None) -> str:

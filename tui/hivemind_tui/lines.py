@@ -13,8 +13,9 @@ from .source import Source
 _LOOK_EVERY_S = 0.5
 
 
-async def follow(source: Source, console: Console, stop: asyncio.Event, last: Line | None = None) -> None:
-    """Write each new event line until `stop` is set."""
+async def follow(source: Source, console: Console, stop: asyncio.Event) -> None:
+    """Write the event lines there are, and each new one, until `stop` is set."""
+    last: Line | None = None
     while True:
         for line in new_lines(source.snapshot().lines, last):
             console.line(text_of(line))

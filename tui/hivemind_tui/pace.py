@@ -33,7 +33,8 @@ class Pace:
         # A timer that ticks a little early must not lose the frame.
         if now_s < self._next_s - 0.01:
             return False
-        self._next_s = max(self._next_s + 1 / self.fps, now_s + 0.5 / self.fps)
+        missed = now_s - self._next_s > 1 / self.fps
+        self._next_s = (now_s if missed else self._next_s) + 1 / self.fps
         return True
 
     def drawn(self, cost_s: float, late_s: float = 0.0) -> None:

@@ -7,12 +7,11 @@ bug in a panel.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
-
-from hivemind.snapshot import Line
 
 from .console import Console
 from .lines import follow
@@ -26,6 +25,10 @@ _log = logging.getLogger(__name__)
 
 REDRAW_S = 60.0
 """A screen that fails again within this time isn't drawn again."""
+
+_SETTLE_S = 0.3
+"""A terminal that reads has the last frame by then; draining doesn't wait longer for one that doesn't."""
+_LAST_CHANCE_S = 2.0
 
 MakeScreen = Callable[[], "ControlRoom"]
 
@@ -45,23 +48,23 @@ class Supervisor:
         self._console = console
         self._stop = stop
         self._drain_s = drain_s
+        self._app: ControlRoom | None = None
+        self.in_lines = asyncio.Event()
+        """Set once plain lines are written, be it for want of a screen or of a working one."""
         self.stuck = False
         """The terminal never took the last frames; an orderly exit of Python would wait for it for ever."""
 
     async def watch(self, make_screen: MakeScreen | None) -> None:
         """Screen, or lines where there is none (any more), until asked to stop."""
-        last: Line | None = None
         if make_screen is not None:
             self._console.hold()
             await self._screens(make_screen)
             self._console.release()
             if self._stop.is_set():
                 return
-            last = next(iter(self._host.snapshot().lines[-1:]), None)
-            self._console.line(
-                "the screen failed; plain lines from here on, the proxy goes on (Ctrl-C drains and ends)"
-            )
-        await follow(self._host, self._console, self._stop, last)
+            self._console.line("the screen failed; the proxy goes on, in plain lines (Ctrl-C drains and ends)")
+        self.in_lines.set()
+        await follow(self._host, self._console, self._stop)
 
     async def drain(self) -> None:
         """Let what is in flight finish."""
@@ -72,6 +75,8 @@ class Supervisor:
                 f"draining: {flying} {noun} in flight, at most {self._drain_s:g} s (a signal or Ctrl-C ends it at once)"
             )
         await self._host.drain(self._drain_s)
+        if self.stuck:
+            await self._settle(_LAST_CHANCE_S)
 
     async def _screens(self, make_screen: MakeScreen) -> None:
         """Draw the screen until the operator or a signal ends it, or until it failed too often."""
@@ -87,13 +92,12 @@ class Supervisor:
 
     async def _screen(self, make_screen: MakeScreen) -> bool:
         """One screen from start to end; False where it failed."""
-        from .driver import closed
-
         try:
             app = make_screen()
         except Exception:
             _log.exception("the screen could not be made")
             return False
+        self._app = app
         self._stop.on_stop = app.exit
         try:
             await app.run_async()
@@ -102,5 +106,10 @@ class Supervisor:
             return False
         finally:
             self._stop.on_stop = None
-            self.stuck = not await closed(app)
+            await self._settle(_SETTLE_S)
         return not app.return_code
+
+    async def _settle(self, timeout_s: float) -> None:
+        from .driver import closed
+
+        self.stuck = self._app is not None and not await closed(self._app, timeout_s)

@@ -1,0 +1,75 @@
+"""Numbers, durations and names as people read them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from rich.cells import cell_len
+
+from hivemind_tui import format
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "—"),
+        (0, "0"),
+        (950, "950"),
+        (999.6, "1.0k"),
+        (1_000, "1.0k"),
+        (9_940, "9.9k"),
+        (9_960, "10k"),
+        (124_300, "124k"),
+        (999_950, "1.0M"),
+        (1_240_000, "1.2M"),
+        (3e9, "3.0G"),
+        (math.inf, "∞"),
+    ],
+)
+def test_count(value: float | None, shown: str) -> None:
+    """Counts take five cells at most and change unit before they get longer."""
+    assert format.count(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "—"),
+        (-1.0, "0.0s"),
+        (0.84, "0.8s"),
+        (9.96, "10s"),
+        (59.4, "59s"),
+        (59.6, "1m00s"),
+        (185, "3m05s"),
+        (3599.7, "1h00m"),
+        (8073, "2h14m"),
+        (442_800, "5d03h"),
+    ],
+)
+def test_seconds(value: float | None, shown: str) -> None:
+    """Durations take six cells at most and never show 60 of anything."""
+    assert format.seconds(value) == shown
+
+
+def test_uptime_changes_by_the_minute_after_an_hour() -> None:
+    """A clock that ticks each second would repaint the header each second, over ssh too."""
+    assert format.uptime(252) == "04:12"
+    assert format.uptime(8073) == format.uptime(8099) == "2h14m"
+
+
+@pytest.mark.parametrize("text", ["", "alice", "mallory-refactors-everything", "日本語エージェント", "a\x1b[31m\u202e"])
+@pytest.mark.parametrize("align", ["<", ">"])
+@pytest.mark.parametrize("width", [0, 1, 7, 30])
+def test_fit_is_exact(text: str, align: str, width: int) -> None:
+    """Whatever the name, also in letters two cells wide, it takes exactly its column and holds nothing to obey."""
+    fitted = format.fit(text, width, align)
+    assert cell_len(fitted) == width
+    assert fitted.isprintable()
+
+
+def test_levels_and_limits() -> None:
+    """A level has one decimal, a limit none, and no limit is a sign of its own."""
+    assert (format.level(8.04), format.level(math.inf)) == ("8.0", "∞")
+    assert (format.whole(12.0), format.whole(1.5), format.whole(math.inf)) == ("12", "1.5", "∞")
+    assert (format.percent(1, 4), format.percent(1, 0)) == ("25%", "—")

@@ -1,0 +1,111 @@
+"""Plain lines: each event once, never waiting for whoever reads them."""
+
+from __future__ import annotations
+
+import io
+import logging
+import threading
+from dataclasses import replace
+
+from tui.worlds import world
+
+from hivemind.snapshot import Line
+from hivemind_tui.console import Console
+from hivemind_tui.lines import closing_table, new_lines, text_of
+
+
+def line(n: int, text: str = "x") -> Line:
+    return Line(at=float(n), wall=1_700_000_000.0 + n, level="info", tag="t", who="w", text=f"{text}{n}")
+
+
+def test_only_new_lines() -> None:
+    """Lines come once, also when the last one seen has fallen out of the snapshot."""
+    lines = tuple(line(n) for n in range(5))
+    assert new_lines(lines, None) == lines
+    assert new_lines(lines, lines[2]) == lines[3:]
+    assert new_lines(lines, lines[4]) == ()
+    assert new_lines(lines[3:], lines[1]) == lines[3:]
+
+
+def test_a_line_is_one_line() -> None:
+    """Line feeds and escapes in an event don't reach the terminal."""
+    told = text_of(replace(line(1), who="a\nb", text="c\x1b[2J"))
+    assert told.endswith("c·[2J")
+    assert told.isprintable()
+
+
+def test_closing_table() -> None:
+    """The table has a row an agent, and says what no agent saw."""
+    table = closing_table(world())
+    assert table.count("\n") == 11 + 5
+    assert "11 agents, 0 with an error; 214 requests, 196 answered, 0 failed" in table
+    assert "27 errors no agent saw (9 agents saved, 182k tokens with them); 0 tokens wasted" in table
+
+
+def test_console_holds_back_while_a_screen_is_up() -> None:
+    """What is logged under a screen is written after it, the newest 200 lines at most."""
+    stream = io.StringIO()
+    console = Console(stream)
+    logger = logging.Logger("test")
+    logger.addHandler(logging.StreamHandler(console))
+    console.hold()
+    for n in range(300):
+        logger.warning("line %d", n)
+    console.release()
+    console.line("after")
+    assert console.close(5.0)
+    lines = stream.getvalue().splitlines()
+    assert lines == [*(f"line {n}" for n in range(100, 300)), "after"]
+
+
+class Stuck(io.StringIO):
+    """A stream that takes nothing until it is let go, as a stopped terminal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = threading.Event()
+
+    def write(self, text: str) -> int:
+        self.let_go.wait()
+        return super().write(text)
+
+
+def test_console_never_waits_for_a_reader() -> None:
+    """While nobody reads, lines are dropped, and closing gives up; afterwards it is said how many were lost."""
+    stream = Stuck()
+    console = Console(stream)
+    for n in range(1500):
+        console.line(str(n))
+    assert not console.close(0.01)
+    stream.let_go.set()
+    console.line("again")
+    assert console.close(10.0)
+    assert len(stream.getvalue().splitlines()) <= 1002
+
+
+def test_console_says_what_was_lost() -> None:
+    """Dropped lines are counted, and the count is written with the next line that gets through."""
+    stream = Stuck()
+    console = Console(stream)
+    for n in range(1500):
+        console.line(str(n))
+    stream.let_go.set()
+    while console._queue.qsize() > 900:
+        threading.Event().wait(0.001)
+    console.line("again")
+    assert console.close(10.0)
+    lines = stream.getvalue().splitlines()
+    assert lines[-1] == "again"
+    assert "lines were not read in time" in lines[-2]
+
+
+def test_a_reader_that_left_is_no_error() -> None:
+    """Where the other end is gone, lines go nowhere."""
+
+    class Broken(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError
+
+    console = Console(Broken())
+    console.line("x")
+    assert console.close(10.0)

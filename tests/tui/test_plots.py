@@ -1,0 +1,166 @@
+"""The curve: down-sampled without losing a dip, drawn in another process, sketched while there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from tui.worlds import world
+
+from hivemind.snapshot import CurvePoint
+from hivemind_tui.ink import Ink
+from hivemind_tui.panels import curve
+from hivemind_tui.plots.braille import braille, columns, steps
+from hivemind_tui.plots.plotter import draw, time_ticks
+from hivemind_tui.plots.process import PlotProcess
+from hivemind_tui.plots.sample import job_for, thin
+from hivemind_tui.plots.wire import PENS, Job
+from hivemind_tui.view import View
+
+
+def job(width: int = 58, height: int = 11) -> Job:
+    made = job_for(world().lanes[0], width, height)
+    assert made is not None
+    return made
+
+
+@asynccontextmanager
+async def process(*command: str) -> AsyncIterator[PlotProcess]:
+    plots = PlotProcess(command, restart_s=0.01) if command else PlotProcess(restart_s=0.01)
+    try:
+        yield plots
+    finally:
+        await plots.aclose()
+
+
+async def shown(plots: PlotProcess, condition: Callable[[], bool]) -> None:
+    """Until the condition holds after some change of the figure."""
+    changed = asyncio.Event()
+    plots.on_figure = changed.set
+    async with asyncio.timeout(30):
+        while not condition():
+            await changed.wait()
+            changed.clear()
+
+
+def test_two_points_a_column_at_most() -> None:
+    """600 points in 40 columns become at most 80, in their order."""
+    made = job(width=40)
+    assert len(made.level) <= 80
+    assert [x for x, _ in made.level] == sorted(x for x, _ in made.level)
+    assert all(-600 <= x <= 0 for x, _ in made.level + made.ttft + made.active + made.cuts)
+
+
+def test_thinning_keeps_every_dip_and_peak() -> None:
+    """A dip of a single point among hundreds is still there in a few columns."""
+    points = [
+        CurvePoint(at=float(n), level=2.0 if n == 333 else 8.0, active=1, waiting=0, ttft_s=None, mark="")
+        for n in range(600)
+    ]
+    thinned = thin(points, now=599.0, span_s=600.0, columns=10, value=lambda point: point.level)
+    assert min(y for _, y in thinned) == 2.0
+    assert len(thinned) <= 20
+
+
+def test_what_has_no_limit_or_no_value_is_left_out() -> None:
+    """An infinite level and an unknown first token make no point."""
+    points = [CurvePoint(at=float(n), level=math.inf, active=n, waiting=0, ttft_s=None, mark="") for n in range(5)]
+    assert thin(points, 4.0, 60.0, 10, lambda point: point.level) == []
+    assert thin(points, 4.0, 60.0, 10, lambda point: point.ttft_s) == []
+
+
+def test_no_figure_without_points_or_room() -> None:
+    """Too few points or cells, and there is nothing to draw."""
+    lane = world().lanes[0]
+    assert job_for(lane, 20, 10) is None
+    assert job_for(lane, 60, 3) is None
+    assert job_for(world(minutes=0).lanes[0], 60, 10) is None
+
+
+@pytest.mark.parametrize(("width", "height"), [(24, 4), (58, 8), (58, 11), (120, 30)])
+def test_a_figure_has_the_size_asked_for(width: int, height: int) -> None:
+    """plotext's figure is exactly as large as the panel's place, in pens that the panel knows."""
+    figure = draw(job(width, height))
+    assert len(figure.rows) == height
+    assert all(sum(len(text) for text, _ in row) == width for row in figure.rows)
+    pens = {PENS[pen] for row in figure.rows for text, pen in row if text.strip()}
+    assert "ok" in pens
+
+
+def test_figure_shows_the_first_token_under_the_level() -> None:
+    """Level, requests in flight, first token and its target each have a colour of their own."""
+    figure = draw(job(58, 11))
+    pens = {PENS[pen] for row in figure.rows for text, pen in row if text.strip()}
+    assert pens >= {"ok", "info", "recover", "text", "rule"}
+
+
+def test_time_axis_reads_backwards_from_now() -> None:
+    """The time axis ends with now."""
+    assert time_ticks(60.0)[1] == ["-60s", "-45s", "-30s", "-15s", "now"]
+    assert time_ticks(600.0)[1] == ["-10m", "-8m", "-6m", "-4m", "-2m", "now"]
+
+
+async def test_the_process_draws() -> None:
+    """A job handed in comes back as the figure that this process would have drawn."""
+    async with process() as plots:
+        plots.submit(job())
+        await shown(plots, lambda: plots.figure is not None)
+        assert plots.figure == draw(job())
+
+
+async def test_a_killed_process_comes_back() -> None:
+    """kill -9: no figure for a moment, then another process and the figure again, without a new job."""
+    async with process() as plots:
+        plots.submit(job())
+        await shown(plots, lambda: plots.figure is not None)
+        first = plots.pid
+        assert first is not None
+        gaps = 0
+
+        def again() -> bool:
+            nonlocal gaps
+            gaps += plots.figure is None
+            return plots.figure is not None and plots.pid not in (first, None)
+
+        plots.submit(job(60))
+        os.kill(first, signal.SIGKILL)
+        await shown(plots, again)
+        assert gaps > 0
+        assert plots.figure is not None
+        assert plots.figure.width == 60
+
+
+async def test_a_command_that_is_no_plotter_is_given_up_on_politely() -> None:
+    """Nonsense instead of figures, or no program at all, is a log line and no figure; closing still works."""
+    async with process(sys.executable, "-c", "print('x' * 100)") as plots:
+        plots.submit(job())
+        await shown(plots, lambda: plots.pid is None)
+        assert plots.figure is None
+    async with process("/nonexistent/plotter") as plots:
+        plots.submit(job())
+        await shown(plots, lambda: True)
+        assert plots.figure is None
+
+
+def test_the_panel_sketches_while_there_is_no_figure() -> None:
+    """Without a figure, or with one of another size, the panel draws a braille curve of its own."""
+    rows = curve.render(View(world()), 64, 14, Ink())
+    assert any(0x2800 < ord(letter) <= 0x28FF for row in rows for letter in row.text)
+    with_figure = curve.render(View(world()), 64, 14, Ink(), draw(job(60, 11)))
+    assert "-10m" in "".join(row.text for row in with_figure)
+    wrong_size = curve.render(View(world()), 64, 14, Ink(), draw(job(50, 11)))
+    assert [row.text for row in wrong_size] == [row.text for row in rows]
+
+
+def test_braille_line() -> None:
+    """A step from 0 to the top is a line along the bottom, up, and along the top."""
+    assert braille([0.0, 0.0, 1.0, 1.0], 1.0, 1) == ["⣀⡏"]
+    assert braille([None, None], 1.0, 2) == [" ", " "]
+    assert steps([0.0, 0.5, 1.0, None], 1.0, " ▁▂▃▄▅▆▇█") == "▁▄█ "
+    assert columns([(-60.0, 1.0), (-15.0, 2.0)], 60.0, 4) == [1.0, 1.0, 1.0, 2.0]
