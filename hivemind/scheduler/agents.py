@@ -16,14 +16,17 @@ class Agents(dict[str, Agent]):
         super().__init__()
         self._config = config
 
-    def crowded(self, now: float) -> bool:
-        """Fork-bomb limit: as many agents live as may."""
+    def too_many_with(self, name: str, now: float) -> bool:
+        """Fork-bomb limit: as many others live as may, and this one doesn't yet."""
         if not self._config.max_agents:
             return False
-        horizon = now - self._config.agent_idle_s
-        return (
-            sum(1 for agent in self.values() if agent.tickets or agent.last_seen > horizon) >= self._config.max_agents
-        )
+        agent = self.get(name)
+        if agent is not None and self._live(agent, now):
+            return False
+        return sum(1 for each in self.values() if self._live(each, now)) >= self._config.max_agents
+
+    def _live(self, agent: Agent, now: float) -> bool:
+        return bool(agent.tickets) or agent.last_seen > now - self._config.agent_idle_s
 
     def meet(self, name: str, now: float) -> Agent:
         """The agent of this name, known from now on."""

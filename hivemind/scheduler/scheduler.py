@@ -64,7 +64,7 @@ class Scheduler:
     def arrive(self, now: float, request: Request) -> Ticket:
         """A request came in. The ticket may already fly, wait, or be turned away (see its state and refusal)."""
         lane = self.lanes[request.lane]
-        crowded = request.agent not in self.agents and self.agents.crowded(now)
+        crowded = self.agents.too_many_with(request.agent, now)
         for name in self.agents.reap(now):
             self._forget_agent(name)
         agent = Agent(request.agent, now) if crowded else self.agents.meet(request.agent, now)

@@ -57,6 +57,7 @@ class Window:
         "_fixed",
         "_foreign",
         "_guard_s",
+        "_guessed",
         "_level",
         "_lowest",
         "_own",
@@ -96,6 +97,8 @@ class Window:
         self._blind_at = -math.inf
         self._read_at = -math.inf
         self._reset_at = math.inf
+        self._guessed = False
+        """The reset is our guess: no reply of the present window has stated one."""
         self._epoch_at = -math.inf
         self._dripped_at = -math.inf
         self._own = 0.0
@@ -193,15 +196,15 @@ class Window:
 
     def read(self, now: float, reading: WindowReading, started_at: float, charge: Charge | None) -> None:
         """Take in what a reply's headers said; `charge` is that attempt's own, `started_at` its beginning."""
-        limit = reading.limit or self._seen_limit
-        if not limit or reading.remaining is None:
+        limit = reading.limit if reading.limit is not None and reading.limit > 0 else self._seen_limit
+        if limit is None or reading.remaining is None:
             return
         self._roll(now)
         own = 0.0
         if charge is not None and not charge.confirmed and self.kind is not WindowKind.OUTPUT:
             own = charge.amount
             self.confirm(charge)
-        first, self._seen_limit = self._seen_limit is None, float(limit)
+        self._seen_limit = float(limit)
         self.enforced = self.binding
         self._judge(limit, reading)
         if started_at >= self._blind_at:
@@ -209,7 +212,7 @@ class Window:
         if self._bucket:
             self._read_bucket(now, reading.remaining, started_at, own)
         else:
-            self._read_fixed(now, reading, own, first=first)
+            self._read_fixed(now, reading, own)
         if reading.reset_in_s is not None and self._bucket:
             self._reset_at = now + reading.reset_in_s
         self._read_at = now
@@ -220,17 +223,17 @@ class Window:
         # A reply older than the last one counts only downwards; what it confirms was taken off twice.
         self._level = fresh if started_at >= self._read_at else min(self._level + own, fresh)
 
-    def _read_fixed(self, now: float, reading: WindowReading, own: float, *, first: bool) -> None:
+    def _read_fixed(self, now: float, reading: WindowReading, own: float) -> None:
         remaining = float(reading.remaining or 0)
         if reading.reset_in_s is not None:
             reset_at = self._reset_of(now, reading.reset_in_s)
-            if not first and not math.isinf(self._reset_at):
-                if reset_at < self._reset_at - EPOCH_SLACK_S:
-                    self._read_past(reset_at, remaining)
-                    return
-                if reset_at > self._reset_at + EPOCH_SLACK_S:
-                    self._begin_epoch(reset_at, self._pending + own)
-            self._begin_epoch(min(self._reset_at, reset_at), self._own)
+            if not math.isinf(self._reset_at) and reset_at < self._reset_at - EPOCH_SLACK_S:
+                self._read_past(reset_at, remaining)
+                return
+            self._follow_reset(reset_at, self._pending + own)
+        elif math.isinf(self._reset_at):
+            self._begin_epoch(now + PERIOD_S, self._own)
+            self._guessed = True
         self._lowest = min(self._lowest, remaining)
         limit = self._seen_limit or 0.0
         self._foreign = limit - remaining > self._own
@@ -238,6 +241,18 @@ class Window:
         if not self._foreign:
             # Alone, the provider can't have counted more than we sent.
             self._level = max(self._level, limit - self._own)
+
+    def _follow_reset(self, reset_at: float, unanswered: float) -> None:
+        if math.isinf(self._reset_at):
+            self._begin_epoch(reset_at, self._own)
+        elif reset_at > self._reset_at + EPOCH_SLACK_S:
+            self._begin_epoch(reset_at, unanswered)
+        elif self._guessed:
+            # The provider's minute began when our first request reached it, a little later than when we sent it.
+            self._reset_at = reset_at
+        else:
+            self._reset_at = min(self._reset_at, reset_at)
+        self._guessed = False
 
     def _read_past(self, reset_at: float, remaining: float) -> None:
         """A reply of the window before. If that is still used up, we took it for over too early."""
@@ -268,8 +283,7 @@ class Window:
             self._lowest = math.inf
         self._reset_at = reset_at
         self._own = own
-        if not math.isinf(reset_at):
-            self._epoch_at = reset_at - PERIOD_S - self._guard_s
+        self._epoch_at = reset_at - PERIOD_S - self._guard_s
 
     def _roll(self, now: float) -> None:
         """Let time act on both levels."""
@@ -294,6 +308,7 @@ class Window:
             self._own = self._pending
             self._epoch_at = self._reset_at
             self._reset_at = now + PERIOD_S
+            self._guessed = True
 
     def _sliding_delay(self, now: float, amount: float) -> float:
         assert self.limit is not None
@@ -313,6 +328,4 @@ class Window:
             return 0.0
         if self._bucket:
             return max(missing * PERIOD_S / self._seen_limit, 0.001)
-        if math.isinf(self._reset_at):
-            return 1.0
         return max(self._reset_at - now, 0.001)

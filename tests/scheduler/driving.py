@@ -1,0 +1,122 @@
+"""A scheduler driven by hand: the test says what happens and what time it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from hivemind.scheduler import Scheduler, Ticket, TicketState
+from hivemind.scheduler.config import LaneConfig, QueueConfig, RetryConfig, SchedulerConfig
+from hivemind.scheduler.events import Event
+from hivemind.scheduler.lane import Lane
+from hivemind.scheduler.types import Failure, FailureKind, Priority, Request, Usage
+
+LANE = "up/1"
+E = TypeVar("E", bound=Event)
+
+__all__ = ["LANE", "Hands", "failure", "lane_config", "request"]
+
+
+def lane_config(
+    *, slots: int = 1, rpm: int = 0, tpm: int = 0, rpm_binding: bool = False, reserve_max_tokens: bool = False
+) -> LaneConfig:
+    """A lane with so many slots and, unless said otherwise, no rate windows."""
+    return LaneConfig(
+        "up",
+        "generic",
+        max_concurrency=slots,
+        rpm=rpm,
+        tpm=tpm,
+        rpm_binding=rpm_binding,
+        reserve_max_tokens=reserve_max_tokens,
+    )
+
+
+def request(
+    agent: str = "a",
+    *,
+    lane: str = LANE,
+    size: int = 400,
+    max_out: int | None = None,
+    priority: Priority | None = None,
+    patience_s: float | None = None,
+    family: str = "m",
+) -> Request:
+    return Request(agent, lane, family, family, size, max_out, True, priority=priority, patience_s=patience_s)
+
+
+def failure(
+    kind: FailureKind = FailureKind.SERVER_ERROR,
+    *,
+    retryable: bool = True,
+    delay_s: float | None = None,
+    reused: bool = False,
+) -> Failure:
+    return Failure(kind, retryable, delay_s=delay_s, reused_connection=reused)
+
+
+class Hands:
+    """One scheduler, one lane, and a clock that goes when told to. Every event is kept in `log`."""
+
+    def __init__(
+        self,
+        lane: LaneConfig | None = None,
+        *,
+        queue: QueueConfig | None = None,
+        retry: RetryConfig | None = None,
+        config: SchedulerConfig | None = None,
+        draw: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self.now = 0.0
+        self.log: list[Event] = []
+        self.granted: list[Ticket] = []
+        settings = config or SchedulerConfig(queue=queue or QueueConfig(), retry=retry or RetryConfig())
+        self.scheduler = Scheduler(settings, draw)
+        self.lane: Lane = self.scheduler.open_lane(0.0, LANE, lane or lane_config())
+
+    def arrive(self, agent: str = "a", **about: object) -> Ticket:
+        return self.take(request(agent, **about))  # type: ignore[arg-type]
+
+    def take(self, wanted: Request) -> Ticket:
+        ticket = self.scheduler.arrive(self.now, wanted)
+        self.gather()
+        return ticket
+
+    def content(self, ticket: Ticket) -> None:
+        self.scheduler.first_content(self.now, ticket)
+        self.gather()
+
+    def succeed(self, ticket: Ticket, usage: Usage | None = None) -> None:
+        self.scheduler.succeed(self.now, ticket, 200, usage)
+        self.gather()
+
+    def fail(self, ticket: Ticket, what: Failure | None = None) -> float | None:
+        again = self.scheduler.fail(self.now, ticket, what or failure())
+        self.gather()
+        return again
+
+    def leave(self, ticket: Ticket) -> None:
+        self.scheduler.abandon(self.now, ticket)
+        self.gather()
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, stopping wherever the scheduler wants to act."""
+        self.until(self.now + seconds)
+
+    def until(self, at: float) -> None:
+        while (due := self.scheduler.wake_at()) is not None and due <= at:
+            self.now = max(self.now, due)
+            self.scheduler.advance(self.now)
+            self.gather()
+        self.now = max(self.now, at)
+
+    def gather(self) -> None:
+        """Keep what happened."""
+        self.log += self.scheduler.events
+        self.scheduler.events.clear()
+        self.granted += [ticket for ticket in self.scheduler.decisions if ticket.state is TicketState.FLYING]
+        self.scheduler.decisions.clear()
+
+    def seen(self, kind: type[E]) -> list[E]:
+        """Every event of this kind so far."""
+        return [event for event in self.log if isinstance(event, kind)]
