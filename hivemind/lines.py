@@ -5,10 +5,26 @@ from __future__ import annotations
 from .scheduler import events as ev
 from .snapshot import Line
 
+_TELLING = frozenset(
+    {
+        ev.AttemptFailed,
+        ev.Finished,
+        ev.Abandoned,
+        ev.Refused,
+        ev.LevelChanged,
+        ev.CircuitChanged,
+        ev.LaneParked,
+        ev.LaneReleased,
+        ev.LaneOpened,
+        ev.Commanded,
+    }
+)
+"""Events that may be worth a line; the others are too many to even look at."""
+
 
 def line_of(event: ev.Event, wall: float) -> Line | None:
     """The line that tells the event, or None for those that happen all the time."""
-    told = _told(event)
+    told = _told(event) if type(event) in _TELLING else None
     if told is None:
         return None
     level, tag, who, text = told

@@ -160,9 +160,11 @@ async def _listening(server: EmbeddedServer, sockets: list[socket.socket]) -> As
 
 
 def _config(proxy: Proxy) -> uvicorn.Config:
+    from .proxy.departure import ClientProtocol
+
     return uvicorn.Config(
         proxy,
-        http="httptools",
+        http=ClientProtocol,
         ws="none",
         lifespan="off",
         loop="none",

@@ -10,7 +10,7 @@ import contextlib
 import hmac
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import httpx
@@ -28,6 +28,7 @@ from hivemind.world import World
 
 from .audience import Audience, Message, Receive, Send
 from .call import Call
+from .departure import departure_of
 from .engine import Engine
 from .exchange import Exchange, Keepalive
 from .headers import for_upstream, value
@@ -152,13 +153,13 @@ class Proxy:
         if call is None:
             return
         if not call.facts.inference:
-            await self._watched(relay(call, Audience(send)), receive)
+            await self._watched(relay(call, Audience(send)), scope, receive)
             return
         original = self._resends.original(call, asyncio.get_running_loop().time())
         if original is None:
-            await self._see_through(call, receive, send)
+            await self._see_through(call, scope, receive, send)
         else:
-            await self._watched(_listen(original, send), receive)
+            await self._watched(_listen(original, send), scope, receive)
 
     async def _understand(self, scope: Scope, place: Address, body: bytes, send: Send) -> Call | None:
         """Everything there is to know of a request; None when it was answered with what is wrong with it."""
@@ -180,7 +181,7 @@ class Proxy:
         method = scope["method"].encode()
         return Call(method, target, for_upstream(headers), body, route, dialect, facts, client, identity)
 
-    async def _see_through(self, call: Call, receive: Receive, send: Send) -> None:
+    async def _see_through(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         engine = self.engine
         engine.open_lane(call.lane, call.route.lane)
         ticket = engine.arrive(_request(call, kept_company=call.facts.stream))
@@ -188,25 +189,25 @@ class Proxy:
         if ticket.waiting:
             self._resends.add(exchange)
         try:
-            await self._watched(exchange.run(), receive, exchange)
+            await self._watched(exchange.run(), scope, receive, exchange)
         finally:
             self._resends.discard(exchange)
 
-    async def _watched(self, work: Any, receive: Receive, exchange: Exchange | None = None) -> None:
+    async def _watched(
+        self, work: Awaitable[None], scope: Scope, receive: Receive, exchange: Exchange | None = None
+    ) -> None:
         """Do the work, unless the client leaves first: then drop it at once."""
         task = asyncio.current_task()
         assert task is not None
         gone = False
 
-        async def watch() -> None:
+        def leave() -> None:
             nonlocal gone
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            if exchange is None or exchange.leave():
+            if not gone and (exchange is None or exchange.leave()):
                 gone = True
                 task.cancel()
 
-        watcher = asyncio.create_task(watch())
+        stop_watching = _watch(scope, receive, leave)
         try:
             await work
         except asyncio.CancelledError:
@@ -214,7 +215,7 @@ class Proxy:
                 raise
             task.uncancel()
         finally:
-            watcher.cancel()
+            stop_watching()
 
     async def _refuse(self, send: Send, place: Address, status: int, reason: str, text: str) -> None:
         dialect: Dialect = dialect_for(place.path)
@@ -223,6 +224,21 @@ class Proxy:
 
     def _world(self, at: float) -> World:
         return World(at=at, wall=self._wall(), address=self.address, upstreams=self._routes.names)
+
+
+def _watch(scope: Scope, receive: Receive, leave: Callable[[], None]) -> Callable[[], object]:
+    """Call `leave` when the client goes. Returns what stops that."""
+    departure = departure_of(scope)
+    if departure is not None:
+        departure.watch(leave)
+        return lambda: departure.forget(leave)
+
+    async def wait() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        leave()
+
+    return asyncio.create_task(wait(), name="notice a client leaving").cancel
 
 
 async def _listen(original: Exchange, send: Send) -> None:

@@ -19,6 +19,7 @@ from .headers import value
 
 CREDENTIAL_HEADERS = (b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key")
 NAME_LENGTH = 80
+_PREFIXES = (b"/agent/", b"/to/", b"/token/")
 
 
 class BadIdentity(ValueError):
@@ -53,9 +54,9 @@ def address(raw_path: bytes) -> Address:
     """Take `/to/<upstream>`, `/agent/<name>` and `/token/<token>`, in any order, off the front of a path."""
     found: dict[bytes, str] = {}
     rest = raw_path
-    while True:
+    while rest.startswith(_PREFIXES):
         head, _, tail = rest[1:].partition(b"/")
-        if head not in (b"agent", b"to", b"token") or head in found:
+        if head in found:
             break
         name, slash, after = tail.partition(b"/")
         if not name:
@@ -63,7 +64,7 @@ def address(raw_path: bytes) -> Address:
         found[head] = unquote(name.decode("latin-1"))
         rest = slash + after or b"/"
     return Address(
-        path=unquote_to_bytes(rest).decode("utf-8", "replace"),
+        path=(unquote_to_bytes(rest) if b"%" in rest else rest).decode("utf-8", "replace"),
         raw_path=rest,
         agent=found.get(b"agent"),
         upstream=found.get(b"to"),
