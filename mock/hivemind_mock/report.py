@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
 from .runs import Outcome
+from .tables import laid_out
 
 _HEAD = (
     "scenario",
@@ -50,14 +51,14 @@ def scenario_table(outcomes: Sequence[Outcome]) -> str:
     """Scenarios, direct and through HiveMind (paper, Table of results); means over the seeds."""
     groups = _grouped(outcomes, lambda outcome: (outcome.plan.scenario.name, outcome.plan.mode))
     rows = [(name, mode, *_figures(group)) for (name, mode), group in groups]
-    return _laid_out([_HEAD, *rows], left=2)
+    return laid_out([_HEAD, *rows], left=2)
 
 
 def ablation_table(outcomes: Sequence[Outcome]) -> str:
     """What each primitive is worth (paper, Table of the ablation); means over the seeds."""
     groups = _grouped(outcomes, lambda outcome: (outcome.plan.ablation or "",))
     rows = [(name, *_figures(group)) for (name,), group in groups]
-    return _laid_out([("without", *_HEAD[2:]), *rows], left=1)
+    return laid_out([("without", *_HEAD[2:]), *rows], left=1)
 
 
 def _grouped(
@@ -84,16 +85,3 @@ def _figures(group: Sequence[Outcome]) -> tuple[str, ...]:
         f"{fmean(ratios):.3f}" if ratios else "-",
         f"{max(ratios):.3f}" if ratios else "-",
     )
-
-
-def _laid_out(rows: Sequence[Sequence[str]], *, left: int) -> str:
-    """Columns as wide as their widest cell; the first `left` aligned left, numbers right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if index < left else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)

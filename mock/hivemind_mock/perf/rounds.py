@@ -1,0 +1,88 @@
+"""The whole measurement: every target in turn, round after round, so that a noisy neighbour disturbs all alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from . import servers
+from .load import Load, put_load
+from .streams import Streamed, read_streams
+from .target import Target
+from .wire import Pace
+
+CLIENTS = (1, 16, 128)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured."""
+
+    rounds: int
+    """With clients in closed loops."""
+    warm_s: float
+    measure_s: float
+    stream_rounds: int
+    streams: int
+    pace: Pace
+    skip: int
+    """Events at the start of each stream that don't count, while other streams are still being opened."""
+    clients: tuple[int, ...] = CLIENTS
+
+
+FULL = Sizes(rounds=5, warm_s=0.3, measure_s=1.7, stream_rounds=3, streams=200, pace=Pace(120, 0.05), skip=20)
+QUICK = Sizes(rounds=3, warm_s=0.1, measure_s=0.3, stream_rounds=1, streams=200, pace=Pace(60, 0.05), skip=20)
+
+Measured = Load | Streamed
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round's measurements, each target's once for each size of load."""
+
+    measured: tuple[Measured, ...]
+
+    def load(self, target: str, clients: int) -> Load | None:
+        return next(
+            (m for m in self.measured if isinstance(m, Load) and (m.target, m.clients) == (target, clients)), None
+        )
+
+    def streamed(self, target: str) -> Streamed | None:
+        return next((m for m in self.measured if isinstance(m, Streamed) and m.target == target), None)
+
+
+async def measure(sizes: Sizes, *, nginx: str | None, progress: Callable[[str], None]) -> list[Round]:
+    """Start the servers, put load on each in turn, and stop them. `nginx` is the program; None: do without.
+
+    Raises: PerfError.
+    """
+    async with AsyncExitStack() as stack:
+        direct = await stack.enter_async_context(servers.upstream())
+        proxied = await stack.enter_async_context(servers.hivemind(direct))
+        targets = [direct, proxied]
+        if nginx is not None:
+            targets.append(await stack.enter_async_context(servers.nginx(nginx, direct)))
+        rounds = []
+        for number in range(max(sizes.rounds, sizes.stream_rounds)):
+            progress(f"round {number + 1} of {max(sizes.rounds, sizes.stream_rounds)}")
+            # The other way round every other time, so that a drift favours nobody.
+            order = targets if number % 2 == 0 else targets[::-1]
+            measured: list[Measured] = []
+            if number < sizes.rounds:
+                for target, clients in _turns(order, sizes.clients):
+                    measured.append(
+                        await put_load(target, clients, warm_s=sizes.warm_s, measure_s=sizes.measure_s)
+                    )
+            if number < sizes.stream_rounds:
+                for target in order:
+                    if target.name != "nginx":
+                        measured.append(await read_streams(target, sizes.streams, sizes.pace, skip=sizes.skip))
+            rounds.append(Round(tuple(measured)))
+        return rounds
+
+
+def _turns(targets: Sequence[Target], sizes: Sequence[int]) -> Iterator[tuple[Target, int]]:
+    for clients in sizes:
+        for target in targets:
+            yield target, clients

@@ -1,0 +1,106 @@
+"""What the measurements say: each goal with what was measured, and whether it was met."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from .load import Load
+from .rounds import Round
+from .streams import Streamed
+
+NO_NGINX = "skipped: nginx isn't installed (Debian: apt install nginx-light)"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A goal, and the median over the rounds beside the lowest and the highest of them."""
+
+    what: str
+    goal: str
+    measured: float | None
+    """None where it couldn't be measured."""
+    low: float | None
+    high: float | None
+    unit: str
+    verdict: str
+    """`ok`, `missed` or why it was skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    what: str
+    sign: str
+    limit: float
+    unit: str
+    of: Callable[[Round], float | None]
+    """Its figure in one round; None where that wasn't measured."""
+    without: str = "skipped: not measured"
+
+
+def verdicts(rounds: Sequence[Round]) -> list[Verdict]:
+    """Every goal, judged."""
+    return [_judged(goal, rounds) for goal in _GOALS]
+
+
+def _judged(goal: _Goal, rounds: Iterable[Round]) -> Verdict:
+    said = f"{goal.sign} {goal.limit:g} {goal.unit}".rstrip()
+    figures = [figure for one in rounds if (figure := goal.of(one)) is not None]
+    if not figures:
+        return Verdict(goal.what, said, None, None, None, goal.unit, goal.without)
+    measured = median(figures)
+    met = {
+        "<=": measured <= goal.limit,
+        "<": measured < goal.limit,
+        ">=": measured >= goal.limit,
+        "=": min(figures) == max(figures) == goal.limit,
+    }[goal.sign]
+    return Verdict(goal.what, said, measured, min(figures), max(figures), goal.unit, "ok" if met else "missed")
+
+
+def _between(
+    one: Load | Streamed | None, other: Load | Streamed | None, share: str
+) -> float | None:
+    """How much later the first is than the second, in milliseconds."""
+    return None if one is None or other is None else getattr(one, share) - getattr(other, share)
+
+
+def _over(one: Load | None, other: Load | None) -> float | None:
+    """The first's requests/s over the second's."""
+    return None if one is None or other is None else one.per_s / other.per_s
+
+
+def _added(share: str) -> Callable[[Round], float | None]:
+    return lambda one: _between(one.load("hivemind", 1), one.load("direct", 1), share)
+
+
+def _added_per_event(share: str) -> Callable[[Round], float | None]:
+    return lambda one: _between(one.streamed("hivemind"), one.streamed("direct"), share)
+
+
+def _of_nginx(clients: int) -> Callable[[Round], float | None]:
+    return lambda one: _over(one.load("hivemind", clients), one.load("nginx", clients))
+
+
+def _holds_up(one: Round) -> float | None:
+    return _over(one.load("hivemind", 128), one.load("hivemind", 16))
+
+
+def _lost(one: Round) -> float | None:
+    return None if (seen := one.streamed("hivemind")) is None else float(seen.lost)
+
+
+def _reordered(one: Round) -> float | None:
+    return None if (seen := one.streamed("hivemind")) is None else float(seen.reordered)
+
+
+_GOALS = (
+    _Goal("added p50, 1 client", "<=", 0.6, "ms", _added("p50_ms")),
+    _Goal("requests/s over nginx's, 16 clients", ">=", 0.2, "", _of_nginx(16), NO_NGINX),
+    _Goal("requests/s over nginx's, 128 clients", ">=", 0.2, "", _of_nginx(128), NO_NGINX),
+    _Goal("requests/s, 128 clients over 16", ">=", 1.0, "", _holds_up),
+    _Goal("added p50 per event, 200 streams", "<", 3.0, "ms", _added_per_event("p50_ms")),
+    _Goal("events lost", "=", 0.0, "", _lost),
+    _Goal("events out of order", "=", 0.0, "", _reordered),
+)

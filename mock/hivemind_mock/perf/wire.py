@@ -1,0 +1,117 @@
+"""What goes over the wire: a small request and reply in the form of Anthropic's Messages API, and a stamped stream."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+PATH = "/v1/messages"
+_PROMPT = "Say in one paragraph what a reverse proxy does, and when a program would want to have one in front of it. " * 2
+_ANSWER = "A reverse proxy stands before a server and takes its requests. " * 11
+_MESSAGE = {
+    "id": "msg_01PerfPerfPerfPerfPerfPe",
+    "type": "message",
+    "role": "assistant",
+    "model": "perf",
+    "content": [],
+    "stop_reason": None,
+    "stop_sequence": None,
+    "usage": {"input_tokens": 40, "output_tokens": 1},
+}
+_STAMP = re.compile(rb'"text":"(\d+) (\d+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """A stream: how many events, and the time between two of them. It travels in the query."""
+
+    events: int
+    every_s: float
+
+    @property
+    def query(self) -> str:
+        return f"?events={self.events}&every_us={round(self.every_s * 1e6)}"
+
+    @classmethod
+    def of(cls, target: bytes) -> Pace | None:
+        """What a request's target asks for; None: a whole reply."""
+        if b"?" not in target:
+            return None
+        query = parse_qs(urlsplit(target).query)
+        if b"events" not in query:
+            return None
+        return cls(int(query[b"events"][0]), int(query[b"every_us"][0]) / 1e6)
+
+
+def request(host: str, prefix: str, pace: Pace | None = None) -> bytes:
+    """A request of about 300 bytes of JSON, with the headers that matter to a proxy, for a path behind `prefix`."""
+    asked = {
+        "model": "perf",
+        "max_tokens": 256,
+        "stream": pace is not None,
+        "messages": [{"role": "user", "content": _PROMPT}],
+    }
+    body = msgspec.json.encode(asked)
+    head = (
+        f"POST {prefix}{PATH}{pace.query if pace else ''} HTTP/1.1\r\n"
+        f"host: {host}\r\n"
+        "user-agent: hivemind-perf\r\n"
+        "accept: application/json\r\n"
+        "content-type: application/json\r\n"
+        "anthropic-version: 2023-06-01\r\n"
+        "x-api-key: perf\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def reply() -> bytes:
+    """A whole response with about 1 KB of JSON."""
+    usage = {"input_tokens": 40, "output_tokens": 180}
+    content = [{"type": "text", "text": _ANSWER}]
+    body = msgspec.json.encode({**_MESSAGE, "content": content, "stop_reason": "end_turn", "usage": usage})
+    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def stream_head() -> bytes:
+    """The head of a stream, and what comes before its first content."""
+    block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    opening = _event("message_start", {"type": "message_start", "message": _MESSAGE}) + _event(block["type"], block)
+    return (
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
+        b"transfer-encoding: chunked\r\n\r\n" + chunk(opening)
+    )
+
+
+def stamped(number: int, sent_ns: int) -> bytes:
+    """Event `number` of a stream, sent at `sent_ns` of the machine's monotonic clock."""
+    delta = b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%d %d"}}' % (number, sent_ns)
+    return chunk(b"event: content_block_delta\ndata: %b\n\n" % delta)
+
+
+def stream_end(events: int) -> bytes:
+    """What comes after a stream's last content."""
+    delta = {"stop_reason": "end_turn", "stop_sequence": None}
+    closing = (
+        _event("content_block_stop", {"type": "content_block_stop", "index": 0})
+        + _event("message_delta", {"type": "message_delta", "delta": delta, "usage": {"output_tokens": events}})
+        + _event("message_stop", {"type": "message_stop"})
+    )
+    return chunk(closing) + b"0\r\n\r\n"
+
+
+def stamps(events: bytes) -> list[tuple[int, int]]:
+    """Number and send time of each stamped event in a piece of a stream, in the order in which they stand there."""
+    return [(int(number), int(sent_ns)) for number, sent_ns in _STAMP.findall(events)]
+
+
+def chunk(data: bytes) -> bytes:
+    """A chunk of a chunked body (RFC 9112, 7.1)."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def _event(name: object, data: object) -> bytes:
+    return f"event: {name}\ndata: ".encode() + msgspec.json.encode(data) + b"\n\n"
