@@ -73,14 +73,14 @@ class ChatReader:
         self._finished = False
 
     def record(self, record: bytes) -> None:
-        _, data = fields(record)
+        name, data = fields(record)
         if data.startswith(b"[DONE]"):
             self._complete()
             return
         chunk = jsonread.read(_chunk, data)
         if chunk is None:
             return
-        if jsonread.filled(chunk.error):
+        if name == b"error" or jsonread.filled(chunk.error):
             self.state.error = judge_event(read_error(data))
             return
         for choice in chunk.choices or ():

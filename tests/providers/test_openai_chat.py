@@ -154,6 +154,13 @@ def test_error_in_stream(error: object, kind: FailureKind) -> None:
     assert tapped(chunk({"content": "a"}, error=None)).state.error is None
 
 
+def test_named_error_in_stream() -> None:
+    """Some compatible servers name the event and leave the envelope out."""
+    error = tapped(b'event: error\ndata: {"message": "m", "code": "rate_limit_exceeded"}\n\n').state.error
+    assert error is not None
+    assert error.kind is FailureKind.RATE_LIMITED
+
+
 def test_broken_chunks_pass_by() -> None:
     """What isn't a chunk changes nothing."""
     state = tapped(b"data: {\n\n", b'data: {"choices": 5}\n\n', b'data: {"choices": null}\n\n', b": hi\n\n").state
