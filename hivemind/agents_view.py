@@ -91,6 +91,7 @@ class AgentFold:
 
     def arrived(self, event: Arrived) -> None:
         self.requests += 1
+        self.priority = event.priority
         self.client = event.client or self.client
         self.parent = event.parent or self.parent
         self.tickets.add(event.ticket)

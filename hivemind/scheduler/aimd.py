@@ -50,18 +50,19 @@ class Aimd:
         if self.pinned or now - self._changed_at < max(self.config.update_interval_s, mean):
             return False
         if mean > self.config.latency_target_s:
-            return self._cut(now)
+            # Slowness alone doesn't limit who asked for no limit.
+            return not math.isinf(self.level) and self._cut(now, self.level)
         return self._grow(now)
 
-    def congested(self, now: float, started_at: float) -> bool:
-        """An attempt that began at `started_at` met congestion. Returns whether the level changed."""
+    def congested(self, now: float, started_at: float, active: int) -> bool:
+        """One of `active` attempts, begun at `started_at`, met congestion. Returns whether the level changed."""
         if self.pinned or started_at < self._cut_at:
             return False
-        return self._cut(now)
+        return self._cut(now, self._height(active))
 
-    def open_circuit(self, now: float) -> bool:
+    def open_circuit(self, now: float, active: int) -> bool:
         """The circuit opened, which is congestion whatever was cut before. Returns whether the level changed."""
-        return not self.pinned and self._cut(now)
+        return not self.pinned and self._cut(now, self._height(active))
 
     def set_ceiling(self, ceiling: float) -> None:
         """C_max by hand; a level at the old ceiling follows it up, any level follows it down."""
@@ -76,11 +77,6 @@ class Aimd:
         if level is not None:
             self.level = min(max(level, self.config.floor), self.ceiling)
 
-    def limit_to(self, active: int) -> None:
-        """Where there is no ceiling, congestion is answered from what was in flight (TCP's flight size)."""
-        if math.isinf(self.level):
-            self.level = max(float(active), self.config.floor)
-
     def _grow(self, now: float) -> bool:
         if not self._saturated or self.level >= self.ceiling:
             return False
@@ -89,9 +85,13 @@ class Aimd:
         self._saturated = False
         return True
 
-    def _cut(self, now: float) -> bool:
+    def _height(self, active: int) -> float:
+        """Where a cut begins: without a ceiling, at what was in flight (TCP's flight size)."""
+        return float(active) if math.isinf(self.level) else self.level
+
+    def _cut(self, now: float, height: float) -> bool:
         before = self.level
-        self.level = max(min(self.config.floor, self.ceiling), self.level * self.config.beta)
+        self.level = max(min(self.config.floor, self.ceiling), height * self.config.beta)
         self._changed_at = self._cut_at = now
         self._samples.clear()
         self._sum = 0.0

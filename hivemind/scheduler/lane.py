@@ -151,13 +151,12 @@ class Lane:
         self.failures_in_row += 1
         if not self.settings.backpressure:
             return False
-        self.aimd.limit_to(self.gate.active)
-        if self.aimd.congested(now, ticket.granted_at):
+        if self.aimd.congested(now, ticket.granted_at, self.gate.active):
             self._level_changed(now, kind)
         if not self.circuit.report(now, ticket.id, ticket.epoch, ok=False):
             return False
         self._circuit_changed(now, cause)
-        if self.aimd.open_circuit(now):
+        if self.aimd.open_circuit(now, self.gate.active):
             self._level_changed(now, "circuit")
         return True
 
@@ -169,12 +168,12 @@ class Lane:
     def park(self, now: float, for_s: float, cause: str) -> None:
         """The provider asks for a pause: nothing flies for so long; afterwards the lane starts again one by one."""
         until = now + for_s
-        if until <= self.parked_until:
+        if for_s <= 0 or until <= self.parked_until:
             return
         news = now >= self.parked_until or until > self.parked_until + 1.0
         self.parked_until = until
         self._staggered = int(min(self.gate.slots, MOST_STAGGERED))
-        if news and for_s > 0:
+        if news:
             self._events.append(ev.LaneParked(now, self.key, for_s, cause))
 
     def release_if_due(self, now: float) -> None:

@@ -30,7 +30,7 @@ def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) 
                 each.aimd.set_ceiling(float(ceiling) if ceiling else math.inf)
                 _follow(scheduler, each, now)
         case cmd.PinLevel(level, lane):
-            if level is not None and level < 1:
+            if level is not None and not level >= 1:
                 raise cmd.Rejected(f"level {level:g}: must be 1 or more")
             for each in _lanes(scheduler, lane):
                 each.aimd.pin(level)

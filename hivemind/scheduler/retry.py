@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from .config import RetryConfig
 
 
@@ -32,10 +34,13 @@ class RetryBudget:
         self._balance = min(self._config.budget_reserve, self._balance + self._config.budget_ratio)
 
     def spend(self, now: float) -> float:
-        """Take one retry. Returns the seconds it must be put off for, 0 where the budget covers it."""
+        """Take one retry. Returns the seconds it must be put off for, 0 where the budget covers it, inf where it never
+        will."""
         if self._earned_at is not None:
             earned = (now - self._earned_at) * self._config.budget_rate_per_s
             self._balance = min(self._config.budget_reserve, self._balance + earned)
         self._earned_at = now
+        if self._balance < 1 and not self._config.budget_rate_per_s:
+            return math.inf
         self._balance -= 1
-        return max(0.0, -self._balance / self._config.budget_rate_per_s)
+        return max(0.0, -self._balance / self._config.budget_rate_per_s) if self._balance < 0 else 0.0

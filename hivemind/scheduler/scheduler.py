@@ -149,7 +149,7 @@ class Scheduler:
         """
         lane = ticket.lane
         self._judge(lane, ticket, failure, now)
-        self._land(ticket, now, usage, failed=True)
+        self._land(ticket, now, usage, failed=True, sent=failure.kind is not FailureKind.CONNECT)
         retry_at = self._retry_at(ticket, failure, now)
         self.events.append(
             ev.AttemptFailed(
@@ -247,7 +247,6 @@ class Scheduler:
             if ticket is None:
                 self._set_wake(lane, now + delay_s)
                 return
-            lane.queue.served(ticket, now)
             ticket.state = TicketState.FLYING
             lane.queue.drop(ticket)
             self._grant(ticket, now)
@@ -260,6 +259,7 @@ class Scheduler:
         ticket.agent.flying += 1
         ticket.lane.enter(ticket, now)
         ticket.shared = ticket.weight
+        ticket.lane.queue.served(ticket, now)
         ticket.lane.queue.charge(ticket, ticket.shared, now)
         self.events.append(
             ev.Granted(now, ticket.id, ticket.agent.name, ticket.lane.key, ticket.attempts, now - ticket.queued_at)
@@ -316,7 +316,8 @@ class Scheduler:
     def _retry_at(self, ticket: Ticket, failure: Failure, now: float) -> float | None:
         """When the ticket may be tried again; None: not."""
         retry = self.config.retry
-        ticket.faults += 1
+        if failure.delay_s is None:
+            ticket.faults += 1
         if ticket.content_started or not failure.retryable or self.draining or ticket.attempts >= retry.max_attempts:
             return None
         if failure.delay_s is not None:
@@ -331,7 +332,8 @@ class Scheduler:
             delay_s = backoff_s(retry, in_row - 1, self._draw())
         delay_s = max(delay_s, ticket.lane.retry_budget.spend(now))
         at = now + delay_s
-        return at if at <= min(ticket.arrived_at + retry.deadline_s, ticket.expires_at) else None
+        ticket.expires_at = min(ticket.expires_at, ticket.arrived_at + retry.deadline_s)
+        return at if at <= ticket.expires_at else None
 
     def _wait_again(self, ticket: Ticket, retry_at: float, now: float) -> None:
         ticket.front = True
@@ -385,6 +387,7 @@ class Scheduler:
             self._timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
         else:
             self._turn_away(ticket, Refusal("wait_too_long", 10.0), now)
+            self._pump(ticket.lane, now)
 
     # --- Lanes and timers ----------------------------------------------------------------------------------------
 

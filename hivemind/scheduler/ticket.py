@@ -36,7 +36,8 @@ class Agent:
 
     def __init__(self, name: str, now: float) -> None:
         self.name = name
-        self.priority = Priority.NORMAL
+        self.priority: Priority | None = None
+        """As the operator decided; it overrules what requests ask for. None: nobody decided."""
         self.paused = False
         self.flying = 0
         self.last_seen = now
@@ -46,7 +47,7 @@ class Agent:
     @property
     def ordinary(self) -> bool:
         """Nobody decided anything about it that would be lost with it."""
-        return self.priority is Priority.NORMAL and not self.paused
+        return self.priority is None and not self.paused
 
 
 class Ticket:
@@ -82,7 +83,7 @@ class Ticket:
         self.request = request
         self.agent = agent
         self.lane = lane
-        self.priority = agent.priority if request.priority is None else request.priority
+        self.priority = next(p for p in (agent.priority, request.priority, Priority.NORMAL) if p is not None)
         self.state = TicketState.QUEUED
         self.arrived_at = self.queued_at = self.granted_at = now
         self.expires_at = now

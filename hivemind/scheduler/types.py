@@ -139,7 +139,7 @@ class Request:
     max_output_tokens: int | None
     stream: bool
     priority: Priority | None = None
-    """As the request itself asked; None: the agent's own."""
+    """As the request itself asked; None: normal. What an operator decided for the agent goes before it."""
     patience_s: float | None = None
     """Longest wait before its first byte that the client is known to bear; None: no limit known."""
     client: str = ""

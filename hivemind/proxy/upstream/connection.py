@@ -100,13 +100,13 @@ class Connection(asyncio.Protocol):
 
     def pause(self) -> None:
         """Read no more until :meth:`resume`; the other side isn't late meanwhile."""
-        if not self.closed:
+        if not self._going():
             self._standing().pause_reading()
             self._deadline.stop()
 
     def resume(self) -> None:
         """Read on."""
-        if not self.closed:
+        if not self._going():
             self._standing().resume_reading()
             self._deadline.start(self._timeouts.idle_s)
 
@@ -170,6 +170,7 @@ class Connection(asyncio.Protocol):
         self._deadline.close()
         reason = describe(exc) if exc is not None else "the upstream closed the connection"
         self.abort(self._cut_short(reason, reused=self._used and not self._received))
+        self._unsent = memoryview(b"")
         self._pool.lost(self)
 
     def pause_writing(self) -> None:
@@ -236,7 +237,7 @@ class Connection(asyncio.Protocol):
     def _release(self, response: NativeResponse) -> None:
         self._response = None
         if response.paused:
-            self._standing().resume_reading()
+            self.resume()
         response.finish()
         if self._keep and not self._unwanted and not self._unsent:
             self._used = True
@@ -259,6 +260,10 @@ class Connection(asyncio.Protocol):
         if self._response is not None and self._response.status:
             return Truncated(reason)
         return Disconnected(reason, reused=reused)
+
+    def _going(self) -> bool:
+        """Whether the transport is being closed, if not by us; uvloop's can't be paused or resumed then."""
+        return self.closed or self._standing().is_closing()
 
     def _standing(self) -> asyncio.Transport:
         assert self._transport is not None, "connected before use"

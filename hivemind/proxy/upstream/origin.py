@@ -55,4 +55,9 @@ class Origin:
 def names_a_place(url: httpx.URL) -> bool:
     """Whether host and port could exist; httpx takes more than that."""
     host = url.raw_host
-    return bool(host) and not set(host) & set(b"[]%, ") and (url.port is None or 0 < url.port < 65536)
+    labels = host.removesuffix(b".").split(b".")
+    return (
+        not set(host) & set(b"[]%, ")
+        and all(0 < len(label) < 64 for label in labels)
+        and (url.port is None or 0 < url.port < 65536)
+    )

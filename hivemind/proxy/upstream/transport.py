@@ -21,6 +21,7 @@ from .base import (
     UpstreamTimeout,
 )
 from .origin import Origin
+from .pool import CLOSED
 from .request import SLICE, encode_head, framed
 from .wording import describe
 
@@ -50,11 +51,14 @@ class TransportUpstream:
         self._transport = transport
         self._timeouts = timeouts
         self._dials = dials
+        self._closed = False
         self._closing: set[asyncio.Task[None]] = set()
 
     async def send(
         self, method: bytes, target: bytes, headers: Headers, body: bytes, *, retry_stale: bool = True
     ) -> UpstreamResponse:
+        if self._closed:
+            raise ConnectFailed(f"{self._origin}: {CLOSED}")
         fields = framed(method, self._origin.authority, headers, body)
         encode_head(method, target, fields)  # Refuses what the native client would.
         request = self._request(method, target, fields)
@@ -66,6 +70,7 @@ class TransportUpstream:
         return await self._attempt(request, body)
 
     async def aclose(self) -> None:
+        self._closed = True
         await self._transport.aclose()
         await asyncio.gather(*self._closing)
 
