@@ -61,12 +61,16 @@ class Scripted:
 
 @contextlib.asynccontextmanager
 async def serving(
-    handler: Callable[[Scripted], Handler], *, host: str = "127.0.0.1", context: ssl.SSLContext | None = None
+    handler: Callable[[Scripted], Handler],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    context: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Scripted]:
     """A listening server; `handler` is made from it, so that it can record what it sees."""
     script = Scripted(lambda reader, writer: handler(script)(reader, writer))
     script.scheme = "https" if context else "http"
-    server = await asyncio.start_server(script, host, 0, ssl=context, backlog=1024)
+    server = await asyncio.start_server(script, host, port, ssl=context, backlog=1024)
     script.port = server.sockets[0].getsockname()[1]
     try:
         yield script

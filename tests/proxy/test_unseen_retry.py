@@ -1,0 +1,284 @@
+"""Transparent retry on real sockets: which endings are made good unseen, and which are the client's to see."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from proxy.kit import Close, Hang, Play, Reset, Seen, between, client, playing, proxying, raw, request
+from proxy.upstream.scripted import serving, unused_port
+from proxy.wire import (
+    ANSWER,
+    BLOCK_START,
+    CHAT,
+    GEMINI,
+    HELLO,
+    MESSAGE,
+    MESSAGE_START,
+    NDJSON,
+    OLLAMA,
+    OVERLOADED,
+    PLAIN_BODY,
+    RESPONSE,
+    SSE,
+    STREAM,
+    STREAM_BODY,
+    anthropic_error,
+    chunk,
+    chunked,
+    data,
+    event,
+    head,
+    http,
+    line,
+)
+
+MESSAGES = "/v1/messages"
+BUSY = http(529, anthropic_error("overloaded_error"))
+ENDINGS: dict[str, Play] = {
+    "429": [http(429, anthropic_error("rate_limit_error"), "retry-after: 0")],
+    "429 in milliseconds": [http(429, anthropic_error("rate_limit_error"), "retry-after-ms: 1")],
+    "500": [http(500, anthropic_error("api_error"))],
+    "502": [http(502, b"<html>Bad Gateway</html>", "content-type: text/html")],
+    "503": [http(503)],
+    "504": [http(504, anthropic_error("timeout_error"))],
+    "520": [http(520, b"<html>cloudflare</html>", "content-type: text/html")],
+    "529": [BUSY],
+    "an odd status with x-should-retry: true": [http(418, b"{}", "x-should-retry: true")],
+    "an error body that breaks off": [http(502, b"x" * 100)[:-10], Close()],
+    "reset": [Reset()],
+    "closed without an answer": [Close()],
+    "reset in the head": [b"HTTP/1.1 200 -\r\ncontent-le", Reset()],
+    "not HTTP": [b"SSH-2.0-OpenSSH\r\n", Close()],
+}
+WHOLE_ENDINGS: dict[str, Play] = {
+    "truncated": [ANSWER[:-5], Close()],
+    "reset in the body": [ANSWER[:-5], Reset()],
+    "truncated chunks": [head() + chunk(b'{"id":'), Close()],
+}
+STREAM_ENDINGS: dict[str, Play] = {
+    "reset after the head": [head(SSE), Reset()],
+    "closed after the head": [head(SSE), Close()],
+    "reset before content": [head(SSE) + chunk(MESSAGE_START), Reset()],
+    "closed before content": [head(SSE) + chunk(MESSAGE_START), Close()],
+    "a clean end before content": [chunked([MESSAGE_START], SSE)],
+    "an empty stream": [chunked([], SSE)],
+    "an error event before content": [chunked([MESSAGE_START, event("ping"), OVERLOADED], SSE)],
+    "an error event at once": [chunked([OVERLOADED], SSE)],
+}
+
+
+@pytest.mark.parametrize("play", [*ENDINGS.values(), *WHOLE_ENDINGS.values()], ids=[*ENDINGS, *WHOLE_ENDINGS])
+async def test_whole_answer(play: Play) -> None:
+    """The client of a whole answer never learns of an attempt that came to this end."""
+    async with between(play, [ANSWER]) as (proxy, upstream), client() as http_client:
+        answer = await http_client.post(proxy.url + MESSAGES, content=PLAIN_BODY)
+        assert (answer.status_code, answer.content) == (200, ANSWER.partition(b"\r\n\r\n")[2])
+        assert [Seen.of(raw_request) for raw_request in upstream.requests] == [Seen.of(upstream.requests[0])] * 2
+        totals = proxy.snapshot().totals
+        assert (totals.retries, totals.rescued, totals.failed, totals.finished) == (1, 1, 0, 1)
+
+
+@pytest.mark.parametrize("play", [*ENDINGS.values(), *STREAM_ENDINGS.values()], ids=[*ENDINGS, *STREAM_ENDINGS])
+async def test_stream(play: Play) -> None:
+    """Nor does the client of a stream: it gets the second attempt's bytes, and no byte of the first's."""
+    async with between(play, [STREAM]) as (proxy, upstream), client() as http_client:
+        answer = await http_client.post(proxy.url + MESSAGES, content=STREAM_BODY)
+        assert (answer.status_code, answer.content) == (200, b"".join(MESSAGE))
+        assert len(upstream.requests) == 2
+        assert proxy.snapshot().totals.rescued == 1
+
+
+DIALECTS: dict[str, tuple[str, bytes, Play, bytes]] = {
+    "chat": (
+        "/v1/chat/completions",
+        STREAM_BODY,
+        [chunked([CHAT[0], data(error={"message": "busy", "code": "server_error"})], SSE)],
+        chunked(CHAT, SSE),
+    ),
+    "chat, cut": ("/v1/chat/completions", STREAM_BODY, [chunked([CHAT[0]], SSE)], chunked(CHAT, SSE)),
+    "responses": (
+        "/v1/responses",
+        STREAM_BODY,
+        [
+            chunked(
+                [RESPONSE[0], event("response.failed", response={"error": {"code": "server_error", "message": "x"}})],
+                SSE,
+            )
+        ],
+        chunked(RESPONSE, SSE),
+    ),
+    "responses, bare error": (
+        "/v1/responses",
+        STREAM_BODY,
+        [chunked([RESPONSE[0], event("error", code="server_error", message="x")], SSE)],
+        chunked(RESPONSE, SSE),
+    ),
+    "google": (
+        "/v1beta/models/g:streamGenerateContent?alt=sse",
+        b'{"contents":[]}',
+        [chunked([data(error={"code": 503, "status": "UNAVAILABLE", "message": "x"})], SSE)],
+        chunked(GEMINI, SSE),
+    ),
+    "ollama": ("/api/chat", b'{"model":"m"}', [chunked([line(error="server busy")], NDJSON)], chunked(OLLAMA, NDJSON)),
+}
+
+
+@pytest.mark.parametrize(("path", "body", "play", "good"), DIALECTS.values(), ids=list(DIALECTS))
+async def test_error_event_of_every_dialect(path: str, body: bytes, play: Play, good: bytes) -> None:
+    """An error inside a 200 stream before the first content is made good, whoever's dialect it is told in."""
+    async with between(play, [good]) as (proxy, upstream), client() as http_client, raw(proxy.port) as direct:
+        answer = await http_client.post(proxy.url + path, content=body)
+        await direct.send(request(path, body))
+        status, headers = await direct.head()
+        assert (answer.status_code, status) == (200, 200)
+        assert answer.content == await direct.body(headers)
+        assert len(upstream.requests) == 3
+
+
+async def test_refused_connection_then_an_upstream() -> None:
+    """An upstream that comes up while requests wait for it costs nobody anything."""
+    port = unused_port()
+    async with proxying(f"lab=http://127.0.0.1:{port}") as proxy, raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, PLAIN_BODY))
+        await proxy.until(lambda world: world.totals.retries > 0)
+        async with serving(playing([ANSWER]), port=port):
+            status, headers = await direct.head()
+            assert (status, await direct.body(headers)) == (200, ANSWER.partition(b"\r\n\r\n")[2])
+
+
+FINAL: dict[str, bytes] = {
+    "x-should-retry: false": http(503, anthropic_error("api_error"), "x-should-retry: false"),
+    "Anthropic's spend limit": http(
+        429, anthropic_error("rate_limit_error", details={"error_code": "enforced_spend_limit_reached"})
+    ),
+    "Anthropic's own limit": http(
+        400, anthropic_error("invalid_request_error", "You have reached your specified API usage limits.")
+    ),
+    "OpenAI's quota": http(429, {"error": {"type": "insufficient_quota", "code": "insufficient_quota"}}),
+    "no money": http(402, {"error": {"message": "pay"}}),
+    "Google's day": http(
+        429,
+        {
+            "error": {
+                "code": 429,
+                "status": "RESOURCE_EXHAUSTED",
+                "details": [
+                    {
+                        "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+                        "violations": [{"quotaId": "GenerateRequestsPerDayPerProject"}],
+                    }
+                ],
+            }
+        },
+    ),
+    "a pause of hours": http(429, anthropic_error("rate_limit_error"), "retry-after: 7200"),
+    "400": http(400, anthropic_error("invalid_request_error")),
+    "401": http(401, anthropic_error("authentication_error")),
+    "404": http(404, anthropic_error("not_found_error")),
+    "413": http(413, anthropic_error("request_too_large")),
+}
+
+
+@pytest.mark.parametrize("answer", FINAL.values(), ids=list(FINAL))
+@pytest.mark.parametrize("body", [PLAIN_BODY, STREAM_BODY], ids=["whole", "stream"])
+async def test_final_answers(answer: bytes, body: bytes) -> None:
+    """An answer that another try can't better goes to the client at once and word for word."""
+    async with between([answer], [STREAM]) as (proxy, upstream), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, body))
+        status, headers = await direct.head()
+        expected, _, payload = answer.partition(b"\r\n\r\n")
+        assert (b"%d" % status, await direct.body(headers)) == (expected.split(b" ")[1], payload)
+        assert sorted(headers) == sorted(tuple(h.split(b": ", 1)) for h in expected.split(b"\r\n")[1:])
+        assert len(upstream.requests) == 1
+
+
+async def test_nothing_after_the_first_content() -> None:
+    """Once content is out there is no second attempt, whatever happens."""
+    play: Play = [head(SSE) + chunk(MESSAGE_START + BLOCK_START + HELLO), Reset()]
+    async with between(play, [STREAM]) as (proxy, upstream), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, STREAM_BODY))
+        await direct.head()
+        assert await direct.rest() == chunk(MESSAGE_START + BLOCK_START + HELLO)
+        world = await proxy.until(lambda world: world.totals.failed == 1)
+        assert (len(upstream.requests), world.totals.retries) == (1, 0)
+
+
+async def test_last_attempt_is_told() -> None:
+    """When the attempts are used up, the client gets the upstream's last words."""
+    async with between([http(503)], [BUSY], retry={"max_attempts": 2}) as (proxy, upstream), client() as http_client:
+        answer = await http_client.post(proxy.url + MESSAGES, content=PLAIN_BODY)
+        assert (answer.status_code, answer.json()) == (529, anthropic_error("overloaded_error"))
+        assert len(upstream.requests) == 2
+
+
+async def test_last_failed_stream_is_told() -> None:
+    """A stream whose last attempt fails before content reaches the client as it came, error event and all."""
+    failing = [chunked([MESSAGE_START, OVERLOADED], SSE)]
+    async with between(failing, retry={"max_attempts": 2}) as (proxy, upstream), client() as http_client:
+        answer = await http_client.post(proxy.url + MESSAGES, content=STREAM_BODY)
+        assert (answer.status_code, answer.content) == (200, MESSAGE_START + OVERLOADED)
+        assert len(upstream.requests) == 2
+
+
+async def test_last_cut_stream_is_cut() -> None:
+    """One that ended before its end marker is cut off, because a clean end would pass for a whole answer."""
+    async with between([chunked([MESSAGE_START], SSE)], retry={"max_attempts": 1}) as (proxy, _), raw(proxy.port) as c:
+        await c.send(request(MESSAGES, STREAM_BODY))
+        await c.head()
+        assert await c.rest() == chunk(MESSAGE_START)
+
+
+STATEFUL: dict[str, tuple[str, dict[str, object]]] = {
+    "thread": (MESSAGES, {"thread": {"type": "continue", "previous_message_id": "x"}}),
+    "previous response": ("/v1/responses", {"previous_response_id": "resp_1"}),
+    "conversation": ("/v1/responses", {"conversation": "conv_1"}),
+    "store": ("/v1/responses", {"store": True}),
+}
+
+
+@pytest.mark.parametrize(("path", "fields"), STATEFUL.values(), ids=list(STATEFUL))
+@pytest.mark.parametrize("play", [[Reset()], [http(502)], [ANSWER[:-5], Close()]], ids=["reset", "502", "cut"])
+async def test_state_on_the_server_isn_t_advanced_twice(path: str, fields: dict[str, object], play: Play) -> None:
+    """A request that continues state on the server isn't sent again once it may have arrived."""
+    async with between(play, [ANSWER]) as (proxy, upstream), client() as http_client:
+        answer = await http_client.post(proxy.url + path, content=json.dumps({"model": "m", **fields}))
+        assert answer.status_code == 502
+        assert len(upstream.requests) == 1
+
+
+async def test_state_on_a_kept_connection() -> None:
+    """Not even on a kept connection that dies under it, where any other request would be sent once more."""
+    async with between([ANSWER], [Reset()], [ANSWER]) as (proxy, upstream), client() as http_client:
+        for expected in (200, 502):
+            body = b'{"model":"m","store":true}' if expected == 502 else b'{"model":"m"}'
+            answer = await http_client.post(f"{proxy.url}/v1/responses", content=body)
+            assert answer.status_code == expected
+        assert len(upstream.requests) == 2
+
+
+async def test_state_may_be_sent_again_where_nothing_arrived() -> None:
+    """If it surely never arrived, because nobody listened, it is sent again."""
+    port = unused_port()
+    async with proxying(f"lab=http://127.0.0.1:{port}") as proxy, raw(proxy.port) as direct:
+        await direct.send(request("/v1/responses", b'{"model":"m","store":true}'))
+        await proxy.until(lambda world: world.totals.retries > 0)
+        async with serving(playing([ANSWER]), port=port):
+            assert (await direct.head())[0] == 200
+
+
+async def test_upstream_that_never_answers() -> None:
+    """No response head in the time allowed counts as a failed attempt, and is made good."""
+    async with between([Hang()], [ANSWER], headers_timeout_s=0.05) as (proxy, upstream), client() as http_client:
+        answer = await http_client.post(proxy.url + MESSAGES, content=PLAIN_BODY)
+        assert (answer.status_code, len(upstream.requests)) == (200, 2)
+
+
+async def test_nobody_at_the_upstream() -> None:
+    """If nobody answers in the end, the client gets a 502 in its provider's shape, which says that it may come back."""
+    url = f"lab=http://127.0.0.1:{unused_port()}"
+    async with proxying(url, retry={"max_attempts": 1}) as proxy, client() as http_client:
+        answer = await http_client.post(proxy.url + MESSAGES, content=PLAIN_BODY)
+        assert (answer.status_code, answer.headers["x-should-retry"]) == (502, "true")
+        assert answer.json()["error"]["type"] == "api_error"
+        assert "HiveMind" in answer.json()["error"]["message"]
