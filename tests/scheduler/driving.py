@@ -50,9 +50,8 @@ def failure(
     *,
     retryable: bool = True,
     delay_s: float | None = None,
-    reused: bool = False,
 ) -> Failure:
-    return Failure(kind, retryable, delay_s=delay_s, reused_connection=reused)
+    return Failure(kind, retryable, delay_s=delay_s)
 
 
 class Hands:

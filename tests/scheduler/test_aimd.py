@@ -107,37 +107,37 @@ def test_an_error_cuts_at_once() -> None:
     aimd = at_level(8)
     aimd.gate_full()
     aimd.sample(10.0, 1.0, 9.0)
-    assert aimd.congested(10.1, 10.0)
+    assert aimd.congested(10.1, 10.0, 8)
     assert aimd.level == 4.25
 
 
 def test_never_cuts_below_the_floor() -> None:
     """Equation 2: max(C_min, c * beta)."""
     aimd = at_level(1.5)
-    aimd.congested(10.0, 9.0)
+    aimd.congested(10.0, 9.0, 8)
     assert aimd.level == 1.0
-    assert not aimd.congested(20.0, 19.0)
+    assert not aimd.congested(20.0, 19.0, 8)
 
 
 def test_one_congestion_event_is_one_cut() -> None:
     """Eight requests in flight all come back 429: the level halves once."""
     aimd = at_level(8)
-    assert [aimd.congested(10.0 + n / 100, 9.0 + n / 100) for n in range(8)] == [True] + [False] * 7
+    assert [aimd.congested(10.0 + n / 100, 9.0 + n / 100, 8) for n in range(8)] == [True] + [False] * 7
     assert aimd.level == 4.0
 
 
 def test_an_attempt_begun_after_the_cut_may_cut_again() -> None:
     """It flew at the new level and still met congestion."""
     aimd = at_level(8)
-    aimd.congested(10.0, 9.0)
-    assert aimd.congested(11.0, 10.5)
+    aimd.congested(10.0, 9.0, 8)
+    assert aimd.congested(11.0, 10.5, 8)
     assert aimd.level == 2.0
 
 
 def test_a_slow_answer_begun_before_the_cut_says_nothing() -> None:
     """Its latency is that of the old level, so it is no sample at all."""
     aimd = at_level(8)
-    aimd.congested(10.0, 9.0)
+    aimd.congested(10.0, 9.0, 8)
     assert not aimd.sample(20.0, 11.0, 9.0)
     assert aimd.mean_latency_s is None
     assert aimd.level == 4.0
@@ -147,15 +147,15 @@ def test_a_cut_forgets_the_samples_before_it() -> None:
     """They were taken at another level."""
     aimd = at_level(8)
     aimd.sample(10.0, 1.0, 9.0)
-    aimd.congested(11.0, 10.0)
+    aimd.congested(11.0, 10.0, 8)
     assert aimd.mean_latency_s is None
 
 
 def test_opening_the_circuit_cuts_whatever_was_cut_before() -> None:
     """An open circuit is congestion beyond that of a single failure."""
     aimd = at_level(8)
-    aimd.congested(10.0, 9.0)
-    assert aimd.open_circuit(10.0)
+    aimd.congested(10.0, 9.0, 8)
+    assert aimd.open_circuit(10.0, 8)
     assert aimd.level == 2.0
 
 
@@ -168,13 +168,13 @@ def test_a_pinned_level_stays(what: str) -> None:
         case "sample":
             changed = aimd.sample(10.0, 30.0, 9.0)
         case "congested":
-            changed = aimd.congested(10.0, 9.0)
+            changed = aimd.congested(10.0, 9.0, 8)
         case _:
-            changed = aimd.open_circuit(10.0)
+            changed = aimd.open_circuit(10.0, 8)
     assert not changed
     assert aimd.level == 6.0
     aimd.pin(None)
-    assert aimd.congested(20.0, 19.0)
+    assert aimd.congested(20.0, 19.0, 8)
     assert aimd.level == 3.0
 
 
@@ -210,5 +210,31 @@ def test_a_pinned_level_follows_the_ceiling_down_but_not_up() -> None:
 def test_a_ceiling_below_the_floor_wins() -> None:
     """C_max is the user's word; a cut doesn't raise the level to C_min."""
     aimd = Aimd(AimdConfig(floor=4.0), 2.0)
-    aimd.congested(10.0, 9.0)
+    aimd.congested(10.0, 9.0, 8)
     assert aimd.level == 2.0
+
+
+@pytest.mark.parametrize(("active", "level"), [(40, 20.0), (3, 1.5), (1, 1.0)])
+def test_without_a_ceiling_congestion_cuts_from_what_is_in_flight(active: int, level: float) -> None:
+    """Half of infinity is no answer to a 429."""
+    aimd = Aimd(CONFIG, math.inf)
+    assert aimd.congested(10.0, 9.0, active)
+    assert aimd.level == level
+
+
+def test_without_a_ceiling_slowness_cuts_nothing() -> None:
+    """Who asked for no limit gets one only where the upstream fails; the latency is still shown."""
+    aimd = Aimd(CONFIG, math.inf)
+    assert not aimd.sample(10.0, 30.0, 9.0)
+    assert aimd.level == math.inf
+    assert aimd.mean_latency_s == 30.0
+
+
+def test_a_late_failure_leaves_an_unlimited_level_alone() -> None:
+    """Begun before the last cut it says nothing, also after the ceiling was lifted."""
+    aimd = Aimd(CONFIG, 8.0)
+    aimd.congested(10.0, 9.0, 8)
+    aimd.set_ceiling(4.0)
+    aimd.set_ceiling(math.inf)
+    assert not aimd.congested(11.0, 9.5, 40)
+    assert aimd.level == math.inf

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from hivemind.scheduler.config import RetryConfig
@@ -38,6 +40,14 @@ def test_time_earns_retries() -> None:
     budget = RetryBudget(RetryConfig(budget_reserve=1, budget_rate_per_s=1.0))
     assert [budget.spend(0.0), budget.spend(0.0)] == [0.0, 1.0]
     assert budget.spend(2.0) == 0.0
+
+
+def test_a_budget_that_time_does_not_fill_ends() -> None:
+    """Where only requests earn retries, one that isn't covered is never due."""
+    budget = RetryBudget(RetryConfig(budget_reserve=1, budget_ratio=1.0, budget_rate_per_s=0.0))
+    assert [budget.spend(0.0), budget.spend(9.0)] == [0.0, math.inf]
+    budget.earn()
+    assert budget.spend(10.0) == 0.0
 
 
 def test_no_more_is_saved_up_than_the_reserve() -> None:
