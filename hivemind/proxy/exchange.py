@@ -21,7 +21,7 @@ from .call import Call
 from .company import Company
 from .engine import Engine
 from .headers import Headers, for_client, value
-from .upstream.base import UpstreamError, UpstreamResponse
+from .upstream.base import Truncated, UpstreamError, UpstreamResponse
 
 HOLD_LIMIT = 1 << 20
 """Bytes of a whole (not streamed) reply that are held so that a truncated one can be tried again."""
@@ -158,8 +158,13 @@ class Exchange:
         if not (whole or state.complete):
             return await self._failed(_CUT_SHORT, _Reply(response, body, stream=True, cut=True))
         decoder = await self._begin(response)
+        try:
+            body = _plain(decoder, body)
+        except Truncated as error:
+            self._engine.fail(self.ticket, self.call.failure_of(error), self._usage())
+            return True
         self._engine.succeed(self.ticket, response.status, self._usage())
-        await self.audience.finish(body if decoder is None else decoder.feed(body))
+        await self.audience.finish(body)
         return True
 
     async def _flow(self, response: UpstreamResponse, tap: Tap, data: bytes) -> bool:
@@ -168,8 +173,8 @@ class Exchange:
         state, loop = tap.state, asyncio.get_running_loop()
         told_at = loop.time()
         while data:
-            await self.audience.write(data if decoder is None else decoder.feed(data))
             try:
+                await self.audience.write(_plain(decoder, data))
                 data = await response.read()
             except UpstreamError as error:
                 self._engine.fail(self.ticket, self.call.failure_of(error), self._usage())
@@ -230,8 +235,8 @@ class Exchange:
         else:
             await self.audience.start(response.status, for_client(response.headers))
         while data:
-            await self.audience.write(data if decoder is None else decoder.feed(data))
             try:
+                await self.audience.write(_plain(decoder, data))
                 data = b"" if reply.cut else await response.read()
             except UpstreamError:
                 return
@@ -326,6 +331,19 @@ _REFUSALS = {
 def _is_stream(headers: Headers) -> bool:
     content_type = value(headers, b"content-type") or b""
     return content_type.partition(b";")[0].strip().lower() in _STREAMED
+
+
+def _plain(decoder: Decoder | None, data: bytes) -> bytes:
+    """The bytes without the encoding that a head of ours didn't promise.
+
+    Raises: Truncated: they can't be decoded, so there is no way to go on.
+    """
+    if decoder is None:
+        return data
+    plain = decoder.feed(data)
+    if decoder.failed:
+        raise Truncated("the stream's content encoding is broken")
+    return plain
 
 
 async def _read_all(response: UpstreamResponse, limit: int) -> bytes:
