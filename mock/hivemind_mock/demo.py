@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -63,8 +64,8 @@ class Tally:
     deaths: int = 0
     wasted_tokens: int = 0
     """Used by agents before they died."""
-    last_words: list[str] = field(default_factory=list)
-    """What the dead died of, the latest ten."""
+    causes: Counter[str] = field(default_factory=Counter)
+    """What the dead died of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,5 +153,5 @@ async def _live(
         except AgentDied as death:
             tally.deaths += 1
             tally.wasted_tokens += used + death.tokens
-            tally.last_words = [*tally.last_words[-9:], f"{config.name}: {death}"]
+            tally.causes[str(death)] += 1
         await asyncio.sleep(_REBIRTH_S * rng.uniform(0.5, 1.5))

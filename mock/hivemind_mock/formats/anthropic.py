@@ -50,16 +50,15 @@ class Anthropic:
 
     def opening(self, ask: Ask, reply: Reply) -> bytes:
         message = {**self._message(ask, reply), "usage": self._usage(ask, 1)}
-        block = {"type": "text", "text": ""}
-        return (
-            event("message_start", {"type": "message_start", "message": message})
-            + event("content_block_start", {"type": "content_block_start", "index": 0, "content_block": block})
-            + event("ping", {"type": "ping"})
-        )
+        return event("message_start", {"type": "message_start", "message": message}) + event("ping", {"type": "ping"})
 
     def piece(self, ask: Ask, reply: Reply, index: int) -> bytes:
         delta = {"type": "text_delta", "text": reply.pieces[index]}
-        return event("content_block_delta", {"type": "content_block_delta", "index": 0, "delta": delta})
+        data = event("content_block_delta", {"type": "content_block_delta", "index": 0, "delta": delta})
+        if index:
+            return data
+        block = {"type": "text", "text": ""}
+        return event("content_block_start", {"type": "content_block_start", "index": 0, "content_block": block}) + data
 
     def closing(self, ask: Ask, reply: Reply) -> bytes:
         delta = {"stop_reason": self._stop_reason(reply), "stop_sequence": None}

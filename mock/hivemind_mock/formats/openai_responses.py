@@ -34,18 +34,21 @@ class OpenAIResponses:
 
     def opening(self, ask: Ask, reply: Reply) -> bytes:
         begun = self._response(ask, reply, "in_progress")
-        item = {**self._item(reply, "in_progress"), "content": []}
-        part = self._part("")
-        return (
-            self._event(reply, 0, "response.created", response=begun)
-            + self._event(reply, 1, "response.in_progress", response=begun)
-            + self._event(reply, 2, "response.output_item.added", output_index=0, item=item)
-            + self._event(reply, 3, "response.content_part.added", **self._at(reply), part=part)
+        return self._event(reply, 0, "response.created", response=begun) + self._event(
+            reply, 1, "response.in_progress", response=begun
         )
 
     def piece(self, ask: Ask, reply: Reply, index: int) -> bytes:
         delta = {"delta": reply.pieces[index], "logprobs": []}
-        return self._event(reply, 4 + index, "response.output_text.delta", **self._at(reply), **delta)
+        data = self._event(reply, 4 + index, "response.output_text.delta", **self._at(reply), **delta)
+        if index:
+            return data
+        item = {**self._item(reply, "in_progress"), "content": []}
+        return (
+            self._event(reply, 2, "response.output_item.added", output_index=0, item=item)
+            + self._event(reply, 3, "response.content_part.added", **self._at(reply), part=self._part(""))
+            + data
+        )
 
     def closing(self, ask: Ask, reply: Reply) -> bytes:
         number = 4 + len(reply.pieces)
@@ -67,7 +70,13 @@ class OpenAIResponses:
     def stream_problem(self, ask: Ask, problem: Problem, sent: int) -> bytes:
         error = openai.error(problem)
         code = error["code"] or error["type"]
-        data = {"type": "error", "code": code, "message": problem.message, "param": None, "sequence_number": 4 + sent}
+        data = {
+            "type": "error",
+            "code": code,
+            "message": problem.message,
+            "param": None,
+            "sequence_number": sent + (4 if sent else 2),
+        }
         return event("error", data)
 
     def headers(self, ask: Ask | None, ident: str, readings: Sequence[Reading], wall: float) -> Headers:
