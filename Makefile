@@ -24,8 +24,9 @@ test: $(VENV)/.ready ## lint, types, import contracts and tests
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest
 
-bench: $(VENV)/.ready ## the paper's seven scenarios, direct and through HiveMind
-	@$(BIN)/hivemind bench
+bench: $(VENV)/.ready ## the paper's seven scenarios, and what the proxy costs (bench.json, perf.json)
+	@$(BIN)/hivemind bench --json bench.json
+	@$(BIN)/hivemind perf --json perf.json
 
 clean: ## remove .venv and every cache
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

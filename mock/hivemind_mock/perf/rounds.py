@@ -71,9 +71,7 @@ async def measure(sizes: Sizes, *, nginx: str | None, progress: Callable[[str], 
             measured: list[Measured] = []
             if number < sizes.rounds:
                 for target, clients in _turns(order, sizes.clients):
-                    measured.append(
-                        await put_load(target, clients, warm_s=sizes.warm_s, measure_s=sizes.measure_s)
-                    )
+                    measured.append(await put_load(target, clients, warm_s=sizes.warm_s, measure_s=sizes.measure_s))
             if number < sizes.stream_rounds:
                 for target in order:
                     if target.name != "nginx":

@@ -88,9 +88,8 @@ async def nginx(program: str, behind: Target) -> AsyncIterator[Target]:
     """
     with tempfile.TemporaryDirectory(prefix="hivemind-perf-") as folder:
         port = _free_port()
-        conf = Path(folder, "nginx.conf")
-        conf.write_text(_NGINX_CONF.format(folder=folder, upstream=behind.authority, port=port))
-        async with _running((program, "-p", folder, "-e", "stderr", "-c", str(conf)), folder) as (process, errors):
+        conf = _written(folder, _NGINX_CONF.format(folder=folder, upstream=behind.authority, port=port))
+        async with _running((program, "-p", folder, "-e", "stderr", "-c", conf), folder) as (process, errors):
             await _until_open(process, port, errors)
             yield Target("nginx", f"http://127.0.0.1:{port}")
 
@@ -112,9 +111,7 @@ async def _told(argv: Sequence[str], ready: str) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def _running(
-    argv: Sequence[str], folder: str
-) -> AsyncIterator[tuple[asyncio.subprocess.Process, IO[bytes]]]:
+async def _running(argv: Sequence[str], folder: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, IO[bytes]]]:
     """A child without the user's settings, and what it says on standard error."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("HIVEMIND_")}
     with tempfile.TemporaryFile() as errors:
@@ -163,6 +160,12 @@ def _last_words(errors: IO[bytes]) -> str:
     lines = errors.read().decode("utf-8", "replace").split("\n")
     said = [line.strip() for line in lines if line.strip()]
     return f": {said[-1]}" if said else ""
+
+
+def _written(folder: str, conf: str) -> str:
+    path = Path(folder, "nginx.conf")
+    path.write_text(conf)
+    return str(path)
 
 
 def _free_port() -> int:

@@ -26,7 +26,8 @@ class Target:
     def address(self) -> tuple[str, int]:
         """Host and port."""
         parts = urlsplit(self.url)
-        assert parts.hostname is not None and parts.port is not None
+        assert parts.hostname is not None
+        assert parts.port is not None
         return parts.hostname, parts.port
 
     @property

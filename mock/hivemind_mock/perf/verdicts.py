@@ -8,7 +8,6 @@ from statistics import median
 
 from .load import Load
 from .rounds import Round
-from .streams import Streamed
 
 NO_NGINX = "skipped: nginx isn't installed (Debian: apt install nginx-light)"
 
@@ -59,32 +58,26 @@ def _judged(goal: _Goal, rounds: Iterable[Round]) -> Verdict:
     return Verdict(goal.what, said, measured, min(figures), max(figures), goal.unit, "ok" if met else "missed")
 
 
-def _between(
-    one: Load | Streamed | None, other: Load | Streamed | None, share: str
-) -> float | None:
-    """How much later the first is than the second, in milliseconds."""
-    return None if one is None or other is None else getattr(one, share) - getattr(other, share)
+def _added(one: Round) -> float | None:
+    through, direct = one.load("hivemind", 1), one.load("direct", 1)
+    return None if through is None or direct is None else through.p50_ms - direct.p50_ms
 
 
-def _over(one: Load | None, other: Load | None) -> float | None:
-    """The first's requests/s over the second's."""
-    return None if one is None or other is None else one.per_s / other.per_s
-
-
-def _added(share: str) -> Callable[[Round], float | None]:
-    return lambda one: _between(one.load("hivemind", 1), one.load("direct", 1), share)
-
-
-def _added_per_event(share: str) -> Callable[[Round], float | None]:
-    return lambda one: _between(one.streamed("hivemind"), one.streamed("direct"), share)
+def _added_per_event(one: Round) -> float | None:
+    through, direct = one.streamed("hivemind"), one.streamed("direct")
+    return None if through is None or direct is None else through.p50_ms - direct.p50_ms
 
 
 def _of_nginx(clients: int) -> Callable[[Round], float | None]:
-    return lambda one: _over(one.load("hivemind", clients), one.load("nginx", clients))
+    return lambda one: _ratio(one.load("hivemind", clients), one.load("nginx", clients))
 
 
-def _holds_up(one: Round) -> float | None:
-    return _over(one.load("hivemind", 128), one.load("hivemind", 16))
+def _held_up(one: Round) -> float | None:
+    return _ratio(one.load("hivemind", 128), one.load("hivemind", 16))
+
+
+def _ratio(one: Load | None, other: Load | None) -> float | None:
+    return None if one is None or other is None else one.per_s / other.per_s
 
 
 def _lost(one: Round) -> float | None:
@@ -96,11 +89,11 @@ def _reordered(one: Round) -> float | None:
 
 
 _GOALS = (
-    _Goal("added p50, 1 client", "<=", 0.6, "ms", _added("p50_ms")),
+    _Goal("added p50, 1 client", "<=", 0.6, "ms", _added),
     _Goal("requests/s over nginx's, 16 clients", ">=", 0.2, "", _of_nginx(16), NO_NGINX),
     _Goal("requests/s over nginx's, 128 clients", ">=", 0.2, "", _of_nginx(128), NO_NGINX),
-    _Goal("requests/s, 128 clients over 16", ">=", 1.0, "", _holds_up),
-    _Goal("added p50 per event, 200 streams", "<", 3.0, "ms", _added_per_event("p50_ms")),
+    _Goal("requests/s, 128 clients over 16", ">=", 1.0, "", _held_up),
+    _Goal("added p50 per event, 200 streams", "<", 3.0, "ms", _added_per_event),
     _Goal("events lost", "=", 0.0, "", _lost),
     _Goal("events out of order", "=", 0.0, "", _reordered),
 )

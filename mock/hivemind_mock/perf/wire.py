@@ -9,9 +9,11 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 PATH = "/v1/messages"
-_PROMPT = "Say in one paragraph what a reverse proxy does, and when a program would want to have one in front of it. " * 2
+_PROMPT = (
+    "Say in one paragraph what a reverse proxy does, and when a program would want to have one in front of it. " * 2
+)
 _ANSWER = "A reverse proxy stands before a server and takes its requests. " * 11
-_MESSAGE = {
+_MESSAGE: dict[str, object] = {
     "id": "msg_01PerfPerfPerfPerfPerfPe",
     "type": "message",
     "role": "assistant",

@@ -1,0 +1,66 @@
+"""The measurements for people, and as JSON."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import median
+
+import msgspec
+
+from hivemind_mock.tables import laid_out
+
+from .load import Load
+from .rounds import Measured, Round
+from .verdicts import Verdict
+
+
+def goals_table(verdicts: Sequence[Verdict]) -> str:
+    """Each goal, what was measured over the rounds, and whether it was met."""
+    rows = [(one.what, one.verdict, one.goal, *_figures(one)) for one in verdicts]
+    return laid_out([("", "verdict", "goal", "median", "lowest", "highest"), *rows], left=2)
+
+
+def loads_table(rounds: Sequence[Round]) -> str:
+    """What was seen of each target, as medians over the rounds."""
+    groups: dict[tuple[str, str], list[Measured]] = {}
+    for one in rounds:
+        for seen in one.measured:
+            groups.setdefault((_kind(seen), seen.target), []).append(seen)
+    rows = [(kind, target, *_medians(groups[kind, target])) for kind, target in sorted(groups, key=_in_order)]
+    return laid_out([("load", "", "p50 ms", "p90 ms", "p99 ms", "per s"), *rows], left=2)
+
+
+def as_json(rounds: Sequence[Round], verdicts: Sequence[Verdict]) -> bytes:
+    """The goals, every single measurement, and what they were made with."""
+    found = {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "processors": os.cpu_count(),
+        "goals": [asdict(one) for one in verdicts],
+        "rounds": [[{"load": _kind(seen), **asdict(seen)} for seen in one.measured] for one in rounds],
+    }
+    return msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+
+
+def _kind(seen: Measured) -> str:
+    number, noun = (seen.clients, "client") if isinstance(seen, Load) else (seen.streams, "stream")
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _in_order(group: tuple[str, str]) -> tuple[bool, int, int]:
+    """Streams last; within a kind of load the target that was direct first."""
+    number, noun = group[0].split()
+    return noun.startswith("stream"), int(number), ("direct", "hivemind", "nginx").index(group[1])
+
+
+def _medians(group: Sequence[Measured]) -> tuple[str, ...]:
+    shares = [median(values) for values in zip(*((one.p50_ms, one.p90_ms, one.p99_ms) for one in group), strict=True)]
+    per_s = [one.per_s for one in group if isinstance(one, Load)]
+    return (*(f"{share:.2f}" for share in shares), f"{median(per_s):,.0f}" if per_s else "-")
+
+
+def _figures(one: Verdict) -> tuple[str, ...]:
+    return tuple("-" if figure is None else f"{figure:.2f}" for figure in (one.measured, one.low, one.high))

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hivemind.errors import UsageError
+from hivemind.server import run_loop
+from hivemind_mock.perf import command, rounds, servers
+from hivemind_mock.perf.target import PerfError
+from hivemind_mock.perf.wire import Pace
+
+TINY = rounds.Sizes(
+    rounds=1,
+    warm_s=0.05,
+    measure_s=0.05,
+    stream_rounds=1,
+    streams=2,
+    pace=Pace(4, 0.005),
+    skip=1,
+    clients=(1, 2),
+)
+
+
+def arguments(*argv: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    return parser.parse_args(argv)
+
+
+def test_perf(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A whole run starts the servers, measures each, prints the tables, writes the file, and leaves nothing behind."""
+    monkeypatch.setattr(rounds, "QUICK", TINY)
+    monkeypatch.setenv("HIVEMIND_PORT", "not a port")  # the user's own settings are not what is measured
+    path = tmp_path / "perf.json"
+    assert command.execute(arguments("--quick", "--json", str(path))) == 0
+    shown = capsys.readouterr()
+    assert "added p50, 1 client" in shown.out
+    assert shown.err == ""
+    found = msgspec.json.decode(path.read_bytes())
+    targets = {"direct", "hivemind"} | ({"nginx"} if servers.find_nginx() else set())
+    (measured,) = found["rounds"]
+    assert {(one["load"], one["target"]) for one in measured} == {
+        *((load, target) for load in ("1 client", "2 clients") for target in targets),
+        *(("2 streams", target) for target in ("direct", "hivemind")),
+    }
+    assert [one["verdict"] for one in found["goals"] if one["what"] == "events lost"] == ["ok"]
+
+
+def test_json_unwritable(tmp_path: Path) -> None:
+    """A file that can't be written is told before anything is measured."""
+    with pytest.raises(UsageError, match="--json: can't write"):
+        command.execute(arguments("--json", str(tmp_path / "nowhere" / "perf.json")))
+
+
+def test_server_that_fails(tmp_path: Path) -> None:
+    """A server that doesn't start is told with its own last words."""
+    program = tmp_path / "nginx"
+    program.write_text("#!/bin/sh\necho 'no such thing' >&2\nexit 1\n")
+    program.chmod(0o755)
+
+    async def start() -> None:
+        async with servers.upstream() as direct, servers.nginx(str(program), direct):
+            pass
+
+    with pytest.raises(PerfError, match="nginx didn't start: no such thing"):
+        run_loop(start())

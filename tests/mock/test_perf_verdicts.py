@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from hivemind_mock.perf import report
+from hivemind_mock.perf.load import Load
+from hivemind_mock.perf.rounds import Round
+from hivemind_mock.perf.streams import Streamed
+from hivemind_mock.perf.verdicts import NO_NGINX, verdicts
+
+
+def load(target: str, clients: int, *, per_s: float = 1000.0, p50_ms: float = 1.0) -> Load:
+    return Load(target, clients, int(per_s), per_s, p50_ms, 2.0, 3.0)
+
+
+def streamed(target: str, *, lost: int = 0, reordered: int = 0, p50_ms: float = 1.0) -> Streamed:
+    return Streamed(target, 200, 1000, lost, reordered, p50_ms, 2.0, 3.0)
+
+
+GOOD = Round(
+    (
+        load("direct", 1, p50_ms=0.1),
+        load("hivemind", 1, p50_ms=0.6),
+        load("hivemind", 16, per_s=2000.0),
+        load("hivemind", 128, per_s=2000.0),
+        load("nginx", 16, per_s=10_000.0),
+        load("nginx", 128, per_s=10_000.0),
+        streamed("direct"),
+        streamed("hivemind", p50_ms=3.5),
+    )
+)
+BAD = Round(
+    (
+        load("direct", 1, p50_ms=0.1),
+        load("hivemind", 1, p50_ms=0.8),
+        load("hivemind", 16, per_s=2000.0),
+        load("hivemind", 128, per_s=1999.0),
+        load("nginx", 16, per_s=10_001.0),
+        load("nginx", 128, per_s=10_001.0),
+        streamed("direct"),
+        streamed("hivemind", lost=1, reordered=1, p50_ms=4.0),
+    )
+)
+
+
+@pytest.mark.parametrize(("one", "verdict"), [(GOOD, "ok"), (BAD, "missed")])
+def test_verdicts(one: Round, verdict: str) -> None:
+    """Each goal is met up to its limit, and missed beyond it."""
+    assert {judged.verdict for judged in verdicts([one])} == {verdict}
+
+
+def test_medians() -> None:
+    """One disturbed round doesn't decide a goal; one lost event does."""
+    judged = {one.what: one.verdict for one in verdicts([GOOD, BAD, GOOD])}
+    assert [what for what, verdict in judged.items() if verdict == "missed"] == ["events lost", "events out of order"]
+
+
+def test_without_nginx() -> None:
+    """What needs nginx is skipped with a word where it is missing, and the rest is judged."""
+    alone = Round(tuple(seen for seen in GOOD.measured if seen.target != "nginx"))
+    judged = verdicts([alone])
+    assert [one.verdict for one in judged].count(NO_NGINX) == 2
+    assert [one.verdict for one in judged].count("ok") == 5
+    assert NO_NGINX in report.goals_table(judged)
+
+
+def test_loads_table() -> None:
+    """One line a load and target, the direct one first and streams last, with medians."""
+    lines = report.loads_table([GOOD, BAD, GOOD]).splitlines()
+    assert [line.split()[:3] for line in lines[1:3]] == [["1", "client", "direct"], ["1", "client", "hivemind"]]
+    assert lines[2].split()[3:] == ["0.60", "2.00", "3.00", "1,000"]
+    assert lines[-1].split() == ["200", "streams", "hivemind", "3.50", "2.00", "3.00", "-"]
