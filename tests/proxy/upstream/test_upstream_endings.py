@@ -137,8 +137,7 @@ async def test_no_head_in_time(client: Opener) -> None:
     async with serving(answering(b"")) as server:
         with pytest.raises(UpstreamTimeout, match=r"0\.02 s"):
             await post(client(server.url, timeouts=Timeouts(headers_s=0.02)))
-        assert len(server.requests) == 1
-        await server.until(lambda: not server.open)
+        await server.until(lambda: len(server.requests) == 1 and not server.open)
 
 
 @pytest.mark.parametrize("answer", [LENGTH, CHUNKED, UNFRAMED], ids=["length", "chunked", "unframed"])
@@ -181,3 +180,29 @@ async def test_nothing_can_be_smuggled_into_a_head(
         with pytest.raises(ValueError, match="holds a"):
             await client(server.url).send(method, target, [header], b"")
         assert server.accepted == 0
+
+
+async def test_closing_the_client_ends_what_is_on_the_way(client: Opener) -> None:
+    """Waiting for a head, reading a body, resting: all end, and no new request is taken."""
+
+    def made(script: Scripted) -> Handler:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await script.request(reader)
+            writer.write(CHUNKED if len(script.requests) == 1 else b"")
+            await reader.read()
+
+        return handle
+
+    async with serving(made) as server:
+        upstream = client(server.url)
+        response = await post(upstream)
+        waiting = asyncio.ensure_future(post(upstream))
+        await server.until(lambda: len(server.requests) == 2)
+        await upstream.aclose()
+        with pytest.raises(Disconnected):
+            await waiting
+        with pytest.raises(Truncated):
+            await whole(response)
+        with pytest.raises(ConnectFailed, match="client was closed"):
+            await post(upstream)
+        await server.until(lambda: not server.open)

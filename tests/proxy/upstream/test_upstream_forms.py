@@ -173,19 +173,43 @@ async def test_an_answer_may_come_while_the_request_is_still_being_sent(native: 
 
 
 async def test_a_refusal_ends_the_sending(native: Opener) -> None:
-    """A server that says no early is understood, though it never reads the rest of the body."""
-    done = asyncio.Event()
+    """A server that says no early is understood, and isn't sent the rest, even if it would take it."""
+    body = b"x" * 30_000_000
+    refused, took_it_all = asyncio.Event(), asyncio.Event()
+
+    def made(script: Scripted) -> Handler:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 5\r\n\r\nno")
+            await refused.wait()
+            await reader.readexactly(len(body))
+            took_it_all.set()
+
+        return handle
+
+    async with serving(made) as server:
+        response = await post(native(server.url), body)
+        assert (response.status, await response.read()) == (413, b"no")
+        refused.set()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(took_it_all.wait(), 0.05)
+        response.close()
+
+
+async def test_a_refusal_may_be_followed_by_a_hang_up(native: Opener) -> None:
+    """A short answer to a long request is whole, and its connection isn't used again."""
 
     def made(script: Scripted) -> Handler:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readuntil(b"\r\n\r\n")
             writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
-            writer.transport.pause_reading()
-            await done.wait()
+            await reader.read()
 
         return handle
 
     async with serving(made) as server:
-        response = await post(native(server.url), b"x" * 30_000_000)
-        assert (response.status, await whole(response)) == (413, b"no")
-        done.set()
+        upstream = native(server.url)
+        for _ in range(2):
+            response = await post(upstream, b"x" * 30_000_000)
+            assert (response.status, await whole(response)) == (413, b"no")
+        assert server.accepted == 2

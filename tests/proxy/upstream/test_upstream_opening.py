@@ -35,7 +35,18 @@ def test_an_origin_is_read_from_a_url(url: str, origin: tuple[str, str, int, byt
 
 @pytest.mark.parametrize(
     "url",
-    ["", "api.anthropic.com", "localhost:8080", "ftp://x", "https://", "http://x:99999", "http://[::1", "http://\x00"],
+    [
+        "",
+        "api.anthropic.com",
+        "localhost:8080",
+        "ftp://x",
+        "https://",
+        "http://x:99999",
+        "http://[::1",
+        "http://\x00",
+        "http://a..b",
+        "http://" + "x" * 64,
+    ],
 )
 def test_what_is_no_upstream_is_said_in_one_line(url: str) -> None:
     """A URL that can't be one is refused at once."""

@@ -125,9 +125,17 @@ async def test_a_name_is_sent_along(opening: Opening, ca_file: str, context: ssl
 
 async def test_plain_text_where_tls_is_spoken(opening: Opening) -> None:
     """A server that doesn't speak TLS wasn't reached."""
-    async with serving(closing(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as server:
-        with pytest.raises(ConnectFailed):
-            await post(opening(f"https://127.0.0.1:{server.port}", timeouts=Timeouts(connect_s=0.1)))
+
+    def made(_script: Scripted) -> Handler:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            await reader.read()
+
+        return handle
+
+    async with serving(made) as server:
+        with pytest.raises(ConnectFailed, match="TLS failed: wrong version number"):
+            await post(opening(f"https://127.0.0.1:{server.port}"))
 
 
 async def test_an_unframed_body_ends_with_tls_too(opening: Opening, ca_file: str, context: ssl.SSLContext) -> None:
