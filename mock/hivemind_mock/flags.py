@@ -21,6 +21,7 @@ _PARTS: Mapping[str, type[Any]] = {
 }
 _SHARES = {"spike", "edge", *(field.name for field in fields(FaultConfig) if not field.name.startswith("spell"))}
 _MOST = 1_000_000_000
+_LEAST = {"window_s": 0.001, "event_tokens": 1}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -83,14 +84,14 @@ def _value(flag: str, name: str, kind: Any, text: str) -> Any:
         return _choice(flag, get_args(kind), text)
     if kind is bool:
         return _choice(flag, ("yes", "no"), text) == "yes"
-    most = 1.0 if name in _SHARES else _MOST
+    least, most = _LEAST.get(name, 0), 1.0 if name in _SHARES else _MOST
     try:
         number = kind(text)
     except ValueError:
         number = math.nan
-    if not 0 <= number <= most:
+    if not least <= number <= most:
         what = "whole number" if kind is int else "number"
-        raise UsageError(f"{flag}: must be a {what} from 0 to {most:g}, not {text!r}")
+        raise UsageError(f"{flag}: must be a {what} from {least:g} to {most:g}, not {text!r}")
     return number
 
 

@@ -62,6 +62,8 @@ def test_every_field_has_a_flag() -> None:
         (["--rpm", "many"], "--rpm: must be a whole number from 0 to 1e+09, not 'many'"),
         (["--reset", "1.5"], "--reset: must be a number from 0 to 1, not '1.5'"),
         (["--reset", "0.6", "--bad-gateway", "0.6"], "the fault probabilities add up to 1.2, which is more than 1"),
+        (["--window-s", "0"], "--window-s: must be a number from 0.001 to 1e+09, not '0'"),
+        (["--reply-event-tokens", "0"], "--reply-event-tokens: must be a whole number from 1 to 1e+09, not '0'"),
         (["--window", "sliding"], "--window: must be one of fixed, bucket, not 'sliding'"),
         (["--scenario", "calm"], "--scenario: must be one of micro-5,"),
         (["--format", "cohere"], "--format: must be one of anthropic,"),
