@@ -13,14 +13,18 @@ from .estimate import Estimator
 from .events import UPCOMING_SHOWN, LaneState
 from .gate import Gate
 from .queue import LaneQueue
-from .retry import RetryBudget
+from .retry import MAX_PARK_S, RetryBudget
 from .ticket import Ticket
-from .types import Utilisation
+from .types import Failure, FailureKind, Utilisation
 
 LONE_AFTER = 3
 """Successes in a row that make one failure an exception rather than the beginning of an outage."""
 MOST_STAGGERED = 20
 """Grants that are spaced out after a pause; whoever comes later meets a lane at work."""
+
+_INNOCENT = frozenset({FailureKind.QUOTA, FailureKind.CLIENT_ERROR})
+"""Failures that say nothing about congestion."""
+_PARKING = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.SERVER_ERROR})
 
 
 class Lane:
@@ -140,17 +144,22 @@ class Lane:
         if self.circuit.report(now, ticket.id, ticket.epoch, ok=True):
             self._circuit_changed(now, "probe succeeded")
 
-    def answered(self, now: float, ticket: Ticket) -> None:
-        """An error that is the request's own fault: it only shows that the upstream is there, which a probe asks."""
-        half_open = self.circuit.state is CircuitState.HALF_OPEN
-        if half_open and self.circuit.report(now, ticket.id, ticket.epoch, ok=True):
-            self._circuit_changed(now, "probe was answered")
-
-    def failed(self, now: float, ticket: Ticket, kind: str, cause: str) -> bool:
-        """An attempt met congestion. Returns whether that opened the circuit."""
-        self.failures_in_row += 1
-        if not self.settings.backpressure:
+    def failed(self, now: float, ticket: Ticket, failure: Failure) -> bool:
+        """An attempt failed. Returns whether that opened the circuit."""
+        cause = str(failure.status) if failure.status is not None else failure.kind.value
+        if failure.kind in _INNOCENT:
+            # The request's own fault only shows that the upstream is there, which is what a probe asks.
+            half_open = self.circuit.state is CircuitState.HALF_OPEN
+            if half_open and self.circuit.report(now, ticket.id, ticket.epoch, ok=True):
+                self._circuit_changed(now, "probe was answered")
             return False
+        if failure.delay_s and failure.retryable and failure.kind in _PARKING and failure.delay_s <= MAX_PARK_S:
+            self.park(now, failure.delay_s, cause)
+        self.failures_in_row += 1
+        return self.settings.backpressure and self._congested(now, ticket, failure.kind.value, cause)
+
+    def _congested(self, now: float, ticket: Ticket, kind: str, cause: str) -> bool:
+        """Cut the level, count the result. Returns whether that opened the circuit."""
         if self.aimd.congested(now, ticket.granted_at, self.gate.active):
             self._level_changed(now, kind)
         if not self.circuit.report(now, ticket.id, ticket.epoch, ok=False):

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from .config import RetryConfig
+from .ticket import Ticket
+from .types import Failure, FailureKind
+
+MAX_PARK_S = 300.0
+"""A provider that asks for a longer pause means a quota, not a rate; its answer goes to the agent."""
+_CHANCE = frozenset({FailureKind.DISCONNECTED, FailureKind.SERVER_ERROR})
+"""What happens to one request while others fare well; a first such failure is tried again at once, once."""
 
 
 def backoff_s(config: RetryConfig, failures: int, draw: float) -> float:
@@ -13,6 +21,32 @@ def backoff_s(config: RetryConfig, failures: int, draw: float) -> float:
     `draw` is uniform in [0, 1).
     """
     return min(config.max_s, config.base_s * 2.0 ** min(failures, 30) + draw * config.base_s)
+
+
+def next_attempt_at(
+    ticket: Ticket, failure: Failure, config: RetryConfig, now: float, draw: Callable[[], float]
+) -> float | None:
+    """When a ticket whose attempt failed may be tried again; None: not at all.
+
+    Notes the fault on the ticket and takes the retry from the lane's budget.
+    """
+    if not failure.delay_s:
+        ticket.faults += 1
+    if ticket.content_started or not failure.retryable or ticket.attempts >= config.max_attempts:
+        return None
+    if failure.delay_s:
+        if failure.delay_s > MAX_PARK_S:
+            return None
+        delay_s = failure.delay_s
+    elif ticket.faults == 1 and ticket.lane.lone_failure and failure.kind in _CHANCE:
+        delay_s = 0.0
+    else:
+        # A failure among others' successes is bad luck, not an upstream that needs ever more room.
+        in_row = min(ticket.faults, ticket.lane.failures_in_row)
+        delay_s = backoff_s(config, in_row - 1, draw())
+    at = now + max(delay_s, ticket.lane.retry_budget.spend(now))
+    ticket.expires_at = min(ticket.expires_at, ticket.arrived_at + config.deadline_s)
+    return at if at <= ticket.expires_at else None
 
 
 class RetryBudget:

@@ -18,18 +18,10 @@ from .commands import Command
 from .config import LaneConfig, SchedulerConfig
 from .lane import Lane
 from .operate import carry_out
-from .retry import backoff_s
+from .retry import next_attempt_at
 from .ticket import Agent, Refusal, Ticket, TicketState
 from .timers import Timer, Timers
 from .types import Failure, FailureKind, Request, Usage, Utilisation, WindowReading
-
-MAX_PARK_S = 300.0
-"""A provider that asks for a longer pause means a quota, not a rate; its answer goes to the agent."""
-
-_CONGESTION = frozenset(FailureKind) - {FailureKind.QUOTA, FailureKind.CLIENT_ERROR}
-_CHANCE = frozenset({FailureKind.DISCONNECTED, FailureKind.SERVER_ERROR})
-"""What happens to one request while others fare well; a first such failure is tried again at once, once."""
-_PARKING = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.SERVER_ERROR})
 
 
 class Scheduler:
@@ -148,9 +140,12 @@ class Scheduler:
         failure is the agent's to see and the ticket is done.
         """
         lane = ticket.lane
-        self._judge(lane, ticket, failure, now)
+        opened = lane.failed(now, ticket, failure)
+        self._rearm(lane, now)
+        if opened:
+            self._refuse_waiting(lane, now)
         self._land(ticket, now, usage, failed=True, sent=failure.kind is not FailureKind.CONNECT)
-        retry_at = self._retry_at(ticket, failure, now)
+        retry_at = None if self.draining else next_attempt_at(ticket, failure, self.config.retry, now, self._draw)
         self.events.append(
             ev.AttemptFailed(
                 now,
@@ -300,41 +295,6 @@ class Scheduler:
 
     # --- Failure -------------------------------------------------------------------------------------------------
 
-    def _judge(self, lane: Lane, ticket: Ticket, failure: Failure, now: float) -> None:
-        """What a failed attempt says about the lane."""
-        if failure.kind not in _CONGESTION:
-            lane.answered(now, ticket)
-            return
-        parks = failure.retryable and failure.kind in _PARKING and failure.delay_s is not None
-        if parks and failure.delay_s is not None and failure.delay_s <= MAX_PARK_S:
-            lane.park(now, failure.delay_s, _cause(failure))
-        opened = lane.failed(now, ticket, failure.kind.value, _cause(failure))
-        self._rearm(lane, now)
-        if opened:
-            self._refuse_waiting(lane, now)
-
-    def _retry_at(self, ticket: Ticket, failure: Failure, now: float) -> float | None:
-        """When the ticket may be tried again; None: not."""
-        retry = self.config.retry
-        if failure.delay_s is None:
-            ticket.faults += 1
-        if ticket.content_started or not failure.retryable or self.draining or ticket.attempts >= retry.max_attempts:
-            return None
-        if failure.delay_s is not None:
-            if failure.delay_s > MAX_PARK_S:
-                return None
-            delay_s = failure.delay_s
-        elif ticket.faults == 1 and ticket.lane.lone_failure and failure.kind in _CHANCE:
-            delay_s = 0.0
-        else:
-            # A failure among others' successes is bad luck, not an upstream that needs ever more room.
-            in_row = min(ticket.faults, ticket.lane.failures_in_row)
-            delay_s = backoff_s(retry, in_row - 1, self._draw())
-        delay_s = max(delay_s, ticket.lane.retry_budget.spend(now))
-        at = now + delay_s
-        ticket.expires_at = min(ticket.expires_at, ticket.arrived_at + retry.deadline_s)
-        return at if at <= ticket.expires_at else None
-
     def _wait_again(self, ticket: Ticket, retry_at: float, now: float) -> None:
         ticket.front = True
         if retry_at <= max(now, ticket.lane.parked_until):
@@ -429,7 +389,3 @@ def _arrived(now: float, ticket: Ticket) -> ev.Arrived:
         request.client,
         request.parent,
     )
-
-
-def _cause(failure: Failure) -> str:
-    return str(failure.status) if failure.status is not None else failure.kind.value
