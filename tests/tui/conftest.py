@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _plain_world(monkeypatch: pytest.MonkeyPatch) -> None:
+def _plain_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No setting of the machine's shows in a test."""
     monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
     for name in ("NO_COLOR", "SSH_CONNECTION", "SSH_TTY", "TEXTUAL_THEME"):
         monkeypatch.delenv(name, raising=False)
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.fixture

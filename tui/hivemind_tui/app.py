@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -13,9 +11,10 @@ from pathlib import PurePath
 from typing import ClassVar
 
 from textual import events
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.driver import Driver
+from textual.geometry import Size
 
 from hivemind.scheduler.commands import Command, Rejected, SetCircuit
 from hivemind_styles import STYLE_SHEETS
@@ -26,6 +25,7 @@ from .board import Board
 from .driver import TerminalBack
 from .format import clean, seconds
 from .glyphs import glyphs_for
+from .guest import GuestApp
 from .intents import INTENTS
 from .pace import Pace, wanted_fps
 from .plots.process import PlotProcess
@@ -36,10 +36,8 @@ from .widgets.overlay import Overlay
 _TICK_S = 1 / 16
 _BLURRED_FPS = 1.0
 
-_log = logging.getLogger(__name__)
 
-
-class ControlRoom(App[str]):
+class ControlRoom(GuestApp):
     """One screen on one source. Ends with `quit` when the operator asked for it."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [*STYLE_SHEETS]
@@ -68,6 +66,7 @@ class ControlRoom(App[str]):
         self._full_fps = self._pace.wanted
         self._view = View(source.snapshot())
         self._last_tick_s: float | None = None
+        self._room = Size(0, 0)
         self._board = Board(glyphs_for(environment), plots)
         self._overlay = Overlay(id="overlay")
 
@@ -76,20 +75,12 @@ class ControlRoom(App[str]):
         yield self._board
         yield self._overlay
 
-    def on_load(self) -> None:
-        """Textual makes all tasks of the loop eager, the proxy's too; that changes their order, so it is undone."""
-        asyncio.get_running_loop().set_task_factory(None)
-
     def on_mount(self) -> None:
         """Begin to poll."""
+        self._room = self.size
         self.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
         self._restyle()
         self.set_interval(_TICK_S, self._tick)
-
-    def _fatal_error(self) -> None:
-        # Textual prints a traceback with every local variable, and a variable may hold a credential.
-        _log.exception("the screen failed")
-        self._close_messages_no_wait()
 
     def _tick(self) -> None:
         started = time.perf_counter()
@@ -112,15 +103,16 @@ class ControlRoom(App[str]):
 
     def _draw_footer(self) -> None:
         slow = self._pace.fps < self._pace.wanted
-        self._board.draw_footer(self.size, f"screen at {self._pace.fps:.0f} fps" if slow else "")
+        self._board.draw_footer(self._room, f"screen at {self._pace.fps:.0f} fps" if slow else "")
 
     def _restyle(self) -> None:
-        self._board.restyle(self.theme_variables, self.size)
+        self._board.restyle(self.theme_variables, self._room)
         self._overlay.close()
         self._draw_all()
 
-    def on_resize(self, _event: events.Resize) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         """Another layout may fit now."""
+        self._room = event.size
         self._restyle()
 
     def on_app_blur(self) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _TOO_DEAR_S = 0.008
-_CHEAP_S = 0.003
+_CHEAP_S = 0.005
 _USUAL_LATENESS_S = 0.02
 """A busy machine's scheduler makes any loop so late now and then."""
-_SMOOTHING = 0.2
+_SPIKE_S = 0.03
+"""One frame says no more than this: a pause for garbage collection is no reason to draw less."""
+_SMOOTHING = 0.1
 _SLOWEST_FPS = 1.0
 
 
@@ -19,7 +21,7 @@ def wanted_fps(environment: Mapping[str, str]) -> float:
 
 class Pace:
     """Frames a second, from what frames cost. Each frame's cost (seconds) goes into a moving average: beyond 8 ms the
-    rate is halved, below 3 ms it doubles again, up to the rate wanted."""
+    rate is halved, below 5 ms it doubles again, up to the rate wanted."""
 
     def __init__(self, fps: float) -> None:
         self.wanted = fps
@@ -39,7 +41,8 @@ class Pace:
 
     def drawn(self, cost_s: float, late_s: float = 0.0) -> None:
         """A frame took so long, and the loop was so late with it."""
-        self._cost_s += _SMOOTHING * (max(cost_s, late_s - _USUAL_LATENESS_S) - self._cost_s)
+        cost_s = min(_SPIKE_S, max(cost_s, late_s - _USUAL_LATENESS_S))
+        self._cost_s += _SMOOTHING * (cost_s - self._cost_s)
         if self._cost_s > _TOO_DEAR_S and self.fps > _SLOWEST_FPS:
             self.fps = max(_SLOWEST_FPS, self.fps / 2)
             self._cost_s = (_TOO_DEAR_S + _CHEAP_S) / 2

@@ -13,6 +13,7 @@ from hivemind_tui.ink import Ink, Span, body_size
 from hivemind_tui.view import View, join
 
 _TWO_COLUMNS = 76
+_WITH_RESET = 84
 _WORDS = {"requests": "requests", "input": "input tok", "output": "output tok", "tokens": "tokens"}
 _SHORT = {"requests": "req", "input": "in", "output": "out", "tokens": "tok"}
 
@@ -50,17 +51,18 @@ def _one_each(state: LaneState, families: list[str], cells: int, rows: int, ink:
 def _family(family: str, state: LaneState, width: int, ink: Ink) -> Strip:
     """All windows of a model family in one row."""
     windows = [window for window in state.windows if window.family == family]
-    name = min(20, max(10, width // 5))
+    name = min(20, max(10, width // 6))
     resets = [window.resets_in_s for window in windows if window.resets_in_s is not None]
-    reset = f" {ink.glyphs.retry} {seconds(min(resets))}" if resets else ""
-    each = (width - name - 9) // len(windows)
+    room = 9 if width >= _WITH_RESET else 0
+    reset = f" {ink.glyphs.retry} {seconds(min(resets))}" if resets and room else ""
+    each = (width - name - room) // len(windows)
     spans: list[Span] = [(fit(family, name), "text")]
     for window in windows:
         used, reserved = window.used / (window.limit or 1.0), window.reserved / (window.limit or 1.0)
         spans.append((" " + fit(_SHORT.get(window.kind.value, window.kind.value), 4), "dim"))
         spans += ink.gauge(max(3, each - 17), used, reserved)
         spans.append((f"{fit(count(window.used), 5, '>')}/{fit(count(window.limit), 6)}", "strong"))
-    return ink.row(width, *spans, (fit(reset, 9), "dim"))
+    return ink.row(width, *spans, (fit(reset, room), "dim"))
 
 
 def _columns(items: list[Strip], columns: int, each: int, width: int, ink: Ink) -> list[Strip]:
