@@ -1,0 +1,180 @@
+"""An operator's commands."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from scheduler.driving import LANE, Hands, failure, lane_config
+
+from hivemind.scheduler import TicketState
+from hivemind.scheduler.commands import (
+    Command,
+    PauseAdmissions,
+    PauseAgent,
+    PinLevel,
+    Rejected,
+    ReleaseLane,
+    SetCeiling,
+    SetCircuit,
+    SetPriority,
+)
+from hivemind.scheduler.events import CircuitChanged, Commanded, LaneReleased, LevelChanged
+from hivemind.scheduler.types import FailureKind, Priority
+
+
+def apply(hands: Hands, command: Command) -> None:
+    hands.scheduler.apply(hands.now, command, "you")
+    hands.gather()
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "arguments"),
+    [
+        (SetPriority("a", Priority.HIGH), "SetPriority", {"agent": "a", "priority": "high"}),
+        (SetCeiling(4), "SetCeiling", {"ceiling": 4, "lane": None}),
+        (PinLevel(2.5, LANE), "PinLevel", {"level": 2.5, "lane": LANE}),
+        (PinLevel(None), "PinLevel", {"level": None, "lane": None}),
+        (SetCircuit("probe"), "SetCircuit", {"mode": "probe", "lane": None}),
+        (PauseAdmissions(True), "PauseAdmissions", {"paused": True}),
+        (PauseAgent("a", True), "PauseAgent", {"agent": "a", "paused": True}),
+        (ReleaseLane(LANE), "ReleaseLane", {"lane": LANE}),
+    ],
+)
+def test_what_was_carried_out_is_an_event(command: Command, name: str, arguments: dict[str, object]) -> None:
+    """With who asked and for what, so that a replay shows the hand on the dial."""
+    hands = Hands()
+    hands.arrive("a")
+    apply(hands, command)
+    assert hands.seen(Commanded) == [Commanded(0.0, "you", name, arguments)]
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (SetPriority("zoe", Priority.HIGH), "no agent named 'zoe'; known: a"),
+        (PauseAgent("zoe", True), "no agent named 'zoe'; known: a"),
+        (SetCeiling(-1), "ceiling -1: must be 1 or more, or 0 for no limit"),
+        (SetCeiling(4, "x"), f"no lane 'x'; known: {LANE}"),
+        (PinLevel(0.5), "level 0.5: must be 1 or more"),
+        (PinLevel(math.nan), "level nan: must be 1 or more"),
+        (PinLevel(2, "x"), f"no lane 'x'; known: {LANE}"),
+        (SetCircuit("open", "x"), f"no lane 'x'; known: {LANE}"),
+        (ReleaseLane("x"), f"no lane 'x'; known: {LANE}"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_changes_nothing(command: Command, text: str) -> None:
+    """The text says what was wrong and what would be right; no event claims that anything happened."""
+    hands = Hands()
+    hands.arrive("a")
+    hands.log.clear()
+    with pytest.raises(Rejected) as rejected:
+        apply(hands, command)
+    assert str(rejected.value) == text
+    assert hands.log == []
+
+
+def test_known_names_are_told_within_bounds() -> None:
+    """Eight of them and an ellipsis; `none yet` where there are none."""
+    hands = Hands(lane_config(slots=0))
+    with pytest.raises(Rejected, match="known: none yet"):
+        apply(hands, PauseAgent("zoe", True))
+    for n in range(9):
+        hands.arrive(f"a{n}")
+    with pytest.raises(Rejected, match=r"a7 …$"):
+        apply(hands, PauseAgent("zoe", True))
+
+
+@pytest.mark.parametrize(("command", "level"), [(SetCeiling(2), 2.0), (PinLevel(3), 3.0), (SetCeiling(0), math.inf)])
+def test_the_level_goes_to_the_gate_at_once(command: Command, level: float) -> None:
+    """And the change is an event of its own."""
+    hands = Hands(lane_config(slots=8))
+    apply(hands, command)
+    assert hands.lane.gate.limit == level
+    assert [(event.level, event.cause) for event in hands.seen(LevelChanged)] == [(level, "operator")]
+
+
+def test_without_a_lane_all_of_them_are_meant() -> None:
+    """And with one, only that."""
+    hands = Hands(lane_config(slots=8))
+    hands.scheduler.open_lane(0.0, "other", lane_config(slots=8))
+    apply(hands, SetCeiling(2))
+    apply(hands, SetCeiling(4, "other"))
+    assert [lane.gate.limit for lane in hands.scheduler.lanes.values()] == [2.0, 4.0]
+
+
+def test_paused_admissions_hold_everything_but_what_flies() -> None:
+    """Until they are resumed; then as many fly as fit."""
+    hands = Hands(lane_config(slots=2))
+    flying = hands.arrive("a")
+    apply(hands, PauseAdmissions(True))
+    waiting = [hands.arrive(name) for name in "bcd"]
+    hands.content(flying)
+    hands.succeed(flying)
+    hands.wait(60.0)
+    assert hands.granted == []
+    apply(hands, PauseAdmissions(False))
+    assert hands.granted == waiting[:2]
+
+
+def test_a_paused_agents_requests_wait_while_slots_are_free() -> None:
+    """Including those that it sends later."""
+    hands = Hands(lane_config(slots=5))
+    hands.succeed(hands.arrive("a"))
+    apply(hands, PauseAgent("a", True))
+    held = hands.arrive("a")
+    assert hands.arrive("b").state is TicketState.FLYING
+    assert held.in_queue
+    apply(hands, PauseAgent("a", False))
+    assert held.state is TicketState.FLYING
+
+
+def test_a_priority_given_between_attempts_counts_for_the_next() -> None:
+    """A ticket that waits for its retry isn't in the queue and still moves."""
+    hands = Hands()
+    ticket = hands.arrive("a")
+    hands.fail(ticket)
+    apply(hands, SetPriority("a", Priority.CRITICAL))
+    assert ticket.priority is Priority.CRITICAL
+    hands.wait(5.0)
+    assert ticket.state is TicketState.FLYING
+
+
+@pytest.mark.parametrize(("mode", "state"), [("open", "open"), ("closed", "closed"), ("probe", "half_open")])
+def test_steering_the_circuit(mode: str, state: str) -> None:
+    """The change is an event that names who did it."""
+    hands = Hands()
+    apply(hands, SetCircuit(mode))  # type: ignore[arg-type]
+    (event,) = hands.seen(CircuitChanged)
+    assert (event.state, event.cause, event.reopens_in_s) == (state, "by you", None)
+
+
+def test_a_circuit_forced_open_turns_away_until_it_is_given_back() -> None:
+    """Whoever waits and whoever comes, since nobody knows for how long."""
+    hands = Hands(lane_config(slots=1))
+    hands.arrive("a")
+    waiting = hands.arrive("b")
+    apply(hands, SetCircuit("open"))
+    assert waiting.refusal is not None
+    assert waiting.refusal.reason == "circuit_open"
+    assert hands.arrive("c").refusal is not None
+    apply(hands, SetCircuit("auto"))
+    assert hands.arrive("d").refusal is None
+
+
+def test_a_probe_by_hand_lets_one_request_through() -> None:
+    """The others wait for what becomes of it."""
+    hands = Hands(lane_config(slots=5))
+    apply(hands, SetCircuit("probe"))
+    states = [hands.arrive(name).state for name in "abc"]
+    assert states == [TicketState.FLYING, TicketState.QUEUED, TicketState.QUEUED]
+
+
+def test_a_pause_that_the_provider_asked_for_can_be_ended() -> None:
+    """The lane goes on at once."""
+    hands = Hands(lane_config(slots=2))
+    ticket = hands.arrive("a")
+    hands.fail(ticket, failure(FailureKind.RATE_LIMITED, delay_s=100.0))
+    apply(hands, ReleaseLane(LANE))
+    assert ticket.state is TicketState.FLYING
+    assert len(hands.seen(LaneReleased)) == 1
