@@ -24,6 +24,9 @@ MARGIN_SHARE = 0.10
 MARGIN_REQUESTS = 2
 """Left for others on the same key: at 10 % of the limit and at most 2 requests remaining, pause (paper)."""
 MOST_GUARD_S = 1.0
+FOREIGN_REQUESTS = 1
+FOREIGN_SHARE = 0.02
+"""Requests, and besides a share of the limit, that may be missing from a bucket before somebody else is there."""
 BUCKET_PROOF = 3
 """Readings that must look like a bucket before it is taken for one."""
 MAX_SHARE = 0.9
@@ -60,6 +63,7 @@ class Window:
         "_guessed",
         "_level",
         "_lowest",
+        "_missing",
         "_own",
         "_pending",
         "_read_at",
@@ -103,6 +107,8 @@ class Window:
         self._dripped_at = -math.inf
         self._own = 0.0
         """Charged by us since the reset."""
+        self._missing = 0.0
+        """Gone from a bucket lately that wasn't ours."""
         self._foreign = False
         self._guard_s = 0.0
         """Waited beyond a stated reset, of a provider that was seen to round it down."""
@@ -218,10 +224,23 @@ class Window:
         self._read_at = now
 
     def _read_bucket(self, now: float, remaining: float, started_at: float, own: float) -> None:
-        self._foreign = remaining < self._level + own + self._pending - 1 - 0.02 * (self._seen_limit or 0)
         fresh = remaining - self._pending - self._blind
-        # A reply older than the last one counts only downwards; what it confirms was taken off twice.
-        self._level = fresh if started_at >= self._read_at else min(self._level + own, fresh)
+        if started_at < self._read_at:
+            # A reply older than the last one counts only downwards; what it confirms was taken off twice.
+            self._level = min(self._level + own, fresh)
+            return
+        self._watch_for_others(now, remaining)
+        self._level = fresh
+
+    def _watch_for_others(self, now: float, remaining: float) -> None:
+        """Add up by how much replies in a row fall short of what we expect. Rounding and latency cancel out over them,
+        what somebody else takes doesn't."""
+        assert self._seen_limit is not None
+        noise = FOREIGN_REQUESTS + FOREIGN_SHARE * self._seen_limit
+        expected = min(max(remaining, self._level), self._level + self._pending + self._blind)
+        faded = self._missing * 0.5 ** ((now - self._read_at) / PERIOD_S)
+        self._missing = min(max(0.0, faded + expected - remaining), 2 * noise)
+        self._foreign = self._missing > noise
 
     def _read_fixed(self, now: float, reading: WindowReading, own: float) -> None:
         remaining = float(reading.remaining or 0)
