@@ -1,0 +1,110 @@
+"""Who gets how much, over time, when there isn't enough for everybody."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+import pytest
+from scheduler.driving import Hands, lane_config
+
+from hivemind.scheduler import Ticket
+from hivemind.scheduler.types import Priority, Usage
+
+TOOK_S = 0.5
+
+
+class Saturation:
+    """Agents that each keep some requests waiting; an answer takes TOOK_S, or as long as its agent's tokens do."""
+
+    def __init__(self, slots: int) -> None:
+        self.hands = Hands(lane_config(slots=slots))
+        self.waits: list[tuple[str, float]] = []
+        self.served: list[tuple[float, str, float]] = []
+        self._flying: list[tuple[float, int, Ticket]] = []
+        self._scale: dict[str, int] = {}
+        self._priority: dict[str, Priority] = {}
+
+    def join(self, name: str, *, waiting: int = 3, scale: int = 1, priority: Priority = Priority.NORMAL) -> None:
+        """The agent's requests and answers are `scale` times as long as usual."""
+        self._scale[name], self._priority[name] = scale, priority
+        for _ in range(waiting):
+            self.ask(name)
+
+    def ask(self, name: str) -> None:
+        scale = self._scale[name]
+        ticket = self.hands.arrive(name, size=400 * scale, priority=self._priority[name])
+        if not ticket.waiting:
+            self.hands.granted.append(ticket)
+        self._launch()
+
+    def run(self, until_s: float) -> None:
+        while self._flying and self._flying[0][0] <= until_s:
+            at, _, ticket = heappop(self._flying)
+            self.hands.until(at)
+            name = ticket.agent.name
+            usage = Usage(100 * self._scale[name], 0, 0, 50 * self._scale[name])
+            self.served.append((at, name, usage.weighted))
+            self.hands.succeed(ticket, usage)
+            self.ask(name)
+
+    def _launch(self) -> None:
+        for ticket in self.hands.granted:
+            name = ticket.agent.name
+            self.waits.append((name, ticket.granted_at - ticket.arrived_at))
+            heappush(self._flying, (self.hands.now + TOOK_S, ticket.id, ticket))
+        self.hands.granted.clear()
+
+
+def jain(amounts: list[float]) -> float:
+    """Jain's fairness index: 1 where all have the same, 1/n where one has all."""
+    return sum(amounts) ** 2 / (len(amounts) * sum(amount**2 for amount in amounts))
+
+
+@pytest.mark.parametrize("slots", [4, 10])
+def test_ten_agents_share_by_tokens_though_one_sends_twenty_times_as_many(slots: int) -> None:
+    """Jain's index of the weighted tokens is at least 0.95 over any minute of saturation."""
+    world = Saturation(slots)
+    for n in range(10):
+        world.join(f"a{n}", scale=20 if n == 0 else 1, waiting=8)
+    world.run(300.0)
+    for start in range(20, 240, 5):
+        amounts = dict.fromkeys((f"a{n}" for n in range(10)), 0.0)
+        for at, name, tokens in world.served:
+            if start <= at < start + 60:
+                amounts[name] += tokens
+        assert jain(list(amounts.values())) >= 0.95
+
+
+def test_an_urgent_agent_among_fifty_unimportant_ones_waits_a_slot_time() -> None:
+    """At the 95th percentile of its requests."""
+    world = Saturation(slots=4)
+    for n in range(50):
+        world.join(f"low-{n}", priority=Priority.LOW)
+    world.join("urgent", waiting=1, priority=Priority.CRITICAL)
+    world.run(120.0)
+    waits = sorted(wait for name, wait in world.waits if name == "urgent")
+    assert len(waits) > 50
+    assert waits[int(0.95 * len(waits))] <= TOOK_S
+
+
+def test_an_unimportant_agent_under_a_flood_of_urgent_ones_still_flies() -> None:
+    """Regularly, and no wait of its own is longer than max_passes grants."""
+    world = Saturation(slots=2)
+    for n in range(30):
+        world.join(f"urgent-{n}", priority=Priority.CRITICAL)
+    world.join("low", waiting=1, priority=Priority.LOW)
+    world.run(120.0)
+    waits = [wait for name, wait in world.waits if name == "low"]
+    assert len(waits) > 10
+    assert max(waits) <= 25 * TOOK_S / 2 + TOOK_S
+
+
+def test_nobody_starves_in_a_mixture_of_all_classes() -> None:
+    """Every agent of every class is served again and again."""
+    world = Saturation(slots=3)
+    names = [f"{priority.name}-{n}" for priority in Priority for n in range(3)]
+    for name in names:
+        world.join(name, priority=Priority[name.partition("-")[0]])
+    world.run(300.0)
+    for name in names:
+        assert sum(1 for _, served, _ in world.served if served == name) >= 5

@@ -1,0 +1,102 @@
+"""A lane apart from the queue: when it is closed, and what results make of it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from scheduler.driving import LANE, Hands, failure, lane_config
+
+from hivemind.scheduler import TicketState
+from hivemind.scheduler.lane import MOST_STAGGERED
+from hivemind.scheduler.types import FailureKind, Utilisation, WindowKind, WindowReading
+
+
+def test_open_while_nothing_closes_it() -> None:
+    """Neither a pause, nor the circuit, nor the gate."""
+    assert Hands().lane.closed_until(0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("closes", "until"),
+    [("pause", 30.0), ("gate", math.inf), ("circuit by hand", math.inf), ("probe in flight", math.inf)],
+)
+def test_says_when_to_ask_again(closes: str, until: float) -> None:
+    """At a moment where there is one, else when something happens."""
+    hands = Hands(lane_config(slots=1))
+    lane = hands.lane
+    match closes:
+        case "pause":
+            lane.park(0.0, 30.0, "429")
+        case "gate":
+            hands.arrive()
+        case "circuit by hand":
+            lane.circuit.force("open")
+        case "probe in flight":
+            lane.circuit.force("probe")
+            lane.circuit.lease(1)
+    assert lane.closed_until(0.0) == until
+
+
+def test_a_family_has_windows_of_its_own() -> None:
+    """One model's limit doesn't hold another's requests."""
+    hands = Hands(lane_config(slots=0, rpm=1))
+    hands.arrive(family="opus")
+    held = hands.arrive(family="opus")
+    assert held.in_queue
+    assert hands.arrive(family="haiku").state is TicketState.FLYING
+
+
+def test_a_lane_has_a_gate_a_level_and_a_circuit_of_its_own() -> None:
+    """Trouble on one credential leaves another alone."""
+    hands = Hands(lane_config(slots=4))
+    other = hands.scheduler.open_lane(0.0, "up/2", lane_config(slots=4))
+    for _ in range(4):
+        hands.arrive("a")
+    hands.fail(hands.arrive("b", lane="up/2"), failure(FailureKind.RATE_LIMITED, delay_s=60.0))
+    assert (hands.lane.aimd.level, other.aimd.level) == (4.0, 2.0)
+    assert hands.lane.gate.active == 4
+    assert hands.lane.closed_until(0.0) == math.inf
+    assert other.closed_until(0.0) == 60.0
+
+
+def test_estimates_are_a_models_own() -> None:
+    """Tokenizers differ."""
+    lane = Hands().lane
+    lane.estimator("a").learn(1000, 500, 10)
+    assert lane.estimator("a").input_tokens(400) != lane.estimator("b").input_tokens(400)
+
+
+def test_no_more_than_so_many_are_staggered() -> None:
+    """Whoever comes after them meets a lane at work."""
+    hands = Hands(lane_config(slots=0))
+    hands.lane.park(0.0, 5.0, "429")
+    tickets = [hands.arrive(f"a{n}") for n in range(MOST_STAGGERED + 30)]
+    hands.until(5.0 + 0.05 * (MOST_STAGGERED - 1) + 0.001)
+    assert sum(ticket.state is TicketState.FLYING for ticket in tickets) == MOST_STAGGERED
+    hands.until(7.0)
+    assert all(ticket.state is TicketState.FLYING for ticket in tickets)
+
+
+def test_headers_reach_the_window_of_the_tickets_family() -> None:
+    """And the plan's shares are kept for people, never acted on."""
+    hands = Hands(lane_config(slots=0, rpm=10))
+    ticket = hands.arrive()
+    plan = (Utilisation("5h", 1.0, 60.0, "rejected"),)
+    hands.scheduler.headers(0.0, ticket, (WindowReading(WindowKind.REQUESTS, 100, 99, 50.0),), plan)
+    state = hands.lane.state(0.0, paused=False)
+    assert [(window.limit, window.remaining, window.source) for window in state.windows] == [(100, 99, "headers")]
+    assert state.plan == plan
+    assert hands.arrive("b").state is TicketState.FLYING
+
+
+def test_the_gauges_tell_of_pause_and_circuit() -> None:
+    """What the screen shows while a lane stands still."""
+    hands = Hands(lane_config(slots=4))
+    hands.lane.park(0.0, 30.0, "429")
+    hands.lane.circuit.force("open")
+    hands.lane.aimd.pin(2.0)
+    state = hands.lane.state(10.0, paused=True)
+    assert (state.lane, state.parked_for_s, state.paused) == (LANE, 20.0, True)
+    assert (state.circuit, state.circuit_forced, state.circuit_reopens_in_s) == ("open", True, None)
+    assert (state.level, state.pinned, state.ceiling, state.floor) == (2.0, True, 4.0, 1.0)
