@@ -196,17 +196,20 @@ class Proxy:
     async def _watched(
         self, work: Awaitable[None], scope: Scope, receive: Receive, exchange: Exchange | None = None
     ) -> None:
-        """Do the work, unless the client leaves first: then drop it at once."""
+        """Do the work, unless the client leaves first, and with it all who joined it: then drop it at once."""
         task = asyncio.current_task()
         assert task is not None
         gone = False
 
-        def leave() -> None:
+        def drop() -> None:
             nonlocal gone
-            if not gone and (exchange is None or exchange.leave()):
+            if not gone:
                 gone = True
                 task.cancel()
 
+        leave = drop
+        if exchange is not None:
+            exchange.audience.deserted, leave = drop, exchange.audience.leave_first
         stop_watching = _watch(scope, receive, leave)
         try:
             await work

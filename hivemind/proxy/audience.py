@@ -17,22 +17,20 @@ STALLED_S = 5.0
 class Audience:
     """One response, sent to each listener. Writes are not concurrent: the caller awaits each."""
 
-    __slots__ = ("_first", "_head", "_listeners", "finished")
+    __slots__ = ("_first", "_head", "_listeners", "deserted", "finished")
 
     def __init__(self, send: Send) -> None:
         self._first = send
         self._listeners = [send]
         self._head: Message | None = None
         self.finished = False
+        self.deserted: Callable[[], object] = _nobody_minds
+        """Called when the last listener leaves before the response is complete."""
 
     @property
     def started(self) -> bool:
         """The status line is out."""
         return self._head is not None
-
-    @property
-    def empty(self) -> bool:
-        return not self._listeners
 
     async def join(self, send: Send) -> None:
         """One more wants the answer, of which at most the head was sent so far."""
@@ -41,8 +39,11 @@ class Audience:
             await send(self._head)
 
     def leave(self, send: Send) -> None:
+        """One of them left."""
         if send in self._listeners:
             self._listeners.remove(send)
+            if not (self._listeners or self.finished):
+                self.deserted()
 
     def leave_first(self) -> None:
         """The one it was made for left."""
@@ -75,3 +76,7 @@ class Audience:
                 await asyncio.wait_for(send(message), STALLED_S)
             except TimeoutError:
                 self.leave(send)
+
+
+def _nobody_minds() -> None:
+    """For an audience that nothing is done for."""
