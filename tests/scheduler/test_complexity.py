@@ -1,0 +1,75 @@
+"""What a decision costs when many wait, counted rather than timed."""
+
+from __future__ import annotations
+
+import heapq
+
+import pytest
+from scheduler.driving import Hands, lane_config
+
+from hivemind.scheduler import queue
+from hivemind.scheduler.config import QueueConfig, SchedulerConfig
+
+
+class Counter:
+    """Counts what the queue's heaps are asked to do, each at the depth of the heap."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def push(self, heap: list[object], item: object) -> None:
+        self.steps += max(1, len(heap)).bit_length()
+        heapq.heappush(heap, item)  # type: ignore[misc]
+
+    def pop(self, heap: list[object]) -> object:
+        self.steps += len(heap).bit_length()
+        return heapq.heappop(heap)  # type: ignore[type-var]
+
+
+@pytest.fixture
+def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
+    counted = Counter()
+    monkeypatch.setattr(queue, "heappush", counted.push)
+    monkeypatch.setattr(queue, "heappop", counted.pop)
+    return counted
+
+
+def steps_a_decision(counter: Counter, waiting: int, agents: int) -> float:
+    """Heap steps for each of 200 grants with so many tickets waiting."""
+    hands = Hands(lane_config(slots=1), config=SchedulerConfig(queue=QueueConfig(max_depth=20_000, max_wait_s=1e9)))
+    holder = hands.arrive("holder")
+    for n in range(waiting):
+        hands.arrive(f"a{n % agents}", size=400 + n % 997)
+    counter.steps = 0
+    for _ in range(200):
+        hands.granted.clear()
+        hands.succeed(holder)
+        (holder,) = hands.granted
+        hands.arrive(holder.agent.name)
+    return counter.steps / 200
+
+
+@pytest.mark.parametrize("agents", [1, 50, 5000])
+def test_a_decision_costs_the_logarithm_of_those_who_wait(counter: Counter, agents: int) -> None:
+    """A hundred times as many waiting cost at most what a logarithm gives, whether few agents wait or many."""
+    few = steps_a_decision(counter, 100, min(agents, 100))
+    many = steps_a_decision(counter, 10_000, agents)
+    assert few > 0
+    assert many <= 2.5 * few
+    assert many <= 150
+
+
+def test_those_who_left_cost_no_more_than_they_would_have_waiting(counter: Counter) -> None:
+    """Ten thousand that gave up are skipped once, not at every decision."""
+    hands = Hands(lane_config(slots=1), config=SchedulerConfig(queue=QueueConfig(max_depth=20_000)))
+    holder = hands.arrive("holder")
+    tickets = [hands.arrive(f"a{n % 100}") for n in range(10_000)]
+    for ticket in tickets[:-100]:
+        hands.leave(ticket)
+    counter.steps = 0
+    for _ in range(100):
+        hands.granted.clear()
+        hands.succeed(holder)
+        (holder,) = hands.granted
+    assert counter.steps <= 10_000 * 3 * 14
+    assert hands.lane.queue.waiting == 0

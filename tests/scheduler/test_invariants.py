@@ -1,0 +1,236 @@
+"""What holds whatever happens, in whatever order: random histories, checked after every step."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from scheduler.driving import LANE, Hands, failure, lane_config
+
+from hivemind.scheduler import Ticket, TicketState
+from hivemind.scheduler.commands import (
+    Command,
+    PauseAdmissions,
+    PauseAgent,
+    PinLevel,
+    Rejected,
+    ReleaseLane,
+    SetCeiling,
+    SetCircuit,
+    SetPriority,
+)
+from hivemind.scheduler.config import QueueConfig, RetryConfig, SchedulerConfig
+from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, Finished, Granted, Refused
+from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
+from hivemind.world import World
+
+AGENTS = st.sampled_from(["ann", "ben", "cem", "dora"])
+MAX_ATTEMPTS = 4
+COMMANDS: st.SearchStrategy[Command] = st.one_of(
+    st.builds(SetPriority, AGENTS, st.sampled_from(Priority)),
+    st.builds(SetCeiling, st.integers(0, 6)),
+    st.builds(PinLevel, st.one_of(st.none(), st.floats(1, 6))),
+    st.builds(SetCircuit, st.sampled_from(["auto", "open", "closed", "probe"])),
+    st.builds(PauseAdmissions, st.booleans()),
+    st.builds(PauseAgent, AGENTS, st.booleans()),
+    st.just(ReleaseLane(LANE)),
+)
+
+
+class Histories(RuleBasedStateMachine):
+    """Requests come, fly, fail, succeed and leave; time passes; an operator steers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tickets: list[Ticket] = []
+
+    @initialize(
+        slots=st.integers(0, 4),
+        rpm=st.sampled_from([0, 5, 60]),
+        tpm=st.sampled_from([0, 3000]),
+        depth=st.sampled_from([3, 100]),
+        draw=st.floats(0, 0.999),
+    )
+    def begin(self, slots: int, rpm: int, tpm: int, depth: int, draw: float) -> None:
+        config = SchedulerConfig(
+            queue=QueueConfig(max_depth=depth, max_wait_s=300.0), retry=RetryConfig(max_attempts=MAX_ATTEMPTS)
+        )
+        self.hands = Hands(lane_config(slots=slots, rpm=rpm, tpm=tpm), config=config, draw=lambda: draw)
+
+    def some(self, *states: TicketState) -> list[Ticket]:
+        return [ticket for ticket in self.tickets if ticket.state in states]
+
+    def pick(self, which: int, *states: TicketState) -> Ticket:
+        found = self.some(*states)
+        return found[which % len(found)]
+
+    @property
+    def flying(self) -> bool:
+        return bool(self.some(TicketState.FLYING))
+
+    # --- What may happen -------------------------------------------------------------------------------------------
+
+    @rule(
+        agent=AGENTS,
+        size=st.integers(0, 8000),
+        priority=st.one_of(st.none(), st.sampled_from(Priority)),
+        patience_s=st.sampled_from([None, 0.0, 5.0, 100.0]),
+        family=st.sampled_from(["m", "n"]),
+    )
+    def arrive(self, agent: str, size: int, priority: Priority | None, patience_s: float | None, family: str) -> None:
+        self.tickets.append(
+            self.hands.arrive(agent, size=size, priority=priority, patience_s=patience_s, family=family)
+        )
+
+    @precondition(lambda self: self.flying)
+    @rule(which=st.integers(0, 99))
+    def first_content(self, which: int) -> None:
+        ticket = self.pick(which, TicketState.FLYING)
+        if not ticket.content_started:
+            self.hands.content(ticket)
+
+    @precondition(lambda self: self.flying)
+    @rule(which=st.integers(0, 99), known=st.booleans(), output=st.integers(0, 2000))
+    def succeed(self, which: int, known: bool, output: int) -> None:
+        self.hands.succeed(self.pick(which, TicketState.FLYING), Usage(100, 10, 5, output) if known else None)
+
+    @precondition(lambda self: self.flying)
+    @rule(
+        which=st.integers(0, 99),
+        kind=st.sampled_from(FailureKind),
+        retryable=st.booleans(),
+        delay_s=st.sampled_from([None, None, 0.0, 0.5, 20.0, 1000.0]),
+    )
+    def fail(self, which: int, kind: FailureKind, retryable: bool, delay_s: float | None) -> None:
+        if kind in (FailureKind.QUOTA, FailureKind.CLIENT_ERROR):
+            retryable = False
+        self.hands.fail(self.pick(which, TicketState.FLYING), failure(kind, retryable=retryable, delay_s=delay_s))
+
+    @precondition(lambda self: self.flying)
+    @rule(
+        which=st.integers(0, 99),
+        kind=st.sampled_from(WindowKind),
+        limit=st.sampled_from([None, -1, 0, 5, 1000]),
+        share=st.floats(0, 1),
+        reset_in_s=st.one_of(st.none(), st.floats(-5, 120)),
+    )
+    def headers(self, which: int, kind: WindowKind, limit: int | None, share: float, reset_in_s: float | None) -> None:
+        reading = WindowReading(kind, limit, int(share * max(limit or 5, 0)), reset_in_s)
+        self.hands.scheduler.headers(self.hands.now, self.pick(which, TicketState.FLYING), (reading,))
+
+    @precondition(lambda self: bool(self.tickets))
+    @rule(which=st.integers(0, 99))
+    def leave(self, which: int) -> None:
+        self.hands.leave(self.tickets[which % len(self.tickets)])
+
+    @rule(command=COMMANDS)
+    def command(self, command: Command) -> None:
+        try:
+            self.hands.scheduler.apply(self.hands.now, command, "you")
+        except Rejected:
+            assert isinstance(command, SetPriority | PauseAgent)
+        self.hands.gather()
+
+    @rule(seconds=st.sampled_from([0.001, 0.3, 2.0, 15.0, 70.0]))
+    def pass_time(self, seconds: float) -> None:
+        self.hands.wait(seconds)
+
+    # --- What always holds -----------------------------------------------------------------------------------------
+
+    @invariant()
+    def counts_agree(self) -> None:
+        if not hasattr(self, "hands"):
+            return
+        lane = self.hands.lane
+        assert lane.gate.active == len(self.some(TicketState.FLYING))
+        assert lane.queue.waiting == len(self.some(TicketState.QUEUED))
+        assert lane.retrying == len(self.some(TicketState.BACKING_OFF))
+        for agent in self.hands.scheduler.agents.values():
+            assert agent.flying == sum(t.agent is agent for t in self.some(TicketState.FLYING))
+            assert all(ticket.state is not TicketState.DONE for ticket in agent.tickets.values())
+
+    @invariant()
+    def nothing_is_negative_or_beyond_its_bounds(self) -> None:
+        if not hasattr(self, "hands"):
+            return
+        lane, now = self.hands.lane, self.hands.now
+        assert lane.aimd.level >= min(lane.aimd.config.floor, lane.aimd.ceiling)
+        assert lane.aimd.level <= lane.aimd.ceiling
+        assert 0 <= lane.circuit.errors <= lane.circuit.results
+        state = lane.state(now, paused=False)
+        assert all(w.used > -1e-6 and w.reserved > -1e-6 and w.remaining >= 0 for w in state.windows)
+        assert len(state.upcoming) <= lane.queue.waiting
+        assert all(ticket.attempts <= MAX_ATTEMPTS for ticket in self.tickets)
+
+    # --- How it ends -----------------------------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        if not hasattr(self, "hands"):
+            return
+        self.let_everything_end()
+        lane = self.hands.lane
+        assert lane.gate.active == lane.queue.waiting == lane.retrying == 0
+        self.hands.wait(61.0)
+        for window in (each for allowance in lane.allowances.values() for each in allowance.windows.values()):
+            assert window.delay_s(self.hands.now, 0.0) >= 0
+            assert abs(window.reserved) < 1e-6
+            assert abs(window._pending) < 1e-6
+        check_events(self.hands.log, self.tickets)
+        check_world(self.hands.log, self.hands.now)
+
+    def let_everything_end(self) -> None:
+        """Without faults and pauses every ticket flies or is turned away."""
+        names = list(self.hands.scheduler.agents)
+        for command in (SetCircuit("auto"), PauseAdmissions(False), *(PauseAgent(name, False) for name in names)):
+            self.hands.scheduler.apply(self.hands.now, command, "you")
+        self.hands.gather()
+        while live := self.some(TicketState.QUEUED, TicketState.BACKING_OFF, TicketState.FLYING):
+            flying = self.some(TicketState.FLYING)
+            if flying:
+                self.hands.succeed(flying[0], Usage(10, 0, 0, 10))
+            else:
+                wake = self.hands.scheduler.wake_at()
+                assert wake is not None, [ticket.state for ticket in live]
+                self.hands.until(max(self.hands.now, wake))
+
+
+def check_events(log: list[Event], tickets: list[Ticket]) -> None:
+    """Time never goes back, every ticket ends exactly once, and its attempts are told one by one."""
+    assert all(sooner.at <= later.at for sooner, later in itertools.pairwise(log))
+    ends: Counter[int | None] = Counter()
+    grants: Counter[int] = Counter()
+    for event in log:
+        if isinstance(event, Finished | Abandoned | Refused) or (
+            isinstance(event, AttemptFailed) and event.retry_in_s is None
+        ):
+            ends[event.ticket] += 1
+        if isinstance(event, Granted):
+            grants[event.ticket] += 1
+            assert event.attempt == grants[event.ticket]
+            assert not ends[event.ticket]
+    assert ends == Counter({ticket.id: 1 for ticket in tickets})
+    assert all(grants[ticket.id] == ticket.attempts for ticket in tickets)
+
+
+def check_world(log: list[Event], now: float) -> None:
+    """The fold takes every event and comes to the same counts."""
+    world = World(at=0.0, wall=0.0, address="http://127.0.0.1", upstreams=())
+    for event in log:
+        world.apply(event)
+    snapshot = world.snapshot(now)
+    totals = snapshot.totals
+    assert (snapshot.queued, len(snapshot.slots)) == (0, 0)
+    assert totals.requests == totals.finished + totals.failed + totals.refused + totals.abandoned
+    assert totals.finished == sum(isinstance(event, Finished) for event in log)
+    assert sum(agent.finished for agent in snapshot.agents) == totals.finished
+    assert sum(agent.requests for agent in snapshot.agents) == totals.requests
+    assert all(agent.flying == agent.queued == 0 for agent in snapshot.agents)
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
