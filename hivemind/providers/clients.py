@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hivemind.scheduler.types import Priority
 
@@ -94,8 +95,36 @@ _LOW_CLASSES = frozenset({"auxiliary", "side_reply", "background-task", "summary
 and a class that named NORMAL would undo what the operator set."""
 
 
+_TELLING = frozenset(
+    name.encode()
+    for name in (
+        *_SESSIONS,
+        "originator",
+        "thread-id",
+        "user-agent",
+        "x-claude-1p-request-class",
+        "x-claude-code-agent-id",
+        "x-claude-code-parent-agent-id",
+        "x-claude-code-request-class",
+        "x-codex-parent-thread-id",
+        "x-openai-subagent",
+        "x-stainless-lang",
+        "x-stainless-read-timeout",
+        "x-stainless-retry-count",
+        "x-stainless-timeout",
+    )
+)
+"""Every header that is read here. None carries a credential, so what was read of them may be remembered."""
+
+
 def client_of(headers: Headers) -> Client:
     """Read a request's headers. Never raises; ids are taken as they come, if they are short and printable."""
+    return _client_of(tuple([pair for pair in headers if pair[0] in _TELLING]))
+
+
+@lru_cache(maxsize=1024)
+def _client_of(headers: tuple[tuple[bytes, bytes], ...]) -> Client:
+    """The same headers come again with each request of an agent, so each agent's are read once."""
     said = {name.decode("latin-1"): value.decode("latin-1").strip() for name, value in headers}
     program = _recognise(said)
     session = next((found for name in _SESSIONS if (found := _id(said, name))), "")

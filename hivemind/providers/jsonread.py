@@ -55,6 +55,9 @@ def number(raw: Raw) -> float | None:
 
 def count(raw: Raw) -> int | None:
     """A whole number from 0; None for anything else (a negative one means "no limit" where it occurs)."""
+    data = bytes(raw)
+    if data.isdigit() and len(data) <= 12:
+        return int(data)  # as nearly all are written
     value = number(raw)
     return int(value) if value is not None and value >= 0 else None
 

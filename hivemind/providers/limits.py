@@ -8,6 +8,7 @@ OpenAI also `...-project-tokens` and `...-tokens_usage_based`. Google and Ollama
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from hivemind.scheduler.types import Utilisation, WindowKind, WindowReading
 
@@ -43,8 +44,9 @@ def read_limits(headers: Headers, now_wall_s: float) -> Limits:
     windows: Stated = {}
     plan: Stated = {}
     for name, value in headers:
-        if b"-ratelimit-" in name:
-            _sort(name.decode("latin-1"), value.decode("latin-1").strip(), windows, plan)
+        if b"-ratelimit-" in name and (place := _place(name)):
+            unified, window, field = place
+            (plan if unified else windows).setdefault(window, {})[field] = value.decode("latin-1").strip()
     if not windows and not plan:
         return _NOTHING
     reply_wall_s = reply_time(headers, now_wall_s)
@@ -53,20 +55,20 @@ def read_limits(headers: Headers, now_wall_s: float) -> Limits:
     return Limits(_tightest(readings), tuple(share for share in shares if share))
 
 
-def _sort(name: str, value: str, windows: Stated, plan: Stated) -> None:
+@lru_cache(maxsize=256)
+def _place(raw: bytes) -> tuple[bool, str, str] | None:
+    """What a header's name stands for: whether it is of a plan, its window or claim, and its field."""
+    name = raw.decode("latin-1")
     if name.startswith(_UNIFIED):
         claim, _, field = name[len(_UNIFIED) :].rpartition("-")
-        if claim and field in _PLAN_FIELDS:
-            plan.setdefault(claim, {})[field] = value
-        return
+        return (True, claim, field) if claim and field in _PLAN_FIELDS else None
     if name.startswith(_ANTHROPIC):
         window, _, field = name[len(_ANTHROPIC) :].rpartition("-")
     elif name.startswith(_OPENAI):
         field, _, window = name[len(_OPENAI) :].partition("-")
     else:
-        return
-    if window in _KINDS and field in _FIELDS:
-        windows.setdefault(window, {})[field] = value
+        return None
+    return (False, window, field) if window in _KINDS and field in _FIELDS else None
 
 
 def _reading(window: str, stated: dict[str, str], reply_wall_s: float) -> WindowReading | None:
@@ -108,5 +110,7 @@ def _utilisation(name: str, stated: dict[str, str], reply_wall_s: float) -> Util
 
 
 def _whole(value: str | None) -> int | None:
+    if value is not None and value.isdecimal() and len(value) <= 15:
+        return int(value)
     amount = None if value is None else parse_number(value)
     return None if amount is None or abs(amount) > 1e15 else int(amount)

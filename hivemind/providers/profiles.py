@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from hivemind.scheduler.config import AimdConfig
 
@@ -108,6 +109,7 @@ def profile_for(url: str) -> Profile:
     return next((p for p in PROFILES.values() if p.pattern and re.search(p.pattern, lowered)), GENERIC)
 
 
+@lru_cache(maxsize=256)
 def family(model: str) -> str:
     """The models that share a rate window with this one, by one name.
 

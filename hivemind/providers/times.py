@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 
 from .base import Headers
 from .encoding import header
@@ -35,6 +36,7 @@ def parse_duration(value: str) -> float | None:
     return sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(value))
 
 
+@lru_cache(maxsize=256)  # replies of the same second have the same Date, and often the same resets
 def parse_moment(value: str) -> float | None:
     """Seconds since the epoch of an RFC 3339 time or an HTTP date; a time without a zone is UTC."""
     value = value.strip()
@@ -61,14 +63,17 @@ def seconds_until(value: str, reply_wall_s: float) -> float | None:
 
     Understands RFC 3339, HTTP dates, Go durations, seconds, and seconds or milliseconds since the epoch.
     """
+    amount, absolute = _stated(value)
+    return None if amount is None else max(0.0, amount - reply_wall_s if absolute else amount)
+
+
+@lru_cache(maxsize=256)
+def _stated(value: str) -> tuple[float | None, bool]:
+    """Seconds, and whether they count from the epoch."""
     amount = parse_number(value)
-    if amount is None:
-        amount = parse_duration(value)
-    elif amount >= _EPOCH_FROM_MS:
-        amount = amount / 1000 - reply_wall_s
-    elif amount >= _EPOCH_FROM_S:
-        amount -= reply_wall_s
-    if amount is None:
-        moment = parse_moment(value)
-        amount = None if moment is None else moment - reply_wall_s
-    return None if amount is None else max(0.0, amount)
+    if amount is not None:
+        if amount >= _EPOCH_FROM_MS:
+            return amount / 1000, True
+        return amount, amount >= _EPOCH_FROM_S
+    amount = parse_duration(value)
+    return (amount, False) if amount is not None else (parse_moment(value), True)
