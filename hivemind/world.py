@@ -204,7 +204,7 @@ class World:
                     self._tickets[number].priority = agent.priority
             case "PauseAgent":
                 self._agent(event.arguments["agent"], event.at).paused = event.arguments["paused"]
-            case "PauseAdmissions":
+            case "PauseAdmissions" if self.mode != "draining":
                 self.mode = "paused" if event.arguments["paused"] else "serving"
 
     def _sampled(self, event: ev.Sampled) -> None:
