@@ -155,8 +155,8 @@ def test_a_rescued_request_saves_its_agent_and_what_it_had_used() -> None:
         world.apply(event)
     totals = world.snapshot(10.0).totals
     assert (totals.retries, totals.rescued, totals.agents_saved, totals.tokens_saved) == (1, 1, 1, USED.total)
-    for event in (arrived(1, at=10.0), granted(at=10.0), failed(None, at=11.0)):
-        world.apply(event)
+    for last in (arrived(1, at=10.0), granted(at=10.0), failed(None, at=11.0)):
+        world.apply(last)
     totals = world.snapshot(12.0).totals
     assert (totals.rescued, totals.agents_saved, totals.tokens_saved) == (1, 0, 0)
 

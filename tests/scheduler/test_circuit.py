@@ -103,10 +103,10 @@ def test_results_of_an_earlier_epoch_are_ignored(ok: bool) -> None:
     for _ in range(4):
         circuit.report(0.0, 1, before, ok=False)
     assert not circuit.report(1.0, 1, before, ok)
-    assert circuit.state is CircuitState.OPEN
+    assert circuit.state.value == "open"
     circuit.poll(10.0)
     assert not circuit.report(10.0, 1, before, ok)
-    assert circuit.state is CircuitState.HALF_OPEN
+    assert circuit.state.value == "half_open"
     circuit.lease(7)
     circuit.report(11.0, 7, circuit.epoch, ok=True)
     for _ in range(4):

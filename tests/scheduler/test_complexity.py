@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from typing import Any
 
 import pytest
 from scheduler.driving import Hands, lane_config
@@ -17,13 +18,13 @@ class Counter:
     def __init__(self) -> None:
         self.steps = 0
 
-    def push(self, heap: list[object], item: object) -> None:
+    def push(self, heap: list[Any], item: Any) -> None:
         self.steps += max(1, len(heap)).bit_length()
-        heapq.heappush(heap, item)  # type: ignore[misc]
+        heapq.heappush(heap, item)
 
-    def pop(self, heap: list[object]) -> object:
+    def pop(self, heap: list[Any]) -> Any:
         self.steps += len(heap).bit_length()
-        return heapq.heappop(heap)  # type: ignore[type-var]
+        return heapq.heappop(heap)
 
 
 @pytest.fixture

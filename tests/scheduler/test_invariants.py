@@ -184,7 +184,9 @@ class Histories(RuleBasedStateMachine):
     def let_everything_end(self) -> None:
         """Without faults and pauses every ticket flies or is turned away."""
         names = list(self.hands.scheduler.agents)
-        for command in (SetCircuit("auto"), PauseAdmissions(False), *(PauseAgent(name, False) for name in names)):
+        commands: list[Command] = [SetCircuit("auto"), PauseAdmissions(False)]
+        commands += [PauseAgent(name, False) for name in names]
+        for command in commands:
             self.hands.scheduler.apply(self.hands.now, command, "you")
         self.hands.gather()
         while live := self.some(TicketState.QUEUED, TicketState.BACKING_OFF, TicketState.FLYING):
