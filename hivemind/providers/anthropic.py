@@ -117,8 +117,8 @@ class AnthropicReader:
             delta = jsonread.read(_delta, event.delta)
             if delta is not None:
                 state.output_chars += sum(map(jsonread.length, (delta.text, delta.thinking, delta.partial_json)))
-        elif kind == "content_block_start":
-            state.content_started = True
+        elif kind == "content_block_stop":
+            state.content_started = True  # a block that came whole, in its start
         elif kind == "message_start":
             message = jsonread.read(_message, event.message)
             self._count(message.usage if message else Raw())

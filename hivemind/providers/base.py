@@ -57,7 +57,8 @@ class TapState:
     usage_final: bool = False
     """The provider's own closing count, not a running one."""
     content_started: bool = False
-    """The first content event (text, tool call, thinking…) has come: bytes may flow, retry is over."""
+    """The first content (text, tool call, thinking…; not the empty beginning of a block) has come: bytes may flow,
+    retry is over."""
     output_chars: int = 0
     """Characters of content so far, to show progress before the provider counts."""
     complete: bool = False

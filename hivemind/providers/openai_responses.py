@@ -20,7 +20,8 @@ from .sse import fields
 from .tapping import tap_for
 from .verdict import judge_event
 
-_CONTENT = frozenset({"response.output_item.added", "response.content_part.added"})
+_CONTENT = frozenset({"response.output_item.done", "response.content_part.done"})
+"""The end of a piece that came without deltas; its beginning is still empty."""
 _TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 _COUNTING = re.compile(r"/responses/input_tokens/?$")
 

@@ -21,12 +21,16 @@ from .call import Call
 from .company import Company
 from .engine import Engine
 from .headers import Headers, for_client, value
+from .prelude import Prelude, plain
 from .upstream.base import Truncated, UpstreamError, UpstreamResponse
 
 HOLD_LIMIT = 1 << 20
 """Bytes of a whole (not streamed) reply that are held so that a truncated one can be tried again."""
 ERROR_LIMIT = 1 << 20
 """Bytes of an error body that are read."""
+PRELUDE_S = 10.0
+"""A stream that has begun but shows no content for so long (thinking, say) is let go, so that the client sees signs of
+life; from then on it can't be tried again."""
 PROGRESS_EVERY_S = 0.5
 CHARS_PER_TOKEN = 4
 
@@ -87,11 +91,6 @@ class Exchange:
             if self._over is not None and not self._over.done():
                 self._over.set_result(None)
 
-    def leave(self) -> bool:
-        """The client that sent the request first left. Returns whether nobody listens any more."""
-        self.audience.leave_first()
-        return self.audience.empty
-
     def over(self) -> asyncio.Future[None]:
         """Done when the exchange is."""
         if self._over is None:
@@ -137,48 +136,53 @@ class Exchange:
         tap = self.call.dialect.tap(response.status, response.headers, self.call.facts)
         state = self._tap = tap.state
         whole = not (self.call.facts.stream or _is_stream(response.headers))
-        held: list[bytes] = []
-        size = 0
-        while state.error is None:
-            try:
-                data = await response.read()
-            except UpstreamError as error:
-                return await self._failed(self.call.failure_of(error))
-            if not data:
-                tap.end()
-                break
-            tap.feed(data)
-            held.append(data)
-            size += len(data)
-            if size > HOLD_LIMIT or (state.content_started and not whole):
-                return await self._flow(response, tap, b"".join(held))
-        body = b"".join(held)
+        prelude = Prelude(lambda: self._begin(response), self.audience, None if whole else PRELUDE_S)
+        try:
+            while state.error is None:
+                try:
+                    data = await response.read()
+                except UpstreamError as error:
+                    if prelude.released:
+                        return self._cut_off(self.call.failure_of(error))
+                    return await self._failed(self.call.failure_of(error))
+                if not data:
+                    tap.end()
+                    break
+                tap.feed(data)
+                prelude.hold(data)
+                if prelude.released or prelude.size > HOLD_LIMIT or (state.content_started and not whole):
+                    return await self._flow(response, tap, await prelude.let_go(), prelude.rest())
+            if prelude.released:
+                return await self._flow(response, tap, await prelude.let_go(), prelude.rest())
+        finally:
+            prelude.drop()
+        return await self._ended_early(response, state, prelude.rest(), whole=whole)
+
+    async def _ended_early(self, response: UpstreamResponse, state: TapState, body: bytes, *, whole: bool) -> bool:
+        """All of the answer was held: a whole one, or a stream that ended or failed before its first content."""
         if state.error is not None:
             return await self._failed(state.error, _Reply(response, body, stream=not whole))
         if not (whole or state.complete):
             return await self._failed(_CUT_SHORT, _Reply(response, body, stream=True, cut=True))
         decoder = await self._begin(response)
         try:
-            body = _plain(decoder, body)
+            body = plain(decoder, body)
         except Truncated as error:
-            self._engine.fail(self.ticket, self.call.failure_of(error), self._usage())
-            return True
+            return self._cut_off(self.call.failure_of(error))
         self._engine.succeed(self.ticket, response.status, self._usage())
         await self.audience.finish(body)
         return True
 
-    async def _flow(self, response: UpstreamResponse, tap: Tap, data: bytes) -> bool:
+    async def _flow(self, response: UpstreamResponse, tap: Tap, decoder: Decoder | None, data: bytes) -> bool:
         """The agent sees content: every byte goes on as it comes, and the end is the upstream's end."""
-        decoder = await self._begin(response)
         state, loop = tap.state, asyncio.get_running_loop()
         told_at = loop.time()
         while data:
             try:
-                await self.audience.write(_plain(decoder, data))
+                await self.audience.write(plain(decoder, data))
                 data = await response.read()
             except UpstreamError as error:
-                self._engine.fail(self.ticket, self.call.failure_of(error), self._usage())
-                return True
+                return self._cut_off(self.call.failure_of(error))
             tap.feed(data)
             if loop.time() - told_at >= PROGRESS_EVERY_S:
                 told_at = loop.time()
@@ -188,11 +192,15 @@ class Exchange:
             self._engine.fail(self.ticket, state.error, self._usage())
         elif self.call.facts.stream and not state.complete:
             # Finished cleanly, this would pass for a whole answer with most SDKs; cut off, it can't.
-            self._engine.fail(self.ticket, _CUT_SHORT, self._usage())
-            return True
+            return self._cut_off(_CUT_SHORT)
         else:
             self._engine.succeed(self.ticket, response.status, self._usage())
         await self.audience.finish()
+        return True
+
+    def _cut_off(self, failure: Failure) -> bool:
+        """The client has a part of the answer and gets no more; its connection ends without the end of the body."""
+        self._engine.fail(self.ticket, failure, self._usage())
         return True
 
     async def _begin(self, response: UpstreamResponse) -> Decoder | None:
@@ -236,7 +244,7 @@ class Exchange:
             await self.audience.start(response.status, for_client(response.headers))
         while data:
             try:
-                await self.audience.write(_plain(decoder, data))
+                await self.audience.write(plain(decoder, data))
                 data = b"" if reply.cut else await response.read()
             except UpstreamError:
                 return
@@ -331,19 +339,6 @@ _REFUSALS = {
 def _is_stream(headers: Headers) -> bool:
     content_type = value(headers, b"content-type") or b""
     return content_type.partition(b";")[0].strip().lower() in _STREAMED
-
-
-def _plain(decoder: Decoder | None, data: bytes) -> bytes:
-    """The bytes without the encoding that a head of ours didn't promise.
-
-    Raises: Truncated: they can't be decoded, so there is no way to go on.
-    """
-    if decoder is None:
-        return data
-    plain = decoder.feed(data)
-    if decoder.failed:
-        raise Truncated("the stream's content encoding is broken")
-    return plain
 
 
 async def _read_all(response: UpstreamResponse, limit: int) -> bytes:

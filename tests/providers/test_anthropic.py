@@ -112,8 +112,9 @@ def test_a_whole_stream() -> None:
     tap.feed(event("ping"))
     assert not tap.state.content_started
     tap.feed(BLOCK)
-    assert tap.state.content_started
+    assert not tap.state.content_started, "the empty beginning of a block is no content yet"
     tap.feed(TEXT)
+    assert tap.state.content_started
     tap.feed(event("content_block_delta", index=1, delta={"type": "input_json_delta", "partial_json": "{}x"}))
     tap.feed(event("content_block_delta", index=2, delta={"type": "thinking_delta", "thinking": "hm"}))
     tap.feed(event("content_block_delta", index=2, delta={"type": "signature_delta", "signature": "long" * 100}))
@@ -160,7 +161,7 @@ def test_truncation_is_incomplete() -> None:
 
 def test_nameless_events_are_told_by_type() -> None:
     """Servers that leave the event line out are understood."""
-    assert tapped(b'data: {"type":"content_block_start"}\n\n').state.content_started
+    assert tapped(b'data: {"type":"content_block_stop"}\n\n').state.content_started
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_a_whole_stream() -> None:
     """Created, queued and in progress are prelude; the first item is content; the closing event counts."""
     tap = tapped(*PRELUDE)
     assert not tap.state.content_started
-    tap.feed(event("response.output_item.added", item={"type": "message"}))
+    tap.feed(event("response.output_item.done", item={"type": "message"}))
     assert tap.state.content_started
     tap.feed(event("response.output_text.delta", delta="Hello", obfuscation="xxxxxxxx"))
     assert tap.state.output_chars == 5

@@ -1,0 +1,80 @@
+"""The part of a reply that is held back because it can still be taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from hivemind.providers.encoding import Decoder
+
+from .audience import Audience
+from .upstream.base import Truncated
+
+
+class Prelude:
+    """Holds bytes until somebody lets them go, or by itself after `release_s` (None: never).
+
+    `begin` sends the head to the client and says how to decode what follows it.
+    """
+
+    __slots__ = ("_audience", "_begin", "_held", "_task", "_timer", "size")
+
+    def __init__(
+        self, begin: Callable[[], Awaitable[Decoder | None]], audience: Audience, release_s: float | None
+    ) -> None:
+        self._begin = begin
+        self._audience = audience
+        self._held: list[bytes] = []
+        self.size = 0
+        self._task: asyncio.Task[Decoder | None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        if release_s is not None:
+            self._timer = asyncio.get_running_loop().call_later(release_s, self._release)
+
+    @property
+    def released(self) -> bool:
+        """The client has, or is about to have, the head of this reply."""
+        return self._task is not None
+
+    def hold(self, data: bytes) -> None:
+        self._held.append(data)
+        self.size += len(data)
+
+    def rest(self) -> bytes:
+        """What is held and wasn't sent."""
+        held = self._held[0] if len(self._held) == 1 else b"".join(self._held)
+        self._held.clear()
+        return held
+
+    async def let_go(self) -> Decoder | None:
+        """Send the head, if that isn't done yet. Returns how to decode the body."""
+        return await (self._begin() if self._task is None else self._task)
+
+    def drop(self) -> None:
+        """Nothing is let go by itself any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _release(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._send(), name="let a long prelude go")
+
+    async def _send(self) -> Decoder | None:
+        decoder = await self._begin()
+        while self._held:
+            await self._audience.write(plain(decoder, self.rest()))
+        return decoder
+
+
+def plain(decoder: Decoder | None, data: bytes) -> bytes:
+    """The bytes without the encoding that a head of ours didn't promise; None: they go as they are.
+
+    Raises: Truncated: they can't be decoded, so there is no way to go on.
+    """
+    if decoder is None:
+        return data
+    decoded = decoder.feed(data)
+    if decoder.failed:
+        raise Truncated("the stream's content encoding is broken")
+    return decoded
