@@ -11,10 +11,10 @@ from typing import Any
 
 import httpx
 from proxy.upstream.scripted import Handler, Scripted, reset, serving
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hivemind import logs
 from hivemind.proxy.app import Proxy
+from hivemind.proxy.departure import ClientProtocol
 from hivemind.settings import Settings
 from hivemind.snapshot import Snapshot
 from hivemind_mock.serve import serving as serving_app
@@ -22,6 +22,9 @@ from hivemind_mock.serve import serving as serving_app
 Pairs = list[tuple[bytes, bytes]]
 QUICK = {"base_s": 0.001, "max_s": 0.002, "stagger_s": 0.0}
 """Retries without waiting; what the delays are is tested in virtual time."""
+
+HANGS_S = 20
+"""What takes longer never ends."""
 
 
 class Reset:
@@ -88,7 +91,8 @@ async def _perform(play: Play, reader: asyncio.StreamReader, writer: asyncio.Str
             writer.write(step)
             await writer.drain()
         elif isinstance(step, asyncio.Event):
-            await step.wait()
+            while not (step.is_set() or writer.transport.is_closing()):  # noqa: ASYNC110 - either of two
+                await asyncio.sleep(0.001)
         elif isinstance(step, Reset):
             reset(writer)
             return False
@@ -135,15 +139,15 @@ def settings_for(*upstreams: str, **values: Any) -> Settings:
 
 @contextlib.asynccontextmanager
 async def proxying(*upstreams: str, **values: Any) -> AsyncIterator[Running]:
-    """The proxy before these upstreams, with these settings, on uvicorn's protocol.
+    """The proxy before these upstreams, with these settings; a test that hangs is ended.
 
-    Without uvicorn's server around it, which takes a tenth of a second to stop; :mod:`test_process` has that.
+    Without uvicorn's server around it, which takes a tenth of a second to stop; the tests of the process have that.
     """
     logs.hush_uvicorn()
     proxy = Proxy(settings_for(*upstreams, **values), rng=random.Random(1))
     await proxy.start()
     try:
-        async with serving_app(proxy, protocol=HttpToolsProtocol) as url:
+        async with asyncio.timeout(HANGS_S), serving_app(proxy, protocol=ClientProtocol) as url:
             proxy.address = url
             yield Running(proxy, url, int(url.rpartition(":")[2]))
     finally:
@@ -194,9 +198,16 @@ class Raw:
         length = dict(headers).get(b"content-length")
         if length is not None:
             return await self.reader.readexactly(int(length))
-        body = b""
+        parts = []
         while data := await self.chunk():
-            body += data
+            parts.append(data)
+        return b"".join(parts)
+
+    async def chunks(self, size: int) -> bytes:
+        """The next so many bytes of a chunked body, in however many chunks they come."""
+        body = b""
+        while len(body) < size:
+            body += await self.chunk()
         return body
 
     async def rest(self) -> bytes:

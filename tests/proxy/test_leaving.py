@@ -1,0 +1,143 @@
+"""Clients that leave, at any moment: nothing of them stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+
+import pytest
+from proxy.kit import Hang, Play, Running, between, client, playing, proxying, raw, request
+from proxy.upstream.scripted import Scripted, serving
+from proxy.wire import ANSWER, BLOCK_START, HELLO, MESSAGE_START, PLAIN_BODY, SSE, STREAM_BODY, chunk, head, http
+
+MESSAGES = "/v1/messages"
+MANY = 1000
+
+
+def open_files() -> int:
+    """Sockets and all else that this process has open."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+async def at_rest(proxy: Running) -> None:
+    """Wait until nobody is served, and check that nothing is held for anybody."""
+    world = await proxy.until(lambda world: not (world.slots or world.queue or world.queued))
+    for lane in world.lanes:
+        assert (lane.state.active, lane.state.waiting, lane.state.retrying) == (0, 0, 0)
+        assert [window.reserved for window in lane.state.windows] == [0] * len(lane.state.windows)
+    assert all((agent.flying, agent.queued) == (0, 0) for agent in world.agents)
+
+
+STAGES: dict[str, tuple[Play, bytes, str]] = {
+    "before the head": ([Hang()], PLAIN_BODY, "waiting"),
+    "after the head": ([head(SSE), Hang()], STREAM_BODY, "waiting"),
+    "in the prelude": ([head(SSE) + chunk(MESSAGE_START), Hang()], STREAM_BODY, "waiting"),
+    "in the stream": ([head(SSE) + chunk(MESSAGE_START + BLOCK_START + HELLO), Hang()], STREAM_BODY, "streaming"),
+    "in a whole answer": ([ANSWER[:-5], Hang()], PLAIN_BODY, "waiting"),
+}
+
+
+@pytest.mark.parametrize(("play", "body", "state"), STAGES.values(), ids=list(STAGES))
+@pytest.mark.parametrize("hard", [False, True], ids=["FIN", "RST"])
+async def test_stage(play: Play, body: bytes, state: str, hard: bool) -> None:
+    """Wherever the answer is when the client leaves, its slot is free and the upstream's connection closed."""
+    async with between(play, rpm=100, tpm=100_000) as (proxy, upstream), raw(proxy.port) as leaving:
+        await leaving.send(request(MESSAGES, body))
+        await proxy.until(lambda world: [slot.state for slot in world.slots] == [state])
+        leaving.leave(hard=hard)
+        await at_rest(proxy)
+        await upstream.until(lambda: not upstream.open)
+        assert proxy.snapshot().totals.abandoned == 1
+
+
+async def test_between_two_attempts() -> None:
+    """A client that leaves while its request waits for another attempt is not tried for again."""
+    async with (
+        serving(playing([http(503, b"", "retry-after: 200")])) as upstream,
+        proxying(f"lab={upstream.url}", rpm=100) as proxy,
+        raw(proxy.port) as leaving,
+    ):
+        await leaving.send(request(MESSAGES, PLAIN_BODY))
+        await proxy.until(lambda world: world.totals.retries == 1)
+        leaving.leave()
+        await at_rest(proxy)
+        assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("cut", [10, 60, -5], ids=["in the head", "before the body", "in the body"])
+async def test_in_the_request(cut: int) -> None:
+    """A request that never came whole is nobody's: no ticket, no attempt."""
+    async with between([ANSWER]) as (proxy, upstream):
+        async with raw(proxy.port) as leaving:
+            await leaving.send(request(MESSAGES, PLAIN_BODY)[:cut])
+        async with client() as web:
+            assert (await web.post(proxy.url + MESSAGES, content=PLAIN_BODY)).status_code == 200
+        assert (len(upstream.requests), proxy.snapshot().totals.requests) == (1, 1)
+
+
+async def test_at_once() -> None:
+    """A client that leaves together with its last byte leaves nothing behind either."""
+    async with between([Hang()], rpm=1000) as (proxy, upstream):
+        for number in range(20):
+            async with raw(proxy.port) as leaving:
+                leaving.writer.write(request(MESSAGES, PLAIN_BODY))
+                leaving.leave(hard=bool(number % 2))
+        async with client() as web:
+            await web.get(f"{proxy.url}/_health")
+        await at_rest(proxy)
+        await upstream.until(lambda: not upstream.open)
+
+
+async def test_pipelined() -> None:
+    """A client that leaves with several requests on its connection takes all of them with it."""
+    async with between([Hang()]) as (proxy, upstream), raw(proxy.port) as leaving:
+        await leaving.send(request(MESSAGES, PLAIN_BODY) * 2)
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        leaving.leave(hard=True)
+        await at_rest(proxy)
+        await upstream.until(lambda: not upstream.open)
+
+
+async def _leave(proxy: Running, upstream: Scripted, rng: random.Random, number: int) -> None:
+    """One client: at a random moment after it began to send, it goes."""
+    body = rng.choice((PLAIN_BODY, STREAM_BODY))
+    async with raw(proxy.port) as leaving:
+        message = request(f"/agent/a{number % 40}{MESSAGES}", body)
+        if rng.random() < 0.1:
+            await leaving.send(message[: rng.randrange(len(message))])
+        else:
+            await leaving.send(message)
+            for _ in range(rng.randrange(30)):
+                await asyncio.sleep(0)
+            if rng.random() < 0.5:
+                await asyncio.sleep(rng.random() * 0.05)
+        leaving.leave(hard=rng.random() < 0.5)
+
+
+async def test_a_thousand_clients() -> None:
+    """A thousand clients leave at random moments (queued, before the head, in the stream, between attempts): no slot,
+    no reservation, no task and no connection stays."""
+    rng = random.Random(7)
+    streaming: Play = [head(SSE) + chunk(MESSAGE_START + BLOCK_START + HELLO), *[chunk(HELLO)] * 3, Hang()]
+    plays: list[Play] = [
+        rng.choice(
+            [streaming, [Hang()], [b"HTTP/1.1 529 -\r\ncontent-length: 0\r\n\r\n"], [head(SSE), Hang()], [ANSWER]]
+        )
+        for _ in range(MANY)
+    ]
+    files, tasks = open_files(), len(asyncio.all_tasks())
+    async with (
+        serving(playing(*plays)) as upstream,
+        proxying(f"lab={upstream.url}", max_concurrency=60, rpm=100_000, tpm=100_000_000) as proxy,
+    ):
+        for start in range(0, MANY, 200):
+            await asyncio.gather(*(_leave(proxy, upstream, rng, start + n) for n in range(200)))
+        await at_rest(proxy)
+        world = proxy.snapshot()
+        ended = world.totals.finished + world.totals.abandoned + world.totals.failed + world.totals.refused
+        assert world.totals.requests == ended > MANY / 2
+        assert not proxy.proxy._resends._waiting
+        await upstream.until(lambda: not upstream.open)
+    assert len(asyncio.all_tasks()) == tasks
+    assert open_files() == files

@@ -1,0 +1,130 @@
+"""Requests that are sent again while the first still waits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+from proxy.kit import Play, Raw, Running, playing, proxying, raw, request
+from proxy.upstream.scripted import Scripted, serving
+from proxy.wire import ANSWER, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunked
+
+from hivemind.proxy import resend
+
+TARGET = "/agent/alice/v1/messages"
+FIRST = b'{"model":"m","messages":[]}'
+AGAIN = "x-stainless-retry-count: 1"
+
+
+@contextlib.asynccontextmanager
+async def busy(*plays: Play) -> AsyncIterator[tuple[Running, Scripted, asyncio.Event]]:
+    """A proxy whose only slot is taken until the event is set."""
+    gate = asyncio.Event()
+    async with (
+        serving(playing([gate, ANSWER], *plays)) as upstream,
+        proxying(f"lab={upstream.url}", max_concurrency=1) as proxy,
+        raw(proxy.port) as first,
+    ):
+        await first.send(request(TARGET, FIRST))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        yield proxy, upstream, gate
+
+
+async def queued(proxy: Running, client: Raw, body: bytes, *headers: str, depth: int) -> None:
+    """Send, and wait until so many requests are in the queue."""
+    await client.send(request(TARGET, body, *headers))
+    await proxy.until(lambda world: world.queued == depth)
+
+
+def listeners(proxy: Running) -> int:
+    """All who wait for an answer, whether it is theirs or one that they joined."""
+    return sum(
+        len(found.audience._listeners) for waiting in proxy.proxy._resends._waiting.values() for found in waiting
+    )
+
+
+async def joined(proxy: Running, client: Raw, body: bytes, *headers: str) -> None:
+    """Send a repetition, and wait until it has joined the original."""
+    before = listeners(proxy)
+    await client.send(request(TARGET, body, *headers))
+    while listeners(proxy) == before:  # noqa: ASYNC110 - joining makes no event
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("body", [PLAIN_BODY, STREAM_BODY], ids=["whole", "stream"])
+async def test_repetition_joins(body: bytes) -> None:
+    """The client's own retry joins the original: one request upstream, one answer for both."""
+    play = [ANSWER] if body is PLAIN_BODY else [chunked(MESSAGE, SSE)]
+    async with busy(play) as (proxy, upstream, gate), raw(proxy.port) as one, raw(proxy.port) as two:
+        await queued(proxy, one, body, depth=1)
+        await joined(proxy, two, body, AGAIN)
+        gate.set()
+        bodies = [await client.body((await client.head())[1]) for client in (one, two)]
+        assert bodies[0] == bodies[1] != b""
+        assert len(upstream.requests) == 2
+        assert proxy.snapshot().totals.requests == 2
+
+
+async def test_repetition_takes_over() -> None:
+    """When the original's client leaves, the one that joined gets the answer, from the same place in the queue."""
+    async with busy([ANSWER]) as (proxy, upstream, gate), raw(proxy.port) as one, raw(proxy.port) as two:
+        await queued(proxy, one, PLAIN_BODY, depth=1)
+        await joined(proxy, two, PLAIN_BODY, AGAIN)
+        one.leave()
+        await asyncio.sleep(0)
+        gate.set()
+        status, headers = await two.head()
+        assert (status, await two.body(headers)) == (200, ANSWER.partition(b"\r\n\r\n")[2])
+        assert len(upstream.requests) == 2
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["original first", "repetition first"])
+async def test_nobody_left(order: tuple[int, int]) -> None:
+    """When all who wanted the answer have left, in whichever order, it is dropped from the queue."""
+    async with busy([ANSWER]) as (proxy, upstream, gate), raw(proxy.port) as one, raw(proxy.port) as two:
+        await queued(proxy, one, PLAIN_BODY, depth=1)
+        await joined(proxy, two, PLAIN_BODY, AGAIN)
+        for number in order:
+            (one, two)[number].leave(hard=True)
+            await asyncio.sleep(0.01)
+        world = await proxy.until(lambda world: world.queued == 0)
+        assert world.totals.abandoned == 1
+        gate.set()
+        await proxy.until(lambda world: not world.slots)
+        assert len(upstream.requests) == 1
+
+
+async def test_named_agent_that_repeats_itself_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent with a name of its own, whose client doesn't count its retries, joins too once some time has passed."""
+    monkeypatch.setattr(resend, "AGAIN_AFTER_S", 0.0)
+    async with busy([ANSWER]) as (proxy, upstream, gate), raw(proxy.port) as one, raw(proxy.port) as two:
+        await queued(proxy, one, PLAIN_BODY, depth=1)
+        await joined(proxy, two, PLAIN_BODY)
+        gate.set()
+        assert [(await client.head())[0] for client in (one, two)] == [200, 200]
+        assert len(upstream.requests) == 2
+
+
+async def test_parallel_requests_stay_apart() -> None:
+    """Identical requests that come together are meant as several: each goes upstream."""
+    async with busy([ANSWER]) as (proxy, upstream, gate), raw(proxy.port) as one, raw(proxy.port) as two:
+        await queued(proxy, one, PLAIN_BODY, depth=1)
+        await queued(proxy, two, PLAIN_BODY, "x-stainless-retry-count: 0", depth=2)
+        gate.set()
+        assert [(await client.head())[0] for client in (one, two)] == [200, 200]
+        assert len(upstream.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "header"),
+    [(STREAM_BODY, "x: y"), (PLAIN_BODY, "x-api-key: another")],
+    ids=["another body", "another credential"],
+)
+async def test_only_the_same_request_joins(body: bytes, header: str) -> None:
+    """Neither another body nor another credential makes a repetition."""
+    async with busy([ANSWER]) as (proxy, _, _), raw(proxy.port) as one, raw(proxy.port) as two:
+        await queued(proxy, one, PLAIN_BODY, depth=1)
+        await two.send(request(TARGET, body, AGAIN, header))
+        await proxy.until(lambda world: world.totals.requests == 3)

@@ -1,0 +1,236 @@
+"""Streams: the same bytes as without the proxy, as they come, and an end that means what it meant."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import zlib
+from itertools import pairwise
+
+import brotli
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from proxy.kit import Close, Play, Reset, Seen, between, client, raw, request
+from proxy.wire import (
+    ANSWER,
+    BLOCK_START,
+    CHAT,
+    END,
+    GEMINI,
+    HELLO,
+    MESSAGE,
+    MESSAGE_START,
+    NDJSON,
+    OLLAMA,
+    OVERLOADED,
+    PLAIN_BODY,
+    RESPONSE,
+    SSE,
+    STREAM_BODY,
+    chunk,
+    chunked,
+    head,
+)
+
+MESSAGES = "/v1/messages"
+STREAMS: dict[str, tuple[str, bytes, str, bytes, tuple[int, int]]] = {
+    "anthropic": (MESSAGES, STREAM_BODY, SSE, b"".join(MESSAGE), (11, 7)),
+    "chat": ("/v1/chat/completions", STREAM_BODY, SSE, b"".join(CHAT), (12, 8)),
+    "responses": ("/v1/responses", STREAM_BODY, SSE, b"".join(RESPONSE), (13, 9)),
+    "google": (
+        "/v1beta/models/m:streamGenerateContent?alt=sse",
+        b'{"contents":[]}',
+        SSE,
+        b"".join(GEMINI),
+        (14, 10),
+    ),
+    "ollama": ("/api/chat", b'{"model":"m"}', NDJSON, b"".join(OLLAMA), (15, 11)),
+}
+ENCODINGS = {
+    "identity": lambda data: data,
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": brotli.compress,
+    "zstd": zstandard.ZstdCompressor().compress,
+}
+
+
+def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
+    """The data cut at these places."""
+    places = [0, *sorted({cut % (len(data) + 1) for cut in cuts}), len(data)]
+    return [data[a:b] for a, b in pairwise(places) if a < b]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+@given(cuts=st.lists(st.integers(0, 4000), max_size=40), encoding=st.sampled_from(sorted(ENCODINGS)))
+def test_bytes_are_the_upstream_s(name: str, cuts: list[int], encoding: str) -> None:
+    """However a stream is cut into chunks and encoded, the client gets the upstream's headers and bytes, and the usage
+    inside is counted."""
+    path, body, kind, plain, usage = STREAMS[name]
+    wire = ENCODINGS[encoding](plain)
+    said = [] if encoding == "identity" else [f"content-encoding: {encoding}"]
+
+    async def main() -> None:
+        play = [chunked(pieces(wire, cuts), kind, *said)]
+        async with between(play) as (proxy, _), raw(proxy.port) as direct:
+            await direct.send(request(path, body))
+            status, headers = await direct.head()
+            assert status == 200
+            assert headers[:-1] == [tuple(h.encode().split(b": ")) for h in (kind, *said)]
+            assert await direct.body(headers) == wire
+            total = proxy.snapshot().totals.usage
+            assert (total.total_input, total.output_tokens) == usage
+
+    asyncio.run(main())
+
+
+async def test_usage_is_in_the_stats() -> None:
+    """What a stream used is in `/_stats`, for the agent and in all."""
+    async with between([chunked(MESSAGE, SSE)]) as (proxy, _), client() as http:
+        await http.post(f"{proxy.url}/agent/alice{MESSAGES}", content=STREAM_BODY)
+        world = await proxy.stats()
+        (agent,) = world["agents"]
+        assert agent["name"] == "alice"
+        assert (agent["usage"]["input_tokens"], agent["usage"]["output_tokens"]) == (11, 7)
+        assert world["totals"]["usage"] == agent["usage"]
+
+
+async def test_each_event_goes_on_before_the_next_one_comes() -> None:
+    """The upstream sends an event only once the client has the one before."""
+    gates = [asyncio.Event() for _ in MESSAGE[3:]]
+    opening = b"".join(MESSAGE[:3])
+    play: list[bytes | asyncio.Event] = [head(SSE) + chunk(opening)]
+    for gate, event in zip(gates, MESSAGE[3:], strict=True):
+        play += [gate, chunk(event)]
+    async with between([*play, END]) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, STREAM_BODY))
+        await direct.head()
+        assert await direct.chunks(len(opening)) == opening
+        for gate, event in zip(gates, MESSAGE[3:], strict=True):
+            gate.set()
+            assert await direct.chunk() == event
+        assert await direct.chunk() == b""
+
+
+async def test_prelude_is_held_until_the_first_content() -> None:
+    """Nothing goes out before the first content; then what was held comes first, in order."""
+    gate = asyncio.Event()
+    play: Play = [head(SSE) + chunk(MESSAGE_START), gate, chunk(b"".join(MESSAGE[1:])), END]
+    async with between(play) as (proxy, upstream), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, STREAM_BODY))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        await proxy.until(lambda world: world.slots[0].state == "waiting")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(direct.reader.read(1), 0.02)
+        gate.set()
+        _, headers = await direct.head()
+        assert await direct.body(headers) == b"".join(MESSAGE)
+
+
+async def test_slot_is_held_to_the_end() -> None:
+    """With one slot, the next request reaches the upstream only when the stream before it has ended."""
+    gate = asyncio.Event()
+    first: Play = [head(SSE) + chunk(b"".join(MESSAGE[:3])), gate, chunk(b"".join(MESSAGE[3:])), END]
+    async with between(first, [ANSWER], max_concurrency=1) as (proxy, upstream), raw(proxy.port) as one:
+        await one.send(request(MESSAGES, STREAM_BODY))
+        _, headers = await one.head()
+        assert await one.chunk() == b"".join(MESSAGE[:3])
+        async with raw(proxy.port) as two:
+            await two.send(request(MESSAGES, PLAIN_BODY))
+            await proxy.until(lambda world: world.queued == 1)
+            assert len(upstream.requests) == 1
+            gate.set()
+            assert await one.body(headers) == b"".join(MESSAGE[3:])
+            assert (await two.head())[0] == 200
+
+
+async def test_error_in_the_middle_is_passed_on() -> None:
+    """An error event after content reaches the client as the provider sent it, and counts as a failure."""
+    async with between([chunked([*MESSAGE[:3], OVERLOADED], SSE)]) as (proxy, _), client() as http:
+        answer = await http.post(proxy.url + MESSAGES, content=STREAM_BODY)
+        assert answer.content == b"".join(MESSAGE[:3]) + OVERLOADED
+        world = proxy.snapshot()
+        assert (world.totals.failed, world.totals.wasted.total) == (1, 11 + 1)
+
+
+CUTS: dict[str, Play] = {
+    "reset": [head(SSE) + chunk(b"".join(MESSAGE[:4])), Reset()],
+    "closed inside its chunks": [head(SSE) + chunk(b"".join(MESSAGE[:4])), Close()],
+    "a clean end without the end marker": [chunked([b"".join(MESSAGE[:4])], SSE)],
+    "closed, with the connection as its only framing": [
+        b"HTTP/1.1 200 -\r\n" + SSE.encode() + b"\r\n\r\n" + b"".join(MESSAGE[:4]),
+        Close(),
+    ],
+}
+
+
+@pytest.mark.parametrize("play", CUTS.values(), ids=list(CUTS))
+async def test_truncation_cuts_the_client_off(play: Play) -> None:
+    """A stream that breaks off is broken off for the client too: everything that came, and no final chunk."""
+    async with between(play) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, STREAM_BODY))
+        await direct.head()
+        received = await direct.rest()
+        assert not received.endswith(END)
+        assert received == chunk(b"".join(MESSAGE[:4]))
+        world = await proxy.until(lambda world: world.totals.failed == 1)
+        assert (world.slots, world.totals.retries) == ((), 0)
+
+
+async def test_a_long_whole_answer_is_cut_off_too() -> None:
+    """A whole answer too long to be held goes out as it comes, and is cut off where the upstream's was."""
+    body = b"x" * (3 << 20)
+    play: Play = [
+        b"HTTP/1.1 200 -\r\ncontent-type: application/json\r\ncontent-length: 4000000\r\n\r\n" + body,
+        Close(),
+    ]
+    async with between(play) as (proxy, upstream), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, PLAIN_BODY))
+        _, headers = await direct.head()
+        assert dict(headers)[b"content-length"] == b"4000000"
+        assert await direct.rest() == body
+        assert len(upstream.requests) == 1
+
+
+async def test_whole_stream_in_one_write() -> None:
+    """A stream that comes all at once, end and all, is whole."""
+    async with between([chunked([b"".join(MESSAGE)], SSE)]) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, STREAM_BODY))
+        _, headers = await direct.head()
+        assert await direct.body(headers) == b"".join(MESSAGE)
+        await proxy.until(lambda world: world.totals.finished == 1)
+
+
+async def test_encoded_stream_is_tapped_where_the_client_asked_for_it() -> None:
+    """The client's accept-encoding reaches the upstream as it was; what it brings is counted all the same."""
+    wire = gzip.compress(b"".join(MESSAGE))
+    play = [chunked([wire[:40], wire[40:]], SSE, "content-encoding: gzip")]
+    async with between(play) as (proxy, upstream), client() as http:
+        headers = {"accept-encoding": "gzip, br;q=0.5"}
+        answer = await http.post(proxy.url + MESSAGES, content=STREAM_BODY, headers=headers)
+        assert answer.content == b"".join(MESSAGE)
+        assert Seen.of(upstream.requests[0]).values(b"accept-encoding") == [b"gzip, br;q=0.5"]
+        assert proxy.snapshot().totals.usage.output_tokens == 7
+
+
+async def test_slow_reader_holds_only_its_own_upstream_back() -> None:
+    """When a client stops reading, the proxy stops reading for it; others aren't held up, and nothing is lost."""
+    many = HELLO * 2000
+    long: Play = [head(SSE) + chunk(MESSAGE_START + BLOCK_START), *[chunk(many)] * 120, chunk(MESSAGE[-1]), END]
+    async with between(long, [ANSWER]) as (proxy, upstream), raw(proxy.port, limit=4096) as slow, client() as http:
+        await slow.send(request(MESSAGES, STREAM_BODY))
+        await slow.head()
+        (writer,) = upstream.open
+        while not writer.transport.get_write_buffer_size():  # noqa: ASYNC110 - nothing to wait for
+            await asyncio.sleep(0.001)
+        answers = [await http.post(proxy.url + MESSAGES, content=PLAIN_BODY) for _ in range(20)]
+        assert [answer.status_code for answer in answers] == [200] * 20
+        assert writer.transport.get_write_buffer_size() > 0
+        size = 0
+        while data := await slow.chunk():
+            size, last = size + len(data), data
+        assert size == len(MESSAGE_START + BLOCK_START + MESSAGE[-1]) + 120 * len(many)
+        assert last.endswith(MESSAGE[-1])
