@@ -17,8 +17,9 @@ from .retry import MAX_PARK_S, RetryBudget
 from .ticket import Ticket
 from .types import Failure, FailureKind, Utilisation
 
-LONE_AFTER = 3
-"""Successes in a row that make one failure an exception rather than the beginning of an outage."""
+SHARE_WEIGHT = 0.1
+MOSTLY = 0.3
+"""A lane of which no larger share fails, the last failure included, works but for bad luck."""
 MOST_STAGGERED = 20
 """Grants that are spaced out after a pause; whoever comes later meets a lane at work."""
 
@@ -33,12 +34,12 @@ class Lane:
     __slots__ = (
         "_events",
         "_staggered",
-        "_successes_before",
         "aimd",
         "allowances",
         "circuit",
         "config",
         "estimators",
+        "failure_share",
         "failures_in_row",
         "gate",
         "key",
@@ -69,8 +70,8 @@ class Lane:
         self.next_grant_at = -math.inf
         self._staggered = 0
         self.retry_budget = RetryBudget(settings.retry)
-        self._successes_before = 0
-        """In a row, before the last failure (or until now)."""
+        self.failure_share = 0.5
+        """Of recent attempts, each weighing less than the next; a half until there are any."""
         self.failures_in_row = 0
         """Since the last success of anybody."""
         self.retrying = 0
@@ -126,15 +127,14 @@ class Lane:
             self.next_grant_at = now + self.settings.retry.stagger_s
 
     @property
-    def lone_failure(self) -> bool:
-        """The last failure stands alone: the lane had answered everything for a while before it."""
-        return self.failures_in_row == 1 and self._successes_before >= LONE_AFTER
+    def mostly_works(self) -> bool:
+        return self.failure_share <= MOSTLY
 
     # --- What results say about the lane ---------------------------------------------------------------------------
 
     def succeeded(self, now: float, ticket: Ticket, ttft_s: float) -> None:
         """First content came."""
-        self._successes_before = self._successes_before + 1 if not self.failures_in_row else 1
+        self.failure_share -= SHARE_WEIGHT * self.failure_share
         self.failures_in_row = 0
         if not self.settings.backpressure:
             return
@@ -156,6 +156,7 @@ class Lane:
         if failure.delay_s and failure.retryable and failure.kind in _PARKING and failure.delay_s <= MAX_PARK_S:
             self.park(now, failure.delay_s, cause)
         self.failures_in_row += 1
+        self.failure_share += SHARE_WEIGHT * (1 - self.failure_share)
         return self.settings.backpressure and self._congested(now, ticket, failure.kind.value, cause)
 
     def _congested(self, now: float, ticket: Ticket, kind: str, cause: str) -> bool:

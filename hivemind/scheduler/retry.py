@@ -12,7 +12,7 @@ from .types import Failure, FailureKind
 MAX_PARK_S = 300.0
 """A provider that asks for a longer pause means a quota, not a rate; its answer goes to the agent."""
 _CHANCE = frozenset({FailureKind.DISCONNECTED, FailureKind.SERVER_ERROR})
-"""What happens to one request while others fare well; a first such failure is tried again at once, once."""
+"""What befalls a request while others fare well; in a lane that mostly works it is tried again at once, once."""
 
 
 def backoff_s(config: RetryConfig, failures: int, draw: float) -> float:
@@ -38,7 +38,7 @@ def next_attempt_at(
         if failure.delay_s > MAX_PARK_S:
             return None
         delay_s = failure.delay_s
-    elif ticket.faults == 1 and ticket.lane.lone_failure and failure.kind in _CHANCE:
+    elif ticket.faults == 1 and ticket.lane.mostly_works and failure.kind in _CHANCE:
         delay_s = 0.0
     else:
         # A failure among others' successes is bad luck, not an upstream that needs ever more room.
