@@ -46,7 +46,7 @@ def driver_class() -> type[Driver] | None:
         return None
     if not all(hasattr(LinuxDriver, name) for name in ("write", "close", "stop_application_mode")):
         return None
-    return _lossy(LinuxDriver)
+    return type("LossyDriver", (_Lossy, LinuxDriver), {})
 
 
 async def closed(app: App[Any], timeout_s: float) -> bool:
@@ -61,63 +61,64 @@ async def closed(app: App[Any], timeout_s: float) -> bool:
     return not writer.is_alive()
 
 
-def _lossy(base: type[Any]) -> type[Driver]:
-    class LossyDriver(base):  # type: ignore[misc]
-        """Drops frames rather than wait."""
+class _Lossy:
+    """Mixed into Textual's driver: drops frames rather than wait."""
 
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            # Textual writes to standard error; where that is a file, the screen belongs on standard output.
-            if sys.__stderr__ is None or not sys.__stderr__.isatty():
-                self._file = sys.__stdout__
-            self.dropped = 0
-            self._behind_since: float | None = None
-            self._closing = False
-            self._host_loop = asyncio.get_running_loop()
+    _app: Any
+    _file: Any
+    _writer_thread: Any
 
-        def write(self, data: str) -> None:
-            """Queue data for the terminal, or drop it."""
-            writer = self._writer_thread
-            if writer is None:
-                return
-            if self._behind_since is not None and not self._closing:
-                self.dropped += 1
-                return
-            try:
-                writer._queue.put_nowait(data)
-            except queue.Full:
-                self.dropped += 1
-                if not self._closing:
-                    self._behind_since = time.monotonic()
-                    # The input thread writes too.
-                    self._host_loop.call_soon_threadsafe(self._look)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Textual writes to standard error; where that is a file, the screen belongs on standard output.
+        if sys.__stderr__ is None or not sys.__stderr__.isatty():
+            self._file = sys.__stdout__
+        self.dropped = 0
+        self._behind_since: float | None = None
+        self._closing = False
+        self._host_loop = asyncio.get_running_loop()
 
-        def _look(self) -> None:
-            writer = self._writer_thread
-            if self._closing or writer is None or self._behind_since is None:
-                return
-            if writer._queue.qsize():
-                self._host_loop.call_later(_LOOK_EVERY_S, self._look)
-                return
-            stalled_s = time.monotonic() - self._behind_since
-            self._behind_since = None
-            self._app.post_message(TerminalBack(stalled_s, self.dropped))
+    def write(self, data: str) -> None:
+        """Queue data for the terminal, or drop it."""
+        writer = self._writer_thread
+        if writer is None:
+            return
+        if self._behind_since is not None and not self._closing:
+            self.dropped += 1
+            return
+        try:
+            writer._queue.put_nowait(data)
+        except queue.Full:
+            self.dropped += 1
+            if not self._closing:
+                self._behind_since = time.monotonic()
+                # The input thread writes too.
+                self._host_loop.call_soon_threadsafe(self._look)
 
-        def stop_application_mode(self) -> None:
-            """Leave the screen; frames that wait make room for what restores the terminal."""
-            self._closing = True
-            writer = self._writer_thread
-            if writer is not None and self._behind_since is not None:
-                with contextlib.suppress(queue.Empty):
-                    while True:
-                        writer._queue.get_nowait()
-            super().stop_application_mode()
+    def _look(self) -> None:
+        writer = self._writer_thread
+        if self._closing or writer is None or self._behind_since is None:
+            return
+        if writer._queue.qsize():
+            self._host_loop.call_later(_LOOK_EVERY_S, self._look)
+            return
+        stalled_s = time.monotonic() - self._behind_since
+        self._behind_since = None
+        self._app.post_message(TerminalBack(stalled_s, self.dropped))
 
-        def close(self) -> None:
-            """Let the writer finish what it has, without waiting for it: :func:`closed` does that off the loop."""
-            writer = self._writer_thread
-            if writer is not None:
-                with contextlib.suppress(queue.Full):
-                    writer._queue.put_nowait(None)
+    def stop_application_mode(self) -> None:
+        """Leave the screen; frames that wait make room for what restores the terminal."""
+        self._closing = True
+        writer = self._writer_thread
+        if writer is not None and self._behind_since is not None:
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    writer._queue.get_nowait()
+        super().stop_application_mode()  # type: ignore[misc]
 
-    return LossyDriver
+    def close(self) -> None:
+        """Let the writer finish what it has, without waiting for it: :func:`closed` does that off the loop."""
+        writer = self._writer_thread
+        if writer is not None:
+            with contextlib.suppress(queue.Full):
+                writer._queue.put_nowait(None)
