@@ -167,15 +167,16 @@ class Proxy:
         dialect = dialect_for(place.path)
         facts = dialect.facts(place.path, query.decode("latin-1"), headers, body)
         client = client_of(headers)
-        try:
-            identity = identify(headers, query, place.agent, client, facts.session)
-        except BadIdentity as error:
-            await self._refuse(send, place, 400, "bad_request", str(error))
-            return None
         route = self._routes.find(place.upstream, place.path, headers)
         if route is None:
             known = ", ".join(f"/to/{name}/" for name, _ in self._routes.names)
             await self._refuse(send, place, 404, "unknown_route", f"no upstream for this path; name one: {known}")
+            return None
+        try:
+            auth_headers = route.origin.profile.auth_headers
+            identity = identify(headers, query, place.agent, client, facts.session, auth_headers)
+        except BadIdentity as error:
+            await self._refuse(send, place, 400, "bad_request", str(error))
             return None
         target = route.origin.base_path.encode() + place.raw_path + (b"?" + query if query else b"")
         method = scope["method"].encode()

@@ -7,7 +7,6 @@ ignores. From then on a failure can only be told as the provider's error event, 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 from .audience import Audience
 
@@ -43,11 +42,13 @@ class Company:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            # Not awaited itself: its end by cancellation would pass for ours, and ours for its.
+            await asyncio.wait((task,))
+            if not task.cancelled():
+                task.result()
 
     def drop(self) -> None:
         """Stop without waiting; nobody will write."""

@@ -129,6 +129,9 @@ class Exchange:
         failure = self.call.dialect.classify(response.status, response.headers, body, self._wall())
         if failure is None:
             failure = Failure(FailureKind.CLIENT_ERROR, False, response.status)
+        if failure.status not in self.call.route.origin.profile.retryable_statuses:
+            asked = value(response.headers, b"x-should-retry") == b"true"
+            failure = replace(failure, retryable=failure.retryable and asked)
         return await self._failed(failure, _Reply(response, body))
 
     async def _answered(self, response: UpstreamResponse) -> bool:

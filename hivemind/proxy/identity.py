@@ -7,7 +7,6 @@ is never kept: a short one-way hash of it names the lane.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from urllib.parse import unquote, unquote_to_bytes
@@ -73,13 +72,19 @@ def address(raw_path: bytes) -> Address:
 
 
 def identify(
-    headers: list[tuple[bytes, bytes]], query: bytes, named: str | None, client: Client, session: str
+    headers: list[tuple[bytes, bytes]],
+    query: bytes,
+    named: str | None,
+    client: Client,
+    session: str,
+    auth_headers: tuple[bytes, ...],
 ) -> Identity:
-    """Who sent this. `named` is the name in the path, `session` an id found in the body.
+    """Who sent this. `named` is the name in the path, `session` an id found in the body, `auth_headers` are those that
+    the provider reads the credential from.
 
     Raises: BadIdentity.
     """
-    credential = fingerprint(headers, query)
+    credential = fingerprint(headers, query, auth_headers)
     own = named or _text(value(headers, b"x-hivemind-agent") or value(headers, b"x-hivemind-agent-id"))
     if own:
         agent, parent = _checked(own), None
@@ -94,10 +99,10 @@ def identify(
     )
 
 
-def fingerprint(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> str:
+def fingerprint(headers: list[tuple[bytes, bytes]], query: bytes, auth_headers: tuple[bytes, ...] = ()) -> str:
     """A short one-way hash of the credential: the same key gives the same one, in whichever header it comes."""
-    pairs = list(headers)
-    secret = next((found for name in CREDENTIAL_HEADERS if (found := value(pairs, name))), None)
+    names = auth_headers + CREDENTIAL_HEADERS
+    secret = next((found for name in names if (found := value(headers, name))), None)
     if secret is None:
         secret = next((part[4:] for part in query.split(b"&") if part.startswith(b"key=")), None)
     if not secret:
