@@ -1,0 +1,185 @@
+"""Who is asking: by path, by header, by what clients send of themselves, by credential; and who may."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx
+import pytest
+from proxy.kit import Running, Seen, between, client, raw, request
+from proxy.wire import ANSWER, PLAIN_BODY
+
+from hivemind.scheduler.types import Priority
+
+MESSAGES = "/v1/messages"
+SESSION = "0f3a9c1e-7a8b-4c2d-9e0f-112233445566"
+USER_ID = json.dumps({"device_id": "d", "account_uuid": "", "session_id": SESSION})
+
+
+async def ask(
+    proxy: Running, path: str = MESSAGES, headers: dict[str, str] | None = None, body: bytes = PLAIN_BODY
+) -> httpx.Response:
+    """One request."""
+    async with client() as web:
+        return await web.post(proxy.url + path, content=body, headers=headers)
+
+
+ASKERS: dict[str, tuple[str, bytes, dict[str, str], str]] = {
+    "path": (f"/agent/alice{MESSAGES}", PLAIN_BODY, {"x-hivemind-agent": "bob"}, "alice"),
+    "escaped path": (f"/agent/a%20b{MESSAGES}", PLAIN_BODY, {}, "a b"),
+    "header": (MESSAGES, PLAIN_BODY, {"x-hivemind-agent": "bob", "x-claude-code-session-id": SESSION}, "bob"),
+    "other header": (MESSAGES, PLAIN_BODY, {"x-hivemind-agent-id": "carol"}, "carol"),
+    "claude code": (MESSAGES, PLAIN_BODY, {"x-claude-code-session-id": SESSION}, "claude-code-0f3a9c1e"),
+    "claude code's sub-agent": (
+        MESSAGES,
+        PLAIN_BODY,
+        {"x-claude-code-session-id": SESSION, "x-claude-code-agent-id": "abcdef01234567890"},
+        "claude-code-0f3a9c1e/abcdef01",
+    ),
+    "claude code's body": (
+        MESSAGES,
+        json.dumps({"model": "m", "metadata": {"user_id": USER_ID}}).encode(),
+        {"user-agent": "claude-cli/2.1"},
+        "claude-code-0f3a9c1e",
+    ),
+    "codex": ("/v1/responses", PLAIN_BODY, {"originator": "codex_exec", "session-id": SESSION}, "codex-0f3a9c1e"),
+    "opencode": (
+        MESSAGES,
+        PLAIN_BODY,
+        {"user-agent": "opencode/1.18.33 ai-sdk/x", "x-session-affinity": "ses_4fQz81xyzw"},
+        "opencode-4fQz81xy",
+    ),
+    "prompt cache key": (
+        "/v1/responses",
+        b'{"model":"m","prompt_cache_key":"thread-1"}',
+        {"user-agent": "curl"},
+        "session-thread-1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "body", "headers", "agent"), ASKERS.values(), ids=list(ASKERS))
+async def test_asker(path: str, body: bytes, headers: dict[str, str], agent: str) -> None:
+    """The first of path, own header and the client's own ids that is there names the agent."""
+    async with between([ANSWER]) as (proxy, _):
+        assert (await ask(proxy, path, headers, body)).status_code == 200
+        assert [view.name for view in proxy.snapshot().agents] == [agent]
+
+
+async def test_parent_of_a_sub_agent() -> None:
+    """A sub-agent is shown under the session that started it."""
+    headers = {"x-claude-code-session-id": SESSION, "x-claude-code-agent-id": "abcdef01234567890"}
+    async with between([ANSWER]) as (proxy, _):
+        await ask(proxy, MESSAGES, headers)
+        (agent,) = proxy.snapshot().agents
+        assert (agent.parent, agent.client) == ("claude-code-0f3a9c1e", "claude-code")
+
+
+async def test_credential_is_the_last_resort() -> None:
+    """Who names nothing is known by a fingerprint, the same one in whichever header the key comes."""
+    key = "sk-ant-secret-0123456789"
+    ways = [
+        {"x-api-key": key},
+        {"authorization": f"Bearer {key}"},
+        {"authorization": f"bearer  {key}"},
+        {"api-key": key},
+        {"x-goog-api-key": key},
+    ]
+    async with between([ANSWER]) as (proxy, upstream):
+        for headers in ways:
+            await ask(proxy, MESSAGES, headers)
+        await ask(proxy, f"{MESSAGES}?key={key}")
+        await ask(proxy, MESSAGES, {"x-api-key": "another"})
+        await ask(proxy)
+        world = proxy.snapshot()
+        first, other, nobody = world.agents
+        assert (first.requests, other.requests, nobody.name) == (6, 1, "key-anonymous")
+        assert len({lane.state.lane for lane in world.lanes}) == 3
+        assert [Seen.of(r).values(b"authorization") for r in upstream.requests[1:2]] == [[f"Bearer {key}".encode()]]
+
+
+@pytest.mark.parametrize(("word", "priority"), [("critical", 0), ("HIGH", 1), (" low ", 3), ("2", 2), ("0", 0)])
+async def test_priority_of_a_request(word: str, priority: int) -> None:
+    """`x-hivemind-priority` sets the priority of the request, by name or number."""
+    gate = asyncio.Event()
+    async with between([gate, ANSWER]) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, PLAIN_BODY, f"x-hivemind-priority: {word}"))
+        world = await proxy.until(lambda world: len(world.slots) == 1)
+        assert world.slots[0].priority is Priority(priority)
+        gate.set()
+
+
+async def test_urgent_requests_go_first() -> None:
+    """With one slot, the waiting requests go in the order of their priority."""
+    gate = asyncio.Event()
+    async with between([gate, ANSWER], [ANSWER], max_concurrency=1) as (proxy, upstream):
+        tasks = [asyncio.create_task(ask(proxy, "/agent/first/v1/messages"))]
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        for depth, word in enumerate(("low", "normal", "critical", "high"), 1):
+            tasks.append(asyncio.create_task(ask(proxy, f"/agent/a{MESSAGES}?{word}", {"x-hivemind-priority": word})))
+            await proxy.until(lambda world, depth=depth: world.queued == depth)  # type: ignore[misc]
+        gate.set()
+        await asyncio.gather(*tasks)
+        order = [Seen.of(raw_request).target.partition(b"?")[2] for raw_request in upstream.requests]
+        assert order == [b"", b"critical", b"high", b"normal", b"low"]
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "text"),
+    [
+        (MESSAGES, {"x-hivemind-priority": "urgent"}, "critical, high, normal or low"),
+        (f"/agent/{'x' * 81}{MESSAGES}", {}, "at most 80 characters"),
+        (f"/agent/a%0Ab{MESSAGES}", {}, "printable"),
+    ],
+)
+async def test_bad_identity(path: str, headers: dict[str, str], text: str) -> None:
+    """A name or priority that can't be used is a 400 that says what would be right, and nothing goes upstream."""
+    async with between([ANSWER]) as (proxy, upstream):
+        answer = await ask(proxy, path, headers)
+        assert (answer.status_code, answer.headers["x-should-retry"]) == (400, "false")
+        assert text in answer.json()["error"]["message"]
+        assert answer.json()["error"]["type"] == "invalid_request_error"
+        assert not upstream.requests
+
+
+async def test_number_of_agents() -> None:
+    """Beyond the limit a new agent is turned away for a while; those that are there go on."""
+    async with between([ANSWER], max_agents=2) as (proxy, upstream):
+        statuses = [(await ask(proxy, f"/agent/{name}{MESSAGES}")).status_code for name in ("a", "b", "a", "b")]
+        assert statuses == [200] * 4
+        answer = await ask(proxy, f"/agent/c{MESSAGES}")
+        assert (answer.status_code, answer.headers["x-should-retry"]) == (503, "true")
+        assert 1 <= int(answer.headers["retry-after"]) <= 60
+        assert "max_agents" in answer.json()["error"]["message"]
+        assert len(upstream.requests) == 4
+
+
+TOKEN = "tok-9f8e7d6c"
+
+
+async def test_token() -> None:
+    """With a token set, whoever shows it in its header or in the base URL gets in; nobody else gets an answer."""
+    async with between([ANSWER], token=TOKEN) as (proxy, upstream):
+        for path, headers in (
+            (MESSAGES, {"x-hivemind-token": TOKEN}),
+            (f"/token/{TOKEN}{MESSAGES}", {}),
+            (f"/token/{TOKEN}/agent/alice{MESSAGES}", {}),
+            (f"/agent/alice/token/{TOKEN}{MESSAGES}", {}),
+        ):
+            assert (await ask(proxy, path, headers)).status_code == 200
+        assert {Seen.of(r).target for r in upstream.requests} == {MESSAGES.encode()}
+        assert all(TOKEN.encode() not in r for r in upstream.requests)
+        for path, headers in (
+            (MESSAGES, {}),
+            (MESSAGES, {"x-hivemind-token": TOKEN + "x"}),
+            ("/token/wrong" + MESSAGES, {}),
+            ("/_stats", {}),
+            ("/api/hello", {}),
+        ):
+            answer = await ask(proxy, path, headers)
+            assert (answer.status_code, answer.headers["x-should-retry"]) == (401, "false")
+            assert TOKEN not in answer.text
+        assert len(upstream.requests) == 4
+        async with client() as web:
+            assert (await web.get(f"{proxy.url}/_health")).status_code == 200

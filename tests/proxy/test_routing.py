@@ -1,0 +1,121 @@
+"""Several upstreams at once: by path, by name, or one gateway for all."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+from proxy.kit import Running, between, client, playing, proxying
+from proxy.upstream.scripted import Scripted, serving
+from proxy.wire import CHAT, GEMINI, MESSAGE, NDJSON, OLLAMA, RESPONSE, SSE, STREAM_BODY, chunked, http
+
+from hivemind.providers.base import Profile
+from hivemind.providers.profiles import PROFILES
+
+NAMES = ("anthropic", "openai", "azure", "google", "ollama")
+
+
+@contextlib.asynccontextmanager
+async def several(monkeypatch: pytest.MonkeyPatch, *names: str) -> AsyncIterator[tuple[Running, dict[str, Scripted]]]:
+    """A proxy before several upstreams, each taken for the provider that it is named after."""
+    async with contextlib.AsyncExitStack() as stack:
+        upstreams = {
+            name: await stack.enter_async_context(serving(playing([http(200, {"from": name, "done": True})])))
+            for name in names
+        }
+        by_port = {upstream.port: name for name, upstream in upstreams.items()}
+
+        def by_port_of(url: str) -> Profile:
+            return PROFILES[by_port[int(url.rpartition(":")[2])]]
+
+        monkeypatch.setattr("hivemind.settings.origin.profile_for", by_port_of)
+        proxy = await stack.enter_async_context(proxying(*(f"{name}={u.url}" for name, u in upstreams.items())))
+        yield proxy, upstreams
+
+
+PATHS = [
+    ("/v1/messages", "anthropic"),
+    ("/v1/messages/count_tokens", "anthropic"),
+    ("/v1/chat/completions", "openai"),
+    ("/v1/responses", "openai"),
+    ("/v1/embeddings", "openai"),
+    ("/openai/deployments/gpt/chat/completions?api-version=1", "azure"),
+    ("/openai/v1/responses", "azure"),
+    ("/v1beta/models/g:generateContent", "google"),
+    ("/v1/models/g:streamGenerateContent?alt=sse", "google"),
+    ("/api/chat", "ollama"),
+    ("/api/generate", "ollama"),
+]
+
+
+async def test_paths_find_their_upstream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each path goes to the upstream whose provider serves it, with or without an agent's prefix."""
+    async with several(monkeypatch, *NAMES) as (proxy, _), client() as web:
+        for prefix in ("", "/agent/alice"):
+            answers = [await web.post(proxy.url + prefix + path, content=b"{}") for path, _ in PATHS]
+            assert [a.json()["from"] for a in answers] == [name for _, name in PATHS]
+
+
+async def test_name_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`/to/<name>/` leads to that upstream whatever the path, before or after the agent's name."""
+    async with several(monkeypatch, *NAMES) as (proxy, upstreams), client() as web:
+        for name in NAMES:
+            for prefix in (f"/to/{name}", f"/to/{name}/agent/alice", f"/agent/alice/to/{name}"):
+                answer = await web.post(f"{proxy.url}{prefix}/v1/messages?beta=true", content=b"{}")
+                assert answer.json()["from"] == name
+            assert {raw.split(b" ")[1] for raw in upstreams[name].requests} == {b"/v1/messages?beta=true"}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/v1/messages", {"type": "error"}), ("/v1/chat/completions", {}), ("/v1beta/models/g:generateContent", {})],
+)
+async def test_unknown_name(path: str, kind: dict[str, str]) -> None:
+    """A name that isn't there is a 404 in the provider's shape, which names those that are and isn't worth retrying."""
+    async with between([http(200)]) as (proxy, upstream), client() as web:
+        answer = await web.post(f"{proxy.url}/to/nowhere{path}", content=b"{}")
+        assert (answer.status_code, answer.headers["x-should-retry"]) == (404, "false")
+        body = answer.json()
+        assert kind.items() <= body.items()
+        assert "/to/lab/" in body["error"]["message"]
+        assert not upstream.requests
+
+
+async def test_path_that_nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With several upstreams, a path that is none of theirs is a 404 too; a generic one takes what is left."""
+    async with several(monkeypatch, "anthropic", "ollama") as (proxy, upstreams), client() as web:
+        answer = await web.post(f"{proxy.url}/v1/chat/completions", content=b"{}")
+        assert answer.status_code == 404
+        assert "/to/anthropic/, /to/ollama/" in answer.json()["error"]["message"]
+        assert not any(upstream.requests for upstream in upstreams.values())
+    async with several(monkeypatch, "anthropic", "generic") as (proxy, _), client() as web:
+        answer = await web.post(f"{proxy.url}/v1/chat/completions", content=b"{}")
+        assert answer.json()["from"] == "generic"
+
+
+@pytest.mark.parametrize(
+    ("header", "name"), [("anthropic-version", "anthropic"), ("x-goog-api-key", "google"), ("x-other", "openai")]
+)
+async def test_paths_that_all_share(monkeypatch: pytest.MonkeyPatch, header: str, name: str) -> None:
+    """A list of models is asked of the provider that the client's headers are meant for, else of the first."""
+    async with several(monkeypatch, "openai", "anthropic", "google") as (proxy, _), client() as web:
+        answer = await web.get(f"{proxy.url}/v1/models", headers={header: "x"})
+        assert answer.json()["from"] == name
+
+
+async def test_one_gateway_of_several_dialects() -> None:
+    """A single upstream gets every path, and each stream is understood in its own dialect."""
+    asked = [
+        ("/v1/messages", STREAM_BODY, chunked(MESSAGE, SSE), (11, 7)),
+        ("/v1/chat/completions", STREAM_BODY, chunked(CHAT, SSE), (12, 8)),
+        ("/v1/responses", STREAM_BODY, chunked(RESPONSE, SSE), (13, 9)),
+        ("/v1beta/models/g:streamGenerateContent?alt=sse", b"{}", chunked(GEMINI, SSE), (14, 10)),
+        ("/api/chat", b"{}", chunked(OLLAMA, NDJSON), (15, 11)),
+    ]
+    async with between(*([answer] for _, _, answer, _ in asked)) as (proxy, upstream), client() as web:
+        for number, (path, body, _, _) in enumerate(asked):
+            assert (await web.post(f"{proxy.url}/agent/a{number}{path}", content=body)).status_code == 200
+        used = [(agent.usage.total_input, agent.usage.output_tokens) for agent in proxy.snapshot().agents]
+        assert used == [usage for _, _, _, usage in asked]
+        assert [raw.split(b" ")[1].decode() for raw in upstream.requests] == [path for path, _, _, _ in asked]
