@@ -231,10 +231,11 @@ def test_a_delay_of_nothing_is_none() -> None:
     assert hands.seen(LaneReleased) == []
 
 
-def test_a_delay_longer_than_any_rate_window_goes_to_the_agent() -> None:
+@pytest.mark.parametrize("delay_s", [301.0, 3600.0])
+def test_a_delay_longer_than_any_rate_window_goes_to_the_agent(delay_s: float) -> None:
     """An hour means a quota; nobody waits for it and the lane isn't parked."""
     hands = Hands(lane_config(slots=2))
-    assert hands.fail(hands.arrive("a"), failure(LIMIT, delay_s=3600.0)) is None
+    assert hands.fail(hands.arrive("a"), failure(LIMIT, delay_s=delay_s)) is None
     assert hands.arrive("b").state is TicketState.FLYING
 
 
@@ -303,6 +304,28 @@ def test_retries_are_a_share_of_the_traffic() -> None:
     assert due == [0.0] * 5 + [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
+def test_requests_earn_retries() -> None:
+    """Five requests at a fifth each cover one beyond the reserve."""
+    hands = Hands(lane_config(slots=0), retry=RetryConfig(budget_reserve=1, budget_ratio=0.2, base_s=0.0))
+    first, *others = [hands.arrive(f"a{n}") for n in range(6)]
+    assert hands.fail(first) == 0.0
+    for n in range(5):
+        hands.arrive(f"b{n}")
+    assert [hands.fail(ticket) for ticket in others[:2]] == pytest.approx([0.0, 1.0])
+
+
+def test_pauses_that_the_provider_asked_for_do_not_escalate_our_own() -> None:
+    """They are no faults of the ticket: its first one is answered with the first backoff."""
+    hands = Hands()
+    ticket = hands.arrive()
+    for _ in range(3):
+        again = hands.fail(ticket, failure(LIMIT, delay_s=1.0))
+        assert again is not None
+        hands.until(again)
+    again = hands.fail(ticket, failure(FailureKind.TIMEOUT))
+    assert again == hands.now + 1.0
+
+
 def test_a_failed_connect_uses_no_allowance() -> None:
     """Nothing reached the provider; anything else may have been counted there."""
     hands = Hands(lane_config(slots=0, rpm=10))
@@ -344,7 +367,7 @@ def test_growth_takes_a_full_gate() -> None:
         hands.now += 5.0
         hands.succeed(hands.arrive(f"a{n}"))
     assert hands.lane.aimd.level == 4.0
-    full = [hands.arrive(f"b{n}") for n in range(5)]
+    full = [hands.arrive(f"b{n}") for n in range(4)]
     hands.now += 1.0
     hands.succeed(full[0])
     assert hands.lane.aimd.level == 4.5

@@ -212,6 +212,50 @@ def test_a_reply_of_the_last_window_is_ignored() -> None:
     gate.take()
     gate.reply(late, 10, reset_in_s=-1.0)
     assert gate.window.remaining(51.0) >= 48
+    assert gate.window.resets_in_s(51.0) == pytest.approx(60.0)
+
+
+def test_alone_the_provider_cannot_have_counted_more_than_we_sent() -> None:
+    """The last of five replies comes first and counts the other four: they aren't taken off a second time."""
+    gate = fixed(used=1)
+    *_, fifth = gate.take(5)
+    gate.reply(fifth, 44)
+    assert gate.window.remaining(gate.now) == 44
+
+
+def test_a_window_taken_for_over_too_early_is_waited_for() -> None:
+    """A reset that was rounded down let us ask before the window was over: nothing more until it is, and from then on
+    a little longer than stated."""
+    gate = fixed(used=50)
+    gate.now = 50.0
+    (early,) = gate.take()
+    gate.reply(early, 0, reset_in_s=0.6)
+    assert gate.window.delay_s(50.0, 1.0) == pytest.approx(0.6)
+    gate.now = 50.6
+    (charge,) = gate.take()
+    gate.reply(charge, 49, reset_in_s=59.0)
+    assert gate.window.resets_in_s(50.6) == pytest.approx(59.5)
+
+
+def test_a_reset_rounded_up_to_whole_seconds_is_at_most_a_minute_away() -> None:
+    """`61` for a minute that has just begun means a minute."""
+    gate = Gate(50)
+    gate.answered(49, reset_in_s=60.7)
+    assert gate.window.resets_in_s(0.0) == pytest.approx(60.0)
+
+
+def test_a_request_larger_than_the_stated_window_flies_when_most_of_it_is_there() -> None:
+    """Else it would never fit."""
+    gate = Gate(None, kind=WindowKind.TOKENS)
+    gate.reply(None, 1000, limit=1000)
+    assert gate.may(5000.0)
+
+
+def test_only_requests_keep_a_margin() -> None:
+    """Tokens are estimates anyway."""
+    gate = Gate(None, kind=WindowKind.TOKENS)
+    gate.reply(None, 40, limit=1000)
+    assert gate.may(40.0)
 
 
 def test_a_new_window_begins_when_the_provider_says() -> None:
@@ -245,6 +289,34 @@ def test_a_bucket_drips(after_s: float, fit: int) -> None:
 def test_an_empty_bucket_is_waited_for_by_the_drop() -> None:
     """Not until it would be full."""
     assert bucket(remaining=0).window.delay_s(0.0, 1.0) == pytest.approx(1.0)
+
+
+def test_what_a_bucket_has_not_counted_yet_is_taken_off() -> None:
+    """Requests still on their way, and one that ended without a word until a later one has counted it."""
+    gate = bucket(remaining=10)
+    first, _, silent = gate.take(3)
+    gate.window.settle(gate.now, silent, 1.0)
+    gate.reply(first, 9, 51.0, limit=60, started_at=-1.0)
+    assert gate.window.remaining(gate.now) == 7
+    first, *_ = bucket_with_time(gate).take(2)
+    gate.reply(first, 9, 51.0, limit=60)
+    assert gate.window.remaining(gate.now) == 7
+
+
+def bucket_with_time(gate: Gate) -> Gate:
+    """The same a second later, so that what is sent now began after the last reply."""
+    gate.now += 1.0
+    return gate
+
+
+def test_a_reply_overtaken_by_a_later_one_gives_a_bucket_nothing_back() -> None:
+    """It tells of a moment at which more was there."""
+    gate = bucket_with_time(bucket(remaining=10))
+    first, second = gate.take(2)
+    gate.now += 0.5
+    gate.reply(second, 5, 55.0, limit=60)
+    gate.reply(first, 9, 51.0, limit=60)
+    assert gate.window.remaining(gate.now) <= 5
 
 
 def test_one_late_reset_proves_a_fixed_window() -> None:
