@@ -156,7 +156,9 @@ class AnthropicReader:
 
 def _compaction(raw: Raw) -> tuple[int, int]:
     """Tokens of server-side compaction, which the sums at the top of a usage object leave out."""
-    rounds = [r for r in jsonread.read(_iterations, raw) or [] if jsonread.text(r.type) == "compaction"]
+    rounds = [r for r in jsonread.read(_iterations, raw) or () if jsonread.text(r.type) == "compaction"]
+    if not rounds:
+        return 0, 0
     return (
         sum(jsonread.count(r.input_tokens) or 0 for r in rounds),
         sum(jsonread.count(r.output_tokens) or 0 for r in rounds),

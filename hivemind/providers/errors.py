@@ -98,6 +98,8 @@ def read_error(body: bytes) -> ErrorInfo:
 
 def carries_error(body: bytes) -> bool:
     """Whether a body is an object with an error in its `error` field, whatever its status."""
+    if b'"error"' not in body:
+        return False  # most replies, which needn't be parsed for that
     envelope = _unwrap(body)
     return envelope is not None and jsonread.filled(envelope.error)
 
