@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
+from hivemind.logs import redact
 from hivemind.providers.base import Limits
 from hivemind.scheduler import Scheduler, Ticket
 from hivemind.scheduler.commands import Command
@@ -74,6 +76,8 @@ class Engine:
 
     def fail(self, ticket: Ticket, failure: Failure, usage: Usage | None = None) -> bool:
         """Returns whether the ticket waits for another attempt."""
+        # Its words are the upstream's, which may quote what it was shown.
+        failure = replace(failure, message=redact(failure.message))
         retry_at = self._scheduler.fail(self._time(), ticket, failure, usage)
         self._settle()
         return retry_at is not None
