@@ -1,0 +1,264 @@
+"""When a failed request goes out again, in virtual time: equation 4, or the provider's own word."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+from proxy.wire import anthropic_error
+
+from hivemind.lab.clock import run_virtual
+from hivemind.proxy.app import Proxy
+from hivemind.settings import Settings
+from hivemind_mock.asgi import DROP, Receive, Scope, Send, read_body
+from hivemind_mock.inprocess import InProcessTransport
+
+Answer = Callable[[Scope, Send], Awaitable[None]]
+EPOCH = 1_800_000_000.0
+BODY = b'{"model":"m","max_tokens":5,"messages":[]}'
+
+
+def says(status: int, body: dict[str, object] | None = None, **headers: str) -> Answer:
+    """A whole answer; underscores in header names stand for hyphens."""
+    data = json.dumps(body or {}).encode()
+    pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+
+    async def answer(_: Scope, send: Send) -> None:
+        await send({"type": "http.response.start", "status": status, "headers": pairs})
+        await send({"type": "http.response.body", "body": data})
+
+    return answer
+
+
+async def resets(scope: Scope, _: Send) -> None:
+    """The connection is reset before the answer."""
+    scope["extensions"][DROP](True)
+
+
+OK = says(200, {"usage": {"input_tokens": 1, "output_tokens": 1}})
+
+
+class Stage:
+    """An upstream that gives one answer after another, the last again and again, and notes when it was asked."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.times: list[float] = []
+        self._answers = answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await read_body(receive)
+        self.times.append(asyncio.get_running_loop().time())
+        await self._answers[min(len(self.times), len(self._answers)) - 1](scope, send)
+
+
+Work = Callable[[httpx.AsyncClient, Proxy], Coroutine[Any, Any, None]]
+
+
+def play(stage: Stage, work: Work, **values: Any) -> None:
+    """Do the work with a client of a proxy before this upstream."""
+
+    async def main() -> None:
+        clock = asyncio.get_running_loop().time
+        free = {"rpm": 0, "tpm": 0, "max_concurrency": 10}
+        settings = Settings(upstream=("mock=http://mock.invalid",), **{**free, **values})
+        upstream = InProcessTransport(stage)
+        proxy = Proxy(settings, transports={"mock": upstream}, rng=random.Random(3), wall=lambda: EPOCH + clock())
+        await proxy.start()
+        transport = InProcessTransport(proxy)
+        async with httpx.AsyncClient(transport=transport, base_url="http://hivemind", timeout=None) as web:
+            await work(web, proxy)
+        await upstream.aclose()
+        await proxy.aclose()
+
+    run_virtual(main())
+
+
+async def _one(web: httpx.AsyncClient, _: Proxy) -> None:
+    assert (await web.post("/v1/messages", content=BODY)).status_code == 200
+
+
+def delays(*answers: Answer, **values: Any) -> list[float]:
+    """Between the attempts of one request, in seconds."""
+    stage = Stage(*answers, OK)
+    play(stage, _one, **values)
+    return [after - before for before, after in pairwise(stage.times)]
+
+
+@pytest.mark.parametrize("failure", [says(502), says(529), says(500), says(429), resets])
+def test_equation_4(failure: Answer) -> None:
+    """Without a word from the provider, the n-th delay is d_base * 2^n plus jitter of at most d_base, up to d_max."""
+    for exponent, delay in enumerate(delays(*[failure] * 8)):
+        assert min(30.0, 2.0**exponent) <= delay <= min(30.0, 2.0**exponent + 1.0)
+
+
+def test_base_and_maximum_are_settings() -> None:
+    """d_base and d_max are what the settings say."""
+    for exponent, delay in enumerate(delays(*[says(502)] * 6, retry={"base_s": 0.1, "max_s": 1.0})):
+        assert min(1.0, 0.1 * 2.0**exponent) <= delay <= min(1.0, 0.1 * 2.0**exponent + 0.1)
+
+
+GOOGLE_BUSY = {
+    "error": {
+        "code": 429,
+        "status": "RESOURCE_EXHAUSTED",
+        "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}],
+    }
+}
+WORDED = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Please retry in 12.5s."}}
+ASKED: dict[str, tuple[Answer, float]] = {
+    "Retry-After in seconds": (says(429, retry_after="17"), 17.0),
+    "Retry-After as a date": (says(429, retry_after="Fri, 15 Jan 2027 08:00:21 GMT"), 21.0),
+    "Retry-After of 529": (says(529, retry_after="3"), 3.0),
+    "Retry-After of 503": (says(503, retry_after="45"), 45.0),
+    "retry-after-ms": (says(429, retry_after="17", retry_after_ms="2500"), 2.5),
+    "Google's RetryInfo": (says(429, dict(GOOGLE_BUSY)), 34.5),
+    "in words": (says(429, dict(WORDED)), 12.5),
+    "longer than d_max": (says(429, retry_after="120"), 120.0),
+}
+
+
+@pytest.mark.parametrize(("answer", "delay"), ASKED.values(), ids=list(ASKED))
+def test_the_provider_s_word(answer: Answer, delay: float) -> None:
+    """A delay that the provider names overrides equation 4."""
+    (waited,) = delays(answer)
+    assert waited == pytest.approx(delay, abs=0.2)
+
+
+def test_whole_lane_is_parked() -> None:
+    """One reply that asks for a pause holds every request of the lane; afterwards they start one by one."""
+    stage = Stage(OK, says(429, retry_after="20"), OK)
+
+    async def work(web: httpx.AsyncClient, proxy: Proxy) -> None:
+        await _one(web, proxy)
+        first = asyncio.create_task(_one(web, proxy))
+        await asyncio.sleep(1)
+        others = [asyncio.create_task(_one(web, proxy)) for _ in range(6)]
+        await asyncio.sleep(10)
+        assert len(stage.times) == 2
+        assert proxy.snapshot().lanes[0].state.parked_for_s == pytest.approx(9, abs=0.1)
+        await asyncio.gather(first, *others)
+
+    play(stage, work)
+    after = stage.times[2:]
+    assert len(after) == 7
+    assert after[0] == pytest.approx(20, abs=0.2)
+    assert all(0.04 <= later - earlier <= 0.5 for earlier, later in pairwise(after))
+
+
+def test_slot_is_given_back_while_waiting() -> None:
+    """With a single slot, another agent's request is answered while the first waits for its next attempt."""
+    stage = Stage(says(502), OK)
+    order: list[tuple[str, float]] = []
+
+    async def work(web: httpx.AsyncClient, proxy: Proxy) -> None:
+        async def ask(name: str) -> None:
+            assert (await web.post(f"/agent/{name}/v1/messages", content=BODY)).status_code == 200
+            order.append((name, asyncio.get_running_loop().time()))
+
+        failing = asyncio.create_task(ask("failing"))
+        await asyncio.sleep(0.1)
+        assert proxy.snapshot().lanes[0].state.active == 0
+        await asyncio.gather(failing, ask("other"))
+
+    play(stage, work, max_concurrency=1)
+    assert [name for name, _ in order] == ["other", "failing"]
+    assert order[0][1] < 0.2 < 1.0 <= order[1][1]
+
+
+def test_attempts_are_bounded() -> None:
+    """After the allowed number of attempts the client gets the last answer as it was."""
+    stage = Stage(says(529, anthropic_error("overloaded_error")))
+
+    async def work(web: httpx.AsyncClient, _: Proxy) -> None:
+        answer = await web.post("/v1/messages", content=BODY)
+        assert (answer.status_code, answer.json()) == (529, anthropic_error("overloaded_error"))
+
+    play(stage, work, retry={"max_attempts": 4})
+    assert len(stage.times) == 4
+
+
+def test_deadline_bounds_them_too() -> None:
+    """No attempt starts after the deadline; the client learns the truth as soon as that is clear."""
+    stage = Stage(says(502))
+
+    async def work(web: httpx.AsyncClient, _: Proxy) -> None:
+        assert (await web.post("/v1/messages", content=BODY)).status_code == 502
+        assert asyncio.get_running_loop().time() <= 20
+
+    play(stage, work, retry={"deadline_s": 20.0, "max_attempts": 100})
+    assert len(stage.times) == 5
+
+
+def test_outage_isn_t_amplified() -> None:
+    """When everything fails, attempts beyond the saved-up budget are paced by what traffic and time earn."""
+    stage = Stage(says(502))
+
+    async def work(web: httpx.AsyncClient, proxy: Proxy) -> None:
+        tasks = [asyncio.create_task(web.post(f"/agent/a{n}/v1/messages", content=BODY)) for n in range(100)]
+        await asyncio.sleep(30)
+        # 100 requests, 20 retries saved up, a fifth of a retry earned by each request, one by each second.
+        assert len(stage.times) <= 100 + 20 + 20 + 30
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    play(stage, work, max_concurrency=0, features={"backpressure": False})
+
+
+def test_patience_of_the_client() -> None:
+    """A client that is known to give up is refused before it does, with a delay that it accepts."""
+
+    async def work(web: httpx.AsyncClient, proxy: Proxy) -> None:
+        headers = {"user-agent": "claude-cli/2.1 (external, sdk-cli)"}
+        answer = await web.post("/v1/messages", content=BODY, headers=headers)
+        assert (answer.status_code, answer.headers["x-should-retry"]) == (503, "true")
+        assert 1 <= int(answer.headers["retry-after"]) <= 60
+        assert asyncio.get_running_loop().time() < 300
+
+    async def never(_: Scope, __: Send) -> None:
+        await asyncio.sleep(1e6)
+
+    async def main(web: httpx.AsyncClient, proxy: Proxy) -> None:
+        holding = asyncio.create_task(web.post("/v1/messages", content=BODY))
+        await asyncio.sleep(1)
+        await work(web, proxy)
+        holding.cancel()
+        await asyncio.wait([holding])
+
+    play(Stage(never), main, max_concurrency=1)
+
+
+def test_open_circuit_refuses_where_it_is_told_to() -> None:
+    """With `circuit.when_open = "refuse"`, an open circuit answers at once, in the provider's shape, with a delay."""
+    stage = Stage(says(502))
+
+    async def work(web: httpx.AsyncClient, proxy: Proxy) -> None:
+        answers = [await web.post("/v1/messages", content=BODY) for _ in range(8)]
+        refused = [a for a in answers if a.status_code == 503]
+        assert len(refused) >= 3
+        assert all(a.headers["x-should-retry"] == "true" and 1 <= int(a.headers["retry-after"]) <= 60 for a in refused)
+        assert refused[0].json()["error"]["type"] == "overloaded_error"
+
+    play(
+        stage,
+        work,
+        retry={"max_attempts": 1},
+        circuit={"window": 4, "when_open": "refuse"},
+    )
+
+
+def test_open_circuit_holds_by_default() -> None:
+    """By default requests are held while the circuit is open, and answered when the upstream is back."""
+    stage = Stage(*[says(502)] * 12, OK)
+
+    async def work(web: httpx.AsyncClient, proxy: Proxy) -> None:
+        await asyncio.gather(*(_one(web, proxy) for _ in range(10)))
+        assert "circuit" in {line.tag for line in proxy.snapshot().lines}
+
+    play(stage, work)

@@ -1,0 +1,79 @@
+"""Credentials go upstream and nowhere else."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from proxy.kit import Close, Play, Reset, between, client, playing, proxying
+from proxy.upstream.scripted import serving, unused_port
+from proxy.wire import ANSWER, PLAIN_BODY, anthropic_error, http
+
+from hivemind.scheduler.events import Event
+from hivemind.world import World
+
+KEY = "sk-ant-api03-THISISSECRET0123456789"
+TOKEN = "hm-token-ALSOSECRET"
+WAYS = ({"x-api-key": KEY}, {"authorization": f"Bearer {KEY}"}, {"api-key": KEY}, {"x-goog-api-key": KEY})
+PLAYS: list[Play] = [
+    [http(502)],
+    [Reset()],
+    [ANSWER],
+    [http(401, anthropic_error("authentication_error", f"invalid x-api-key {KEY}"))],
+    [http(400, {"error": {"type": KEY, "code": KEY, "message": KEY}})],
+    [b"HTTP/1.1 200 " + KEY.encode(), Close()],
+    [ANSWER],
+]
+
+
+async def test_nowhere_else(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Through successes, failures and refusals, no log line, event, snapshot or error of ours has the credential."""
+    caplog.set_level(logging.DEBUG)
+    events: list[Event] = []
+    apply = World.apply
+
+    def record(self: World, event: Event) -> None:
+        events.append(event)
+        apply(self, event)
+
+    monkeypatch.setattr(World, "apply", record)
+    async with between(*PLAYS, token=TOKEN) as (proxy, upstream), client() as web:
+        for headers in WAYS:
+            own = {**headers, "x-hivemind-token": TOKEN}
+            await web.post(f"{proxy.url}/v1/messages", content=PLAIN_BODY, headers=own)
+        for path in (f"/v1beta/models/g:generateContent?key={KEY}", f"/to/nowhere/v1/messages?key={KEY}"):
+            answer = await web.post(f"{proxy.url}/token/{TOKEN}{path}", content=PLAIN_BODY)
+        assert (answer.status_code, KEY in answer.text) == (404, False)
+        stats = await web.get(f"{proxy.url}/token/{TOKEN}/_stats")
+        assert len(stats.json()["agents"]) >= 1
+        assert events
+        assert any(KEY in request.decode() for request in upstream.requests)
+        logged = [entry.getMessage() for entry in caplog.records if not entry.name.startswith("http")]
+        everything = f"{events!r}{stats.text}{logged!r}"
+        assert [secret for secret in (KEY, TOKEN) if secret in everything] == []
+
+
+async def test_url_of_the_upstream() -> None:
+    """User names and passwords in an upstream's URL are refused rather than shown."""
+    with pytest.raises(ValueError, match="upstream") as caught:
+        async with proxying(f"lab=http://user:{TOKEN}@127.0.0.1:1"):
+            pytest.fail("accepted")
+    assert TOKEN not in str(caught.value)
+
+
+async def test_proxy_s_own_errors() -> None:
+    """What we say of an upstream that can't be reached has no credential in it."""
+    async with proxying(f"lab=http://127.0.0.1:{unused_port()}", retry={"max_attempts": 1}) as proxy, client() as web:
+        for headers in WAYS:
+            answer = await web.post(f"{proxy.url}/v1/messages?key={KEY}", content=PLAIN_BODY, headers=headers)
+            assert (answer.status_code, KEY in answer.text) == (502, False)
+
+
+async def test_lanes_by_credential() -> None:
+    """Two credentials have a lane each, so that one's limits don't hold the other's requests; names tell neither."""
+    async with serving(playing([ANSWER])) as upstream, proxying(f"lab={upstream.url}") as proxy, client() as web:
+        for key in (KEY, KEY + "x", KEY):
+            await web.post(f"{proxy.url}/v1/messages", content=PLAIN_BODY, headers={"x-api-key": key})
+        lanes = [lane.state.lane for lane in proxy.snapshot().lanes]
+        assert len(lanes) == 2
+        assert all(lane.startswith("lab:") and len(lane) == len("lab:") + 8 for lane in lanes)
