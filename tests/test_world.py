@@ -165,13 +165,12 @@ def test_an_agent_shows_its_liveliest_ticket_and_what_is_known_of_it() -> None:
     """Client and parent from the requests, the last error, and how long it waited in all."""
     world = told(
         arrived(1, client="claude-code", parent="lead"),
-        arrived(2),
         granted(1, at=3.0),
-        ev.Progress(4.0, 1, "ann", LANE, 77),
+        arrived(2, at=5.0),
     )
     agent = only_agent(world.snapshot(5.0))
     assert (agent.state, agent.client, agent.parent) == ("waiting", "claude-code", "lead")
-    assert (agent.requests, agent.flying, agent.queued, agent.waited_s, agent.last_seen_s) == (2, 1, 1, 1.0, 2.0)
+    assert (agent.requests, agent.flying, agent.queued, agent.waited_s, agent.last_seen_s) == (2, 1, 1, 6.0, 2.0)
     world.apply(failed(None, message="too many"))
     assert only_agent(world.snapshot(5.0)).last_error == "too many"
 
