@@ -30,6 +30,10 @@ class TicketFold:
         self.since = at
         self.retry_at = None
 
+    def waiting_s(self, at: float) -> float:
+        """The wait that no grant has ended yet: in the queue, or until the next try."""
+        return at - self.since if self.state in ("queued", "retry") else 0.0
+
     def view(self, at: float) -> TicketView:
         arrived = self.arrived
         return TicketView(
@@ -97,7 +101,8 @@ class AgentFold:
         self.tickets.add(event.ticket)
 
     def view(self, at: float, tickets: dict[int, TicketFold]) -> AgentView:
-        states = [tickets[number].state for number in self.tickets]
+        open_tickets = [tickets[number] for number in self.tickets]
+        states = [ticket.state for ticket in open_tickets]
         state = next((each for each in _ORDER if each in states), "idle")
         return AgentView(
             name=self.name,
@@ -116,7 +121,7 @@ class AgentFold:
             usage=self.usage,
             budget_tokens=None,
             ttft_s=self.ttft_s,
-            waited_s=self.waited_s,
+            waited_s=self.waited_s + sum(ticket.waiting_s(at) for ticket in open_tickets),
             last_seen_s=at - self.last_seen,
             last_error=self.last_error,
         )

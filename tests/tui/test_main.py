@@ -28,7 +28,11 @@ def test_flags_are_the_proxys_and_the_demos(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("argv", "named"),
-    [([], "no upstream"), (["--demo", "--demo-agents", "-1"], "--demo-agents"), (["--demoo"], "--demoo")],
+    [
+        ([], "no upstream: .* --upstream .* --demo"),
+        (["--demo", "--demo-agents", "-1"], "--demo-agents"),
+        (["--demoo"], "--demoo"),
+    ],
 )
 def test_mistakes_are_named(argv: list[str], named: str, tmp_path: Path) -> None:
     """A wrong flag is one line that names it."""

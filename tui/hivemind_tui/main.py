@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
-from hivemind.errors import BindError, HiveMindError
+from hivemind.errors import BindError, HiveMindError, UsageError
 from hivemind.settings import Parser, Settings, add_flags, from_flags
 
 from .console import Console
@@ -65,6 +65,8 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> tuple[S
         if not 0 <= namespace.demo_agents <= 1000:
             parser.error(f"--demo-agents {namespace.demo_agents}: must be from 0 to 1000")
         return settings, Demo(namespace.demo_agents, namespace.seed)
+    if not settings.upstream:
+        raise UsageError("no upstream: say where requests go with --upstream https://api.anthropic.com, or try --demo")
     settings.origins()
     return settings, None
 
