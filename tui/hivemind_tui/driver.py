@@ -14,6 +14,8 @@ import contextlib
 import io
 import queue
 import sys
+import termios
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
 _LOOK_EVERY_S = 0.1
+_FLUSH_EVERY_S = 0.02
 
 
 class TerminalBack(Message):
@@ -44,21 +47,54 @@ def driver_class() -> type[Driver] | None:
         return None
     if not isinstance(getattr(WriterThread(io.StringIO()), "_queue", None), queue.Queue):
         return None
-    if not all(hasattr(LinuxDriver, name) for name in ("write", "close", "stop_application_mode")):
+    if not all(hasattr(LinuxDriver, name) for name in ("write", "close", "disable_input", "stop_application_mode")):
         return None
     return type("LossyDriver", (_Lossy, LinuxDriver), {})
 
 
 async def closed(app: App[Any], timeout_s: float) -> bool:
-    """Wait, off the loop and so long at most, until the terminal has got everything that an ended app wrote.
+    """Wait, off the loop and so long at most, until an ended app reads no more keys and the terminal has got everything
+    that it wrote.
 
-    False where it is stuck: then whatever writes to the terminal waits for ever, an orderly exit of Python included.
+    False where the terminal is stuck: then whatever writes to it waits for ever, an orderly exit of Python included.
     """
-    writer = getattr(getattr(app, "_driver", None), "_writer_thread", None)
-    if writer is None:
+    driver = getattr(app, "_driver", None)
+    keys, writer = getattr(driver, "keys", None), getattr(driver, "_writer_thread", None)
+    return await asyncio.to_thread(_ended, timeout_s, keys, writer)
+
+
+async def freed(app: App[Any], timeout_s: float) -> bool:
+    """As :func:`closed`, for a terminal that is stuck: what it hasn't read is thrown away, again and again, until there
+    is room for the few bytes that restore it. It finds them when it reads again, even if we are gone by then."""
+    driver = getattr(app, "_driver", None)
+    writer, fileno = getattr(driver, "_writer_thread", None), getattr(driver, "fileno", None)
+    if writer is None or fileno is None:
         return True
-    await asyncio.to_thread(writer.join, timeout_s)
-    return not writer.is_alive()
+    latest = time.monotonic() + timeout_s
+    while not await asyncio.to_thread(_ended, _FLUSH_EVERY_S, writer):
+        if time.monotonic() > latest:
+            return False
+        with contextlib.suppress(termios.error):
+            termios.tcflush(fileno, termios.TCOFLUSH)
+            # The system doesn't wake a writer after a flush, but it does when output goes on after a stop.
+            termios.tcflow(fileno, termios.TCOOFF)
+            termios.tcflow(fileno, termios.TCOON)
+    return True
+
+
+def _ended(timeout_s: float, *threads: threading.Thread | None) -> bool:
+    latest = time.monotonic() + timeout_s
+    for thread in threads:
+        if thread is not None:
+            thread.join(max(0.0, latest - time.monotonic()))
+    return not any(thread is not None and thread.is_alive() for thread in threads)
+
+
+class _Ending(threading.Event):
+    """Stays set, so that whoever looks late sees it too."""
+
+    def clear(self) -> None:
+        """A driver's input begins once and ends once."""
 
 
 class _Lossy:
@@ -67,12 +103,16 @@ class _Lossy:
     _app: Any
     _file: Any
     _writer_thread: Any
+    _key_thread: threading.Thread | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # Textual writes to standard error; where that is a file, the screen belongs on standard output.
         if sys.__stderr__ is None or not sys.__stderr__.isatty():
             self._file = sys.__stdout__
+        self.exit_event = _Ending()
+        self.keys: threading.Thread | None = None
+        """Reads the keyboard, and for a moment longer than it is told to."""
         self.dropped = 0
         self._behind_since: float | None = None
         self._closing = False
@@ -105,6 +145,11 @@ class _Lossy:
         stalled_s = time.monotonic() - self._behind_since
         self._behind_since = None
         self._app.post_message(TerminalBack(stalled_s, self.dropped))
+
+    def disable_input(self) -> None:
+        """Stop reading keys. Textual waits up to 200 ms for its thread, on the loop; :func:`closed` does so off it."""
+        self.keys, self._key_thread = self._key_thread or self.keys, None
+        super().disable_input()  # type: ignore[misc]
 
     def stop_application_mode(self) -> None:
         """Leave the screen; frames that wait make room for what restores the terminal."""

@@ -75,8 +75,10 @@ class Supervisor:
                 f"draining: {flying} {noun} in flight, at most {self._drain_s:g} s (a signal or Ctrl-C ends it at once)"
             )
         await self._host.drain(self._drain_s)
-        if self.stuck:
-            await self._settle(_LAST_CHANCE_S)
+        if self.stuck and self._app is not None:
+            from .driver import freed
+
+            self.stuck = not await freed(self._app, _LAST_CHANCE_S)
 
     async def _screens(self, make_screen: MakeScreen) -> None:
         """Draw the screen until the operator or a signal ends it, or until it failed too often."""
@@ -110,6 +112,6 @@ class Supervisor:
         return not app.return_code
 
     async def _settle(self, timeout_s: float) -> None:
-        from .driver import closed
+        from .driver import closed  # with Textual, which lines don't need
 
         self.stuck = self._app is not None and not await closed(self._app, timeout_s)
