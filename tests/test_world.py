@@ -170,7 +170,7 @@ def test_an_agent_shows_its_liveliest_ticket_and_what_is_known_of_it() -> None:
     )
     agent = only_agent(world.snapshot(5.0))
     assert (agent.state, agent.client, agent.parent) == ("waiting", "claude-code", "lead")
-    assert (agent.requests, agent.flying, agent.queued, agent.waited_s, agent.last_seen_s) == (2, 1, 1, 6.0, 2.0)
+    assert (agent.requests, agent.flying, agent.queued, agent.waited_s, agent.last_seen_s) == (2, 1, 1, 1.0, 0.0)
     world.apply(failed(None, message="too many"))
     assert only_agent(world.snapshot(5.0)).last_error == "too many"
 

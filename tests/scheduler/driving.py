@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from hivemind.scheduler import Scheduler, Ticket, TicketState
-from hivemind.scheduler.config import LaneConfig, QueueConfig, RetryConfig, SchedulerConfig
+from hivemind.scheduler.config import CircuitConfig, LaneConfig, QueueConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.types import Failure, FailureKind, Priority, Request, Usage
@@ -14,7 +14,7 @@ from hivemind.scheduler.types import Failure, FailureKind, Priority, Request, Us
 LANE = "up/1"
 E = TypeVar("E", bound=Event)
 
-__all__ = ["LANE", "Hands", "failure", "lane_config", "request"]
+__all__ = ["LANE", "Hands", "circuit_lane", "failure", "lane_config", "request"]
 
 
 def lane_config(
@@ -29,6 +29,17 @@ def lane_config(
         tpm=tpm,
         rpm_binding=rpm_binding,
         reserve_max_tokens=reserve_max_tokens,
+    )
+
+
+def circuit_lane(*, slots: int = 8, when_open: str = "hold", window: int = 4) -> LaneConfig:
+    return LaneConfig(
+        "up",
+        "generic",
+        max_concurrency=slots,
+        rpm=0,
+        tpm=0,
+        circuit=CircuitConfig(window=window, threshold=0.5, cooldown_s=10.0, when_open=when_open),  # type: ignore[arg-type]
     )
 
 
