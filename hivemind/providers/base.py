@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Protocol
 
 from hivemind.scheduler.config import AimdConfig
-from hivemind.scheduler.types import Failure, Usage, Utilisation, WindowReading
+from hivemind.scheduler.types import Failure, Usage, Utilisation, WindowReading, record
 
 Headers = Sequence[tuple[bytes, bytes]]
 """Names in lower case."""
@@ -27,7 +27,7 @@ class StreamForm(Enum):
     JSON_ARRAY = "json_array"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Facts:
     """What a request says of itself."""
 

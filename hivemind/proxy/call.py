@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hivemind.providers.base import Dialect, Facts
 from hivemind.providers.clients import Client
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.types import Failure, FailureKind
+from hivemind.scheduler.types import Failure, FailureKind, record
 from hivemind.settings import Origin
 
 from .headers import Headers, without
@@ -24,7 +24,7 @@ class Route:
     lane: LaneConfig
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """What goes upstream, and what is known about it."""
 

@@ -7,12 +7,11 @@ is never kept: a short one-way hash of it names the lane.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import blake2b
 from urllib.parse import unquote, unquote_to_bytes
 
 from hivemind.providers.clients import Client
-from hivemind.scheduler.types import Priority
+from hivemind.scheduler.types import Priority, record
 
 from .headers import value
 
@@ -25,7 +24,7 @@ class BadIdentity(ValueError):
     """A name or priority that can't be used; the text says what would be right."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Address:
     """A request's path, taken apart."""
 
@@ -38,7 +37,7 @@ class Address:
     token: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Identity:
     agent: str
     parent: str | None

@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .types import FailureKind, Priority, Usage, Utilisation, WindowKind
+from .types import FailureKind, Priority, Usage, Utilisation, WindowKind, record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Event:
     """Root of all events."""
 
     at: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Arrived(Event):
     """A request came in and holds a ticket now."""
 
@@ -36,7 +36,7 @@ class Arrived(Event):
     parent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Granted(Event):
     """The ticket got a slot; attempt number `attempt` (from 1) starts."""
 
@@ -48,7 +48,7 @@ class Granted(Event):
     """Since the ticket last joined the queue."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FirstContent(Event):
     """The first content of the answer is here; from now on the request can't be retried unseen."""
 
@@ -59,7 +59,7 @@ class FirstContent(Event):
     """Since the attempt began."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Progress(Event):
     """A stream goes on: output tokens so far (an estimate until the provider says)."""
 
@@ -69,7 +69,7 @@ class Progress(Event):
     output_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AttemptFailed(Event):
     """An attempt failed. `retry_in_s` says when the next one may start; None: the failure went to the client."""
 
@@ -85,7 +85,7 @@ class AttemptFailed(Event):
     """Tokens that the failed attempt is known to have used."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finished(Event):
     """The request was answered; the slot is back."""
 
@@ -100,7 +100,7 @@ class Finished(Event):
     """From arrival to the last byte."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Abandoned(Event):
     """The client left before the end; everything it held is free again."""
 
@@ -111,7 +111,7 @@ class Abandoned(Event):
     usage: Usage | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Refused(Event):
     """HiveMind answered the request itself, with an error."""
 
@@ -122,7 +122,7 @@ class Refused(Event):
     status: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LevelChanged(Event):
     """AIMD (or the operator) set another concurrency level."""
 
@@ -132,7 +132,7 @@ class LevelChanged(Event):
     """`grow`, `latency`, `circuit`, `operator`, or the failure kind that cut it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CircuitChanged(Event):
     """The circuit breaker moved."""
 
@@ -143,7 +143,7 @@ class CircuitChanged(Event):
     reopens_in_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LaneParked(Event):
     """The provider asked for a pause; nothing of the lane flies until it is over."""
 
@@ -152,14 +152,14 @@ class LaneParked(Event):
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LaneReleased(Event):
     """The pause is over (or the operator ended it)."""
 
     lane: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Commanded(Event):
     """A command was carried out."""
 
@@ -168,7 +168,7 @@ class Commanded(Event):
     arguments: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LaneOpened(Event):
     """A lane was seen for the first time."""
 
@@ -231,7 +231,7 @@ class LaneState:
 UPCOMING_SHOWN = 100
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sampled(Event):
     """Gauges of every lane, taken about once a second while anything changes, so that a replay can show them."""
 

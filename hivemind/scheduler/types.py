@@ -6,8 +6,23 @@ from one monotonic clock; token counts are whole tokens.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from typing import TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def record(cls: type[T]) -> type[T]:
+    """A dataclass that nobody changes once it is made: the type checker holds everybody to it.
+
+    Not frozen at run time, because that makes each field cost a call when it is made, and a dozen of these are made for
+    every request.
+    """
+    make: Callable[[type[T]], type[T]] = dataclass(slots=True)
+    return make(cls)
 
 
 class Priority(IntEnum):
@@ -56,7 +71,7 @@ class FailureKind(Enum):
     """The request itself is at fault (4xx); says nothing about the upstream's health."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Usage:
     """Tokens of one response, in the parts that providers price and limit differently."""
 
@@ -123,7 +138,7 @@ class Failure:
     """One short line for people, free of credentials and of request content."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Request:
     """What the scheduler needs to know of one request to place it."""
 
