@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 from msgspec import Raw, Struct
 
 from hivemind.scheduler.types import Failure, Usage
@@ -80,6 +81,16 @@ class _Usage(Struct):
     iterations: Raw = Raw()
 
 
+class _Counts(Struct):
+    """A usage object as it nearly always comes; :class:`_Usage` reads any other."""
+
+    input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    output_tokens: int | None = None
+    iterations: Raw = Raw()
+
+
 class _Iteration(Struct):
     type: Raw = Raw()
     input_tokens: Raw = Raw()
@@ -94,6 +105,7 @@ _event = jsonread.decoder(_Event)
 _delta = jsonread.decoder(_Delta)
 _message = jsonread.decoder(_Message)
 _usage = jsonread.decoder(_Usage)
+_counts = msgspec.json.Decoder(_Counts)
 _iterations = jsonread.decoder(list[_Iteration])
 
 
@@ -139,19 +151,38 @@ class AnthropicReader:
 
     def _count(self, raw: Raw) -> bool:
         """Take in a usage object. Its counts are cumulative; what a later one leaves out stays."""
-        found = jsonread.read(_usage, raw)
+        found = _read_counts(raw)
         if found is None:
             return False
         before = self.state.usage or Usage()
-        extra_input, extra_output = _compaction(found.iterations)
-        output = jsonread.count(found.output_tokens)
+        extra_input, extra_output = _compaction(found.iterations) if found.iterations else (0, 0)
+        output = found.output_tokens
         self.state.usage = Usage(
-            input_tokens=max(before.input_tokens, (jsonread.count(found.input_tokens) or 0) + extra_input),
-            cache_read_tokens=max(before.cache_read_tokens, jsonread.count(found.cache_read_input_tokens) or 0),
-            cache_write_tokens=max(before.cache_write_tokens, jsonread.count(found.cache_creation_input_tokens) or 0),
+            input_tokens=max(before.input_tokens, found.input_tokens + extra_input),
+            cache_read_tokens=max(before.cache_read_tokens, found.cache_read_input_tokens),
+            cache_write_tokens=max(before.cache_write_tokens, found.cache_creation_input_tokens),
             output_tokens=before.output_tokens if output is None else output + extra_output,
         )
         return output is not None
+
+
+def _read_counts(raw: Raw) -> _Counts | None:
+    """A usage object; None where there is none. A field of an unexpected kind counts as absent."""
+    if not raw:
+        return None
+    found = jsonread.read(_counts, raw)
+    if found is not None and min(found.input_tokens, found.output_tokens or 0) >= 0:
+        return found
+    odd = jsonread.read(_usage, raw)
+    if odd is None:
+        return None
+    return _Counts(
+        jsonread.count(odd.input_tokens) or 0,
+        jsonread.count(odd.cache_creation_input_tokens) or 0,
+        jsonread.count(odd.cache_read_input_tokens) or 0,
+        jsonread.count(odd.output_tokens),
+        odd.iterations,
+    )
 
 
 def _compaction(raw: Raw) -> tuple[int, int]:
