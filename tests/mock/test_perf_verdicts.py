@@ -14,7 +14,7 @@ def load(target: str, clients: int, *, per_s: float = 1000.0, p50_ms: float = 1.
 
 
 def streamed(target: str, *, lost: int = 0, reordered: int = 0, p50_ms: float = 1.0) -> Streamed:
-    return Streamed(target, 200, 1000, lost, reordered, p50_ms, 2.0, 3.0)
+    return Streamed(target, 200, 1000, lost, reordered, p50_ms, 2.0, 3.0, 4.0)
 
 
 GOOD = Round(

@@ -27,6 +27,7 @@ class Streamed:
     """From being written by the upstream to being read, as are the others."""
     p90_ms: float
     p99_ms: float
+    worst_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ def _summed_up(target: str, streams: Sequence[Sequence[Arrival]], expected: int,
         p50_ms=p50,
         p90_ms=p90,
         p99_ms=p99,
+        worst_ms=late[-1] * 1e3,
     )
 
 
