@@ -167,9 +167,13 @@ class Exchange:
             return await self._failed(state.error, _Reply(response, body, stream=not whole))
         if not (whole or state.complete):
             return await self._failed(_CUT_SHORT, _Reply(response, body, stream=True, cut=True))
-        decoder = await self._begin(response)
+        await self._leave_company()
+        if not self.audience.started:
+            self._engine.succeed(self.ticket, response.status, self._usage())
+            await self.audience.answer(response.status, for_client(response.headers), body)
+            return True
         try:
-            body = plain(decoder, body)
+            body = plain(decoder_for(response.headers), body)
         except Truncated as error:
             return self._cut_off(self.call.failure_of(error))
         self._engine.succeed(self.ticket, response.status, self._usage())

@@ -26,7 +26,7 @@ class Gate:
 
     @property
     def free(self) -> bool:
-        return self.active < self.slots
+        return self.active + 1 <= self.limit or self.active < 1  # what `active < slots` comes to, asked at each grant
 
     def enter(self) -> None:
         self.active += 1

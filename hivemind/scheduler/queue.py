@@ -175,14 +175,17 @@ class LaneQueue:
                 return best[2], 0.0
         return None, soonest
 
-    def served(self, ticket: Ticket, now: float) -> None:
-        """The ticket flies: note whose turn it was."""
-        for other in Priority:
-            self._passes[other] += 1
-        self._passes[ticket.priority] = 0
-        self._unserved_since[ticket.priority] = now
-        share = self._shares.get(ticket.agent.name)
-        self._served_now = share.served if share is not None else self._served_now
+    def served(self, ticket: Ticket, weighted_tokens: float, now: float) -> None:
+        """The ticket flies and no longer waits: note whose turn it was, and what it takes by estimate."""
+        share = self._join(ticket, now)
+        self._served_now = share.served
+        if self.waiting:
+            for other in Priority:
+                self._passes[other] += 1
+            self._passes[ticket.priority] = 0
+            self._unserved_since[ticket.priority] = now
+        share.served += weighted_tokens
+        self._offer_again(share)
 
     def charge(self, ticket: Ticket, weighted_tokens: float, now: float) -> None:
         """Add to the agent's share (or, negative, give back what an estimate had taken too much)."""

@@ -75,10 +75,12 @@ class Scheduler:
         self.events.append(_arrived(now, ticket))
         lane.poll_circuit(now)
         refusal = Refusal("too_many_agents", 60.0) if crowded else self._reason_to_refuse(ticket, now)
+        if refusal is None and self._open_road(lane, ticket, now):
+            self._grant(ticket, now)
+            return ticket
+        refusal = refusal or self._reason_not_to_queue()
         if refusal is not None:
             self._turn_away(ticket, refusal, now)
-        elif self._open_road(lane, ticket, now):
-            self._grant(ticket, now)
         else:
             self._enqueue(ticket, now)
             self._pump(lane, now)
@@ -254,8 +256,7 @@ class Scheduler:
         ticket.agent.flying += 1
         ticket.lane.enter(ticket, now)
         ticket.shared = ticket.weight
-        ticket.lane.queue.served(ticket, now)
-        ticket.lane.queue.charge(ticket, ticket.shared, now)
+        ticket.lane.queue.served(ticket, ticket.shared, now)
         self.events.append(
             ev.Granted(now, ticket.id, ticket.agent.name, ticket.lane.key, ticket.attempts, now - ticket.queued_at)
         )
@@ -311,9 +312,11 @@ class Scheduler:
         lane = ticket.lane
         if self.draining:
             return Refusal("draining", 5.0)
-        if sum(other.queue.waiting + other.retrying for other in self.lanes.values()) >= self.config.queue.max_depth:
-            return Refusal("queue_full", 10.0)
         return self._circuit_refusal(lane, ticket, now)
+
+    def _reason_not_to_queue(self) -> Refusal | None:
+        waiting = sum(lane.queue.waiting + lane.retrying for lane in self.lanes.values())
+        return Refusal("queue_full", 10.0) if waiting >= self.config.queue.max_depth else None
 
     def _circuit_refusal(self, lane: Lane, ticket: Ticket, now: float) -> Refusal | None:
         """An open circuit turns away whoever can't wait for it to be tried again."""

@@ -91,7 +91,9 @@ async def _perform(play: Play, reader: asyncio.StreamReader, writer: asyncio.Str
             writer.write(step)
             await writer.drain()
         elif isinstance(step, asyncio.Event):
-            while not (step.is_set() or writer.transport.is_closing()):  # noqa: ASYNC110 - either of two
+            while not step.is_set():
+                if reader.at_eof() or writer.transport.is_closing():
+                    return False
                 await asyncio.sleep(0.001)
         elif isinstance(step, Reset):
             reset(writer)

@@ -17,14 +17,12 @@ class GuestApp(App[str]):
     def on_load(self) -> None:
         """Textual makes all tasks of the loop eager, the proxy's too; that changes their order, so it is undone."""
         asyncio.get_running_loop().set_task_factory(None)
+        # What a screen before this one left behind may be collected now. Not when that one ends: then streams drain.
+        gc.unfreeze()
 
     def on_ready(self) -> None:
         """Keep what has been built so far out of garbage collection: walking all of Textual takes 50 ms and more."""
         gc.freeze()
-
-    def on_unmount(self) -> None:
-        """What the screen leaves behind may be collected again."""
-        gc.unfreeze()
 
     def _fatal_error(self) -> None:
         # Textual prints a traceback with every local variable, and a variable may hold a credential.
