@@ -31,13 +31,14 @@ from .call import Call
 from .departure import departure_of
 from .engine import Engine
 from .exchange import Exchange, Keepalive
-from .headers import for_upstream, value
+from .headers import fields, for_upstream
 from .identity import Address, BadIdentity, address, identify
 from .relay import relay
 from .resend import Resends
 from .routing import open_routes
 
 Scope = Mapping[str, Any]
+Fields = Mapping[bytes, bytes]
 
 TOKEN_HEADER = b"x-hivemind-token"
 
@@ -123,9 +124,9 @@ class Proxy:
                 self._idle.set()
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers, method = scope["headers"], scope["method"]
+        headers, method = fields(scope["headers"]), scope["method"]
         place = address(scope["raw_path"])
-        if value(headers, b"upgrade") is not None and b"websocket" in (value(headers, b"upgrade") or b"").lower():
+        if b"websocket" in headers.get(b"upgrade", b"").lower():
             # Clients that try a WebSocket first fall back to POST at once on this status, and only on this one.
             await _plain(send, 426, b"this proxy speaks HTTP, not WebSocket\n", (b"upgrade", b"HTTP/1.1"))
         elif self._token is not None and place.path != "/_health" and not self._may_enter(headers, place):
@@ -135,13 +136,13 @@ class Proxy:
         elif method == "HEAD" and place.path in ("/", "/api/hello"):
             await _plain(send, 200, b"")
         else:
-            await self._forward(scope, place, receive, send)
+            await self._forward(scope, headers, place, receive, send)
 
-    def _may_enter(self, headers: list[tuple[bytes, bytes]], place: Address) -> bool:
-        shown = value(headers, TOKEN_HEADER) or (place.token or "").encode()
+    def _may_enter(self, headers: Fields, place: Address) -> bool:
+        shown = headers.get(TOKEN_HEADER) or (place.token or "").encode()
         return self._token is not None and hmac.compare_digest(shown, self._token)
 
-    async def _forward(self, scope: Scope, place: Address, receive: Receive, send: Send) -> None:
+    async def _forward(self, scope: Scope, headers: Fields, place: Address, receive: Receive, send: Send) -> None:
         body = await _read_body(receive, self._max_body)
         if body is None:
             return
@@ -149,7 +150,7 @@ class Proxy:
             text = f"the request body is larger than {self.settings.max_body_mb} MiB (max_body_mb)"
             await self._refuse(send, place, 413, "request_too_large", text)
             return
-        call = await self._understand(scope, place, body, send)
+        call = await self._understand(scope, headers, place, body, send)
         if call is None:
             return
         if not call.facts.inference:
@@ -161,12 +162,12 @@ class Proxy:
         else:
             await self._watched(_listen(original, send), scope, receive)
 
-    async def _understand(self, scope: Scope, place: Address, body: bytes, send: Send) -> Call | None:
+    async def _understand(self, scope: Scope, headers: Fields, place: Address, body: bytes, send: Send) -> Call | None:
         """Everything there is to know of a request; None when it was answered with what is wrong with it."""
-        headers, query = scope["headers"], scope["query_string"]
+        pairs, query = scope["headers"], scope["query_string"]
         dialect = dialect_for(place.path)
-        facts = dialect.facts(place.path, query.decode("latin-1"), headers, body)
-        client = client_of(headers)
+        facts = dialect.facts(place.path, query.decode("latin-1"), pairs, body)
+        client = client_of(pairs)
         route = self._routes.find(place.upstream, place.path, headers)
         if route is None:
             known = ", ".join(f"/to/{name}/" for name, _ in self._routes.names)
@@ -180,7 +181,7 @@ class Proxy:
             return None
         target = route.origin.base_path.encode() + place.raw_path + (b"?" + query if query else b"")
         method = scope["method"].encode()
-        return Call(method, target, for_upstream(headers), body, route, dialect, facts, client, identity)
+        return Call(method, target, for_upstream(pairs), body, route, dialect, facts, client, identity)
 
     async def _see_through(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         engine = self.engine

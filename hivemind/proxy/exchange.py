@@ -25,7 +25,7 @@ from .prelude import Prelude, plain
 from .upstream.base import Truncated, UpstreamError, UpstreamResponse
 
 HOLD_LIMIT = 1 << 20
-"""Bytes of a whole (not streamed) reply that are held so that a truncated one can be tried again."""
+"""Bytes of a reply that are held, at most."""
 ERROR_LIMIT = 1 << 20
 """Bytes of an error body that are read."""
 PRELUDE_S = 10.0
@@ -138,8 +138,9 @@ class Exchange:
         """The upstream said yes; hold what comes until it can't be taken back."""
         tap = self.call.dialect.tap(response.status, response.headers, self.call.facts)
         state = self._tap = tap.state
-        whole = not (self.call.facts.stream or _is_stream(response.headers))
-        prelude = Prelude(lambda: self._begin(response), self.audience, None if whole else PRELUDE_S)
+        if not (self.call.facts.stream or _is_stream(response.headers)):
+            return await self._answered_whole(response, tap)
+        prelude = Prelude(lambda: self._begin(response), self.audience, PRELUDE_S)
         try:
             while state.error is None:
                 try:
@@ -153,13 +154,29 @@ class Exchange:
                     break
                 tap.feed(data)
                 prelude.hold(data)
-                if prelude.released or prelude.size > HOLD_LIMIT or (state.content_started and not whole):
+                if prelude.released or prelude.size > HOLD_LIMIT or state.content_started:
                     return await self._flow(response, tap, await prelude.let_go(), prelude.rest())
             if prelude.released:
                 return await self._flow(response, tap, await prelude.let_go(), prelude.rest())
         finally:
             prelude.drop()
-        return await self._ended_early(response, state, prelude.rest(), whole=whole)
+        return await self._ended_early(response, state, prelude.rest(), whole=False)
+
+    async def _answered_whole(self, response: UpstreamResponse, tap: Tap) -> bool:
+        """Not a stream: held to its end, unless it is very long, so that a truncated one can be tried again."""
+        held: list[bytes] = []
+        size = 0
+        try:
+            while data := await response.read():
+                tap.feed(data)
+                held.append(data)
+                size += len(data)
+                if size > HOLD_LIMIT:
+                    return await self._flow(response, tap, await self._begin(response), b"".join(held))
+        except UpstreamError as error:
+            return await self._failed(self.call.failure_of(error))
+        tap.end()
+        return await self._ended_early(response, tap.state, b"".join(held), whole=True)
 
     async def _ended_early(self, response: UpstreamResponse, state: TapState, body: bytes, *, whole: bool) -> bool:
         """All of the answer was held: a whole one, or a stream that ended or failed before its first content."""

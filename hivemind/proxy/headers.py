@@ -51,6 +51,11 @@ def without(headers: Headers, *names: bytes) -> Headers:
     return [pair for pair in headers if pair[0] not in names]
 
 
+def fields(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """The first value of each header, for looking up several."""
+    return dict(reversed(headers))
+
+
 def value(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
     """The first value of a header."""
     for key, found in headers:

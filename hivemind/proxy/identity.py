@@ -7,13 +7,12 @@ is never kept: a short one-way hash of it names the lane.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import blake2b
 from urllib.parse import unquote, unquote_to_bytes
 
 from hivemind.providers.clients import Client
 from hivemind.scheduler.types import Priority, record
-
-from .headers import value
 
 CREDENTIAL_HEADERS = (b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key")
 NAME_LENGTH = 80
@@ -71,7 +70,7 @@ def address(raw_path: bytes) -> Address:
 
 
 def identify(
-    headers: list[tuple[bytes, bytes]],
+    headers: Mapping[bytes, bytes],
     query: bytes,
     named: str | None,
     client: Client,
@@ -84,7 +83,7 @@ def identify(
     Raises: BadIdentity.
     """
     credential = fingerprint(headers, query, auth_headers)
-    own = named or _text(value(headers, b"x-hivemind-agent") or value(headers, b"x-hivemind-agent-id"))
+    own = named or _text(headers.get(b"x-hivemind-agent") or headers.get(b"x-hivemind-agent-id"))
     if own:
         agent, parent = _checked(own), None
     else:
@@ -94,14 +93,14 @@ def identify(
         parent=parent,
         named=bool(agent),
         credential=credential,
-        priority=_priority(value(headers, b"x-hivemind-priority"), client),
+        priority=_priority(headers.get(b"x-hivemind-priority"), client),
     )
 
 
-def fingerprint(headers: list[tuple[bytes, bytes]], query: bytes, auth_headers: tuple[bytes, ...] = ()) -> str:
+def fingerprint(headers: Mapping[bytes, bytes], query: bytes, auth_headers: tuple[bytes, ...] = ()) -> str:
     """A short one-way hash of the credential: the same key gives the same one, in whichever header it comes."""
     names = auth_headers + CREDENTIAL_HEADERS
-    secret = next((found for name in names if (found := value(headers, name))), None)
+    secret = next((found for name in names if (found := headers.get(name))), None)
     if secret is None:
         secret = next((part[4:] for part in query.split(b"&") if part.startswith(b"key=")), None)
     if not secret:

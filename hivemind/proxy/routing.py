@@ -10,7 +10,6 @@ from hivemind.providers.route import provider_for_path
 from hivemind.settings import Settings
 
 from .call import Route
-from .headers import value
 from .upstream import open_upstream
 
 
@@ -29,7 +28,7 @@ class Routes:
         """Name and URL of each."""
         return tuple((name, route.origin.url) for name, route in self._by_name.items())
 
-    def find(self, name: str | None, path: str, headers: list[tuple[bytes, bytes]]) -> Route | None:
+    def find(self, name: str | None, path: str, headers: Mapping[bytes, bytes]) -> Route | None:
         """The upstream for a path, or the one named; None where none fits."""
         if name is not None:
             return self._by_name.get(name)
@@ -38,9 +37,9 @@ class Routes:
         provider = provider_for_path(path)
         if provider is None:
             # Lists of models and files have the same path everywhere; the client's headers tell whose are meant.
-            if value(headers, b"anthropic-version") is not None:
+            if b"anthropic-version" in headers:
                 provider = "anthropic"
-            elif value(headers, b"x-goog-api-key") is not None:
+            elif b"x-goog-api-key" in headers:
                 provider = "google"
             else:
                 return self._first
