@@ -1,0 +1,162 @@
+"""The real program: its ready line, its ports, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from proxy.kit import HANGS_S, Play, client, playing, raw, request
+from proxy.upstream.scripted import Scripted, serving
+from proxy.wire import END, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunk, head
+
+HIVEMIND = Path(sys.executable).with_name("hivemind")
+MESSAGES = "/v1/messages"
+ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.upper().startswith(("HIVEMIND", "HTTP"))}
+
+
+@dataclass
+class Program:
+    """A running `hivemind proxy`."""
+
+    process: asyncio.subprocess.Process
+    line: str
+    """What it printed first."""
+    port: int
+
+    async def ends(self) -> tuple[int, str]:
+        """Its exit code, and what it said on standard error."""
+        _, errors = await self.process.communicate()
+        assert self.process.returncode is not None
+        return self.process.returncode, errors.decode()
+
+
+@contextlib.asynccontextmanager
+async def program(upstream: str, tmp_path: Path, *flags: str) -> AsyncIterator[Program]:
+    """Start it on a free port, and see to it that it is gone afterwards."""
+    process = await asyncio.create_subprocess_exec(
+        HIVEMIND,
+        *("proxy", "--upstream", upstream, "--port", "0", *flags),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(HANGS_S):
+            line = (await process.stdout.readline()).decode()
+            port = re.search(r":(\d+) ->", line)
+            yield Program(process, line, int(port[1]) if port else 0)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+@contextlib.asynccontextmanager
+async def streaming(tmp_path: Path, *flags: str) -> AsyncIterator[tuple[Program, Scripted, asyncio.Event]]:
+    """The program before an upstream that stops in the middle of a stream until the event is set."""
+    gate = asyncio.Event()
+    play: Play = [head(SSE) + chunk(b"".join(MESSAGE[:3])), gate, chunk(b"".join(MESSAGE[3:])), END]
+    async with (
+        serving(playing(play)) as upstream,
+        program(f"lab={upstream.url}", tmp_path, "--max-concurrency", "2", *flags) as running,
+    ):
+        yield running, upstream, gate
+
+
+async def test_ready_line(tmp_path: Path) -> None:
+    """The one line on standard output says where it is and where it leads, and it is there."""
+    async with serving(playing([END])) as upstream, program(f"lab={upstream.url}", tmp_path) as running:
+        assert running.line == f"hivemind: ready on http://127.0.0.1:{running.port} -> lab {upstream.url}\n"
+        async with client() as web:
+            health = (await web.get(f"http://127.0.0.1:{running.port}/_health")).json()
+        assert health["status"] == "serving"
+        running.process.send_signal(signal.SIGTERM)
+        assert await running.ends() == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_drain(tmp_path: Path, number: signal.Signals) -> None:
+    """On a signal, streams in flight finish, waiting and new requests are refused in shape, and it exits with 0."""
+    async with streaming(tmp_path) as (running, upstream, gate), contextlib.AsyncExitStack() as stack:
+        one, two, waiting, new = [await stack.enter_async_context(raw(running.port)) for _ in range(4)]
+        for flying in (one, two):
+            await flying.send(request(MESSAGES, STREAM_BODY))
+            _, headers = await flying.head()
+        await upstream.until(lambda: len(upstream.requests) == 2)
+        await waiting.send(request(MESSAGES, PLAIN_BODY))
+        async with client() as web:
+            stats = f"http://127.0.0.1:{running.port}/_stats"
+            while not (await web.get(stats)).json()["queued"]:  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.005)
+        running.process.send_signal(number)
+        status, said = await waiting.head()
+        assert (status, dict(said)[b"x-should-retry"]) == (503, b"true")
+        assert b"shutting down" in await waiting.body(said)
+        await new.send(request(MESSAGES, PLAIN_BODY))
+        assert (await new.head())[0] == 503
+        gate.set()
+        for flying in (one, two):
+            assert await flying.body(headers) == b"".join(MESSAGE)
+        assert await running.ends() == (0, "")
+        assert len(upstream.requests) == 2
+
+
+async def test_drain_has_an_end(tmp_path: Path) -> None:
+    """A stream that outlasts `--drain-s` is cut off, not finished, and the program exits with 0 all the same."""
+    async with streaming(tmp_path, "--drain-s", "0.1") as (running, upstream, _), raw(running.port) as flying:
+        await flying.send(request(MESSAGES, STREAM_BODY))
+        await flying.head()
+        running.process.send_signal(signal.SIGTERM)
+        assert await flying.rest() == chunk(b"".join(MESSAGE[:3]))
+        assert (await running.ends())[0] == 0
+        await upstream.until(lambda: not upstream.open)
+
+
+async def test_second_signal(tmp_path: Path) -> None:
+    """A second signal ends it at once, streams or not."""
+    async with streaming(tmp_path) as (running, _, _), raw(running.port) as flying:
+        await flying.send(request(MESSAGES, STREAM_BODY))
+        await flying.head()
+        running.process.send_signal(signal.SIGTERM)
+        async with client() as web:
+            health = f"http://127.0.0.1:{running.port}/_health"
+            while (await web.get(health)).json()["status"] != "draining":  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.005)
+        running.process.send_signal(signal.SIGTERM)
+        assert (await running.ends())[0] == -signal.SIGTERM
+
+
+async def test_port_in_use(tmp_path: Path) -> None:
+    """A port that is taken is one line on standard error, and exit code 2 or 1, without a traceback."""
+    async with (
+        serving(playing([END])) as taken,
+        program("lab=http://127.0.0.1:9", tmp_path, "--port", str(taken.port)) as p,
+    ):
+        assert p.line == ""
+        code, errors = await p.ends()
+        assert code in (1, 2)
+        assert errors.count("\n") == 1
+        assert f"port {taken.port}" in errors
+
+
+async def test_no_secret_in_its_output(tmp_path: Path) -> None:
+    """Served in earnest, at log level debug, it prints no credential."""
+    key = "sk-ant-api03-VERYSECRET0123456789"
+    flags = ("--log-level", "debug", "--retry.max-attempts", "1")
+    async with program("lab=http://127.0.0.1:9", tmp_path, *flags) as running, client() as web:
+        url = f"http://127.0.0.1:{running.port}{MESSAGES}?key={key}"
+        answer = await web.post(url, content=PLAIN_BODY, headers={"x-api-key": key, "authorization": f"Bearer {key}"})
+        assert answer.status_code == 502
+        running.process.send_signal(signal.SIGTERM)
+        code, errors = await running.ends()
+        assert (code, key in errors + running.line + answer.text) == (0, False)
