@@ -9,6 +9,7 @@ import pytest
 from hivemind.errors import UsageError
 from hivemind.server import run_loop
 from hivemind_mock.perf import command, rounds, servers
+from hivemind_mock.perf.screen import ScreenSizes
 from hivemind_mock.perf.target import PerfError
 from hivemind_mock.perf.wire import Pace
 
@@ -20,6 +21,7 @@ TINY = rounds.Sizes(
     streams=2,
     pace=Pace(4, 0.005),
     skip=1,
+    screen=ScreenSizes(streams=2, pace=Pace(4, 0.005), skip=1),
     clients=(1, 2),
 )
 
@@ -41,11 +43,12 @@ def test_perf(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert shown.err == ""
     found = msgspec.json.decode(path.read_bytes())
     targets = {"direct", "hivemind"} | ({"nginx"} if servers.find_nginx() else set())
-    (measured,) = found["rounds"]
+    measured, behind_a_screen = found["rounds"]
     assert {(one["load"], one["target"]) for one in measured} == {
         *((load, target) for load in ("1 client", "2 clients") for target in targets),
         *(("2 streams", target) for target in ("direct", "hivemind")),
     }
+    assert [one["target"] for one in behind_a_screen] == ["no screen", "screen", "unread"]
     assert [one["verdict"] for one in found["goals"] if one["what"] == "events lost"] == ["ok"]
 
 

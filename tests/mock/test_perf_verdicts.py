@@ -13,8 +13,8 @@ def load(target: str, clients: int, *, per_s: float = 1000.0, p50_ms: float = 1.
     return Load(target, clients, int(per_s), per_s, p50_ms, 2.0, 3.0)
 
 
-def streamed(target: str, *, lost: int = 0, reordered: int = 0, p50_ms: float = 1.0) -> Streamed:
-    return Streamed(target, 200, 1000, lost, reordered, p50_ms, 2.0, 3.0, 4.0)
+def streamed(target: str, *, lost: int = 0, reordered: int = 0, p50_ms: float = 1.0, worst_ms: float = 4.0) -> Streamed:
+    return Streamed(target, 200, 1000, lost, reordered, p50_ms, 2.0, 3.0, worst_ms)
 
 
 GOOD = Round(
@@ -27,6 +27,7 @@ GOOD = Round(
         load("nginx", 128, per_s=10_000.0),
         streamed("direct"),
         streamed("hivemind", p50_ms=3.5),
+        streamed("unread", worst_ms=50.0),
     )
 )
 BAD = Round(
@@ -38,7 +39,8 @@ BAD = Round(
         load("nginx", 16, per_s=10_001.0),
         load("nginx", 128, per_s=10_001.0),
         streamed("direct"),
-        streamed("hivemind", lost=1, reordered=1, p50_ms=4.0),
+        streamed("hivemind", lost=1, p50_ms=4.0),
+        streamed("unread", reordered=1, worst_ms=51.0),
     )
 )
 
@@ -60,7 +62,7 @@ def test_without_nginx() -> None:
     alone = Round(tuple(seen for seen in GOOD.measured if seen.target != "nginx"))
     judged = verdicts([alone])
     assert [one.verdict for one in judged].count(NO_NGINX) == 2
-    assert [one.verdict for one in judged].count("ok") == 5
+    assert [one.verdict for one in judged].count("ok") == 6
     assert NO_NGINX in report.goals_table(judged)
 
 
@@ -68,5 +70,6 @@ def test_loads_table() -> None:
     """One line a load and target, the direct one first and streams last, with medians."""
     lines = report.loads_table([GOOD, BAD, GOOD]).splitlines()
     assert [line.split()[:3] for line in lines[1:3]] == [["1", "client", "direct"], ["1", "client", "hivemind"]]
-    assert lines[2].split()[3:] == ["0.60", "2.00", "3.00", "1,000"]
-    assert lines[-1].split() == ["200", "streams", "hivemind", "3.50", "2.00", "3.00", "-"]
+    assert lines[2].split()[3:] == ["0.60", "2.00", "3.00", "-", "1,000"]
+    assert lines[-2].split() == ["200", "streams", "hivemind", "3.50", "2.00", "3.00", "4.00", "-"]
+    assert lines[-1].split() == ["200", "streams", "unread", "1.00", "2.00", "3.00", "51.00", "-"]

@@ -16,7 +16,7 @@ from .verdicts import verdicts
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `hivemind perf`."""
-    parser.add_argument("--quick", action="store_true", help="20 s rather than 2 minutes, and less exact")
+    parser.add_argument("--quick", action="store_true", help="half a minute rather than three, and less exact")
     parser.add_argument("--json", metavar="FILE", help="write every measurement to a file; - for standard output")
 
 

@@ -14,7 +14,10 @@ from hivemind_mock.tables import laid_out
 
 from .load import Load
 from .rounds import Measured, Round
+from .streams import Streamed
 from .verdicts import Verdict
+
+_TARGETS = ("direct", "hivemind", "nginx", "no screen", "screen", "unread")
 
 
 def goals_table(verdicts: Sequence[Verdict]) -> str:
@@ -24,13 +27,13 @@ def goals_table(verdicts: Sequence[Verdict]) -> str:
 
 
 def loads_table(rounds: Sequence[Round]) -> str:
-    """What was seen of each target, as medians over the rounds."""
+    """What was seen of each target, as medians over the rounds; of what came latest, the worst round."""
     groups: dict[tuple[str, str], list[Measured]] = {}
     for one in rounds:
         for seen in one.measured:
             groups.setdefault((_kind(seen), seen.target), []).append(seen)
     rows = [(kind, target, *_medians(groups[kind, target])) for kind, target in sorted(groups, key=_in_order)]
-    return laid_out([("load", "", "p50 ms", "p90 ms", "p99 ms", "per s"), *rows], left=2)
+    return laid_out([("load", "", "p50 ms", "p90 ms", "p99 ms", "worst ms", "per s"), *rows], left=2)
 
 
 def as_json(rounds: Sequence[Round], verdicts: Sequence[Verdict]) -> bytes:
@@ -53,13 +56,18 @@ def _kind(seen: Measured) -> str:
 def _in_order(group: tuple[str, str]) -> tuple[bool, int, int]:
     """Streams last; within a kind of load the target that was direct first."""
     number, noun = group[0].split()
-    return noun.startswith("stream"), int(number), ("direct", "hivemind", "nginx").index(group[1])
+    return noun.startswith("stream"), int(number), _TARGETS.index(group[1])
 
 
 def _medians(group: Sequence[Measured]) -> tuple[str, ...]:
     shares = [median(values) for values in zip(*((one.p50_ms, one.p90_ms, one.p99_ms) for one in group), strict=True)]
+    worst = [one.worst_ms for one in group if isinstance(one, Streamed)]
     per_s = [one.per_s for one in group if isinstance(one, Load)]
-    return (*(f"{share:.2f}" for share in shares), f"{median(per_s):,.0f}" if per_s else "-")
+    return (
+        *(f"{share:.2f}" for share in shares),
+        f"{max(worst):.2f}" if worst else "-",
+        f"{median(per_s):,.0f}" if per_s else "-",
+    )
 
 
 def _figures(one: Verdict) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from . import servers
 from .load import Load, put_load
+from .screen import ScreenSizes, measure_screen
 from .streams import Streamed, read_streams
 from .target import Target
 from .wire import Pace
@@ -28,11 +29,14 @@ class Sizes:
     pace: Pace
     skip: int
     """Events at the start of each stream that don't count, while other streams are still being opened."""
+    screen: ScreenSizes
     clients: tuple[int, ...] = CLIENTS
 
 
-FULL = Sizes(rounds=5, warm_s=0.3, measure_s=1.7, stream_rounds=3, streams=200, pace=Pace(120, 0.05), skip=20)
-QUICK = Sizes(rounds=3, warm_s=0.1, measure_s=0.3, stream_rounds=1, streams=200, pace=Pace(60, 0.05), skip=20)
+_SCREEN = ScreenSizes(streams=50, pace=Pace(240, 0.05), skip=20)
+_QUICK_SCREEN = ScreenSizes(streams=50, pace=Pace(80, 0.05), skip=20)
+FULL = Sizes(5, 0.3, 1.7, stream_rounds=3, streams=200, pace=Pace(120, 0.05), skip=20, screen=_SCREEN)
+QUICK = Sizes(3, 0.1, 0.3, stream_rounds=1, streams=200, pace=Pace(60, 0.05), skip=20, screen=_QUICK_SCREEN)
 
 Measured = Load | Streamed
 
@@ -77,6 +81,8 @@ async def measure(sizes: Sizes, *, nginx: str | None, progress: Callable[[str], 
                     if target.name != "nginx":
                         measured.append(await read_streams(target, sizes.streams, sizes.pace, skip=sizes.skip))
             rounds.append(Round(tuple(measured)))
+        progress("the control room")
+        rounds.append(Round(tuple(await measure_screen(direct, proxied, sizes.screen))))
         return rounds
 
 

@@ -8,6 +8,7 @@ from statistics import median
 
 from .load import Load
 from .rounds import Round
+from .streams import Streamed
 
 NO_NGINX = "skipped: nginx isn't installed (Debian: apt install nginx-light)"
 
@@ -81,11 +82,19 @@ def _ratio(one: Load | None, other: Load | None) -> float | None:
 
 
 def _lost(one: Round) -> float | None:
-    return None if (seen := one.streamed("hivemind")) is None else float(seen.lost)
+    return sum(seen.lost for seen in proxied) if (proxied := _proxied(one)) else None
 
 
 def _reordered(one: Round) -> float | None:
-    return None if (seen := one.streamed("hivemind")) is None else float(seen.reordered)
+    return sum(seen.reordered for seen in proxied) if (proxied := _proxied(one)) else None
+
+
+def _proxied(one: Round) -> list[Streamed]:
+    return [seen for seen in one.measured if isinstance(seen, Streamed) and seen.target != "direct"]
+
+
+def _latest_unread(one: Round) -> float | None:
+    return None if (seen := one.streamed("unread")) is None else seen.worst_ms
 
 
 _GOALS = (
@@ -96,4 +105,5 @@ _GOALS = (
     _Goal("added p50 per event, 200 streams", "<", 3.0, "ms", _added_per_event),
     _Goal("events lost", "=", 0.0, "", _lost),
     _Goal("events out of order", "=", 0.0, "", _reordered),
+    _Goal("latest event, nobody reads the screen", "<=", 50.0, "ms", _latest_unread),
 )

@@ -1,0 +1,70 @@
+"""The real program in a real terminal, with streams through its proxy: whatever becomes of the screen, they go on."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import httpx
+import pytest
+
+from hivemind_mock.perf import servers
+from hivemind_mock.perf.screen import hivemind_tui
+from hivemind_mock.perf.streams import Streamed, read_streams
+from hivemind_mock.perf.target import Target
+from hivemind_mock.perf.wire import Pace
+from hivemind_tui import driver
+
+STREAMS = 30
+PACE = Pace(events=60, every_s=0.05)
+REPAINT = b"\x0c"
+"""A key that has everything drawn again, so that a terminal that reads nothing is full in three seconds too."""
+GAP_MS = 1000.0
+"""Far more than anything we would do, and less than a loop that waits for a terminal."""
+
+pytestmark = pytest.mark.skipif(driver.driver_class() is None, reason="this Textual gets its ordinary driver")
+
+
+def whole(seen: Streamed) -> bool:
+    """Everything came, in order, and no stream stood still."""
+    return (seen.events, seen.lost, seen.reordered) == (STREAMS * PACE.events, 0, 0) and seen.worst_ms < GAP_MS
+
+
+async def flying(target: Target, count: int) -> None:
+    """Until so many requests are in flight."""
+    seen = 0
+    async with httpx.AsyncClient() as client, asyncio.timeout(30):
+        while seen < count:
+            seen = len((await client.get(f"{target.url}/_stats")).json()["slots"])
+
+
+async def test_streams_go_on_while_the_terminal_reads_nothing() -> None:
+    """Through seconds of a paused reader every event of every stream comes in its time; then all is painted anew."""
+    async with servers.upstream() as upstream, hivemind_tui(upstream) as (target, terminal):
+        terminal.pause()
+        reading = asyncio.create_task(read_streams(target, STREAMS, PACE, skip=0))
+        await flying(target, STREAMS)
+        while not reading.done():
+            terminal.type(REPAINT)
+            await asyncio.sleep(0.05)
+        assert whole(await reading)
+        terminal.output.clear()
+        terminal.resume()
+        await terminal.until(re.compile(rb"the terminal didn't read for"))
+        await terminal.until(re.compile(rb"HiveMind"))
+        terminal.process.terminate()
+        assert await terminal.ended() == 0
+        await terminal.until(re.compile(rb"\x1b\[\?1049l"))
+
+
+async def test_a_signal_while_the_terminal_reads_nothing_lets_the_streams_finish() -> None:
+    """The program drains, exits with 0, and leaves behind what restores the terminal, should it ever read again."""
+    async with servers.upstream() as upstream, hivemind_tui(upstream) as (target, terminal):
+        terminal.pause()
+        reading = asyncio.create_task(read_streams(target, STREAMS, PACE, skip=0))
+        await flying(target, STREAMS)
+        terminal.process.terminate()
+        assert whole(await reading)
+        assert await terminal.ended() == 0
+        terminal.resume()
+        await terminal.until(re.compile(rb"\x1b\[\?1049l"))
