@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import signal
 import socket
 from collections.abc import AsyncIterator, Coroutine, Generator
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 _BACKLOG = 2048
+_GC_THRESHOLDS = (20_000, 10, 10)
+"""Traffic makes few cycles and much that lives for a request; a full collection holds every stream up."""
 _KEEP_ALIVE_S = 75
 """Longer than agents' clients keep an idle connection, so that they close it, and no request meets a closing one."""
 _STOP_S = 1
@@ -199,6 +202,10 @@ async def run(settings: Settings) -> int:
         raise UsageError(str(error)) from None
     stop = _stop_signal()
     async with serve(proxy, settings) as served:
+        # What is there now stays: the collector needn't walk it again and again, with every agent waiting.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
         targets = ", ".join(f"{origin.name} {origin.url}" for origin in origins)
         print(f"hivemind: ready on {served.url} -> {targets}", flush=True)
         await stop.wait()

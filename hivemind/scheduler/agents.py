@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from .config import SchedulerConfig
 from .ticket import Agent
 
+REAP_EVERY_S = 10.0
 KEPT = 4096
 """Agents remembered; beyond it those go that are long idle and about whom nothing was decided."""
 
@@ -15,6 +18,7 @@ class Agents(dict[str, Agent]):
     def __init__(self, config: SchedulerConfig) -> None:
         super().__init__()
         self._config = config
+        self._reaped_at = -math.inf
 
     def too_many_with(self, name: str, now: float) -> bool:
         """Fork-bomb limit: as many others live as may, and this one doesn't yet."""
@@ -37,8 +41,9 @@ class Agents(dict[str, Agent]):
 
     def reap(self, now: float) -> list[str]:
         """Forget whom nobody will miss, where there are too many. Returns their names."""
-        if len(self) < KEPT:
+        if len(self) < KEPT or now - self._reaped_at < REAP_EVERY_S:
             return []
+        self._reaped_at = now
         horizon = now - self._config.agent_idle_s
         gone = [a.name for a in self.values() if not a.tickets and a.last_seen < horizon and a.ordinary]
         for name in gone:
