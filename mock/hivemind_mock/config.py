@@ -70,6 +70,8 @@ class FaultConfig:
     """An error event after some content; streams only."""
     spell_every_s: float = 0.0
     """Every so often a spell of overload begins, in which every request is refused as overloaded; 0: never."""
+    spell_first_s: float = 0.0
+    """When the first spell begins; 0: after one interval."""
     spell_s: float = 5.0
     """Length of a spell."""
     edge: float = 0.0

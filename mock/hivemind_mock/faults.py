@@ -85,6 +85,7 @@ class Dice:
 
 
 def in_spell(config: FaultConfig, age_s: float) -> bool:
-    """Whether the provider, `age_s` after its start, is in a spell of overload. The first begins after one interval."""
+    """Whether the provider, `age_s` after its start, is in a spell of overload."""
     every_s = config.spell_every_s
-    return 0 < every_s <= age_s and age_s % every_s < config.spell_s
+    since_first_s = age_s - (config.spell_first_s or every_s)
+    return every_s > 0 and since_first_s >= 0 and since_first_s % every_s < config.spell_s

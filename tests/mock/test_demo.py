@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
 
 from hivemind.lab.clock import run_virtual
 from hivemind_mock.app import MockProvider
 from hivemind_mock.config import FaultConfig
-from hivemind_mock.demo import Tally, at_work, bad_day, demo, run_demo_agents, run_demo_provider
+from hivemind_mock.demo import SEED, Tally, at_work, bad_day, demo, run_demo_agents, run_demo_provider
 from hivemind_mock.faults import Fault
 from hivemind_mock.inprocess import InProcessTransport
 from hivemind_mock.through import in_process
@@ -44,11 +48,11 @@ def spend(seconds: float, faults: FaultConfig | None = None) -> tuple[Tally, Moc
 
 
 def test_a_bad_day_is_worth_watching() -> None:
-    """In two minutes without a proxy there is steady work, and there are deaths of several kinds."""
+    """In two minutes without a proxy there is steady work, deaths of several kinds, and most of the work is lost."""
     tally, mock = spend(120)
     assert tally.turns > 40
     assert tally.deaths > 20
-    assert 0 < tally.wasted_tokens < tally.tokens
+    assert tally.wasted_tokens > tally.tokens / 2
     assert mock.stats.over_capacity
     assert {"status 529", "status 502", "ReadError: connection reset by peer"} <= tally.causes.keys()
 
@@ -61,21 +65,41 @@ def test_the_dead_are_born_again() -> None:
     assert tally.causes.total() == tally.deaths
 
 
-def test_nobody_dies_through_hivemind() -> None:
-    """Resets and error events before the first content, spells of overload, slow answers: no agent ever knows."""
+def spend_through_hivemind(seconds: float, seed: int = SEED) -> tuple[Tally, MockProvider, dict[str, Any]]:
+    """So much virtual time with the proxy between the agents and their provider, and what the proxy saw of it."""
 
-    async def main() -> tuple[Tally, MockProvider]:
+    async def main() -> tuple[Tally, MockProvider, dict[str, Any]]:
         loop = asyncio.get_running_loop()
-        world = demo(seed=11)
+        world = demo(seed=seed)
         mock = MockProvider(world.provider, clock=loop.time, wall=loop.time)
         async with (
-            in_process(InProcessTransport(mock), 11, {}, loop.time) as transport,
-            at_work(world, transport, "http://hivemind", seed=11) as tally,
+            in_process(InProcessTransport(mock), seed, {"profile": "anthropic"}, loop.time) as transport,
+            httpx.AsyncClient(transport=transport, base_url="http://hivemind") as client,
+            at_work(world, transport, "http://hivemind", seed=seed) as tally,
         ):
-            await asyncio.sleep(180)
-        return tally, mock
+            await asyncio.sleep(seconds)
+            return tally, mock, (await client.get("/_stats")).json()
 
-    tally, mock = run_virtual(main())
+    return run_virtual(main())
+
+
+def test_the_first_seconds_show_what_it_is_for() -> None:
+    """Somebody who watches for twenty seconds sees a queue, faults made good, an overload and a cut, and nobody die."""
+    tally, mock, seen = spend_through_hivemind(20)
+    assert mock.stats.faults[Fault.BAD_GATEWAY]
+    assert mock.stats.faults[Fault.RESET]
+    assert {"aimd", "saved", "502", "529"} <= {line["tag"] for line in seen["lines"]}
+    assert seen["totals"]["rescued"] >= 2
+    assert seen["queued"]
+    windows = seen["lanes"][0]["state"]["windows"]
+    assert min(window["remaining"] / window["limit"] for window in windows) < 0.8
+    assert tally.deaths == 0
+
+
+@pytest.mark.parametrize("seed", [SEED, 2])
+def test_nobody_dies_through_hivemind(seed: int) -> None:
+    """Resets and error events before the first content, spells of overload, slow answers: no agent ever knows."""
+    tally, mock, _ = spend_through_hivemind(180, seed)
     assert tally.deaths == 0
     assert tally.turns > 60
     assert mock.stats.faults[Fault.RESET] + mock.stats.faults[Fault.ERROR_EARLY] + mock.stats.over_capacity > 3

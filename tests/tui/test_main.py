@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from hivemind.errors import UsageError
+from hivemind_mock.demo import SEED
+from hivemind_mock.demo import demo as world
 from hivemind_tui import main
 from hivemind_tui.console import Console
 
@@ -24,6 +26,8 @@ def test_flags_are_the_proxys_and_the_demos(tmp_path: Path) -> None:
     assert (settings.port, settings.rpm, demo) == (0, 7, None)
     _, demo = main.parse(["--demo", "--demo-agents", "3", "--seed", "5"], {}, tmp_path)
     assert demo == main.Demo(agents=3, seed=5)
+    _, demo = main.parse(["--demo"], {}, tmp_path)
+    assert demo == main.Demo(agents=len(world().agents), seed=SEED)
 
 
 @pytest.mark.parametrize(

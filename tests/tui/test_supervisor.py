@@ -51,9 +51,11 @@ class Host(FakeSource):
     """A source that notes how it was drained."""
 
     drained: float | None = None
+    takes_s = 0.0
 
     async def drain(self, timeout_s: float) -> None:
         self.drained = timeout_s
+        await asyncio.sleep(self.takes_s)
 
 
 class Stage:
@@ -133,6 +135,7 @@ async def test_a_crash_long_after_the_last_is_drawn_again(monkeypatch: pytest.Mo
 async def test_quitting_the_screen_stops_and_drains() -> None:
     """Where the operator ends the screen, nothing is drawn again; draining says what it waits for."""
     host = Host(world())
+    host.takes_s = 0.2
     stage = Stage(host)
     watching = asyncio.create_task(stage.supervisor.watch(stage.make))
     (await stage.screen(1)).exit("quit")
@@ -141,6 +144,13 @@ async def test_quitting_the_screen_stops_and_drains() -> None:
     assert host.drained == 5.0
     assert not stage.supervisor.stuck
     assert "draining: 6 requests in flight, at most 5 s" in stage.text()
+
+
+async def test_a_drain_that_is_done_at_once_is_not_talked_about() -> None:
+    """Who quits when everybody has left already reads nothing of waiting."""
+    stage = Stage(Host(world()))
+    await stage.supervisor.drain()
+    assert stage.text() == ""
 
 
 async def test_a_stop_ends_the_screen() -> None:

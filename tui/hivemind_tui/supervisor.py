@@ -29,6 +29,7 @@ REDRAW_S = 60.0
 _SETTLE_S = 0.3
 """A terminal that reads has the last frame by then; draining doesn't wait longer for one that doesn't."""
 _LAST_CHANCE_S = 2.0
+_TOLD_AFTER_S = 0.1
 
 MakeScreen = Callable[[], "ControlRoom"]
 
@@ -67,14 +68,16 @@ class Supervisor:
         await follow(self._host, self._console, self._stop)
 
     async def drain(self) -> None:
-        """Let what is in flight finish."""
+        """Let what is in flight finish; say so where that isn't done at once."""
+        draining = asyncio.create_task(self._host.drain(self._drain_s), name="hivemind-drain")
+        await asyncio.wait([draining], timeout=_TOLD_AFTER_S)
         flying = len(self._host.snapshot().slots)
-        if flying:
+        if not draining.done() and flying:
             noun = "request" if flying == 1 else "requests"
             self._console.line(
                 f"draining: {flying} {noun} in flight, at most {self._drain_s:g} s (a signal or Ctrl-C ends it at once)"
             )
-        await self._host.drain(self._drain_s)
+        await draining
         if self.stuck and self._app is not None:
             from .driver import freed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import zip_longest
 
 from textual.strip import Strip
@@ -58,11 +59,17 @@ def _family(family: str, state: LaneState, width: int, ink: Ink) -> Strip:
     each = (width - name - room) // len(windows)
     spans: list[Span] = [(fit(family, name), "text")]
     for window in windows:
-        used, reserved = window.used / (window.limit or 1.0), window.reserved / (window.limit or 1.0)
+        limit, used = window.limit or 1.0, gone(window)
         spans.append((" " + fit(_SHORT.get(window.kind.value, window.kind.value), 4), "dim"))
-        spans += ink.gauge(max(3, each - 17), used, reserved)
-        spans.append((f"{fit(count(window.used), 5, '>')}/{fit(count(window.limit), 6)}", "strong"))
+        spans += ink.gauge(max(3, each - 17), used / limit, window.reserved / limit)
+        spans.append((f"{fit(count(used), 5, '>')}/{fit(count(window.limit), 6)}", "strong"))
     return ink.row(width, *spans, (fit(reset, room), "dim"))
+
+
+def gone(window: WindowState) -> float:
+    """What can't be had of the allowance now: what the provider says is gone, be it by us or by others on the same key;
+    what we counted where it says nothing."""
+    return window.used if math.isinf(window.remaining) else max(0.0, window.limit - window.remaining)
 
 
 def _columns(items: list[Strip], columns: int, each: int, width: int, ink: Ink) -> list[Strip]:
@@ -79,14 +86,15 @@ def _note(state: LaneState) -> str:
 
 def _window(window: WindowState, with_family: bool, width: int, ink: Ink) -> Strip:
     name = _WORDS.get(window.kind.value, window.kind.value)
-    figures = f" {fit(count(window.used), 5, '>')}/{fit(count(window.limit), 5)}"
+    used = gone(window)
+    figures = f" {fit(count(used), 5, '>')}/{fit(count(window.limit), 5)}"
     label = fit(name, 11)
     if with_family:
         label = fit(window.family, 10) + " " + fit(_SHORT.get(window.kind.value, window.kind.value), 4)
     reset = f" {ink.glyphs.retry} {seconds(window.resets_in_s)}" if window.resets_in_s is not None else ""
     bar = max(4, width - len(label) - len(figures) - 9)
     limit = window.limit or 1.0
-    spans: list[Span] = [(label, "text"), *ink.gauge(bar, window.used / limit, window.reserved / limit)]
+    spans: list[Span] = [(label, "text"), *ink.gauge(bar, used / limit, window.reserved / limit)]
     return ink.row(width, *spans, (figures, "strong"), (fit(reset, 9), "dim"))
 
 
