@@ -13,11 +13,15 @@ from dataclasses import dataclass
 
 from msgspec import Raw, Struct
 
+from hivemind.scheduler.types import WindowKind, WindowReading
+
 from . import jsonread
 from .delays import duration_delay, worded_delay
 
 MAX_ERROR_BODY = 1024 * 1024
 """Bytes of an error answer that are read."""
+_PER_MINUTE = re.compile(r"per_?minute", re.I)
+_TOKENS = re.compile(r"token", re.I)
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.:\-]{0,79}")
 
 
@@ -34,6 +38,8 @@ class ErrorInfo:
     delay_s: float | None = None
     quotas: str = ""
     """Names of the exhausted quotas, Google's."""
+    readings: tuple[WindowReading, ...] = ()
+    """Google's quotas a minute with their limits, used up as they are."""
 
     @property
     def word(self) -> str:
@@ -68,6 +74,7 @@ class _Metadata(Struct):
 class _Violation(Struct):
     quotaId: Raw = Raw()
     quotaMetric: Raw = Raw()
+    quotaValue: Raw = Raw()
 
 
 class _Detail(Struct):
@@ -112,7 +119,7 @@ def read_error_object(raw: Raw) -> ErrorInfo:
         return ErrorInfo(message=message, delay_s=worded_delay(message))
     message = jsonread.text(found.message)
     coded = jsonread.read(_coded, found.details)
-    detail_words, delay_s, quotas = _google_details(found.details)
+    detail_words, delay_s, quotas, readings = _google_details(found.details)
     code = coded.error_code if coded else Raw()
     return ErrorInfo(
         words=_words(*detail_words, *map(jsonread.text, (code, found.code, found.reason, found.type, found.status))),
@@ -120,6 +127,7 @@ def read_error_object(raw: Raw) -> ErrorInfo:
         status=_http_status(found.code),
         delay_s=delay_s if delay_s is not None else worded_delay(message),
         quotas=quotas,
+        readings=readings,
     )
 
 
@@ -137,9 +145,10 @@ def _plain(envelope: _Envelope) -> ErrorInfo:
     return ErrorInfo(words, message, _http_status(envelope.code), worded_delay(message))
 
 
-def _google_details(raw: Raw) -> tuple[list[str], float | None, str]:
+def _google_details(raw: Raw) -> tuple[list[str], float | None, str, tuple[WindowReading, ...]]:
     reasons: list[str] = []
     quotas: list[str] = []
+    limits: dict[WindowKind, int] = {}
     delay_s: float | None = None
     for detail in jsonread.read(_details, raw) or []:
         stated = duration_delay(jsonread.text(detail.retryDelay))
@@ -149,8 +158,14 @@ def _google_details(raw: Raw) -> tuple[list[str], float | None, str]:
         if metadata:
             quotas.append(jsonread.text(metadata.quota_limit))
         for violation in jsonread.read(_violations, detail.violations) or []:
-            quotas += [jsonread.text(violation.quotaId), jsonread.text(violation.quotaMetric)]
-    return reasons, delay_s, " ".join(filter(None, quotas))
+            names = [jsonread.text(violation.quotaId), jsonread.text(violation.quotaMetric)]
+            quotas += names
+            limit = jsonread.number(violation.quotaValue)
+            if limit and limit > 0 and _PER_MINUTE.search(names[0]):
+                kind = WindowKind.INPUT if _TOKENS.search(" ".join(names)) else WindowKind.REQUESTS
+                limits[kind] = min(int(limit), limits.get(kind, int(limit)))
+    readings = tuple(WindowReading(kind, limit, 0, delay_s) for kind, limit in limits.items())
+    return reasons, delay_s, " ".join(filter(None, quotas)), readings
 
 
 def _http_status(raw: Raw) -> int | None:

@@ -118,6 +118,7 @@ def judge(status: int, info: ErrorInfo, *, delay_s: float | None = None, hint: s
         status=status,
         delay_s=delay_s if delay_s is not None else info.delay_s,
         message=f"{status} {word}" if word else str(status),
+        readings=info.readings if kind is FailureKind.RATE_LIMITED else (),
     )
 
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from hivemind.providers.base import Tap, TapState
+from hivemind.providers.base import Limits, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for
 from hivemind.providers.limits import read_limits
 from hivemind.scheduler import Refusal, Ticket
@@ -132,6 +132,7 @@ class Exchange:
         if failure.status not in self.call.route.origin.profile.retryable_statuses:
             asked = value(response.headers, b"x-should-retry") == b"true"
             failure = replace(failure, retryable=failure.retryable and asked)
+        self._engine.headers(self.ticket, Limits(readings=failure.readings))
         return await self._failed(failure, _Reply(response, body))
 
     async def _answered(self, response: UpstreamResponse) -> bool:

@@ -136,6 +136,8 @@ class Failure:
     """The provider's own word on when to come back (Retry-After, retry-after-ms, retryDelay)."""
     message: str = ""
     """One short line for people, free of credentials and of request content."""
+    readings: tuple[WindowReading, ...] = ()
+    """Rate windows that the error itself names, of providers that say nothing in headers (Google)."""
 
 
 @record

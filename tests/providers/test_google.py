@@ -8,7 +8,7 @@ import pytest
 
 from hivemind.providers.base import Facts, StreamForm, Tap
 from hivemind.providers.google import Google
-from hivemind.scheduler.types import Failure, FailureKind, Usage
+from hivemind.scheduler.types import Failure, FailureKind, Usage, WindowKind, WindowReading
 
 WIRE = Google()
 MODEL = "/v1beta/models/gemini-2.5-flash"
@@ -220,3 +220,21 @@ def test_keepalive() -> None:
     """A bare newline, the only thing that Google's parsers skip."""
     assert WIRE.keepalive("gemini-cli") == b"\n"
     assert tapped(b"\n\n\n", sse(chunk([{"text": "a"}]))).state.output_chars == 1
+
+
+def test_a_quota_a_minute_tells_its_limit() -> None:
+    """A 429 names the quota, its limit and the wait: Google's only word on its rate windows."""
+    quota = {"@type": "type.googleapis.com/google.rpc.QuotaFailure"}
+    requests = {"quotaId": "GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "quotaValue": "15"}
+    tokens = {"quotaId": "GenerateContentInputTokensPerModelPerMinute-FreeTier", "quotaValue": "250000"}
+    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
+    error = {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Quota exceeded"}
+    details = [quota | {"violations": [requests, tokens]}, retry]
+    body = json.dumps({"error": error | {"details": details}}).encode()
+    failure = WIRE.classify(429, [], body, 0.0)
+    assert failure is not None
+    assert failure.delay_s == 34
+    assert failure.readings == (
+        WindowReading(WindowKind.REQUESTS, 15, 0, 34.0),
+        WindowReading(WindowKind.INPUT, 250_000, 0, 34.0),
+    )
