@@ -181,7 +181,8 @@ class Proxy:
             return None
         target = route.origin.base_path.encode() + place.raw_path + (b"?" + query if query else b"")
         method = scope["method"].encode()
-        return Call(method, target, for_upstream(pairs), body, route, dialect, facts, client, identity)
+        lane = f"{route.origin.name}:{identity.credential}"
+        return Call(method, target, for_upstream(pairs), body, route, dialect, facts, client, identity, lane)
 
     async def _see_through(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         engine = self.engine

@@ -37,10 +37,8 @@ class Call:
     facts: Facts
     client: Client
     identity: Identity
-
-    @property
-    def lane(self) -> str:
-        return f"{self.route.origin.name}:{self.identity.credential}"
+    lane: str
+    """Key of the lane: upstream and credential."""
 
     def headers_for(self, committed: bool) -> Headers:
         """A response that was begun without an encoding can only go on without one."""
