@@ -31,8 +31,13 @@ class TicketFold:
         self.retry_at = None
 
     def waiting_s(self, at: float) -> float:
-        """The wait that no grant has ended yet: in the queue, or until the next try."""
-        return at - self.since if self.state in ("queued", "retry") else 0.0
+        """The wait in the queue that no grant has ended yet."""
+        return at - self.since if self.state == "queued" else 0.0
+
+    def catch_up(self, at: float) -> None:
+        """Once the time of the next try has come it stands in the queue again, of which no event tells."""
+        if self.retry_at is not None and at >= self.retry_at:
+            self.enter("queued", self.retry_at)
 
     def view(self, at: float) -> TicketView:
         arrived = self.arrived

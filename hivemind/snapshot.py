@@ -67,7 +67,7 @@ class AgentView:
     ttft_s: float | None
     """Of the last answer."""
     waited_s: float
-    """In the queue and between attempts, over all its requests, those that wait now included."""
+    """In the queue, over all its requests, those that wait there now included."""
     last_seen_s: float
     """Ago."""
     last_error: str

@@ -67,6 +67,8 @@ class World:
 
     def snapshot(self, at: float) -> Snapshot:
         """The world at this moment, which is not before the last event's."""
+        for ticket in self._tickets.values():
+            ticket.catch_up(at)
         views = {number: fold.view(at) for number, fold in self._tickets.items()}
         waiting = [view for view in views.values() if view.state in ("queued", "retry")]
         return Snapshot(

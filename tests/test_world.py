@@ -115,7 +115,10 @@ def test_a_ticket_is_in_one_state_at_a_time(
 def test_the_time_until_a_retry_runs_down() -> None:
     """To nothing, and no further."""
     world = told(arrived(), granted(), failed(30.0, at=2.0))
-    assert [only_ticket(world.snapshot(at)).retry_in_s for at in (2.0, 12.0, 99.0)] == [30.0, 20.0, 0.0]
+    assert [only_ticket(world.snapshot(at)).retry_in_s for at in (2.0, 12.0)] == [30.0, 20.0]
+    again = only_ticket(world.snapshot(99.0))
+    assert (again.state, again.since_s, again.retry_in_s) == ("queued", 67.0, None)
+    assert only_agent(world.snapshot(99.0)).waited_s == 1.0 + 67.0
 
 
 @pytest.mark.parametrize(

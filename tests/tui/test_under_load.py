@@ -22,6 +22,22 @@ REPAINT = b"\x0c"
 GAP_MS = 1000.0
 """Far more than anything we would do, and less than a loop that waits for a terminal."""
 
+SPOILED = f"""
+import sys
+from hivemind_tui.app import ControlRoom
+from hivemind_tui.main import main
+
+def spoiled(self, tick=ControlRoom._tick, crashes=[]):
+    if len(self._source.snapshot().slots) == {STREAMS} and len(crashes) < 2:
+        crashes.append(1)
+        raise ZeroDivisionError("a bug in the screen")
+    tick(self)
+
+ControlRoom._tick = spoiled
+sys.exit(main())
+"""
+"""The program with a bug that ends the screen, twice, once every stream is in flight."""
+
 pytestmark = pytest.mark.skipif(driver.driver_class() is None, reason="this Textual gets its ordinary driver")
 
 
@@ -68,3 +84,14 @@ async def test_a_signal_while_the_terminal_reads_nothing_lets_the_streams_finish
         assert await terminal.ended() == 0
         terminal.resume()
         await terminal.until(re.compile(rb"\x1b\[\?1049l"))
+
+
+async def test_a_screen_that_crashes_under_load_gives_way_to_lines_and_every_stream_completes() -> None:
+    """It is drawn again, crashes again, and plain lines take over, with the terminal given back; no event is lost."""
+    async with servers.upstream() as upstream, hivemind_tui(upstream, SPOILED) as (target, terminal):
+        assert whole(await read_streams(target, STREAMS, PACE, skip=0))
+        await terminal.until(re.compile(rb"the screen failed; the proxy goes on, in plain lines"))
+        shown = bytes(terminal.output)
+        assert shown.count(b"\x1b[?1049h") == shown.count(b"\x1b[?1049l") == 2
+        terminal.process.terminate()
+        assert await terminal.ended() == 0

@@ -67,7 +67,7 @@ def help_rows(ink: Ink) -> Rows:
 
 
 def _choice(key: str, what: str, meaning: str) -> list[Span]:
-    return [(f" {key}  ", "accent"), (f"{what:<15}", "strong"), (meaning, "dim")]
+    return [(f" {key}  ", "accent"), (f"{what:<16}", "strong"), (meaning, "dim")]
 
 
 def _in_flight(flying: int, drain_s: float | None = None) -> str:

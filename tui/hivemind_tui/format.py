@@ -85,6 +85,11 @@ def whole(value: float) -> str:
     return "∞" if math.isinf(value) else f"{value:g}"
 
 
+def plural(value: int, noun: str) -> str:
+    """`1 agent`, `2 agents`, `1.2k agents`."""
+    return f"{count(value)} {noun}{'' if value == 1 else 's'}"
+
+
 def percent(part: float, total: float) -> str:
     """A share, or nothing where there is no whole to share."""
     return f"{100 * part / total:.0f}%" if total > 0 else NOTHING

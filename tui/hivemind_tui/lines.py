@@ -7,7 +7,7 @@ import asyncio
 from hivemind.snapshot import Line, Snapshot
 
 from .console import Console
-from .format import clean, clock, count, seconds
+from .format import clean, clock, count, plural, seconds
 from .source import Source
 
 _LOOK_EVERY_S = 0.5
@@ -60,9 +60,9 @@ def closing_table(snapshot: Snapshot) -> str:
             "-" * len(head),
             *rows,
             "-" * len(head),
-            f"{len(snapshot.agents)} agents, {dead} with an error; {totals.requests} requests, "
+            f"{plural(len(snapshot.agents), 'agent')}, {dead} with an error; {plural(totals.requests, 'request')}, "
             f"{totals.finished} answered, {totals.failed} failed",
-            f"{totals.rescued} errors no agent saw ({totals.agents_saved} agents saved, "
+            f"{plural(totals.rescued, 'error')} no agent saw ({plural(totals.agents_saved, 'agent')} saved, "
             f"{count(totals.tokens_saved)} tokens with them); {count(totals.wasted.total)} tokens wasted",
         ]
     )

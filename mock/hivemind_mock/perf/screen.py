@@ -99,8 +99,8 @@ class Terminal:
 
 
 @asynccontextmanager
-async def hivemind_tui(behind: Target) -> AsyncIterator[tuple[Target, Terminal]]:
-    """The proxy with its control room, and no limits of its own; each client is an agent.
+async def hivemind_tui(behind: Target, program: str = _PROGRAM) -> AsyncIterator[tuple[Target, Terminal]]:
+    """The proxy with its control room, and no limits of its own; each client is an agent. `program` is Python.
 
     Raises: PerfError.
     """
@@ -110,7 +110,7 @@ async def hivemind_tui(behind: Target) -> AsyncIterator[tuple[Target, Terminal]]
     with tempfile.TemporaryDirectory(prefix="hivemind-perf-") as folder:
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", _PROGRAM, "--upstream", behind.url, "--port", "0", *_UNLIMITED),
+                *(sys.executable, "-c", program, "--upstream", behind.url, "--port", "0", *_UNLIMITED),
                 stdin=slave,
                 stdout=slave,
                 stderr=slave,

@@ -73,7 +73,7 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     if not agents:
         body = [ink.row(cells, ("No agent yet. Each appears here with its first request.", "dim"))]
         return ink.frame("Agents", "", body, width, height)
-    columns, name = layout(cells)
+    columns, name = layout(cells, any(agent.budget_tokens is not None for agent in agents))
     index = next((i for i, agent in enumerate(agents) if agent is view.agent), 0)
     room = max(0, rows - 1)
     first = scroll(index, len(agents), room)
@@ -82,9 +82,10 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     return ink.frame("Agents", _note(agents, first, room), body, width, height)
 
 
-def layout(width: int) -> tuple[Sequence[Column], int]:
-    """The columns that fit beside a name, and the cells left for the name."""
-    columns = list(COLUMNS)
+def layout(width: int, budgets: bool) -> tuple[Sequence[Column], int]:
+    """The columns that fit beside a name, and the cells left for the name. Where nobody has a budget there is no column
+    for it."""
+    columns = [column for column in COLUMNS if budgets or column.head != "BUDGET"]
     while columns and 2 + 12 + sum(column.width + 2 for column in columns) > width:
         columns.remove(max(columns, key=lambda column: column.rank))
     left = width - 2 - sum(column.width + 2 for column in columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.strip import Strip
 
 from hivemind.scheduler.events import LaneState
-from hivemind_tui.format import percent, seconds
+from hivemind_tui.format import percent, plural, seconds
 from hivemind_tui.glyphs import sign
 from hivemind_tui.ink import Ink, Span, body_size
 from hivemind_tui.view import View
@@ -49,7 +49,7 @@ def _state(state: LaneState, width: int, ink: Ink) -> Strip:
 def _errors(state: LaneState, width: int, ink: Ink) -> Strip:
     share = state.circuit_errors / state.circuit_results if state.circuit_results else 0.0
     role = "bad" if share >= state.circuit_threshold else "wait" if share >= state.circuit_threshold / 2 else "ok"
-    figures = f" {state.circuit_errors} errors in {state.circuit_results}"
+    figures = f" {plural(state.circuit_errors, 'error')} in {state.circuit_results}"
     limit = f", opens at {percent(state.circuit_threshold, 1)} of {state.circuit_window}"
     bar = max(4, min(20, width - len(figures) - len(limit)))
     return ink.row(width, *ink.gauge(bar, share, role=role), (figures, "text"), (limit, "dim"))

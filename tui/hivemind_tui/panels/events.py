@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.strip import Strip
 
 from hivemind.snapshot import Line
-from hivemind_tui.format import clock, fit
+from hivemind_tui.format import clock, fit, plural
 from hivemind_tui.glyphs import sign
 from hivemind_tui.ink import Ink, body_size
 from hivemind_tui.view import View
@@ -20,7 +20,7 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
         return ink.frame("Events", "", body, width, height)
     body = [_row(line, cells, ink) for line in lines[-rows:]] if rows > 0 else []
     troubles = sum(1 for line in lines if line.level in ("warn", "bad"))
-    note = f"{troubles} of the last {len(lines)} are warnings" if troubles else ""
+    note = f"{plural(troubles, 'warning')} in the last {plural(len(lines), 'line')}" if troubles else ""
     return ink.frame("Events", note, body, width, height)
 
 

@@ -56,6 +56,10 @@ def _mode(view: View, ink: Ink) -> list[Span]:
     return spans
 
 
+def _s(value: int) -> str:
+    return "" if value == 1 else "s"
+
+
 def _totals(snapshot: Snapshot, ink: Ink) -> list[Chunk]:
     totals = snapshot.totals
     failed_role = "bad" if totals.failed else "dim"
@@ -63,8 +67,8 @@ def _totals(snapshot: Snapshot, ink: Ink) -> list[Chunk]:
         (4, [(count(totals.requests), "strong"), (" asked", "dim")]),
         (2, [(count(totals.finished), "ok"), (" answered", "dim")]),
         (0, [(count(totals.failed), failed_role), (" failed", "dim")]),
-        (1, [(count(totals.rescued), "recover"), (" errors no agent saw", "dim")]),
-        (3, [(count(totals.agents_saved), "recover"), (" agents saved", "dim")]),
+        (1, [(count(totals.rescued), "recover"), (f" error{_s(totals.rescued)} no agent saw", "dim")]),
+        (3, [(count(totals.agents_saved), "recover"), (f" agent{_s(totals.agents_saved)} saved", "dim")]),
         (6, [(count(totals.tokens_saved), "recover"), (" tokens saved", "dim")]),
         (5, [("in ", "dim"), (count(totals.usage.total_input), "strong")]),
         (5, [("out ", "dim"), (count(totals.usage.output_tokens), "strong")]),

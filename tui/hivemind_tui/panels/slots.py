@@ -129,7 +129,7 @@ def _detail(ticket: TicketView, width: int, ink: Ink) -> list[Span]:
     if ticket.state == "retry":
         return tries
     if ticket.state == "queued":
-        return [(f"{ink.glyphs.about}{count(ticket.estimated_tokens)} ", "dim"), *tries]
+        return tries or [(f"{ink.glyphs.about}{count(ticket.estimated_tokens)} ", "dim")]
     unit = " tok " if width >= 46 else " "
     tokens = count(ticket.output_tokens) if ticket.output_tokens else NOTHING
     return [(fit(tokens, 4, ">"), "text"), (unit, "dim"), *tries]

@@ -61,8 +61,8 @@ def _family(family: str, state: LaneState, width: int, ink: Ink) -> Strip:
     for window in windows:
         limit, used = window.limit or 1.0, gone(window)
         spans.append((" " + fit(_SHORT.get(window.kind.value, window.kind.value), 4), "dim"))
-        spans += ink.gauge(max(3, each - 17), used / limit, window.reserved / limit)
-        spans.append((f"{fit(count(used), 5, '>')}/{fit(count(window.limit), 6)}", "strong"))
+        spans += ink.gauge(max(3, each - 15), used / limit, window.reserved / limit)
+        spans.append((f"{fit(count(used), 5, '>')}/{fit(count(window.limit), 4)}", "strong"))
     return ink.row(width, *spans, (fit(reset, room), "dim"))
 
 

@@ -85,7 +85,7 @@ def _ttft(plot: Any, job: Job, height: int) -> None:
 
 def time_ticks(span_s: float) -> tuple[list[float], list[str]]:
     """Where the time axis is marked, and with what words."""
-    step = next(step for step in (15, 30, 60, 120, 300, 600) if span_s / step <= 5 or step == 600)
+    step = next(step for step in (5, 10, 15, 30, 60, 120, 300, 600) if span_s / step <= 5 or step == 600)
     ticks = [-float(at) for at in range(0, int(span_s) + 1, step)][::-1]
     return ticks, ["now" if at == 0 else f"{at:.0f}s" if span_s < 120 else f"{at / 60:g}m" for at in ticks]
 

@@ -11,7 +11,8 @@ from .wire import Job, Points
 
 SPAN_S = 600.0
 """Longest stretch shown."""
-_SHORTEST_SPAN_S = 60.0
+_SHORTER_SPANS_S = (20.0, 40.0, 60.0, 120.0, 300.0)
+"""For a curve that began not long ago, so that it doesn't huddle at the edge."""
 
 
 def job_for(lane: LaneView, width: int, height: int) -> Job | None:
@@ -20,7 +21,7 @@ def job_for(lane: LaneView, width: int, height: int) -> Job | None:
         return None
     now = lane.curve[-1].at
     age = now - lane.curve[0].at
-    span = next((span for span in (_SHORTEST_SPAN_S, 120.0, 300.0) if age <= span), SPAN_S)
+    span = next((span for span in _SHORTER_SPANS_S if age <= span), SPAN_S)
     points = [point for point in lane.curve if now - point.at <= span]
     level = thin(points, now, span, width, lambda point: point.level)
     active = thin(points, now, span, width, lambda point: float(point.active))
