@@ -116,7 +116,8 @@ def _row(agent: AgentView, selected: bool, columns: Sequence[Column], name: int,
         text, role = column.cell(agent, ink)
         spans.append(("  " + fit(text, column.width, column.align), role))
     if _has_error_column(columns, name, width):
-        spans.append((f"  {agent.last_error}", "dim"))
+        left = width - 4 - name - sum(column.width + 2 for column in columns)
+        spans.append(("  " + fit(agent.last_error, left), "dim"))
     return ink.row(width, *spans, selected=selected)
 
 
