@@ -77,6 +77,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(self._job_done)
         return future
 
+    async def shutdown_default_executor(self, *timeout: float) -> None:
+        """As the base class has it; its time limit (Python 3.12) doesn't jump ahead of the threads it waits for."""
+        self._jobs += 1
+        try:
+            await super().shutdown_default_executor(*timeout)
+        finally:
+            self._jobs -= 1
+
     def _job_done(self, _: asyncio.Future[Any]) -> None:
         self._jobs -= 1
 

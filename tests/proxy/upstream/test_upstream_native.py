@@ -160,21 +160,27 @@ async def test_more_than_one_response_spoils_a_connection(native: Opener) -> Non
 async def test_the_last_one_rested_is_used_first(native: Opener) -> None:
     """So that those which a busy minute left over grow old."""
 
+    may_answer = {b"01": asyncio.Event(), b"02": asyncio.Event()}
+
     def made(script: Scripted) -> Handler:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             name = b"%02d" % script.accepted
             while True:
                 await script.request(reader)
+                await may_answer[name].wait()
                 writer.write(OK.replace(b"ok", name))
 
         return handle
 
     async with serving(made) as server:
         upstream = native(server.url)
-        one, two = asyncio.ensure_future(post(upstream)), asyncio.ensure_future(post(upstream))
-        assert {await whole(await one), last := await whole(await two)} == {b"01", b"02"}
+        asked = {asyncio.ensure_future(post(upstream)) for _ in range(2)}
+        for name in (b"02", b"01"):
+            may_answer[name].set()
+            answered, asked = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            assert await whole(answered.pop().result()) == name
         for _ in range(2):
-            assert await whole(await post(upstream)) == last
+            assert await whole(await post(upstream)) == b"01"
 
 
 async def test_the_surplus_is_closed() -> None:
@@ -225,6 +231,8 @@ async def test_a_slow_reader_holds_the_server_back(native: Opener) -> None:
     """While nobody reads, no more than a bounded amount is taken in; then all of it comes, in order."""
     total = 64 * 1024 * 1024
     piece = bytes(range(256)) * 256
+    written = 0
+    blocked = asyncio.Event()
 
     def made(script: Scripted) -> Handler:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -241,8 +249,6 @@ async def test_a_slow_reader_holds_the_server_back(native: Opener) -> None:
 
         return handle
 
-    written = 0
-    blocked = asyncio.Event()
     async with serving(made) as server:
         response = await post(native(server.url))
         await blocked.wait()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any
 
 import httpcore
@@ -51,7 +51,7 @@ WITHIN_THE_BODY = [
 ]
 
 
-def named(cases: list[tuple[Exception, type[Exception]]]) -> list[str]:
+def named(cases: Sequence[tuple[Exception, type[Exception]]]) -> list[str]:
     return [f"{type(exc).__module__}.{type(exc).__name__}" for exc, _ in cases]
 
 
