@@ -39,6 +39,47 @@ async def test_websocket(target: str) -> None:
         assert not upstream.requests
 
 
+H2C = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABk")
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 1000])
+async def test_offer_of_http_2(pieces: int) -> None:
+    """A client that offers HTTP/2 in clear text is served in HTTP/1.1: its body arrives, its offer doesn't, and its
+    connection takes the next request."""
+    async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
+        for _ in range(2):
+            message = request(MESSAGES, PLAIN_BODY, *H2C, "x-kept: 1")
+            size = -(-len(message) // pieces)
+            for start in range(0, len(message), size):
+                await direct.send(message[start : start + size])
+                await asyncio.sleep(0)
+            status, headers = await direct.head()
+            assert (status, await direct.body(headers)) == (200, PAYLOAD)
+        for raw_request in upstream.requests:
+            seen = Seen.of(raw_request)
+            assert seen.body == PLAIN_BODY
+            assert [name for name, _ in seen.headers] == [b"host", b"x-kept", b"content-length"]
+
+
+async def test_offer_of_http_2_in_chunks_and_pipelined() -> None:
+    """So is one whose body comes in chunks, with another request right behind it."""
+    head = "\r\n".join([f"POST {MESSAGES} HTTP/1.1", "host: x", *H2C, "transfer-encoding: chunked", "", ""]).encode()
+    async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
+        await direct.send(head + chunk(PLAIN_BODY) + END + request(MESSAGES, b"2", *H2C) + request(MESSAGES, b"3"))
+        for _ in range(3):
+            status, headers = await direct.head()
+            assert (status, await direct.body(headers)) == (200, PAYLOAD)
+        assert [Seen.of(raw_request).body for raw_request in upstream.requests] == [PLAIN_BODY, b"2", b"3"]
+
+
+async def test_connect() -> None:
+    """Nobody is tunnelled anywhere."""
+    async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
+        await direct.send(b"CONNECT 127.0.0.1:22 HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert (await direct.head())[0] == 400
+        assert not upstream.requests
+
+
 async def test_expect_continue() -> None:
     """A client that asks first is told to go on, and its body arrives."""
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
