@@ -81,8 +81,7 @@ class Board(Vertical):
     def _draw(self, view: View, panels: tuple[Panel, ...]) -> None:
         with self.app.batch_update():
             for panel in panels:
-                if panel.is_on_screen:
-                    panel.show(view, self.ink)
+                panel.show(view, self.ink)
 
     def draw_footer(self, size: Size, note: str) -> None:
         """The keys that fit, and a note at the right."""

@@ -28,9 +28,10 @@ class Panel(LineTable):
         self._error = ""
 
     def show(self, view: View, ink: Ink) -> None:
-        """Draw a view. Never raises: one bad panel must not take the screen, or anybody's stream, with it."""
+        """Draw a view, once there is a place for it. Never raises: one bad panel must not take the screen, or anybody's
+        stream, with it."""
         self._shown = view, ink
-        if not self.size:
+        if not (self.size and self.is_on_screen):
             return
         width, height = self.size
         try:
