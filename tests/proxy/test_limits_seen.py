@@ -59,6 +59,17 @@ async def test_anthropic_s_output_is_not_reserved_by_max_tokens() -> None:
         assert [window["reserved"] for window in (await windows(proxy)).values()] == [0, 0, 0]
 
 
+async def test_before_the_first_reply_anthropic_s_max_tokens_count_no_more() -> None:
+    """Nor are they before its first reply, when only our own guess at its limit holds."""
+    gate, body = asyncio.Event(), json.dumps({"model": "m", "max_tokens": 128_000, "messages": []}).encode()
+    settings = {"profile": "anthropic", "tpm": 80_000}
+    async with between([gate, http(200, USAGE)], **settings) as (proxy, upstream), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, body))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        assert 0 < (await windows(proxy))["tokens"]["reserved"] < 4_000
+        gate.set()
+
+
 async def test_openai_s_tokens_are_reserved_by_max_tokens() -> None:
     """OpenAI charges the larger of max_tokens and its estimate at the start, so that is set aside."""
     gate, body = asyncio.Event(), json.dumps({"model": "m", "max_tokens": 9_000, "messages": []}).encode()

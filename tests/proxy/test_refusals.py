@@ -1,0 +1,84 @@
+"""Errors of our own: in the provider's shape, and so that clients come back when that can help."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from proxy.kit import between, client, raw, request
+from proxy.wire import ANSWER, PLAIN_BODY
+
+WHOLE = b'{"model":"m","stream":false}'
+DIALECTS = {
+    "/v1/messages": ("error", "type", "overloaded_error"),
+    "/v1/chat/completions": ("error", "code", "draining"),
+    "/v1/responses": ("error", "code", "draining"),
+    "/v1beta/models/g:generateContent": ("error", "status", "UNAVAILABLE"),
+}
+
+
+@pytest.mark.parametrize("path", [*DIALECTS, "/api/chat"])
+async def test_shutting_down(path: str) -> None:
+    """Who comes while the proxy shuts down is told so in its own dialect, and asked to come back soon."""
+    async with between([ANSWER]) as (proxy, upstream), client() as web:
+        await proxy.proxy.drain(0)
+        answer = await web.post(proxy.url + path, content=WHOLE)
+        assert (answer.status_code, answer.headers["x-should-retry"]) == (503, "true")
+        assert 1 <= int(answer.headers["retry-after"]) <= 60
+        body: dict[str, Any] = answer.json()
+        if path in DIALECTS:
+            outer, field, value = DIALECTS[path]
+            assert body[outer][field] == value
+            assert "HiveMind: " in body[outer]["message"]
+        else:
+            assert body["error"].startswith("HiveMind: ")
+        assert not upstream.requests
+
+
+async def test_google_s_clients_find_the_delay_in_the_body() -> None:
+    """For Google's clients, which don't look at headers, the delay is in the body."""
+    async with between([ANSWER]) as (proxy, _), client() as web:
+        await proxy.proxy.drain(0)
+        answer = await web.post(f"{proxy.url}/v1beta/models/g:generateContent", content=WHOLE)
+        delays = [d["retryDelay"] for d in answer.json()["error"]["details"] if d["@type"].endswith("RetryInfo")]
+        assert delays == [answer.headers["retry-after"] + "s"]
+
+
+async def test_full_queue() -> None:
+    """Beyond the queue's depth a request is refused for a while; nothing that waits is touched."""
+    gate = asyncio.Event()
+    async with (
+        between([gate, ANSWER], [ANSWER], max_concurrency=1, queue={"max_depth": 2}) as (proxy, upstream),
+        raw(proxy.port) as first,
+        raw(proxy.port) as second,
+        raw(proxy.port) as third,
+        client() as web,
+    ):
+        for number, waiting in enumerate((first, second, third)):
+            await waiting.send(request("/v1/messages", PLAIN_BODY))
+            await proxy.until(lambda world, number=number: world.queued == number)  # type: ignore[misc]
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        answer = await web.post(f"{proxy.url}/v1/messages", content=PLAIN_BODY)
+        assert (answer.status_code, answer.headers["x-should-retry"]) == (503, "true")
+        assert 1 <= int(answer.headers["retry-after"]) <= 60
+        gate.set()
+        assert [(await waiting.head())[0] for waiting in (first, second, third)] == [200] * 3
+
+
+async def test_longest_wait() -> None:
+    """A request that waited as long as it may is refused, and leaves the queue."""
+    gate = asyncio.Event()
+    async with (
+        between([gate, ANSWER], max_concurrency=1, queue={"max_wait_s": 0.05}) as (proxy, upstream),
+        raw(proxy.port) as first,
+        client() as web,
+    ):
+        await first.send(request("/v1/messages", PLAIN_BODY))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        answer = await web.post(f"{proxy.url}/v1/messages", content=PLAIN_BODY)
+        assert (answer.status_code, answer.headers["x-should-retry"]) == (503, "true")
+        assert "waited longer" in answer.json()["error"]["message"]
+        assert proxy.snapshot().queued == 0
+        gate.set()
+        assert (await first.head())[0] == 200
