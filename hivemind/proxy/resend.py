@@ -39,18 +39,16 @@ class Resends:
 
     def original(self, call: Call, now: float) -> Exchange | None:
         """The waiting exchange that this call repeats."""
+        counted = call.client.retry_count
+        if counted == 0 or (counted is None and not call.identity.named):
+            return None  # most calls, and thousands of them may wait
+        before = now if counted else now - AGAIN_AFTER_S
         for exchange in self._waiting.get(call.identity.agent, ()):
-            if exchange.ticket.waiting and _same(exchange.call, call) and _again(exchange, call, now):
+            ticket = exchange.ticket
+            if ticket.waiting and ticket.arrived_at <= before and _same(exchange.call, call):
                 return exchange
         return None
 
 
 def _same(one: Call, other: Call) -> bool:
     return one.lane == other.lane and (one.method, one.target, one.body) == (other.method, other.target, other.body)
-
-
-def _again(exchange: Exchange, call: Call, now: float) -> bool:
-    retries = call.client.retry_count
-    if retries is not None:
-        return retries > 0
-    return call.identity.named and now - exchange.ticket.arrived_at >= AGAIN_AFTER_S
