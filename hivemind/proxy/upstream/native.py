@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import socket
 import ssl
 
@@ -81,7 +82,12 @@ class NativeUpstream:
     async def _open(self, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         origin = self._origin
-        addresses = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+        # An address needs no thread to be looked up in, of which the pool may have none to spare.
+        addresses = (
+            aiohappyeyeballs.addr_to_addr_infos((origin.host, origin.port)) if _is_address(origin.host) else None
+        )
+        if addresses is None:
+            addresses = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
         sock = await aiohappyeyeballs.start_connection(
             addresses, happy_eyeballs_delay=_SECOND_ADDRESS_S, interleave=1, loop=loop
         )
@@ -89,6 +95,14 @@ class NativeUpstream:
         await loop.create_connection(
             lambda: connection, sock=sock, ssl=self._context, server_hostname=origin.host if origin.tls else None
         )
+
+
+def _is_address(host: str) -> bool:
+    """An IP address, and not one whose scope has to be looked up."""
+    try:
+        return getattr(ipaddress.ip_address(host), "scope_id", None) is None
+    except ValueError:
+        return False
 
 
 def _watch(sock: socket.socket) -> None:
