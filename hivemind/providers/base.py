@@ -130,8 +130,6 @@ class Profile:
     name: str
     pattern: str
     """Regular expression searched in the upstream URL; empty for the fallback."""
-    dialects: tuple[str, ...]
-    """Dialects whose paths are routed to this provider when there are several upstreams."""
     rpm: int
     tpm: int
     max_concurrency: int

@@ -68,13 +68,6 @@ class Allowance:
                 real = self._used(window.kind, usage)
             window.settle(now, charge, real)
 
-    def set_limit(self, kind: WindowKind, limit: float | None) -> None:
-        """The user's own limit, which holds whatever headers say; None: no limit of ours."""
-        window = self.windows.get(kind)
-        if window is None:
-            window = self.windows[kind] = Window(kind, None)
-        window.limit, window.binding, window.enforced = limit, limit is not None, limit is not None
-
     def states(self, family: str, now: float) -> list[WindowState]:
         """For people: every window that has a limit."""
         states = []

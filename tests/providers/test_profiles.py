@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.providers.detect import DIALECTS
 from hivemind.providers.profiles import PROFILES, family, profile_for
 
 TABLE = {
@@ -32,9 +31,8 @@ def test_how_providers_count() -> None:
     assert {p.name for p in PROFILES.values() if not p.count_cache_reads} == {"anthropic"}
 
 
-def test_profiles_name_real_dialects() -> None:
-    """Each dialect that a profile is routed by exists, and 429 and 503 are retryable everywhere."""
-    assert {name for p in PROFILES.values() for name in p.dialects} <= set(DIALECTS)
+def test_what_every_profile_says() -> None:
+    """429 and 503 are retryable everywhere, and each provider reads its credential from some header."""
     assert all({429, 503} <= p.retryable_statuses and p.auth_headers for p in PROFILES.values())
 
 

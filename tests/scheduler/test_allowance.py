@@ -111,14 +111,3 @@ def test_states_say_where_a_limit_comes_from() -> None:
         ("requests", 10, "settings"),
         ("input", 500, "headers"),
     ]
-
-
-def test_a_limit_set_by_hand_holds_at_once() -> None:
-    """And goes when it is lifted."""
-    allowance = Allowance(lane_config())
-    allowance.set_limit(WindowKind.REQUESTS, 1.0)
-    assert allowance.delay_s(0.0, 1, 1, None) == 0
-    allowance.take(0.0, 1, 1, None)
-    assert allowance.delay_s(0.0, 1, 1, None) > 0
-    allowance.set_limit(WindowKind.REQUESTS, None)
-    assert allowance.delay_s(0.0, 1, 1, None) == 0
