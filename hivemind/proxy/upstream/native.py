@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 import socket
 import ssl
+from collections.abc import Sequence
 
 import aiohappyeyeballs
 
@@ -82,14 +83,8 @@ class NativeUpstream:
     async def _open(self, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         origin = self._origin
-        # An address needs no thread to be looked up in, of which the pool may have none to spare.
-        addresses = (
-            aiohappyeyeballs.addr_to_addr_infos((origin.host, origin.port)) if _is_address(origin.host) else None
-        )
-        if addresses is None:
-            addresses = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
         sock = await aiohappyeyeballs.start_connection(
-            addresses, happy_eyeballs_delay=_SECOND_ADDRESS_S, interleave=1, loop=loop
+            await _addresses(origin, loop), happy_eyeballs_delay=_SECOND_ADDRESS_S, interleave=1, loop=loop
         )
         _watch(sock)
         await loop.create_connection(
@@ -97,12 +92,14 @@ class NativeUpstream:
         )
 
 
-def _is_address(host: str) -> bool:
-    """An IP address, and not one whose scope has to be looked up."""
+async def _addresses(origin: Origin, loop: asyncio.AbstractEventLoop) -> Sequence[aiohappyeyeballs.AddrInfoType]:
+    """Where the origin is. An IP address isn't looked up: that takes a thread, of which there may be none to spare."""
     try:
-        return getattr(ipaddress.ip_address(host), "scope_id", None) is None
+        scope = getattr(ipaddress.ip_address(origin.host), "scope_id", None)
     except ValueError:
-        return False
+        scope = origin.host
+    known = None if scope else aiohappyeyeballs.addr_to_addr_infos((origin.host, origin.port))
+    return known or await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
 
 
 def _watch(sock: socket.socket) -> None:
