@@ -31,8 +31,8 @@ _CAST = (
     ("kaori", "low", _SONNET, 1200),
 )
 """Name, priority, model and prompt size in tokens."""
-SEED = 609
-"""Of a day that goes bad at once: a reset and a 502 before ten seconds are over, then a spell of overload."""
+SEED = 2125
+"""Of a day that goes bad at once: a 502 and a reset before ten seconds are over, then a spell of overload."""
 _REBIRTH_S = 4.0
 """From an agent's death until somebody has noticed and starts it again."""
 
@@ -41,7 +41,7 @@ def bad_day(seed: int) -> MockConfig:
     """A provider that is worth watching: tight limits, faults, spells of overload, slow answers now and then."""
     return MockConfig(
         seed=seed,
-        limits=LimitConfig(rpm=100, itpm=60_000, otpm=30_000, concurrency=6),
+        limits=LimitConfig(rpm=80, itpm=60_000, otpm=30_000, concurrency=6),
         latency=LatencyConfig(base_s=0.5, jitter_s=0.3, spike=0.05, spike_factor=6.0, token_s=0.006),
         faults=FaultConfig(
             bad_gateway=0.04,

@@ -87,7 +87,7 @@ def test_the_first_seconds_show_what_it_is_for() -> None:
     """Somebody who watches for twenty seconds sees a queue, faults made good, an overload and a cut, and nobody die."""
     tally, mock, seen = spend_through_hivemind(20)
     assert mock.stats.faults[Fault.BAD_GATEWAY]
-    assert mock.stats.faults[Fault.RESET]
+    assert mock.stats.faults[Fault.RESET_EARLY]
     assert {"aimd", "saved", "502", "529"} <= {line["tag"] for line in seen["lines"]}
     assert seen["totals"]["rescued"] >= 2
     assert seen["queued"]

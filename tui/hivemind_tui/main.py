@@ -57,7 +57,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> tuple[S
     demo = parser.add_argument_group("demo")
     demo.add_argument("--demo", action="store_true", help="watch mock agents live through a mock provider's bad day")
     demo.add_argument("--demo-agents", type=int, default=11, metavar="N", help="how many of them [11]")
-    demo.add_argument("--seed", type=int, default=609, metavar="N", help="of the demo's faults and agents [609]")
+    demo.add_argument("--seed", type=int, default=2125, metavar="N", help="of the demo's faults and agents [2125]")
     add_flags(parser)
     namespace = parser.parse_args(list(argv))
     settings = from_flags(namespace, environ=environ, cwd=cwd)
