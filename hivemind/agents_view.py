@@ -26,6 +26,7 @@ class TicketFold:
         self.last_error = ""
 
     def enter(self, state: str, at: float) -> None:
+        """Another state, from now on."""
         self.state = state
         self.since = at
         self.retry_at = None
@@ -40,6 +41,7 @@ class TicketFold:
             self.enter("queued", self.retry_at)
 
     def view(self, at: float) -> TicketView:
+        """As it stands at this moment."""
         arrived = self.arrived
         return TicketView(
             ticket=arrived.ticket,
@@ -99,6 +101,7 @@ class AgentFold:
         self.tickets: set[int] = set()
 
     def arrived(self, event: Arrived) -> None:
+        """It asked for something."""
         self.requests += 1
         self.priority = event.priority
         self.client = event.client or self.client
@@ -106,6 +109,7 @@ class AgentFold:
         self.tickets.add(event.ticket)
 
     def view(self, at: float, tickets: dict[int, TicketFold]) -> AgentView:
+        """As it stands at this moment; `tickets` holds all that are open."""
         open_tickets = [tickets[number] for number in self.tickets]
         states = [ticket.state for ticket in open_tickets]
         state = next((each for each in _ORDER if each in states), "idle")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from .agents_view import AgentFold, TicketFold
@@ -19,7 +20,9 @@ from .snapshot import QUEUE_SHOWN, CurvePoint, LaneView, Line, Snapshot, TicketV
 
 LINES_KEPT = 200
 CURVE_KEPT = 600
+"""Points of a lane's curve: ten minutes of them."""
 AGENTS_KEPT = 2000
+"""The idle one seen longest ago makes room for a newcomer."""
 
 
 class World:
@@ -217,13 +220,9 @@ class World:
             level = state.level if not math.isinf(state.level) else float(state.active)
             point = CurvePoint(event.at, level, state.active, state.waiting, state.mean_ttft_s, mark)
             if curve and event.at - curve[-1].at < 0.9 and not mark:
-                curve[-1] = CurvePoint(curve[-1].at, *point_values(point), mark=curve[-1].mark)
+                curve[-1] = replace(point, at=curve[-1].at, mark=curve[-1].mark)
             else:
                 curve.append(point)
-
-
-def point_values(point: CurvePoint) -> tuple[float, int, int, float | None]:
-    return point.level, point.active, point.waiting, point.ttft_s
 
 
 def add(one: Usage, other: Usage) -> Usage:

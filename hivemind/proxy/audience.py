@@ -52,10 +52,12 @@ class Audience:
         self.leave(self._first)
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Send the head."""
         self._head = {"type": "http.response.start", "status": status, "headers": headers}
         await self._send(self._head)
 
     async def write(self, data: bytes) -> None:
+        """Send a part of the body."""
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def finish(self, data: bytes = b"") -> None:

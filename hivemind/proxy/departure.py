@@ -37,9 +37,11 @@ class Departure:
         self._protocol.flow.resume_reading()
 
     def forget(self, callback: Callable[[], None]) -> None:
+        """Call back no more."""
         self._callbacks.remove(callback)
 
     def happened(self) -> None:
+        """The connection has ended."""
         for callback in list(self._callbacks):
             callback()
 

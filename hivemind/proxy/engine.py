@@ -59,18 +59,22 @@ class Engine:
             ticket.tag = None
 
     def headers(self, ticket: Ticket, limits: Limits) -> None:
+        """What a reply said of the rate limits; call before the attempt's end is told."""
         if limits.readings or limits.plan:
             self._scheduler.headers(self._time(), ticket, limits.readings, limits.plan)
 
     def first_content(self, ticket: Ticket) -> None:
+        """The first content of the answer came."""
         self._scheduler.first_content(self._time(), ticket)
         self._settle()
 
     def progress(self, ticket: Ticket, output_tokens: int) -> None:
+        """A stream goes on, with so many output tokens so far."""
         self._scheduler.progress(self._time(), ticket, output_tokens)
         self._settle()
 
     def succeed(self, ticket: Ticket, status: int, usage: Usage | None) -> None:
+        """The answer is complete."""
         self._scheduler.succeed(self._time(), ticket, status, usage)
         self._settle()
 
@@ -83,6 +87,7 @@ class Engine:
         return retry_at is not None
 
     def abandon(self, ticket: Ticket, usage: Usage | None = None, *, sent: bool = True) -> None:
+        """The client left; `sent` False: before anything had reached the upstream."""
         self._scheduler.abandon(self._time(), ticket, usage, sent=sent)
         self._settle()
 

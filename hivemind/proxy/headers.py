@@ -48,6 +48,7 @@ def for_client(headers: Sequence[tuple[bytes, bytes]]) -> Headers:
 
 
 def without(headers: Headers, *names: bytes) -> Headers:
+    """The headers but for these, named in lower case."""
     return [pair for pair in headers if pair[0] not in names]
 
 

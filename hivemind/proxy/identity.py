@@ -39,6 +39,8 @@ class Address:
 
 @record
 class Identity:
+    """Who asks, as far as the request tells."""
+
     agent: str
     parent: str | None
     named: bool

@@ -37,6 +37,7 @@ class Prelude:
         return self._task is not None
 
     def hold(self, data: bytes) -> None:
+        """Keep the next bytes."""
         self._held.append(data)
         self.size += len(data)
 

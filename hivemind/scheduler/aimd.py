@@ -32,6 +32,7 @@ class Aimd:
 
     @property
     def mean_latency_s(self) -> float | None:
+        """Over the window; None before the first sample."""
         return self._sum / len(self._samples) if self._samples else None
 
     def gate_full(self) -> None:

@@ -12,6 +12,8 @@ Forced = Literal["open", "closed"]
 
 
 class CircuitState(Enum):
+    """What the breaker lets through: everything, nothing, or one probe."""
+
     CLOSED = "closed"
     OPEN = "open"
     HALF_OPEN = "half_open"
@@ -38,6 +40,7 @@ class Circuit:
 
     @property
     def results(self) -> int:
+        """Results looked at so far, at most the window of the configuration."""
         return len(self._results)
 
     @property

@@ -24,9 +24,11 @@ class Estimator:
         self.output_tokens = float(FIRST_OUTPUT)
 
     def input_tokens(self, size_chars: int) -> int:
+        """Tokens of a prompt of so many characters, at least one."""
         return max(1, round(size_chars / self.chars_per_token))
 
     def answer_tokens(self, max_output_tokens: int | None) -> int:
+        """Tokens the answer will likely have; never more than the request allows."""
         expected = round(self.output_tokens)
         return max(1, expected if max_output_tokens is None else min(expected, max_output_tokens))
 

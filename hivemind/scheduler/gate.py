@@ -26,10 +26,13 @@ class Gate:
 
     @property
     def free(self) -> bool:
+        """Whether one more fits."""
         return self.active + 1 <= self.limit or self.active < 1  # what `active < slots` comes to, asked at each grant
 
     def enter(self) -> None:
+        """One more is in flight."""
         self.active += 1
 
     def leave(self) -> None:
+        """One is done; its slot is free again."""
         self.active -= 1

@@ -80,12 +80,14 @@ class Lane:
         """A timer for this moment is set."""
 
     def estimator(self, model: str) -> Estimator:
+        """What is known of a model's tokens; made when the model is first asked for."""
         estimator = self.estimators.get(model)
         if estimator is None:
             estimator = self.estimators[model] = Estimator()
         return estimator
 
     def allowance(self, family: str) -> Allowance:
+        """The rate windows of a family of models; made when it is first asked for."""
         allowance = self.allowances.get(family)
         if allowance is None:
             allowance = self.allowances[family] = Allowance(self.config)
@@ -128,6 +130,7 @@ class Lane:
 
     @property
     def mostly_works(self) -> bool:
+        """Faults are rare here lately, so a single one is chance rather than trouble."""
         return self.failure_share <= MOSTLY
 
     # --- What results say about the lane ---------------------------------------------------------------------------
@@ -187,6 +190,7 @@ class Lane:
             self._events.append(ev.LaneParked(now, self.key, for_s, cause))
 
     def release_if_due(self, now: float) -> None:
+        """End the pause if its time has come."""
         if -math.inf < self.parked_until <= now:
             self.release(now)
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 class TicketState(Enum):
+    """Where a ticket is on its way."""
+
     QUEUED = "queued"
     BACKING_OFF = "backing_off"
     FLYING = "flying"
@@ -109,10 +111,12 @@ class Ticket:
 
     @property
     def waiting(self) -> bool:
+        """In the queue or between two attempts."""
         return self.state is TicketState.QUEUED or self.state is TicketState.BACKING_OFF
 
     @property
     def in_queue(self) -> bool:
+        """In the queue, ready to fly."""
         return self.state is TicketState.QUEUED
 
     @property

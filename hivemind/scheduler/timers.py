@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 class Timer(Enum):
+    """What a timer is for."""
+
     LANE = "lane"
     """Look at a lane again."""
     DUE = "due"
@@ -33,9 +35,11 @@ class Timers:
 
     @property
     def next_at(self) -> float | None:
+        """When the earliest is due; None: there is none."""
         return self._heap[0][0] if self._heap else None
 
     def set(self, at: float, kind: Timer, subject: Lane | Ticket) -> None:
+        """Wake at this moment; infinity is never."""
         if not math.isinf(at):
             self._numbers += 1
             heappush(self._heap, (at, self._numbers, kind, subject))

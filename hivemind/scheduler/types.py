@@ -81,10 +81,12 @@ class Usage:
 
     @property
     def total_input(self) -> int:
+        """All input tokens, from a cache or not."""
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     @property
     def total(self) -> int:
+        """Input and output."""
         return self.total_input + self.output_tokens
 
     @property
