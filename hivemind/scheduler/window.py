@@ -6,8 +6,9 @@ set.
 
 Providers refill in one of two ways, told apart by watching: a *fixed* window is whole again at its reset; a *bucket*
 drips continuously and states as its reset the moment it would be full. A reset far later than the drip would take
-proves a fixed window; several that fit make it a bucket. Until it is known, a window counts as fixed, which errs on the
-side of waiting.
+proves a fixed window; several in a row that fit make it a bucket; one far earlier is the end of a minute that began
+before us, or of a window shorter than a minute. Until it is known, a window counts as fixed, which errs on the side of
+waiting.
 """
 
 from __future__ import annotations
@@ -218,7 +219,7 @@ class Window:
         if self._bucket:
             self._read_bucket(now, reading.remaining, started_at, own)
         else:
-            self._read_fixed(now, reading, own)
+            self._read_fixed(now, reading, started_at, own)
         if reading.reset_in_s is not None and self._bucket:
             self._reset_at = now + reading.reset_in_s
         self._read_at = now
@@ -242,11 +243,11 @@ class Window:
         self._missing = min(max(0.0, faded + expected - remaining), 2 * noise)
         self._foreign = self._missing > noise
 
-    def _read_fixed(self, now: float, reading: WindowReading, own: float) -> None:
+    def _read_fixed(self, now: float, reading: WindowReading, started_at: float, own: float) -> None:
         remaining = float(reading.remaining or 0)
         if reading.reset_in_s is not None:
             reset_at = self._reset_of(now, reading.reset_in_s)
-            if not math.isinf(self._reset_at) and reset_at < self._reset_at - EPOCH_SLACK_S:
+            if self._of_the_past(reset_at, remaining, started_at):
                 self._read_past(reset_at, remaining)
                 return
             self._follow_reset(reset_at, self._pending + own)
@@ -273,6 +274,14 @@ class Window:
             self._reset_at = min(self._reset_at, reset_at)
         self._guessed = False
 
+    def _of_the_past(self, reset_at: float, remaining: float, started_at: float) -> bool:
+        """Does this reset belong to the window before? A minute is only our guess of the present one's length, so
+        whoever was asked since it began may say that it is shorter."""
+        if math.isinf(self._reset_at) or reset_at >= self._reset_at - EPOCH_SLACK_S:
+            return False
+        shorter = self._guessed and started_at >= self._epoch_at
+        return not (shorter and (remaining > 0 or reset_at > self._epoch_at + EPOCH_SLACK_S))
+
     def _read_past(self, reset_at: float, remaining: float) -> None:
         """A reply of the window before. If that is still used up, we took it for over too early."""
         if remaining <= 0 and reset_at > self._epoch_at - self._guard_s:
@@ -294,6 +303,8 @@ class Window:
         drip_s = (limit - reading.remaining) * PERIOD_S / limit
         if reading.reset_in_s > 1.5 * drip_s + EPOCH_SLACK_S:
             self._fixed = True
+        elif 1.5 * reading.reset_in_s + EPOCH_SLACK_S < drip_s:
+            self._bucket_signs = 0
         elif not self._fixed:
             self._bucket_signs += 1
 

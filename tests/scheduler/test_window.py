@@ -336,3 +336,39 @@ def test_output_tokens_count_when_they_are_known() -> None:
     assert gate.window.remaining(0.0) == 700
     gate.window.settle(0.0, charge, 500.0)
     assert gate.window.remaining(0.0) == 500
+
+
+# --- Windows shorter than a minute, and minutes that began before us -------------------------------------------------
+
+
+def test_a_window_that_ends_sooner_than_a_bucket_would_fill_does_not_drip() -> None:
+    """Five in four seconds: an empty bucket of five a minute would take a minute, so that is a window's end."""
+    gate = Gate(None)
+    for remaining in (4, 3, 2, 1, 0):
+        gate.answered(remaining, 4.0, limit=5)
+    assert gate.window.delay_s(gate.now, 1) == pytest.approx(4)
+    gate.now += 4
+    assert gate.as_many_as_fit() == 5
+
+
+@pytest.mark.parametrize("remaining", [0, 1])
+def test_every_window_shorter_than_a_minute_ends_when_the_provider_says(remaining: int) -> None:
+    """Also the second one, whose end was a guess until its first reply."""
+    gate = Gate(None)
+    gate.answered(0, 4.0, limit=5)
+    gate.now += 4
+    gate.answered(remaining, 4.0, limit=5)
+    assert gate.window.delay_s(gate.now, 5) == pytest.approx(4)
+    gate.now += 4
+    assert gate.may(4)
+
+
+def test_a_late_reply_of_a_short_window_does_not_end_the_next_one() -> None:
+    """Only whoever was asked since a window began knows its end."""
+    gate = Gate(None)
+    early, *_ = gate.take(2)
+    gate.answered(2, 4.0, limit=5)
+    gate.now += 4.5
+    gate.answered(4, 4.0, limit=5)
+    gate.reply(early, 3, 0.0, limit=5)
+    assert gate.window.resets_in_s(gate.now) == pytest.approx(4)
