@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
-@dataclass(frozen=True, slots=True)
+_DESCRIBED = ConfigDict(use_attribute_docstrings=True)
+"""The text under a field is also the help of its flag."""
+
+
+@dataclass(frozen=True, slots=True, config=_DESCRIBED)
 class LimitConfig:
     """Rate limits; 0: no limit."""
 
@@ -21,6 +27,7 @@ class LimitConfig:
     window: Literal["fixed", "bucket"] = "fixed"
     """A fixed window, which starts at the first request after the previous one ended, or a bucket refilled steadily."""
     window_s: float = 60.0
+    """Length of a window; of a bucket, the time in which a whole limit drips in."""
     burst: int = 0
     """Requests a bucket holds when full; 0: as many as `rpm`. 1 enforces 60 a minute as one a second."""
     reserve_max_tokens: bool = False
@@ -29,7 +36,7 @@ class LimitConfig:
     """Requests in flight at once, above which the answer is "overloaded"."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=_DESCRIBED)
 class LatencyConfig:
     """How long an answer takes."""
 
@@ -40,11 +47,12 @@ class LatencyConfig:
     spike: float = 0.0
     """Probability that an answer takes `spike_factor` times as long."""
     spike_factor: float = 5.0
+    """How much longer."""
     token_s: float = 0.0
     """Between two tokens of a stream."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=_DESCRIBED)
 class FaultConfig:
     """Probability of each fault, for every request that passed the limits. Their sum may not exceed 1."""
 
@@ -78,11 +86,12 @@ class FaultConfig:
     """Share of the 502 answers that come as an HTML page from the edge in front of the API."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=_DESCRIBED)
 class ReplyConfig:
     """What a good answer looks like."""
 
     tokens: int = 150
+    """Length of an answer, unless its request allows less."""
     spread: int = 50
     """An answer has `tokens` plus or minus this many, uniformly."""
     event_tokens: int = 10
@@ -91,7 +100,7 @@ class ReplyConfig:
     """Content encoding of good answers to clients that accept it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=_DESCRIBED)
 class MockConfig:
     """Everything about one mock provider. The same seed and order of arrivals repeat a run exactly."""
 

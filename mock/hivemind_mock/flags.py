@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import Field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from hivemind.errors import UsageError
@@ -31,14 +31,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--format", action="append", metavar="NAME", help=f"serve only this one: {', '.join(FORMATS)}, or any [any]"
     )
     for part, config in _PARTS.items():
-        group = parser.add_argument_group(part)
+        group = parser.add_argument_group(part, config.__doc__)
         kinds = get_type_hints(config)
         for field in fields(config):
             group.add_argument(
                 _flag(part, field.name),
                 dest=f"{part}.{field.name}",
                 metavar=_placeholder(field.name, kinds[field.name]),
-                help=f"[{field.default}]",
+                help=_help(config, field),
             )
 
 
@@ -69,6 +69,12 @@ def _flag(part: str, name: str) -> str:
     """The field's name, with the part's in front where it would say too little alone."""
     vague = name in ("tokens", "spread", "window", "window_s", "base_s", "jitter_s", "encoding", "event_tokens")
     return "--" + (f"{part}-{name}" if vague else name).replace("_", "-").replace("limits-", "")
+
+
+def _help(config: type[Any], field: Field[Any]) -> str:
+    default = field.default
+    shown = ("yes" if default else "no") if isinstance(default, bool) else default if isinstance(default, str) else None
+    return f"{config.__pydantic_fields__[field.name].description.removesuffix('.')} [{shown or f'{default:g}'}]"
 
 
 def _placeholder(name: str, kind: Any) -> str:
