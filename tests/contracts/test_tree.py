@@ -13,6 +13,7 @@ import pytest
 
 import hivemind
 from hivemind.settings.options import options
+from hivemind_tui.keymap import KEYS
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("hivemind", "tui/hivemind_tui", "mock/hivemind_mock", "styles/hivemind_styles")
@@ -65,6 +66,13 @@ def test_readme_lists_every_setting() -> None:
     """The README's table has each setting by its flag, and none that isn't there."""
     listed = set(re.findall(r"^\| `(--[a-z.-]+)`", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE))
     assert listed == {option.flag for option in options()}
+
+
+def test_readme_lists_every_key() -> None:
+    """The README's table has each key of the control room as people write it, and none that isn't there."""
+    table = (ROOT / "README.md").read_text("utf-8").partition("\n| key |")[2].partition("\n\n")[0]
+    listed = [key for row in table.splitlines()[2:] for key in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    assert sorted(listed) == sorted(key.shown for key in KEYS)
 
 
 def test_version() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import sys
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
+from hivemind import __version__
 from hivemind.errors import BindError, HiveMindError, UsageError
 from hivemind.settings import Parser, Settings, add_flags, from_flags
 
@@ -51,9 +51,10 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> tuple[S
     """Settings and, with --demo, its world. Raises: UsageError."""
     parser = Parser(
         prog="hivemind-tui",
+        usage="%(prog)s (--upstream URL | --demo) [setting ...]",
         description="The proxy and its control room. Where standard output is no terminal: the same without a screen.",
-        formatter_class=argparse.HelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     demo = parser.add_argument_group("demo")
     demo.add_argument("--demo", action="store_true", help="watch mock agents live through a mock provider's bad day")
     demo.add_argument("--demo-agents", type=int, default=11, metavar="N", help="how many of them [11]")
