@@ -85,10 +85,16 @@ class Cycle(RequestResponseCycle):
 
 
 class ClientProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, telling of its end."""
+    """uvicorn's HTTP protocol, telling of its end.
+
+    Its timer for idle connections is set once and looks, when it comes, whether it came too early, rather than set and
+    taken back with every request.
+    """
+
+    _resting_since: float | None = None
 
     def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
+        self._resting_since = None
         while data:
             try:
                 self.parser.feed_data(data)
@@ -125,6 +131,31 @@ class ClientProtocol(HttpToolsProtocol):
         # The task that runs the application hasn't begun yet, and ours only adds a method.
         self.cycle.__class__ = Cycle
 
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._resting_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._look_after(self.timeout_keep_alive)
+
+    def timeout_keep_alive_handler(self) -> None:
+        self.timeout_keep_alive_task = None
+        if self._resting_since is None or self.transport.is_closing():
+            return
+        left_s = self._resting_since + self.timeout_keep_alive - self.loop.time()
+        if left_s > 0:
+            self._look_after(left_s)
+        else:
+            self.transport.close()
+
+    def _look_after(self, wait_s: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(wait_s, self.timeout_keep_alive_handler)
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
         departure = getattr(self, "_departure", None)
@@ -134,6 +165,7 @@ class ClientProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()
         departure = getattr(self, "_departure", None)
         if departure is not None:
             departure.happened()
