@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from hivemind.providers.base import Profile
-from hivemind.providers.profiles import profile_for
+from hivemind.providers.profiles import PROFILES, profile_for
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)=(?P<url>.*)", re.DOTALL)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -54,7 +54,7 @@ def make_origins(upstreams: Sequence[str], profile: Profile | None) -> tuple[Ori
     """Name and take apart upstreams that :func:`split_upstream` accepts.
 
     Each is named after its provider where it has no name of its own; the second of a name is `name-2`. `profile`
-    holds for all of them; None: each one's is found by its URL.
+    holds for all of them; None: each one's is found by its URL, or where that tells nothing by its name.
 
     Raises: ValueError: the same name was given twice.
     """
@@ -66,7 +66,7 @@ def make_origins(upstreams: Sequence[str], profile: Profile | None) -> tuple[Ori
     taken = set(given)
     origins = []
     for name, url in pairs:
-        found = profile or profile_for(url)
+        found = profile or _profile_of(name, url)
         origins.append(_origin(name or _free_name(found.name, taken), url, found))
         taken.add(origins[-1].name)
     return tuple(origins)
@@ -75,6 +75,12 @@ def make_origins(upstreams: Sequence[str], profile: Profile | None) -> tuple[Ori
 def _origin(name: str, url: str, profile: Profile) -> Origin:
     parts, port = _check(url)
     return Origin(name, url, parts.scheme, parts.hostname or "", port, parts.path, profile)
+
+
+def _profile_of(name: str | None, url: str) -> Profile:
+    """A gateway's or a test's URL tells nothing of the provider, but who calls it `anthropic` means Anthropic."""
+    found = profile_for(url)
+    return PROFILES.get(name or "", found) if found.name == "generic" else found
 
 
 def _check(url: str) -> tuple[SplitResult, int]:

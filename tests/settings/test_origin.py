@@ -86,3 +86,17 @@ def test_same_name_twice() -> None:
     """One name for two upstreams is refused."""
     with pytest.raises(ValueError, match="the name a is given to two upstreams"):
         make_origins(["a=http://a", "a=http://b"], None)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "profile"),
+    [
+        ("anthropic=http://127.0.0.1:9000", "anthropic"),
+        ("openai=http://127.0.0.1:9001", "openai"),
+        ("lab=http://127.0.0.1:9002", "generic"),
+        ("openai=https://unit.openai.azure.com", "azure"),
+    ],
+)
+def test_name_of_a_provider(upstream: str, profile: str) -> None:
+    """Where the URL tells nothing of the provider, a name that is a provider's does."""
+    assert make_origins([upstream], None)[0].profile.name == profile
