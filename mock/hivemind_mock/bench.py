@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
 from hivemind.errors import UsageError
 from hivemind.plugin import Command
 
+from .output import JsonTarget, tell_progress
 from .report import ablation_table, records, scenario_table
 from .runs import Outcome, Plan, run
 from .scenarios import ABLATION, ABLATIONS, SCENARIOS
@@ -35,12 +34,10 @@ def execute(namespace: argparse.Namespace) -> int:
     Raises: UsageError: an argument can't be used.
     """
     plans = _plans(namespace.scenarios, _seeds(namespace.seeds, namespace.real_time), namespace.ablation)
-    target = _target(namespace.json)
+    target = JsonTarget(namespace.json)
     outcomes = _carry_out(plans, real_time=namespace.real_time)
-    if target is not None:
-        target.write_bytes(_as_json(outcomes))
-    if namespace.json == "-":
-        sys.stdout.write(_as_json(outcomes).decode())
+    target.write(_as_json(outcomes))
+    if target.takes_output:
         return 0
     print(scenario_table([outcome for outcome in outcomes if outcome.plan.ablation is None]))
     if namespace.ablation:
@@ -72,28 +69,13 @@ def _plans(names: Sequence[str], seeds: range, ablation: bool) -> list[Plan]:
     return plans
 
 
-def _target(text: str | None) -> Path | None:
-    """The file to write, tried now rather than after minutes of work."""
-    if text is None or text == "-":
-        return None
-    path = Path(text)
-    try:
-        path.touch()
-    except OSError as error:
-        raise UsageError(f"--json: can't write {text}: {error.strerror}") from None
-    return path
-
-
 def _carry_out(plans: Sequence[Plan], *, real_time: bool) -> list[Outcome]:
-    watched = sys.stderr.isatty()
     outcomes = []
     for number, plan in enumerate(plans, 1):
-        if watched:
-            what = f"{plan.scenario.name} {plan.ablation or plan.mode} seed {plan.seed}"
-            print(f"\r\x1b[K{number}/{len(plans)} {what}", end="", file=sys.stderr, flush=True)
+        what = f"{plan.scenario.name} {plan.ablation or plan.mode} seed {plan.seed}"
+        tell_progress(f"{number}/{len(plans)} {what}")
         outcomes.append(run(plan, real_time=real_time))
-    if watched:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    tell_progress("")
     return outcomes
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 
-from hivemind.errors import UsageError
 from hivemind.plugin import Command
 from hivemind.server import run_loop
+from hivemind_mock.output import JsonTarget, tell_progress
 
 from . import report, rounds, servers
 from .verdicts import verdicts
@@ -25,37 +23,16 @@ def execute(namespace: argparse.Namespace) -> int:
 
     Raises: UsageError: an argument can't be used. PerfError: a server couldn't be measured.
     """
-    target = _target(namespace.json)
+    target = JsonTarget(namespace.json)
     sizes = rounds.QUICK if namespace.quick else rounds.FULL
-    measured = run_loop(rounds.measure(sizes, nginx=servers.find_nginx(), progress=_progress))
-    _progress("")
+    measured = run_loop(rounds.measure(sizes, nginx=servers.find_nginx(), progress=tell_progress))
+    tell_progress("")
     judged = verdicts(measured)
-    as_json = report.as_json(measured, judged)
-    if target is not None:
-        target.write_bytes(as_json)
-    if namespace.json == "-":
-        sys.stdout.write(as_json.decode())
-    else:
+    target.write(report.as_json(measured, judged))
+    if not target.takes_output:
         print(report.goals_table(judged), report.loads_table(measured), sep="\n\n")
     return 0
 
 
 command = Command("perf", "measure what the proxy costs: direct, through HiveMind, and nginx", configure, execute)
 """What the entry point `perf` names."""
-
-
-def _target(text: str | None) -> Path | None:
-    """The file to write, tried now rather than after minutes of work."""
-    if text is None or text == "-":
-        return None
-    path = Path(text)
-    try:
-        path.touch()
-    except OSError as error:
-        raise UsageError(f"--json: can't write {text}: {error.strerror}") from None
-    return path
-
-
-def _progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
