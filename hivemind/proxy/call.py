@@ -12,7 +12,7 @@ from hivemind.settings import Origin
 
 from .headers import Headers, without
 from .identity import Identity
-from .upstream.base import ConnectFailed, Disconnected, Upstream, UpstreamError, UpstreamTimeout
+from .upstream.base import ConnectFailed, Disconnected, NotTrusted, Upstream, UpstreamError, UpstreamTimeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +59,6 @@ class Call:
         elif isinstance(error, UpstreamTimeout):
             kind = FailureKind.TIMEOUT
         retryable = kind is FailureKind.CONNECT or not self.facts.continues_state
+        if isinstance(error, NotTrusted):
+            retryable = False
         return Failure(kind, retryable, message=str(error))

@@ -84,7 +84,8 @@ async def test_tls(context: ssl.SSLContext, ca_file: Path) -> None:
 
 @pytest.mark.parametrize("path", [MESSAGES, "/v1/chat/completions", "/v1beta/models/g:generateContent", "/api/chat"])
 async def test_unknown_authority(context: ssl.SSLContext, path: str) -> None:
-    """A certificate that nobody vouches for is refused: a 502 in the provider's shape that says so, nothing sent."""
+    """A certificate that nobody vouches for is refused: at once a 502 in the provider's shape that says so, nothing
+    sent; trying again wouldn't change it."""
     async with (
         serving(playing([ANSWER]), context=context) as upstream,
         proxying(f"lab={upstream.url}", retry={"max_attempts": 2}) as proxy,
@@ -94,6 +95,7 @@ async def test_unknown_authority(context: ssl.SSLContext, path: str) -> None:
         assert (answer.status_code, answer.headers["content-type"]) == (502, "application/json")
         error = answer.json()["error"]
         assert "certificate" in (error if isinstance(error, str) else error["message"]).lower()
+        assert (await web.get(proxy.url + "/_stats")).json()["totals"]["retries"] == 0
         assert not upstream.requests
 
 

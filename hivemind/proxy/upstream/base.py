@@ -7,6 +7,7 @@ The errors tell every ending apart::
 
     UpstreamError
      ├── ConnectFailed      never reached the upstream: refused, no route, DNS, TLS, connect timeout
+     │    └── NotTrusted    somebody answered there whose certificate isn't accepted
      ├── Disconnected       sent, but the connection ended before a response head
      ├── UpstreamTimeout    sent, but no head (or no further byte) came in the time allowed
      └── Truncated          the head came; the body ended before its end
@@ -26,6 +27,10 @@ class UpstreamError(Exception):
 
 class ConnectFailed(UpstreamError):
     """The upstream was never reached, so trying again is always safe."""
+
+
+class NotTrusted(ConnectFailed):
+    """The upstream's certificate isn't accepted. Trying again is safe, but helps only once somebody has mended it."""
 
 
 class Disconnected(UpstreamError):

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import aiohappyeyeballs
 
-from .base import ConnectFailed, Disconnected, Headers, Timeouts, UpstreamResponse
+from .base import ConnectFailed, Disconnected, Headers, NotTrusted, Timeouts, UpstreamResponse
 from .connection import Connection
 from .origin import Origin
 from .pool import CLOSED, Pool
 from .request import encode_head, framed
-from .wording import describe
+from .wording import describe, is_distrust
 
 SURELY_OPEN_S = 2.0
 """A connection that rested longer isn't used for what can't be sent twice: the shortest keep-alive times of common
@@ -68,7 +68,7 @@ class NativeUpstream:
         except (OSError, RuntimeError) as exc:  # uvloop says some refusals by RuntimeError.
             connection.abort()
             reason = f"no connection within {self._timeouts.connect_s:g} s" if limit.expired() else describe(exc)
-            raise ConnectFailed(f"{self._origin}: {reason}") from exc
+            raise (NotTrusted if is_distrust(exc) else ConnectFailed)(f"{self._origin}: {reason}") from exc
         except BaseException:
             connection.abort()
             raise

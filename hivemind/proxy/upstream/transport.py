@@ -14,6 +14,7 @@ from .base import (
     ConnectFailed,
     Disconnected,
     Headers,
+    NotTrusted,
     Timeouts,
     Truncated,
     UpstreamError,
@@ -23,7 +24,7 @@ from .base import (
 from .origin import Origin
 from .pool import CLOSED
 from .request import SLICE, encode_head, framed
-from .wording import describe
+from .wording import describe, is_distrust
 
 _UNREACHED = (
     *(httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol),
@@ -125,7 +126,7 @@ class TransportUpstream:
         if expired and unsent:
             raise ConnectFailed(f"{self._origin}: no connection within {self._timeouts.connect_s:g} s") from exc
         if unsent or isinstance(exc, _UNREACHED):
-            raise ConnectFailed(f"{self._origin}: {describe(exc)}") from exc
+            raise (NotTrusted if is_distrust(exc) else ConnectFailed)(f"{self._origin}: {describe(exc)}") from exc
         if expired:
             raise UpstreamTimeout(f"no response within {self._timeouts.headers_s:g} s") from exc
         if isinstance(exc, _LATE):

@@ -24,6 +24,13 @@ def describe(exc: BaseException) -> str:
             return one_line(str(exc)) or type(exc).__name__
 
 
+def is_distrust(exc: BaseException | None) -> bool:
+    """Whether at the bottom of this a certificate wasn't accepted; httpx wraps that twice."""
+    while exc is not None and not isinstance(exc, ssl.SSLCertVerificationError):
+        exc = exc.__cause__ or exc.__context__
+    return exc is not None
+
+
 def one_line(text: str) -> str:
     """The text without line breaks, cut where it gets long."""
     text = " ".join(text.split())

@@ -13,7 +13,7 @@ from proxy.upstream.conftest import Opener
 from proxy.upstream.exchange import OK, post, whole
 from proxy.upstream.scripted import Handler, Scripted, answering, closing, serving
 
-from hivemind.proxy.upstream import ConnectFailed, Disconnected, Timeouts, Upstream, open_upstream
+from hivemind.proxy.upstream import ConnectFailed, Disconnected, NotTrusted, Timeouts, Upstream, open_upstream
 from hivemind.proxy.upstream.tls import client_context
 
 TUNNEL = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -102,7 +102,7 @@ async def test_an_extra_authority_is_trusted(opening: Opening, ca_file: str, con
 async def test_a_stranger_is_not(client: Opener, context: ssl.SSLContext) -> None:
     """A certificate of an unknown authority ends the attempt before anything was sent."""
     async with serving(answering(OK), context=context) as server:
-        with pytest.raises(ConnectFailed, match=r"(?i)certificate"):
+        with pytest.raises(NotTrusted, match=r"(?i)certificate"):
             await post(client(server.url))
         assert server.requests == []
 
