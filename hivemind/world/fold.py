@@ -12,11 +12,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from .agents_view import AgentFold, TicketFold
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import Priority, Usage
+from hivemind.snapshot import QUEUE_SHOWN, CurvePoint, LaneView, Line, Snapshot, TicketView, Totals
+
+from .agents import AgentFold, TicketFold
 from .lines import line_of
-from .scheduler import events as ev
-from .scheduler.types import Priority, Usage
-from .snapshot import QUEUE_SHOWN, CurvePoint, LaneView, Line, Snapshot, TicketView, Totals
 
 LINES_KEPT = 200
 CURVE_KEPT = 600

@@ -1,10 +1,10 @@
-"""Agents and tickets as they are folded up from events; part of :mod:`hivemind.world`."""
+"""Agents and tickets as they are folded up from events."""
 
 from __future__ import annotations
 
-from .scheduler.events import Arrived
-from .scheduler.types import Priority, Usage
-from .snapshot import AgentView, TicketView
+from hivemind.scheduler.events import Arrived
+from hivemind.scheduler.types import Priority, Usage
+from hivemind.snapshot import AgentView, TicketView
 
 _ORDER = ("streaming", "waiting", "retry", "queued")
 """An agent with several tickets is shown in the liveliest state of them."""

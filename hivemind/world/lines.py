@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .scheduler import events as ev
-from .snapshot import Line
+from hivemind.scheduler import events as ev
+from hivemind.snapshot import Line
 
 _TELLING = frozenset(
     {

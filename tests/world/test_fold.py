@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from hivemind.lines import line_of
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
 from hivemind.snapshot import AgentView, Snapshot, TicketView
-from hivemind.world import AGENTS_KEPT, CURVE_KEPT, LINES_KEPT, World
+from hivemind.world.fold import AGENTS_KEPT, CURVE_KEPT, LINES_KEPT, World
+from hivemind.world.lines import line_of
 
 LANE = "up/1"
 USED = Usage(100, 20, 30, 40)
