@@ -36,7 +36,7 @@ _LONG_QUOTA = re.compile(r"per_?day|daily", re.I)
 _FULL_WORDS = frozenset({"overloaded_error", "server_is_overloaded", "slow_down", "unavailable", "engine_overloaded"})
 _FULL_TEXT = re.compile(r"overloaded|server busy|maximum pending requests|at capacity|no capacity", re.I)
 _RETRYABLE_5XX = frozenset({500, 502, 503, 504, 520, 521, 522, 523, 524, 525, 526, 529})
-_TIMEOUTS = frozenset({408, 504, 524})
+_TIMEOUTS = frozenset({504, 524})
 
 WORD_STATUS = {
     "invalid_request_error": 400,
@@ -138,7 +138,8 @@ def _by_status(status: int, info: ErrorInfo) -> tuple[FailureKind, bool]:
         return FailureKind.SERVER_ERROR, status in _RETRYABLE_5XX
     if status == 499 and "cancelled" in words:
         return FailureKind.SERVER_ERROR, True  # Google's own abort, not our client's
-    return FailureKind.CLIENT_ERROR, False
+    # 408: the provider waited in vain for the request, which says nothing of its own load.
+    return FailureKind.CLIENT_ERROR, status == 408
 
 
 def _out_of_quota(status: int, info: ErrorInfo) -> bool:

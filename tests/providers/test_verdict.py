@@ -92,7 +92,7 @@ TABLE: list[tuple[int, object, FailureKind, bool]] = [
     (503, "server busy, please try again. maximum pending requests exceeded", FULL, True),
     (404, "model 'x' not found", FAULT, False),
     # Edges, without a body
-    (408, None, TIMEOUT, True),
+    (408, None, FAULT, True),
     (499, None, FAULT, False),
     (500, None, BROKEN, True),
     (501, None, BROKEN, False),
