@@ -50,6 +50,7 @@ class Lane:
         "retry_budget",
         "retrying",
         "settings",
+        "used_at",
         "wake_at",
     )
 
@@ -76,8 +77,16 @@ class Lane:
         """Since the last success of anybody."""
         self.retrying = 0
         """Tickets between two attempts."""
+        self.used_at = -math.inf
+        """When a request last came for it."""
         self.wake_at = math.inf
         """A timer for this moment is set."""
+
+    @property
+    def at_rest(self) -> bool:
+        """Nothing is on it, and nobody decided anything about it that would be lost with it."""
+        busy = self.gate.active or self.queue.waiting or self.retrying
+        return not (busy or self.aimd.pinned or self.circuit.forced)
 
     def estimator(self, model: str) -> Estimator:
         """What is known of a model's tokens; made when the model is first asked for."""

@@ -17,6 +17,7 @@ from .circuit import CircuitState
 from .commands import Command
 from .config import LaneConfig, SchedulerConfig
 from .lane import Lane
+from .lanes import Lanes
 from .operate import carry_out
 from .retry import next_attempt_at
 from .ticket import Agent, Refusal, Ticket, TicketState
@@ -29,7 +30,7 @@ class Scheduler:
 
     def __init__(self, config: SchedulerConfig, draw: Callable[[], float]) -> None:
         self.config = config
-        self.lanes: dict[str, Lane] = {}
+        self.lanes = Lanes()
         self.agents = Agents(config)
         self.paused = False
         """Nothing more is granted until an operator resumes."""
@@ -49,6 +50,7 @@ class Scheduler:
         """Make the lane known; does nothing when it is."""
         lane = self.lanes.get(key)
         if lane is None:
+            self.lanes.make_room()
             lane = self.lanes[key] = Lane(key, config, self.config, self.events)
             self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider))
         return lane
@@ -56,6 +58,7 @@ class Scheduler:
     def arrive(self, now: float, request: Request) -> Ticket:
         """A request came in. The ticket may already fly, wait, or be turned away (see its state and refusal)."""
         lane = self.lanes[request.lane]
+        lane.used_at = now
         crowded = self.agents.too_many_with(request.agent, now)
         for name in self.agents.reap(now):
             self._forget_agent(name)

@@ -214,8 +214,10 @@ class World:
                 self.mode = "paused" if event.arguments["paused"] else "serving"
 
     def _sampled(self, event: ev.Sampled) -> None:
+        self._lanes = {state.lane: state for state in event.lanes}
+        for gone in self._curves.keys() - self._lanes.keys():
+            del self._curves[gone]
         for state in event.lanes:
-            self._lanes[state.lane] = state
             curve = self._curves.setdefault(state.lane, deque(maxlen=CURVE_KEPT))
             mark = self._marks.pop(state.lane, "")
             level = state.level if not math.isinf(state.level) else float(state.active)
