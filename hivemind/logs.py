@@ -9,6 +9,8 @@ import sys
 from types import TracebackType
 from typing import TextIO
 
+from .snapshot import Line
+
 _HIDDEN = "***"
 _SECRETS = (
     # A header or a setting, by its name: `authorization: Bearer x`, `'x-api-key': 'x'`, `(b'api-key', b'x')`.
@@ -79,6 +81,16 @@ class _Expected(logging.Filter):
 
 
 _expected = _Expected()
+
+
+_LEVELS = {"bad": logging.WARNING, "warn": logging.INFO}
+
+
+def tell(line: Line) -> None:
+    """Log a line of the event log: what an agent got to see as a warning, what was made good as information."""
+    logging.getLogger("hivemind").log(
+        _LEVELS.get(line.level, logging.DEBUG), "%s %s: %s", line.tag, line.who, line.text
+    )
 
 
 def hush_uvicorn() -> None:

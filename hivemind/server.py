@@ -8,13 +8,15 @@ import errno
 import gc
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Coroutine, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
 import uvicorn
 
 from . import logs
+from .console import Console
 from .errors import BindError, UsageError
 
 if TYPE_CHECKING:
@@ -201,7 +203,8 @@ async def run(settings: Settings) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from None
     stop = _stop_signal()
-    async with serve(proxy, settings) as served:
+    proxy.tell = logs.tell
+    async with _aside(settings), serve(proxy, settings) as served:
         # What is there now stays: the collector needn't walk it again and again, with every agent waiting.
         gc.collect()
         gc.freeze()
@@ -211,6 +214,17 @@ async def run(settings: Settings) -> int:
         await stop.wait()
         await proxy.drain(settings.drain_s)
     return 0
+
+
+@contextlib.asynccontextmanager
+async def _aside(settings: Settings) -> AsyncIterator[None]:
+    """Write log lines from a thread of their own: a pipe that nobody reads must not stop the traffic."""
+    console = Console(sys.stderr)
+    logs.configure(settings.log_level, cast(TextIO, console))
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(console.close)
 
 
 def _stop_signal() -> asyncio.Event:

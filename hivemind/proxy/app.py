@@ -23,7 +23,7 @@ from hivemind.providers.profiles import family
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.types import Request
 from hivemind.settings import Settings
-from hivemind.snapshot import Snapshot
+from hivemind.snapshot import Line, Snapshot
 from hivemind.world import World
 
 from .audience import Audience, Message, Receive, Send
@@ -62,6 +62,8 @@ class Proxy:
         self.settings = settings
         self.address = ""
         """Base URL that agents use; set by whoever serves it."""
+        self.tell: Callable[[Line], object] | None = None
+        """Called with each line of the event log; set it before :meth:`start`."""
         self._routes = open_routes(settings, transports)
         self._rng = rng or random.Random()
         self._wall = wall
@@ -229,7 +231,9 @@ class Proxy:
         await Audience(send).answer(status, headers, body)
 
     def _world(self, at: float) -> World:
-        return World(at=at, wall=self._wall(), address=self.address, upstreams=self._routes.names)
+        world = World(at=at, wall=self._wall(), address=self.address, upstreams=self._routes.names)
+        world.tell = self.tell or world.tell
+        return world
 
 
 def _watch(scope: Scope, receive: Receive, leave: Callable[[], None]) -> Callable[[], object]:

@@ -32,6 +32,8 @@ class World:
     def __init__(self, *, at: float, wall: float, address: str, upstreams: tuple[tuple[str, str], ...]) -> None:
         self.address = address
         self.mode = "serving"
+        self.tell: Callable[[Line], object] = _keep_quiet
+        """Called with each line of the event log as it is made."""
         self._started_at = at
         self._wall_offset = wall - at
         self._upstreams = upstreams
@@ -68,6 +70,7 @@ class World:
         line = line_of(event, event.at + self._wall_offset)
         if line is not None:
             self._lines.append(line)
+            self.tell(line)
 
     def snapshot(self, at: float) -> Snapshot:
         """The world at this moment, which is not before the last event's."""
@@ -226,6 +229,10 @@ class World:
                 curve[-1] = replace(point, at=curve[-1].at, mark=curve[-1].mark)
             else:
                 curve.append(point)
+
+
+def _keep_quiet(line: Line) -> None:
+    """For a world whose lines are only looked at."""
 
 
 def add(one: Usage, other: Usage) -> Usage:

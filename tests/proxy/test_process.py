@@ -107,7 +107,9 @@ async def test_drain(tmp_path: Path, number: signal.Signals) -> None:
         gate.set()
         for flying in (one, two):
             assert await flying.body(headers) == b"".join(MESSAGE)
-        assert await running.ends() == (0, "")
+        code, told = await running.ends()
+        assert code == 0
+        assert [line.split(": ", 1)[1] for line in told.splitlines()] == ["503 key-anonymous: refused: draining"] * 2
         assert len(upstream.requests) == 2
 
 

@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tui.worlds import FakeSource, world
 
+from hivemind.console import Console
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.console import Console
 from hivemind_tui.driver import TerminalBack, driver_class
 from hivemind_tui.signals import stop_on_signals
 from hivemind_tui.supervisor import Supervisor

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from tui.worlds import world
 
+from hivemind.console import Console
 from hivemind.snapshot import Line
-from hivemind_tui.console import Console
 from hivemind_tui.lines import closing_table, new_lines, text_of
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from hivemind.console import Console
 from hivemind.errors import UsageError
 from hivemind_mock.demo import SEED
 from hivemind_mock.demo import demo as world
 from hivemind_tui import main
-from hivemind_tui.console import Console
 
 UPSTREAM = ["--upstream", "http://127.0.0.1:9"]
 

@@ -11,6 +11,7 @@ import pytest
 from textual.message import Message
 from tui.worlds import FakeSource, empty_world, world
 
+from hivemind.console import Console
 from hivemind.proxy.app import Proxy
 from hivemind.server import serve
 from hivemind.settings import Settings
@@ -20,7 +21,6 @@ from hivemind_mock.config import LatencyConfig, MockConfig, ReplyConfig
 from hivemind_mock.serve import serving
 from hivemind_tui import supervisor as module
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.console import Console
 from hivemind_tui.signals import Stop
 from hivemind_tui.source import Source
 from hivemind_tui.supervisor import Supervisor

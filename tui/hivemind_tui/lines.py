@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from hivemind.console import Console
 from hivemind.snapshot import Line, Snapshot
 
-from .console import Console
 from .format import clean, clock, count, plural, seconds
 from .source import Source
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
 from hivemind import __version__
+from hivemind.console import Console
 from hivemind.errors import BindError, HiveMindError, UsageError
 from hivemind.settings import Parser, Settings, add_flags, from_flags
 
-from .console import Console
 from .lines import closing_table
 from .signals import stop_on_signals
 from .supervisor import MakeScreen, Supervisor

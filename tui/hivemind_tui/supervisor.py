@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from .console import Console
+from hivemind.console import Console
+
 from .lines import follow
 from .signals import Stop
 from .source import Source
