@@ -12,6 +12,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from urllib.parse import unquote, unquote_to_bytes
 
+from hivemind.logs import redact
 from hivemind.providers.clients import Client
 from hivemind.scheduler.types import Priority, record
 
@@ -96,6 +97,8 @@ def identify(
     credential = fingerprint(headers, query, auth_headers)
     own = named or _text(headers.get(b"x-hivemind-agent") or headers.get(b"x-hivemind-agent-id"))
     if own:
+        if redact(own) != own:
+            raise BadIdentity("an agent's name would be shown, and this one looks like a key; choose another")
         agent, parent = _checked(own), None
     else:
         agent, parent = _by_client(client, session)

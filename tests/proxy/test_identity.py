@@ -131,6 +131,7 @@ async def test_urgent_requests_go_first() -> None:
         (MESSAGES, {"x-hivemind-priority": "urgent"}, "critical, high, normal or low"),
         (f"/agent/{'x' * 81}{MESSAGES}", {}, "at most 80 characters"),
         (f"/agent/a%0Ab{MESSAGES}", {}, "printable"),
+        (MESSAGES, {"x-hivemind-agent": "sk-ant-api03-0123456789abcdef"}, "looks like a key"),
     ],
 )
 async def test_bad_identity(path: str, headers: dict[str, str], text: str) -> None:
