@@ -123,7 +123,7 @@ class Exchange:
     async def _answered_error(self, response: UpstreamResponse) -> bool:
         """The upstream said no."""
         try:
-            body = await _read_all(response, ERROR_LIMIT)
+            body, ended = await _read_most(response, ERROR_LIMIT)
         except UpstreamError as error:
             return await self._failed(self.call.failure_of(error))
         failure = self.call.dialect.classify(response.status, response.headers, body, self._wall())
@@ -133,7 +133,8 @@ class Exchange:
             asked = value(response.headers, b"x-should-retry") == b"true"
             failure = replace(failure, retryable=failure.retryable and asked)
         self._engine.headers(self.ticket, Limits(readings=failure.readings))
-        return await self._failed(failure, _Reply(response, body))
+        # The rest of a very long one goes through as it comes.
+        return await self._failed(failure, _Reply(response, body, stream=not (ended or self.audience.started)))
 
     async def _answered(self, response: UpstreamResponse) -> bool:
         """The upstream said yes; hold what comes until it can't be taken back."""
@@ -156,12 +157,19 @@ class Exchange:
                 tap.feed(data)
                 prelude.hold(data)
                 if prelude.released or prelude.size > HOLD_LIMIT or state.content_started:
-                    return await self._flow(response, tap, await prelude.let_go(), prelude.rest())
+                    return await self._let_go(response, tap, prelude)
             if prelude.released:
-                return await self._flow(response, tap, await prelude.let_go(), prelude.rest())
+                return await self._let_go(response, tap, prelude)
         finally:
             prelude.drop()
         return await self._ended_early(response, state, prelude.rest(), whole=False)
+
+    async def _let_go(self, response: UpstreamResponse, tap: Tap, prelude: Prelude) -> bool:
+        try:
+            decoder = await prelude.let_go()
+        except Truncated as error:
+            return self._cut_off(self.call.failure_of(error))
+        return await self._flow(response, tap, decoder, prelude.rest())
 
     async def _answered_whole(self, response: UpstreamResponse, tap: Tap) -> bool:
         """Not a stream: held to its end, unless it is very long, so that a truncated one can be tried again."""
@@ -366,13 +374,17 @@ def _is_stream(headers: Headers) -> bool:
     return content_type.partition(b";")[0].strip().lower() in _STREAMED
 
 
-async def _read_all(response: UpstreamResponse, limit: int) -> bytes:
-    """The body as far as `limit` bytes.
+async def _read_most(response: UpstreamResponse, limit: int) -> tuple[bytes, bool]:
+    """The body as far as about `limit` bytes, and whether that is all of it.
 
     Raises: Truncated, UpstreamTimeout.
     """
-    parts, size = [], 0
-    while size < limit and (data := await response.read()):
+    parts: list[bytes] = []
+    size = 0
+    while size < limit:
+        data = await response.read()
+        if not data:
+            return b"".join(parts), True
         parts.append(data)
         size += len(data)
-    return b"".join(parts)
+    return b"".join(parts), False

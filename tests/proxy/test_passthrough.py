@@ -196,3 +196,15 @@ async def test_redirects_are_the_client_s() -> None:
         status, headers = await direct.head()
         assert (status, dict(headers)[b"location"]) == (307, b"https://elsewhere.invalid/")
         assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("size", [10, (1 << 20) - 1, 3 << 20])
+async def test_error_body_of_any_length(size: int) -> None:
+    """An error that the agent is to see comes whole, and its connection goes on, however long it is."""
+    body = b"x" * size
+    async with between([http(400, body)], [ANSWER]) as (proxy, _), raw(proxy.port, limit=8 << 20) as direct:
+        await direct.send(request(MESSAGES, PLAIN_BODY))
+        status, headers = await direct.head()
+        assert (status, await direct.body(headers)) == (400, body)
+        await direct.send(request(MESSAGES, PLAIN_BODY))
+        assert (await direct.head())[0] == 200
