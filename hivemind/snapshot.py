@@ -38,6 +38,14 @@ class TicketView:
     retry_in_s: float | None
     last_error: str
     stream: bool
+    gate: str = ""
+    """What keeps it waiting, one of :data:`~hivemind.scheduler.events.GATES`; empty while it flies."""
+    gate_opens_in_s: float | None = None
+    """Until that gate opens by itself, where that is known."""
+    position: int | None = None
+    """Its place in the lane's queue, from 1; None where it stands in none or too far back to say."""
+    estimate_s: float | None = None
+    """Until it flies, about; None: nobody can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,7 @@ class AgentView:
     parent: str | None
     priority: Priority
     state: str
-    """A ticket state, or `idle`, `paused`."""
+    """A ticket state, or `idle`, `paused`, `stopped`."""
     paused: bool
     flying: int
     queued: int
@@ -71,6 +79,15 @@ class AgentView:
     last_seen_s: float
     """Ago."""
     last_error: str
+    dollars: float = 0.0
+    """Cost of what it used, by public prices, as far as those are known."""
+    unpriced: int = 0
+    """Tokens it used of models whose price isn't known."""
+    served_s: float = 0.0
+    """From arrival to the last byte, over its finished requests."""
+    boosted_for_s: float = 0.0
+    """It counts as CRITICAL for so much longer."""
+    stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +100,7 @@ class CurvePoint:
     waiting: int
     ttft_s: float | None
     mark: str
-    """Cause of a cut at this moment, else empty."""
+    """Cause of a cut at this moment, or the knob that was turned (as `aimd.beta=0.7`), else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +146,10 @@ class Totals:
     usage: Usage
     wasted: Usage
     """Used by attempts that failed or that a client left."""
+    dollars: float = 0.0
+    """Cost of all of that, wasted or not, as far as prices are known."""
+    unpriced: int = 0
+    """Tokens of models whose price isn't known."""
 
 
 @dataclass(frozen=True, slots=True)

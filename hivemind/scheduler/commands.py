@@ -25,11 +25,13 @@ class SetPriority:
 
 
 @dataclass(frozen=True, slots=True)
-class SetCeiling:
-    """Set the highest concurrency AIMD may reach (C_max) on one lane, or on all; 0: no limit."""
+class Tune:
+    """Turn a knob (:mod:`.knobs`) while everything runs, for an upstream's lanes, those to come included, or for all."""
 
-    ceiling: int
-    lane: str | None = None
+    knob: str
+    """Name of the setting, as in `aimd.beta`."""
+    value: float
+    upstream: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,53 @@ class PauseAgent:
 
 
 @dataclass(frozen=True, slots=True)
+class BoostAgent:
+    """Treat an agent as CRITICAL for a while, or (0) no longer."""
+
+    agent: str
+    for_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class StopAgent:
+    """Cut an agent off: what it has in flight ends, what waits and what comes is refused; or let it ask again."""
+
+    agent: str
+    stopped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetBudget:
+    """Let an agent use so many tokens in all, or (None) as many as it likes."""
+
+    agent: str
+    tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Refuse whoever waits and whoever comes, and let what is in flight finish; or take requests again."""
+
+    draining: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseLane:
     """End a pause that the provider asked for."""
 
     lane: str
 
 
-Command = SetPriority | SetCeiling | PinLevel | SetCircuit | PauseAdmissions | PauseAgent | ReleaseLane
+Command = (
+    SetPriority
+    | Tune
+    | PinLevel
+    | SetCircuit
+    | PauseAdmissions
+    | PauseAgent
+    | BoostAgent
+    | StopAgent
+    | SetBudget
+    | Drain
+    | ReleaseLane
+)

@@ -6,7 +6,8 @@ The screen, the metrics and (later) the journal are folds over this one stream, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from .types import FailureKind, Priority, Usage, Utilisation, WindowKind, record
@@ -169,6 +170,25 @@ class Commanded(Event):
 
 
 @record
+class BoostEnded(Event):
+    """The agent has its own priority again."""
+
+    agent: str
+
+
+@record
+class BudgetWarned(Event):
+    """An agent crossed a mark of its budget."""
+
+    agent: str
+    used: int
+    budget: int
+    """In tokens."""
+    exhausted: bool
+    """Nothing is left; else 85 % are used."""
+
+
+@record
 class LaneOpened(Event):
     """A lane was seen for the first time."""
 
@@ -192,6 +212,24 @@ class WindowState:
     resets_in_s: float | None
     source: str
     """`headers`, `settings` or `profile`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What keeps a waiting ticket at a moment; part of :class:`LaneState`."""
+
+    ticket: int
+    gate: str
+    """The first gate that is shut, one of :data:`GATES`; `next` where none is and its turn has come."""
+    opens_in_s: float | None
+    """Until that gate opens by itself, where that is known."""
+    estimate_s: float | None
+    """Until it flies, by the pace at which slots and windows have come free; None: nobody can tell."""
+
+
+GATES = ("paused", "parked", "circuit", "slot", "requests", "tokens", "budget", "held", "backoff")
+"""Admissions are paused; the provider asked for a pause; the circuit is open; no slot is free; a window of requests, or
+of tokens, is used up; so is what is left of the agent's budget; the operator holds the agent; between two attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +262,10 @@ class LaneState:
     circuit_reopens_in_s: float | None
     windows: tuple[WindowState, ...]
     plan: tuple[Utilisation, ...]
-    upcoming: tuple[int, ...] = ()
+    upcoming: tuple[Hold, ...] = ()
     """The next tickets in about the order in which they will fly, :data:`UPCOMING_SHOWN` at most."""
+    knobs: Mapping[str, float] = field(default_factory=dict)
+    """Every knob's value now, by its name in :data:`~hivemind.scheduler.knobs.KNOBS`; 0 where there is no limit."""
 
 
 UPCOMING_SHOWN = 100

@@ -1,0 +1,47 @@
+"""What can be tuned while everything runs: each knob's range, and whose it is.
+
+A knob has the name of the setting that gives its value at the start, so what was found by hand can be written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A number that :class:`~hivemind.scheduler.commands.Tune` may change."""
+
+    name: str
+    lowest: float
+    highest: float
+    whole: bool = False
+    """Takes whole numbers only."""
+    shared: bool = False
+    """One value for the whole scheduler rather than one for each upstream's lanes."""
+    zero_is_none: bool = False
+    """0 takes the limit away."""
+
+
+KNOBS: Mapping[str, Knob] = {
+    knob.name: knob
+    for knob in (
+        Knob("aimd.alpha", 0.01, 100),
+        Knob("aimd.beta", 0.05, 0.99),
+        Knob("aimd.latency_target_s", 0.05, 600),
+        Knob("aimd.floor", 1, 10_000),
+        Knob("max_concurrency", 1, 10_000, whole=True, zero_is_none=True),
+        Knob("circuit.threshold", 0.01, 1),
+        Knob("circuit.window", 1, 10_000, whole=True),
+        Knob("circuit.cooldown_s", 0.1, 3600),
+        Knob("rpm", 1, 1_000_000, whole=True, zero_is_none=True),
+        Knob("tpm", 1, 1_000_000_000, whole=True, zero_is_none=True),
+        Knob("retry.max_attempts", 1, 1000, whole=True, shared=True),
+        Knob("retry.base_s", 0.01, 600, shared=True),
+        Knob("retry.max_s", 0.01, 3600, shared=True),
+        Knob("retry.deadline_s", 1, 86_400, shared=True),
+        Knob("retry.budget_ratio", 0, 100, shared=True),
+    )
+}
+"""By name: the paper's alpha, beta, L_target, C_min, C_max, tau, N, T_cool, RPM and TPM, and the limits of retry."""
