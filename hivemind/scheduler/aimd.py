@@ -72,6 +72,12 @@ class Aimd:
         if follows or self.level > ceiling:
             self.level = ceiling
 
+    def configure(self, config: AimdConfig, ceiling: float) -> None:
+        """Go on with other parameters; the level keeps within them, a pinned one too."""
+        self.config = config
+        self.set_ceiling(ceiling)
+        self.level = max(self.level, min(config.floor, ceiling))
+
     def pin(self, level: float | None) -> None:
         """Hold the level at a value, or (None) go on by itself from where it stands."""
         self.pinned = level is not None

@@ -20,10 +20,26 @@ class Allowance:
     def __init__(self, config: LaneConfig) -> None:
         self._config = config
         self.windows: dict[WindowKind, Window] = {}
-        if config.rpm:
-            self.windows[WindowKind.REQUESTS] = Window(WindowKind.REQUESTS, config.rpm, binding=config.rpm_binding)
-        if config.tpm:
-            self.windows[WindowKind.TOKENS] = Window(WindowKind.TOKENS, config.tpm, binding=config.tpm_binding)
+        for kind, limit, binding in _limits(config):
+            if limit:
+                self.windows[kind] = Window(kind, limit, binding=binding)
+
+    def configure(self, config: LaneConfig) -> None:
+        """Other limits of our own. A window that there was none of begins empty."""
+        before, self._config = _limits(self._config), config
+        for (kind, limit, binding), old in zip(_limits(config), before, strict=True):
+            window = self.windows.get(kind)
+            if (kind, limit, binding) == old:
+                continue
+            if window is not None:
+                window.set_limit(limit or None, binding=binding)
+            elif limit:
+                self.windows[kind] = Window(kind, limit, binding=binding)
+
+    def superseded(self, kind: WindowKind) -> bool:
+        """A limit that was only assumed holds no longer, since the provider's headers have said better."""
+        window = self.windows.get(kind)
+        return window is not None and not window.enforced
 
     def delay_s(self, now: float, tokens_in: int, tokens_out: int, max_out: int | None) -> float:
         """Seconds until a request of this size may go, 0 for now."""
@@ -114,3 +130,10 @@ class Allowance:
         if kind is WindowKind.INPUT:
             return float(tokens_in)
         return float(usage.output_tokens if kind is WindowKind.OUTPUT else tokens_in + usage.output_tokens)
+
+
+def _limits(config: LaneConfig) -> tuple[tuple[WindowKind, int, bool], ...]:
+    return (
+        (WindowKind.REQUESTS, config.rpm, config.rpm_binding),
+        (WindowKind.TOKENS, config.tpm, config.tpm_binding),
+    )

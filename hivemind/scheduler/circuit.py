@@ -104,6 +104,14 @@ class Circuit:
         else:
             self._enter(CircuitState.CLOSED)
 
+    def configure(self, config: CircuitConfig) -> None:
+        """Go on with other parameters. Of the results the newest count, as far as they fit the window; what they come
+        to is judged with the next one."""
+        if config.window != self.config.window:
+            self._results = deque(self._results, maxlen=config.window)
+            self.errors = sum(not ok for ok in self._results)
+        self.config = config
+
     def _enter(self, state: CircuitState) -> None:
         self.state = state
         self.epoch += 1

@@ -26,7 +26,7 @@ class SetPriority:
 
 @dataclass(frozen=True, slots=True)
 class Tune:
-    """Turn a knob (:mod:`.knobs`) while everything runs, for an upstream's lanes, those to come included, or for all."""
+    """Turn a knob (:mod:`.knobs`) while everything runs, on all lanes or an upstream's, those to come included."""
 
     knob: str
     """Name of the setting, as in `aimd.beta`."""

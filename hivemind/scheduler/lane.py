@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from . import events as ev
 from .aimd import Aimd
@@ -15,7 +16,8 @@ from .gate import Gate
 from .queue import LaneQueue
 from .retry import MAX_PARK_S, RetryBudget
 from .ticket import Ticket
-from .types import Failure, FailureKind, Utilisation
+from .tune import readings
+from .types import Failure, FailureKind, Utilisation, WindowKind
 
 SHARE_WEIGHT = 0.1
 MOSTLY = 0.3
@@ -33,6 +35,8 @@ class Lane:
 
     __slots__ = (
         "_events",
+        "_knobs",
+        "_knobs_of",
         "_staggered",
         "aimd",
         "allowances",
@@ -59,7 +63,7 @@ class Lane:
         self._events = events
         self.config = config
         self.settings = settings
-        ceiling = float(config.max_concurrency) if config.max_concurrency and settings.admission else math.inf
+        ceiling = _ceiling(config, settings)
         self.aimd = Aimd(config.aimd, ceiling)
         self.gate = Gate(ceiling)
         self.circuit = Circuit(config.circuit)
@@ -81,6 +85,35 @@ class Lane:
         """When a request last came for it."""
         self.wake_at = math.inf
         """A timer for this moment is set."""
+        self._knobs: Mapping[str, float] = {}
+        self._knobs_of: tuple[object, ...] = ()
+        """What the readings of the knobs were made of."""
+
+    def configure(self, now: float, config: LaneConfig, settings: SchedulerConfig) -> None:
+        """Go on with other knobs, at once; what is in flight stays there."""
+        level = self.aimd.level
+        self.config, self.settings = config, settings
+        self.aimd.configure(config.aimd, _ceiling(config, settings))
+        self.circuit.configure(config.circuit)
+        self.retry_budget.config = settings.retry
+        for allowance in self.allowances.values():
+            allowance.configure(config)
+        if self.aimd.level != level:
+            self._level_changed(now, "operator")
+
+    @property
+    def knobs(self) -> Mapping[str, float]:
+        """Every knob's value now; the same mapping until one changes."""
+        superseded = tuple(
+            name
+            for name, kind in (("rpm", WindowKind.REQUESTS), ("tpm", WindowKind.TOKENS))
+            if any(allowance.superseded(kind) for allowance in self.allowances.values())
+        )
+        source = (self.config, self.settings.retry, superseded)
+        if source != self._knobs_of:
+            self._knobs_of = source
+            self._knobs = readings(self.config, self.settings.retry, superseded)
+        return self._knobs
 
     @property
     def at_rest(self) -> bool:
@@ -250,6 +283,7 @@ class Lane:
             circuit_reopens_in_s=None if reopens_at is None else max(0.0, reopens_at - now),
             windows=tuple(s for family, a in self.allowances.items() for s in a.states(family, now)),
             plan=self.plan,
+            knobs=self.knobs,
             upcoming=tuple(ticket.id for ticket in self.queue.upcoming(now, UPCOMING_SHOWN)),
         )
 
@@ -259,3 +293,7 @@ class Lane:
         if not self.settings.backpressure or self.circuit.state is not CircuitState.OPEN:
             return False
         return self.circuit.forced == "open" or self.circuit.config.when_open == "refuse"
+
+
+def _ceiling(config: LaneConfig, settings: SchedulerConfig) -> float:
+    return float(config.max_concurrency) if config.max_concurrency and settings.admission else math.inf

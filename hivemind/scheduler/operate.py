@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from . import commands as cmd
 from .events import CircuitChanged, Commanded, LevelChanged
 from .lane import Lane
+from .tune import tune
 from .types import Priority
 
 if TYPE_CHECKING:
@@ -23,12 +23,8 @@ def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) 
     match command:
         case cmd.SetPriority(agent, priority):
             _set_priority(scheduler, agent, priority, now)
-        case cmd.SetCeiling(ceiling, lane):
-            if ceiling < 0:
-                raise cmd.Rejected(f"ceiling {ceiling}: must be 1 or more, or 0 for no limit")
-            for each in _lanes(scheduler, lane):
-                each.aimd.set_ceiling(float(ceiling) if ceiling else math.inf)
-                _follow(scheduler, each, now)
+        case cmd.Tune():
+            tune(scheduler, command, now)
         case cmd.PinLevel(level, lane):
             if level is not None and not level >= 1:
                 raise cmd.Rejected(f"level {level:g}: must be 1 or more")

@@ -56,25 +56,25 @@ class RetryBudget:
     it will be, rather than refused.
     """
 
-    __slots__ = ("_balance", "_config", "_earned_at")
+    __slots__ = ("_balance", "_earned_at", "config")
 
     def __init__(self, config: RetryConfig) -> None:
-        self._config = config
+        self.config = config
         self._balance = config.budget_reserve
         self._earned_at: float | None = None
 
     def earn(self) -> None:
         """A request arrived."""
-        self._balance = min(self._config.budget_reserve, self._balance + self._config.budget_ratio)
+        self._balance = min(self.config.budget_reserve, self._balance + self.config.budget_ratio)
 
     def spend(self, now: float) -> float:
         """Take one retry. Returns the seconds it must be put off for, 0 where the budget covers it, inf where it never
         will."""
         if self._earned_at is not None:
-            earned = (now - self._earned_at) * self._config.budget_rate_per_s
-            self._balance = min(self._config.budget_reserve, self._balance + earned)
+            earned = (now - self._earned_at) * self.config.budget_rate_per_s
+            self._balance = min(self.config.budget_reserve, self._balance + earned)
         self._earned_at = now
-        if self._balance < 1 and not self._config.budget_rate_per_s:
+        if self._balance < 1 and not self.config.budget_rate_per_s:
             return math.inf
         self._balance -= 1
-        return max(0.0, -self._balance / self._config.budget_rate_per_s) if self._balance < 0 else 0.0
+        return max(0.0, -self._balance / self.config.budget_rate_per_s) if self._balance < 0 else 0.0

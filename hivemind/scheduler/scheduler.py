@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 
 from . import events as ev
+from . import refuse
 from .agents import Agents
 from .circuit import CircuitState
 from .commands import Command
@@ -22,6 +23,7 @@ from .operate import carry_out
 from .retry import next_attempt_at
 from .ticket import Agent, Refusal, Ticket, TicketState
 from .timers import Timer, Timers
+from .tune import Tuned
 from .types import Failure, FailureKind, Request, Usage, Utilisation, WindowReading
 
 
@@ -31,6 +33,7 @@ class Scheduler:
     def __init__(self, config: SchedulerConfig, draw: Callable[[], float]) -> None:
         self.config = config
         self.lanes = Lanes()
+        self.tuned = Tuned()
         self.agents = Agents(config)
         self.paused = False
         """Nothing more is granted until an operator resumes."""
@@ -51,7 +54,7 @@ class Scheduler:
         lane = self.lanes.get(key)
         if lane is None:
             self.lanes.make_room()
-            lane = self.lanes[key] = Lane(key, config, self.config, self.events)
+            lane = self.lanes[key] = Lane(key, self.tuned.begin(config), self.config, self.events)
             self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider))
         return lane
 
@@ -77,11 +80,11 @@ class Scheduler:
         lane.retry_budget.earn()
         self.events.append(_arrived(now, ticket))
         lane.poll_circuit(now)
-        refusal = Refusal("too_many_agents", 60.0) if crowded else self._reason_to_refuse(ticket, now)
+        refusal = refuse.TOO_MANY_AGENTS if crowded else refuse.on_arrival(self, ticket, now)
         if refusal is None and self._open_road(lane, ticket, now):
             self._grant(ticket, now)
             return ticket
-        refusal = refusal or self._reason_not_to_queue()
+        refusal = refusal or refuse.full(self)
         if refusal is not None:
             self._turn_away(ticket, refusal, now)
         else:
@@ -192,6 +195,7 @@ class Scheduler:
         """
         self.events.append(carry_out(self, command, who, now))
         for lane in self.lanes.values():
+            lane.poll_circuit(now)
             self._refuse_waiting(lane, now)
             self._rearm(lane, now)
             self._pump(lane, now)
@@ -201,7 +205,7 @@ class Scheduler:
         self.draining = True
         for agent in list(self.agents.values()):
             for ticket in [t for t in agent.tickets.values() if t.waiting]:
-                self._turn_away(ticket, Refusal("draining", 5.0), now)
+                self._turn_away(ticket, refuse.DRAINING, now)
 
     def advance(self, now: float) -> None:
         """Let time act."""
@@ -311,32 +315,12 @@ class Scheduler:
 
     # --- Turning away --------------------------------------------------------------------------------------------
 
-    def _reason_to_refuse(self, ticket: Ticket, now: float) -> Refusal | None:
-        lane = ticket.lane
-        if self.draining:
-            return Refusal("draining", 5.0)
-        return self._circuit_refusal(lane, ticket, now)
-
-    def _reason_not_to_queue(self) -> Refusal | None:
-        waiting = sum(lane.queue.waiting + lane.retrying for lane in self.lanes.values())
-        return Refusal("queue_full", 10.0) if waiting >= self.config.queue.max_depth else None
-
-    def _circuit_refusal(self, lane: Lane, ticket: Ticket, now: float) -> Refusal | None:
-        """An open circuit turns away whoever can't wait for it to be tried again."""
-        if not self.config.backpressure or lane.circuit.state is not CircuitState.OPEN:
-            return None
-        reopens_at = lane.circuit.reopens_at
-        if lane.refuses or (reopens_at is not None and reopens_at > ticket.expires_at):
-            wait_s = lane.config.circuit.cooldown_s if reopens_at is None else reopens_at - now
-            return Refusal("circuit_open", max(wait_s, 1.0))
-        return None
-
     def _refuse_waiting(self, lane: Lane, now: float) -> None:
         if not self.config.backpressure or lane.circuit.state is not CircuitState.OPEN:
             return
         waiting = [t for a in self.agents.values() for t in a.tickets.values() if t.lane is lane and t.waiting]
         for ticket in waiting:
-            refusal = self._circuit_refusal(lane, ticket, now)
+            refusal = refuse.by_circuit(ticket, now)
             if refusal is not None:
                 self._turn_away(ticket, refusal, now)
 
@@ -352,7 +336,7 @@ class Scheduler:
         if now < ticket.expires_at:
             self._timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
         else:
-            self._turn_away(ticket, Refusal("wait_too_long", 10.0), now)
+            self._turn_away(ticket, refuse.WAIT_TOO_LONG, now)
             self._pump(ticket.lane, now)
 
     # --- Lanes and timers ----------------------------------------------------------------------------------------

@@ -140,6 +140,12 @@ class Window:
             return 0.0
         return min(MARGIN_REQUESTS, self._seen_limit * MARGIN_SHARE)
 
+    def set_limit(self, limit: float | None, *, binding: bool) -> None:
+        """Another limit of our own, or None; what is used in the window stays counted."""
+        self.limit = limit
+        self.binding = binding
+        self.enforced = limit is not None and (binding or self._seen_limit is None)
+
     def remaining(self, now: float) -> float:
         """What may still be taken now, by the stricter of the two levels."""
         self._roll(now)

@@ -8,7 +8,7 @@ import pytest
 from scheduler.driving import Hands, lane_config
 
 from hivemind.scheduler import TicketState
-from hivemind.scheduler.commands import PinLevel, SetCeiling
+from hivemind.scheduler.commands import PinLevel, Tune
 from hivemind.scheduler.gate import Gate
 
 
@@ -51,7 +51,7 @@ def test_raising_the_limit_wakes_exactly_as_many_as_fit(ceiling: int, flying: in
     """Of ten that ask, as many fly at once as the new ceiling has slots, no more and no fewer."""
     hands = Hands(lane_config(slots=1))
     tickets = [hands.arrive(f"a{n}") for n in range(10)]
-    hands.scheduler.apply(0.0, SetCeiling(ceiling), "you")
+    hands.scheduler.apply(0.0, Tune("max_concurrency", ceiling), "you")
     hands.gather()
     assert [ticket.state for ticket in tickets].count(TicketState.FLYING) == flying == hands.lane.gate.active
 

@@ -18,9 +18,9 @@ from hivemind.scheduler.commands import (
     PinLevel,
     Rejected,
     ReleaseLane,
-    SetCeiling,
     SetCircuit,
     SetPriority,
+    Tune,
 )
 from hivemind.scheduler.config import QueueConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, Finished, Granted, Refused
@@ -31,7 +31,10 @@ AGENTS = st.sampled_from(["ann", "ben", "cem", "dora"])
 MAX_ATTEMPTS = 4
 COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(SetPriority, AGENTS, st.sampled_from(Priority)),
-    st.builds(SetCeiling, st.integers(0, 6)),
+    st.builds(Tune, st.just("max_concurrency"), st.integers(0, 6)),
+    st.builds(Tune, st.sampled_from(["rpm", "tpm"]), st.sampled_from([0, 5, 3000])),
+    st.builds(Tune, st.just("aimd.floor"), st.floats(1, 3)),
+    st.builds(Tune, st.just("circuit.window"), st.integers(1, 30)),
     st.builds(PinLevel, st.one_of(st.none(), st.floats(1, 6))),
     st.builds(SetCircuit, st.sampled_from(["auto", "open", "closed", "probe"])),
     st.builds(PauseAdmissions, st.booleans()),
@@ -131,7 +134,7 @@ class Histories(RuleBasedStateMachine):
         try:
             self.hands.scheduler.apply(self.hands.now, command, "you")
         except Rejected:
-            assert isinstance(command, SetPriority | PauseAgent)
+            assert isinstance(command, SetPriority | PauseAgent | Tune)
         self.hands.gather()
 
     @rule(seconds=st.sampled_from([0.001, 0.3, 2.0, 15.0, 70.0]))

@@ -15,9 +15,9 @@ from hivemind.scheduler.commands import (
     PinLevel,
     Rejected,
     ReleaseLane,
-    SetCeiling,
     SetCircuit,
     SetPriority,
+    Tune,
 )
 from hivemind.scheduler.events import CircuitChanged, Commanded, LaneReleased, LevelChanged
 from hivemind.scheduler.types import FailureKind, Priority
@@ -32,7 +32,7 @@ def apply(hands: Hands, command: Command) -> None:
     ("command", "name", "arguments"),
     [
         (SetPriority("a", Priority.HIGH), "SetPriority", {"agent": "a", "priority": "high"}),
-        (SetCeiling(4), "SetCeiling", {"ceiling": 4, "lane": None}),
+        (Tune("aimd.beta", 0.7, "up"), "Tune", {"knob": "aimd.beta", "value": 0.7, "upstream": "up"}),
         (PinLevel(2.5, LANE), "PinLevel", {"level": 2.5, "lane": LANE}),
         (PinLevel(None), "PinLevel", {"level": None, "lane": None}),
         (SetCircuit("probe"), "SetCircuit", {"mode": "probe", "lane": None}),
@@ -54,8 +54,6 @@ def test_what_was_carried_out_is_an_event(command: Command, name: str, arguments
     [
         (SetPriority("zoe", Priority.HIGH), "no agent named 'zoe'; known: a"),
         (PauseAgent("zoe", True), "no agent named 'zoe'; known: a"),
-        (SetCeiling(-1), "ceiling -1: must be 1 or more, or 0 for no limit"),
-        (SetCeiling(4, "x"), f"no lane 'x'; known: {LANE}"),
         (PinLevel(0.5), "level 0.5: must be 1 or more"),
         (PinLevel(math.nan), "level nan: must be 1 or more"),
         (PinLevel(2, "x"), f"no lane 'x'; known: {LANE}"),
@@ -85,21 +83,20 @@ def test_known_names_are_told_within_bounds() -> None:
         apply(hands, PauseAgent("zoe", True))
 
 
-@pytest.mark.parametrize(("command", "level"), [(SetCeiling(2), 2.0), (PinLevel(3), 3.0), (SetCeiling(0), math.inf)])
-def test_the_level_goes_to_the_gate_at_once(command: Command, level: float) -> None:
+def test_the_level_goes_to_the_gate_at_once() -> None:
     """And the change is an event of its own."""
     hands = Hands(lane_config(slots=8))
-    apply(hands, command)
-    assert hands.lane.gate.limit == level
-    assert [(event.level, event.cause) for event in hands.seen(LevelChanged)] == [(level, "operator")]
+    apply(hands, PinLevel(3))
+    assert hands.lane.gate.limit == 3.0
+    assert [(event.level, event.cause) for event in hands.seen(LevelChanged)] == [(3.0, "operator")]
 
 
 def test_without_a_lane_all_of_them_are_meant() -> None:
     """And with one, only that."""
     hands = Hands(lane_config(slots=8))
     hands.scheduler.open_lane(0.0, "other", lane_config(slots=8))
-    apply(hands, SetCeiling(2))
-    apply(hands, SetCeiling(4, "other"))
+    apply(hands, PinLevel(2))
+    apply(hands, PinLevel(4, "other"))
     assert [lane.gate.limit for lane in hands.scheduler.lanes.values()] == [2.0, 4.0]
 
 

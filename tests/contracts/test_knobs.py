@@ -1,0 +1,34 @@
+"""What is tuned by hand can be written down: each knob is a setting, and its range lies within the setting's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hivemind.scheduler.knobs import KNOBS, Knob
+from hivemind.settings import Settings
+from hivemind.settings.options import find
+
+VALUES = [
+    pytest.param(knob, value, id=f"{knob.name}={value:g}")
+    for knob in KNOBS.values()
+    for value in (knob.lowest, knob.highest, *([0] if knob.zero_is_none else []))
+]
+
+
+@pytest.mark.parametrize(("knob", "value"), VALUES)
+def test_settings_take_what_a_knob_may_have(knob: Knob, value: float) -> None:
+    """Under the same name, at both ends of the range and, where it means no limit, at 0."""
+    option = find(tuple(knob.name.split(".")))
+    assert option is not None
+    assert option.kind is (int if knob.whole else float)
+    section, _, key = knob.name.rpartition(".")
+    values: dict[str, Any] = {key: int(value) if knob.whole else value}
+    if knob.name == "retry.base_s":
+        values["max_s"] = KNOBS["retry.max_s"].highest
+    if knob.name == "retry.max_s":
+        values["base_s"] = KNOBS["retry.base_s"].lowest
+    settings = Settings(**({section: values} if section else values))
+    held = getattr(settings, section) if section else settings
+    assert getattr(held, key) == value
