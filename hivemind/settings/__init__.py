@@ -1,14 +1,14 @@
 """Every setting: one frozen model, filled from flags, `HIVEMIND_*` variables, `hivemind.toml` and defaults.
 
 :func:`load` is the whole of it for a command with no flags but these; a command that has more of its own calls
-:func:`add_flags` on its parser and :func:`from_flags` on the result.
+:func:`add_flags` on its parser and :func:`from_flags` on the result. :mod:`.write` changes the file.
 """
 
 from __future__ import annotations
 
 from .flags import Parser, add_flags
-from .load import from_flags, load
+from .load import from_flags, load, settings_file
 from .model import Settings
 from .origin import Origin
 
-__all__ = ["Origin", "Parser", "Settings", "add_flags", "from_flags", "load"]
+__all__ = ["Origin", "Parser", "Settings", "add_flags", "from_flags", "load", "settings_file"]

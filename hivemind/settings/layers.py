@@ -89,10 +89,20 @@ def from_file(named: str | None, cwd: Path) -> Layer:
         return Layer([])
     shown = named or DEFAULT_FILE
     try:
-        content = tomllib.loads(file.read_text("utf-8"))
+        text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UsageError(f"{shown}: can't be read ({reason})") from None
+    return from_text(text, shown)
+
+
+def from_text(text: str, shown: str) -> Layer:
+    """What a file of this text says; `shown` is how its lines are named to people.
+
+    Raises: UsageError: it isn't TOML, or holds something that is no setting.
+    """
+    try:
+        content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{shown}: not TOML: {str(error)[:1].lower()}{str(error)[1:]}") from None
     return Layer(list(_flatten(content, (), shown)))

@@ -12,7 +12,16 @@ from pydantic_core import ErrorDetails
 from hivemind.errors import UsageError
 
 from .flags import Parser, add_flags
-from .layers import CONFIG_VARIABLE, Given, Layer, from_command_line, from_environment, from_file
+from .layers import (
+    CONFIG_VARIABLE,
+    DEFAULT_FILE,
+    Given,
+    Layer,
+    from_command_line,
+    from_environment,
+    from_file,
+    from_text,
+)
 from .model import Settings, settings_from
 from .options import find
 
@@ -34,20 +43,45 @@ def from_flags(namespace: argparse.Namespace, *, environ: Mapping[str, str], cwd
 
     Raises: UsageError, as :func:`load`.
     """
-    file = namespace.config or environ.get(CONFIG_VARIABLE) or None
-    layers = (from_command_line(namespace), from_environment(environ), from_file(file, cwd))
+    named = _named_file(namespace, environ)
+    return _settings((from_command_line(namespace), from_environment(environ), from_file(named, cwd)))
+
+
+def from_file_alone(text: str, shown: str) -> Settings:
+    """Settings of a file of this text, without flags and variables; `shown` is how its lines are named to people.
+
+    A token may be in HIVEMIND_TOKEN, where it belongs, so the lack of one is no error here.
+
+    Raises: UsageError, as :func:`load`.
+    """
+    token = Layer([Given(("token",), "elsewhere", "HIVEMIND_TOKEN (environment)")])
+    return _settings((from_text(text, shown), token), shown)
+
+
+def settings_file(namespace: argparse.Namespace, *, environ: Mapping[str, str], cwd: Path) -> Path:
+    """The file that :func:`from_flags` reads with the same arguments, whether it is there or not."""
+    return cwd / (_named_file(namespace, environ) or DEFAULT_FILE)
+
+
+def _named_file(namespace: argparse.Namespace, environ: Mapping[str, str]) -> str | None:
+    return namespace.config or environ.get(CONFIG_VARIABLE) or None
+
+
+def _settings(layers: Sequence[Layer], file: str | None = None) -> Settings:
+    """`file` is the one to blame for a setting that nobody gave, where it isn't the command line."""
     try:
         return settings_from(layers)
     except ValidationError as error:
-        raise UsageError(_explain(error.errors(include_url=False)[0], layers)) from None
+        raise UsageError(_explain(error.errors(include_url=False)[0], layers, file)) from None
 
 
-def _explain(error: ErrorDetails, layers: Sequence[Layer]) -> str:
+def _explain(error: ErrorDetails, layers: Sequence[Layer], file: str | None) -> str:
     """`--port 99999: must be a whole number from 0 to 65,535`."""
     path = tuple(part for part in error["loc"] if isinstance(part, str))
     option = find(path)
     given = next((layer.given[path] for layer in layers if path in layer.given), None)
-    place = given.place if given else option.flag if option else ".".join(path)
+    unset = option.flag if option and file is None else " ".join(filter(None, (file, ".".join(path))))
+    place = given.place if given else unset
     if error["type"] == "value_error":
         return f"{place}: {error['ctx']['error']}"
     allowed = option.allowed if option else ""
