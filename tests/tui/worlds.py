@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
+from tui.requests import detail_of, requests_of
+
+from hivemind.requests import RequestDetail, Requests, RequestView
 from hivemind.scheduler.commands import Command, Rejected
-from hivemind.scheduler.events import LaneState, WindowState
+from hivemind.scheduler.events import Hold, LaneState, WindowState
 from hivemind.scheduler.types import Priority, Usage, Utilisation, WindowKind
+from hivemind.settings.write import Draft
 from hivemind.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TicketView, Totals
+from hivemind_tui.source import Link
 
 NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy", "mallory-refactors")
 STATES = ("streaming", "queued", "streaming", "waiting", "retry", "streaming", "queued", "idle", "streaming", "paused")
 MODELS = ("claude-opus-4", "claude-sonnet-4", "claude-haiku-4")
 LANE = "anthropic"
 WALL = 1_700_000_000.0
+KNOBS = {
+    "aimd.alpha": 0.5,
+    "aimd.beta": 0.5,
+    "aimd.latency_target_s": 2.0,
+    "aimd.floor": 1.0,
+    "max_concurrency": 12.0,
+    "circuit.threshold": 0.5,
+    "circuit.window": 20.0,
+    "circuit.cooldown_s": 10.0,
+    "rpm": 50.0,
+    "tpm": 400_000.0,
+    "retry.max_attempts": 10.0,
+    "retry.base_s": 1.0,
+    "retry.max_s": 30.0,
+    "retry.deadline_s": 600.0,
+    "retry.budget_ratio": 0.2,
+}
 
 
 def world(seed: int = 11, *, agents: int = 11, minutes: float = 10.0, lanes: int = 1) -> Snapshot:
@@ -52,6 +75,7 @@ def world(seed: int = 11, *, agents: int = 11, minutes: float = 10.0, lanes: int
             tokens_saved=182_400,
             usage=Usage(input_tokens=1_204_000, cache_read_tokens=8_400_000, output_tokens=340_512),
             wasted=Usage(input_tokens=0, output_tokens=0),
+            dollars=18.42,
         ),
     )
 
@@ -78,10 +102,18 @@ def empty_world() -> Snapshot:
 class FakeSource:
     """A source whose world is handed in, and that remembers what it was told."""
 
-    def __init__(self, snapshot: Snapshot | Callable[[], Snapshot], reject: str = "") -> None:
+    def __init__(
+        self, snapshot: Snapshot | Callable[[], Snapshot], reject: str = "", requests: tuple[RequestView, ...] = ()
+    ) -> None:
         self._snapshot = snapshot
         self.reject = reject
+        self.link = Link()
         self.applied: list[Command] = []
+        self.remembered = requests
+        self.revision = 1
+        self.file = Draft(Path("hivemind.toml"), "[aimd]\nbeta = 0.5\n", "[aimd]\nbeta = 0.7\n")
+        self.drafted: Mapping[str, float] = {}
+        self.written: list[Draft] = []
 
     def snapshot(self) -> Snapshot:
         return self._snapshot() if callable(self._snapshot) else self._snapshot
@@ -90,11 +122,30 @@ class FakeSource:
         """Another world from now on."""
         self._snapshot = snapshot
 
-    def apply(self, command: Command, who: str) -> None:
+    def requests(self, since: int) -> Requests:
+        return Requests(self.revision, 0, self.remembered if since < self.revision else ())
+
+    async def detail(self, ticket: int) -> RequestDetail | None:
+        return next((detail_of(request) for request in self.remembered if request.ticket == ticket), None)
+
+    async def apply(self, command: Command, who: str) -> None:
         if self.reject:
             raise Rejected(self.reject)
         assert who == "you"
         self.applied.append(command)
+
+    async def draft(self, values: Mapping[str, float]) -> Draft:
+        self.drafted = values
+        return self.file
+
+    async def write(self, draft: Draft) -> None:
+        self.written.append(draft)
+
+
+def busy_source(agents: int = 11, requests: int = 60) -> FakeSource:
+    """A world with remembered requests."""
+    full = world(agents=agents)
+    return FakeSource(full, requests=requests_of(full, requests))
 
 
 def _agent(dice: random.Random, index: int) -> AgentView:
@@ -126,6 +177,10 @@ def _agent(dice: random.Random, index: int) -> AgentView:
         waited_s=dice.uniform(0, 90),
         last_seen_s=dice.uniform(0, 12),
         last_error="429 rate_limit_error" if retries else "",
+        dollars=round(dice.uniform(0.01, 4.2), 4),
+        unpriced=0 if index % 7 else 1200,
+        served_s=dice.uniform(20, 900),
+        boosted_for_s=42.0 if index == 5 else 0.0,
     )
 
 
@@ -146,6 +201,10 @@ def _ticket(dice: random.Random, number: int, agent: AgentView) -> TicketView:
         retry_in_s=3.1 if retry else None,
         last_error="529 overloaded_error" if retry else "",
         stream=True,
+        gate="backoff" if retry else "tokens" if agent.state == "queued" else "",
+        gate_opens_in_s=3.1 if retry else 4.0 if agent.state == "queued" else None,
+        position=number if agent.state == "queued" else None,
+        estimate_s=round(dice.uniform(4, 30), 1) if agent.state in ("queued", "retry") else None,
     )
 
 
@@ -205,6 +264,8 @@ def _lane(
                 Utilisation("5h", 0.97, 4360.0, "allowed_warning"),
                 Utilisation("7d", 0.41, 300_000.0, "allowed"),
             ),
+            upcoming=tuple(Hold(ticket.ticket, ticket.gate, ticket.gate_opens_in_s, ticket.estimate_s) for ticket in queue),
+            knobs=dict(KNOBS),
         ),
         curve=curve,
     )

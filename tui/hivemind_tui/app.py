@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
@@ -16,25 +16,33 @@ from textual.binding import BindingType
 from textual.driver import Driver
 from textual.geometry import Size
 
-from hivemind.scheduler.commands import Command, Rejected, SetCircuit
+from hivemind.scheduler.commands import Command, Drain, Rejected, SetCircuit
 from hivemind_styles import STYLE_SHEETS
 from hivemind_styles.themes import THEMES
 
-from . import dialogs, keymap
+from . import actions, dialogs, intents, keymap, navigation
 from .board import Board
 from .driver import TerminalBack
 from .format import clean, seconds
+from .gather import Gatherer
 from .glyphs import glyphs_for
 from .guest import GuestApp
 from .intents import INTENTS
 from .pace import Pace, wanted_fps
 from .plots.process import PlotProcess
 from .source import Source
+from .steering import Intent, Steering
+from .terminal import first_theme
+from .tuning import number
 from .view import View
 from .widgets.overlay import Overlay
+from .widgets.palette import Palette
+from .writing import write_down
 
 _TICK_S = 1 / 16
 _BLURRED_FPS = 1.0
+_DETAIL_EVERY_S = 0.5
+_WHEEL_ROWS = 3
 
 
 class ControlRoom(GuestApp):
@@ -54,33 +62,62 @@ class ControlRoom(GuestApp):
         plots: PlotProcess | None = None,
         environment: Mapping[str, str] = os.environ,
         driver_class: type[Driver] | None = None,
+        start_demo: Callable[[], Awaitable[Source]] | None = None,
+        who: str = "you",
     ) -> None:
+        """`start_demo` brings up the demo's world where asked for; `who` gives the commands, for the log."""
         super().__init__(driver_class=driver_class)
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = THEMES[0].name
+        self.theme = first_theme(environment)
         self.animation_level = "none"
         self._source = source
-        self._drain_s = drain_s
+        self._start_demo = start_demo
         self._pace = Pace(wanted_fps(environment))
         self._full_fps = self._pace.wanted
-        self._view = View(source.snapshot())
+        snapshot = source.snapshot()
+        greeting = not snapshot.totals.requests
+        trail = ("start",) if greeting else ("overview",)
+        self._view = View(snapshot, trail=trail, drain_s=drain_s, demo=start_demo is not None)
+        self._greeting = greeting
+        self._gatherer = Gatherer()
+        self._steering = Steering(self._fresh, self.complain, self._draw_all)
+        self._steering.who = who
         self._last_tick_s: float | None = None
+        self._detail_due_s = 0.0
+        self._inside = False
         self._room = Size(0, 0)
         self._board = Board(glyphs_for(environment), plots)
         self._overlay = Overlay(id="overlay")
+        self._palette = Palette(id="palette")
+
+    @property
+    def view(self) -> View:
+        """What is shown now."""
+        return self._view
+
+    @property
+    def source(self) -> Source:
+        """Where it comes from."""
+        return self._source
 
     def compose(self) -> ComposeResult:
-        """The board, and the overlay over it."""
+        """The board, and what may lie over it."""
         yield self._board
         yield self._overlay
+        yield self._palette
 
     def on_mount(self) -> None:
         """Begin to poll."""
         self._room = self.size
         self.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
+        self._board.turn_to(self._view.page)
+        self._look()
         self._restyle()
         self.set_interval(_TICK_S, self._tick)
+        self.run_worker(self._steering.run(), name="steering")
+
+    # --- Looking and drawing ---------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
         started = time.perf_counter()
@@ -94,8 +131,40 @@ class ControlRoom(GuestApp):
         self._pace.drawn(time.perf_counter() - started, late_s)
 
     def _look(self) -> None:
-        if not self._view.frozen:
-            self._view = replace(self._view, snapshot=self._source.snapshot())
+        self._view = self._gatherer.look(self._view, self._source)
+        if self._view.page == "start" and self._greeting and self._view.snapshot.totals.requests:
+            self._go(navigation.page(self._view, "overview"))
+        if self._view.page == "request" and time.monotonic() >= self._detail_due_s:
+            self._ask_detail()
+
+    def _fresh(self) -> View:
+        self._look()
+        return self._view
+
+    def _ask_detail(self) -> None:
+        self._detail_due_s = time.monotonic() + _DETAIL_EVERY_S
+        self.run_worker(self._fetch_detail(self._view.ticket), group="detail", exclusive=True)
+
+    async def _fetch_detail(self, ticket: int) -> None:
+        try:
+            detail = await self._source.detail(ticket)
+        except Rejected:
+            return  # the header tells that the connection is lost; what was shown stays
+        if self._view.ticket == ticket:
+            self._view = replace(self._view, detail=detail)
+            self._board.draw_all(self._view)
+
+    def _go(self, view: View) -> None:
+        """Look elsewhere."""
+        self._greeting = self._greeting and view.page == "start"
+        turned = view.page != self._view.page
+        self._view = view
+        if turned:
+            self._board.turn_to(view.page)
+        self._view = self._gatherer.look(view, self._source) if turned else self._gatherer.arrange(view)
+        if self._view.page == "request" and self._view.detail is None:
+            self._ask_detail()
+        self._draw_all()
 
     def _draw_all(self) -> None:
         self._board.draw_all(self._view)
@@ -103,12 +172,17 @@ class ControlRoom(GuestApp):
 
     def _draw_footer(self) -> None:
         slow = self._pace.fps < self._pace.wanted
-        self._board.draw_footer(self._room, f"screen at {self._pace.fps:.0f} fps" if slow else "")
+        self._board.draw_footer(self._view, self._room, f"screen at {self._pace.fps:.0f} fps" if slow else "")
 
     def _restyle(self) -> None:
         self._board.restyle(self.theme_variables, self._room)
         self._overlay.close()
+        self._palette.close()
         self._draw_all()
+
+    def complain(self, text: str) -> None:
+        """Say in one line why something can't be done."""
+        self.notify(clean(text), severity="warning", timeout=4, markup=False)
 
     def on_resize(self, event: events.Resize) -> None:
         """Another layout may fit now."""
@@ -128,70 +202,209 @@ class ControlRoom(GuestApp):
         self.action_repaint()
         self.notify(f"the terminal didn't read for {seconds(event.stalled_s)}; the traffic went on", markup=False)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While the overlay is open, keys are its own."""
-        return not self._overlay.is_open or not hasattr(ControlRoom, f"action_{action}")
+    def on_mouse_scroll_down(self) -> None:
+        self.action_move(_WHEEL_ROWS)
 
-    def _command(self, intent: Callable[[], Command]) -> None:
-        try:
-            self._source.apply(intent(), "you")
-        except Rejected as rejected:
-            self.notify(clean(str(rejected)), severity="warning", timeout=4, markup=False)
+    def on_mouse_scroll_up(self) -> None:
+        self.action_move(-_WHEEL_ROWS)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While something lies over the board, or a line is being typed, keys are its own."""
+        taken = self._overlay.is_open or self._palette.is_open or self._board.bottom.is_open
+        return not taken or not hasattr(ControlRoom, f"action_{action}")
+
+    # --- Looking elsewhere -----------------------------------------------------------------------------------------
+
+    def action_page(self, name: str) -> None:
+        self._go(navigation.page(self._view, name))
+
+    def action_back(self) -> None:
+        self._go(navigation.back(self._view))
+
+    def action_move(self, step: int) -> None:
+        self._go(navigation.move(self._view, step))
+
+    def action_edge(self, index: int) -> None:
+        self._go(navigation.edge(self._view, index))
+
+    def action_open(self) -> None:
+        if self._view.page == "tuning":
+            self._type_knob()
+        else:
+            self._go(navigation.into(self._view))
+
+    def action_mark(self) -> None:
+        self._go(navigation.mark(self._view))
+
+    def action_mark_all(self) -> None:
+        self._go(navigation.mark_all(self._view))
+
+    def action_sort(self, step: int) -> None:
+        self._go(navigation.sort(self._view, step))
+
+    def action_sort_by(self, column: str) -> None:
+        self._go(navigation.sort_by(self._view, column))
+
+    def action_reverse(self) -> None:
+        self._go(navigation.reverse(self._view))
+
+    def action_jump(self, kind: str) -> None:
+        self._go(navigation.jump(self._view, kind))
+
+    def action_lane(self, step: int) -> None:
+        self._go(replace(self._view, lane_index=self._view.lane_index + step))
+
+    def action_pick_agent(self, name: str) -> None:
+        """A click: select, and the second one opens."""
+        again = self._view.selected == name
+        self._go(navigation.into(self._view) if again else replace(self._view, selected=name))
+
+    def action_pick_request(self, ticket: int) -> None:
+        again = self._view.ticket == ticket
+        self._go(navigation.into(self._view) if again else replace(self._view, ticket=ticket))
+
+    def action_pick_knob(self, name: str) -> None:
+        if self._view.knob == name:
+            self._type_knob()
+        else:
+            self._go(replace(self._view, knob=name))
+
+    def action_filter(self) -> None:
+        view = self._view
+        if view.page not in navigation.OF_AGENTS | navigation.OF_REQUESTS | {"log"}:
+            self.complain("nothing to filter on this page")
             return
-        self._look()
-        self._draw_all()
+        self._board.bottom.ask(
+            "filter",
+            navigation.filter_of(view),
+            self._board.ink,
+            hint="words, !not, state:retry  enter keeps it, esc drops the change",
+            typed=lambda text: self._go(navigation.filtered(self._view, text)),
+        )
+
+    # --- Steering --------------------------------------------------------------------------------------------------
+
+    def steer(self, intent: Intent) -> None:
+        """Have an intent carried out."""
+        self._steering.tell(self._source, intent)
 
     def action_tell(self, intent: str, *arguments: int) -> None:
         """Tell the source what a key means at this moment."""
-        self._command(lambda: INTENTS[intent](self._view, *arguments))
+        self.steer(lambda view: INTENTS[intent](view, *arguments))
+
+    def action_undo(self) -> None:
+        self._steering.undo(self._source)
+
+    def action_budget(self) -> None:
+        if not self._view.targets:
+            self.complain("no agent yet: there is nobody to give a budget")
+            return
+        names = actions.named(self._view.targets)
+        self._board.bottom.ask(
+            f"budget of {names} in tokens",
+            "",
+            self._board.ink,
+            hint="500k, +50k on top, none",
+            done=lambda text: self.steer(lambda view: intents.budget(view, text)),
+        )
+
+    def _type_knob(self) -> None:
+        knob, lane = self._view.knob, self._view.lane
+        now = lane.state.knobs.get(knob) if lane is not None else None
+        self._board.bottom.ask(
+            knob,
+            "",
+            self._board.ink,
+            hint=f"now {number(now)}" if now is not None else "",
+            done=lambda text: self.steer(lambda view: intents.set_knob(replace(view, knob=knob), text)),
+        )
+
+    def action_stop(self) -> None:
+        targets = self._view.targets
+        if not targets or all(agent.stopped for agent in targets):
+            self.steer(intents.stop)
+            return
+        rows = dialogs.stop_question(self._view, targets)
+        self.ask("Stop?", rows, partial(self.steer, intents.stop))
+
+    def action_drain(self) -> None:
+        if self._view.snapshot.mode == "draining":
+            self.steer(lambda _: [Drain(False)])
+            return
+        self.ask("Drain?", dialogs.drain_question(self._view), partial(self.steer, lambda _: [Drain(True)]))
+
+    def ask(self, title: str, rows: dialogs.Rows, yes: Callable[[], object]) -> None:
+        """A question that only `y` says yes to."""
+        self._overlay.open(title, rows, self._board.ink, {"y": yes})
 
     def action_circuit(self) -> None:
         lane = self._view.lane.state.lane if self._view.lane else None
         title, rows = dialogs.circuit_menu(self._view)
-
         choices = {
-            key: partial(self._command, partial(SetCircuit, mode, lane)) for key, mode in dialogs.CIRCUIT_MODES.items()
+            key: partial(self.steer, partial(_circuit, SetCircuit(mode, lane)))
+            for key, mode in dialogs.CIRCUIT_MODES.items()
         }
         self._overlay.open(title, rows, self._board.ink, choices)
 
-    def action_move(self, step: int) -> None:
-        names = [agent.name for agent in self._view.snapshot.agents]
-        if self._view.agent is not None:
-            index = names.index(self._view.agent.name)
-            self._select(names[min(len(names) - 1, max(0, index + step))])
+    def action_write(self) -> None:
+        self.run_worker(write_down(self), group="write", exclusive=True)
 
-    def action_edge(self, index: int) -> None:
-        if self._view.snapshot.agents:
-            self._select(self._view.snapshot.agents[index].name)
+    def wrote(self, upstream: str, knobs: Mapping[str, float]) -> None:
+        """What these knobs stand at is in the file now."""
+        self._view = replace(self._view, untuned={**self._view.untuned, upstream: dict(knobs)})
 
-    def _select(self, name: str) -> None:
-        self._view = replace(self._view, selected=name)
-        self._draw_all()
-
-    def action_lane(self, step: int) -> None:
-        self._view = replace(self._view, lane_index=self._view.lane_index + step)
-        self._draw_all()
+    # --- The rest --------------------------------------------------------------------------------------------------
 
     def action_freeze(self) -> None:
         self._view = replace(self._view, frozen=not self._view.frozen)
         self._draw_all()
 
     def action_help(self) -> None:
-        self._overlay.open("Help", dialogs.help_rows(self._board.ink), self._board.ink)
+        self._overlay.open("Help", dialogs.help_rows(self._board.ink, self._view.page), self._board.ink)
+
+    def action_palette(self) -> None:
+        self._palette.open(actions.choices(self), partial(actions.offers, self), self._board.ink)
 
     def action_theme(self) -> None:
         themes = [theme.name for theme in THEMES]
         self.theme = themes[(themes.index(self.theme) + 1) % len(themes)]
 
+    def action_copy(self) -> None:
+        text = actions.worth_copying(self._view)
+        self.copy_to_clipboard(text)
+        self.notify(f"copied: {clean(text)}", markup=False, timeout=3)
+
     def action_repaint(self) -> None:
         self.screen.refresh()
 
+    def action_inside(self) -> None:
+        self._inside = not self._inside
+        self._board.show_inside(self._inside)
+        self._draw_all()
+
+    def action_demo(self) -> None:
+        if self._view.page != "start" or self._start_demo is None:
+            return
+        self.notify("starting the demo", timeout=2)
+        self.run_worker(self._become_demo(self._start_demo), exclusive=True, group="demo")
+
+    async def _become_demo(self, start: Callable[[], Awaitable[Source]]) -> None:
+        self._start_demo = None
+        self._source = await start()
+        self._gatherer.forget()
+        fresh = View(self._source.snapshot(), drain_s=self._view.drain_s)
+        self._go(fresh)
+
     def action_leave(self) -> None:
+        leave = partial(self.exit, "quit")
         now = self._source.snapshot()
         flying, queued = len(now.slots), now.queued
-        leave = partial(self.exit, "quit")
-        if not flying and not queued:
+        if self._source.link.kind != "live" or not (flying or queued):
             leave()
             return
-        rows = dialogs.quit_question(flying, queued, self._drain_s)
+        rows = dialogs.quit_question(flying, queued, self._view.drain_s)
         self._overlay.open("Quit?", rows, self._board.ink, dict.fromkeys(("y", "ctrl+c", "ctrl+q"), leave))
+
+
+def _circuit(command: SetCircuit, _view: View) -> list[Command]:
+    return [command]

@@ -1,8 +1,9 @@
-"""Where the panels stand: header, panels and footer, in the layout that the terminal's size allows."""
+"""Where the panels stand: header, one page of panels, bottom row, in the layout that the terminal's size allows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -11,18 +12,39 @@ from textual.geometry import Size
 from . import keymap
 from .glyphs import Glyphs
 from .ink import Ink, Span, fitting
-from .panels import agents, circuit, header, slots, windows
+from .panels import (
+    agent_card,
+    agent_facts,
+    agent_table,
+    agent_tokens,
+    circuit,
+    decisions,
+    header,
+    headers,
+    inside,
+    knobs,
+    log,
+    request_card,
+    request_course,
+    request_table,
+    slots,
+    start,
+    waterfall,
+    windows,
+)
 from .panels import events as log_lines
 from .plots.process import PlotProcess
 from .view import View
 from .widgets.curve_panel import CurvePanel
-from .widgets.line_table import LineTable
 from .widgets.panel import Panel
+from .widgets.prompt import BottomRow
 
 FULL = Size(140, 36)
 """Boxes, and all panels side by side."""
 COMPACT = Size(80, 24)
 """One column under rules; smaller than this there is one panel and a hint."""
+_TURNS = 2
+"""Frames in which every panel of a page is drawn once."""
 
 
 def layout_for(size: Size) -> str:
@@ -38,29 +60,65 @@ class Board(Vertical):
     def __init__(self, glyphs: Glyphs, plots: PlotProcess | None) -> None:
         super().__init__(id="board")
         self.ink = Ink(glyphs=glyphs)
+        self.bottom = BottomRow(id="footer")
         self._header = Panel(header.render, id="header")
-        self._slots = Panel(slots.render, id="slots")
-        self._curve = CurvePanel(plots, id="curve")
-        self._windows = Panel(windows.render, id="windows")
-        self._circuit = Panel(circuit.render, id="circuit")
-        self._agents = Panel(agents.render, id="agents")
-        self._events = Panel(log_lines.render, id="events")
-        self._footer = LineTable(id="footer")
-        self._turns: tuple[tuple[Panel, ...], ...] = (
-            (self._header, self._slots, self._curve),
-            (self._agents, self._windows, self._circuit, self._events),
-        )
+        self._inside = Panel(inside.render, id="inside")
+        self._pages: Mapping[str, Sequence[Panel]] = {
+            "start": (Panel(start.render, id="start"),),
+            "overview": (
+                Panel(slots.render, id="slots"),
+                CurvePanel(plots, id="curve"),
+                Panel(windows.render, id="windows"),
+                Panel(circuit.render, id="circuit"),
+                Panel(agent_table.render, id="agents"),
+                Panel(log_lines.render, id="events"),
+            ),
+            "agents": (Panel(agent_table.render, id="agents-all"), Panel(agent_card.render, id="agent-card")),
+            "requests": (Panel(request_table.render, id="requests"), Panel(request_card.render, id="request-card")),
+            "tuning": (
+                Panel(knobs.render, id="knobs"),
+                CurvePanel(plots, id="tuning-curve"),
+                Panel(windows.render, id="tuning-windows"),
+                Panel(circuit.render, id="tuning-circuit"),
+                Panel(log_lines.render, id="tuning-events"),
+            ),
+            "log": (Panel(log.render, id="log"),),
+            "agent": (
+                Panel(agent_facts.render, id="agent-facts"),
+                Panel(agent_tokens.render, id="agent-tokens"),
+                Panel(waterfall.render, id="waterfall"),
+            ),
+            "request": (
+                Panel(request_course.render, id="request-course"),
+                Panel(decisions.render, id="decisions"),
+                Panel(headers.render, id="headers"),
+            ),
+        }
+        self._page = "overview"
         self._turn = 0
+        self._due: list[Panel] = []
+        self._view: View | None = None
 
     def compose(self) -> ComposeResult:
-        """Header, panels, footer."""
+        """Header, the pages of which one is shown, the bottom row."""
         yield self._header
-        with Vertical(id="stack"):
-            yield Horizontal(self._slots, self._curve, id="top")
-            yield Horizontal(self._windows, self._circuit, id="middle")
-            yield self._agents
-            yield self._events
-        yield self._footer
+        pages = self._pages
+        slots_, curve, windows_, circuit_, agents, events = pages["overview"]
+        top, middle = Horizontal(slots_, curve, id="top"), Horizontal(windows_, circuit_, id="middle")
+        yield Vertical(top, middle, agents, events, id="page-overview", classes="page")
+        yield Vertical(*pages["start"], id="page-start", classes="page")
+        yield Horizontal(*pages["agents"], id="page-agents", classes="page")
+        yield Vertical(*pages["requests"], id="page-requests", classes="page")
+        knobs_, curve, windows_, circuit_, events = pages["tuning"]
+        right = Vertical(curve, windows_, circuit_, events, id="tuning-right")
+        yield Horizontal(knobs_, right, id="page-tuning", classes="page")
+        yield Vertical(*pages["log"], id="page-log", classes="page")
+        facts, tokens, falls = pages["agent"]
+        yield Vertical(Horizontal(facts, tokens, id="agent-top"), falls, id="page-agent", classes="page")
+        course, decided, heads = pages["request"]
+        yield Vertical(course, Horizontal(decided, heads, id="request-bottom"), id="page-request", classes="page")
+        yield self._inside
+        yield self.bottom
 
     def restyle(self, variables: Mapping[str, str], size: Size) -> None:
         """Take the theme's colours and the layout for this size."""
@@ -69,26 +127,48 @@ class Board(Vertical):
         self.set_class(layout == "tiny", "tiny")
         self.ink = Ink.themed(variables, self.ink.glyphs, boxed=layout == "full")
 
+    def turn_to(self, page: str) -> None:
+        """Show this page instead."""
+        self._page = page
+        for name in self._pages:
+            self.query_one(f"#page-{name}").display = name == page
+
+    def show_inside(self, shown: bool) -> None:
+        """How the screen is doing, in a corner, or not."""
+        self._inside.display = shown
+
     def draw_turn(self, view: View) -> None:
-        """Draw the next group of panels: they take turns, so that no frame delays the traffic by all of them."""
-        self._turn = (self._turn + 1) % len(self._turns)
-        self._draw(view, self._turns[self._turn])
+        """Draw the next part of the page: panels take turns, so that no frame delays the traffic by all of them."""
+        self._turn = (self._turn + 1) % _TURNS
+        self._draw(view, self._shown()[self._turn :: _TURNS])
 
     def draw_all(self, view: View) -> None:
-        """Draw every panel now."""
-        self._draw(view, tuple(panel for turn in self._turns for panel in turn))
+        """Draw every panel of the page now, one after the other."""
+        self._draw(view, self._shown())
 
-    def _draw(self, view: View, panels: tuple[Panel, ...]) -> None:
-        with self.app.batch_update():
-            for panel in panels:
-                panel.show(view, self.ink)
+    def _shown(self) -> list[Panel]:
+        panels = [self._header, *self._pages[self._page]]
+        return [*panels, self._inside] if self._inside.display else panels
 
-    def draw_footer(self, size: Size, note: str) -> None:
+    def _draw(self, view: View, panels: Sequence[Panel]) -> None:
+        """One panel a round of the loop: between two of them the traffic has its turn."""
+        self._view = view
+        idle = not self._due
+        self._due += [panel for panel in panels if panel not in self._due]
+        if idle:
+            self._draw_next()
+
+    def _draw_next(self) -> None:
+        if self._due and self._view is not None:
+            self._due.pop(0).show(self._view, self.ink)
+            if self._due:
+                asyncio.get_running_loop().call_soon(self._draw_next)
+
+    def draw_footer(self, view: View, size: Size, note: str) -> None:
         """The keys that fit, and a note at the right."""
         hint = f"more at {COMPACT.width}x{COMPACT.height}" if layout_for(size) == "tiny" else ""
         notes: list[Span] = [(f" {text} ", "dim") for text in (note, hint) if text]
         room = size.width - sum(len(text) for text, _ in notes) - 1
-        keys: list[Span] = [(" ", "text"), *fitting(room - 1, keymap.footer())]
-        left = self.ink.row(max(0, room), *keys)
-        right = self.ink.row(size.width - left.cell_length, *notes)
-        self._footer.set_rows([left.join([left, right])])
+        keys = fitting(room - 1, keymap.footer(view.page, self.ink))
+        left = sum(len(span[0]) for span in keys)
+        self.bottom.show([(" ", "text"), *keys, (" " * max(0, room - left), "text"), *notes], self.ink)

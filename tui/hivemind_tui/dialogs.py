@@ -1,14 +1,17 @@
-"""What the overlay says: the circuit menu, the question before quitting, and the help."""
+"""What the overlay says: menus, questions before something is lost, and the help."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from .format import clean
+from hivemind.settings.write import Draft
+from hivemind.snapshot import AgentView, TicketView
+
+from .format import clean, count, plural
 from .glyphs import LEGEND, sign
 from .ink import Ink, Span
-from .keymap import KEYS
+from .keymap import KEYS, here
 from .view import View
 
 Rows = list[list[Span]]
@@ -20,6 +23,8 @@ CIRCUIT_MODES: Mapping[str, Literal["auto", "open", "closed", "probe"]] = {
     "h": "probe",
 }
 """Keys of the circuit menu."""
+_NAMED = 6
+"""Agents that a question names; the others are counted."""
 
 
 def circuit_menu(view: View) -> tuple[str, Rows]:
@@ -53,16 +58,73 @@ def quit_question(flying: int, queued: int, drain_s: float) -> Rows:
     ]
 
 
-def help_rows(ink: Ink) -> Rows:
-    """All keys by group, then what the glyphs mean."""
+def drain_question(view: View) -> Rows:
+    """Rows of the question before draining while the proxy stays."""
+    queued = view.snapshot.queued
+    waiting = f"{plural(queued, 'request')} waiting {'is' if queued == 1 else 'are'} refused" if queued else "nobody waits"
+    return [
+        [(f"{waiting}; {_in_flight(len(view.snapshot.slots))}", "text")],
+        [("Whoever comes is told to try again in a few seconds, until D takes requests again.", "dim")],
+        [],
+        _choice("y", "drain", ""),
+        [],
+        [("any other key leaves it as it is", "dim")],
+    ]
+
+
+def stop_question(view: View, agents: Sequence[AgentView]) -> Rows:
+    """Rows of the question before agents are cut off: what exactly is lost."""
+    names = {agent.name for agent in agents}
+    flying = [ticket for ticket in view.snapshot.slots if ticket.agent in names]
+    waiting = sum(agent.queued for agent in agents)
+    shown = ", ".join(clean(agent.name) for agent in agents[:_NAMED])
+    more = f" and {len(agents) - _NAMED} more" if len(agents) > _NAMED else ""
+    return [
+        [(shown + more, "strong")],
+        [(_cut(flying), "bad" if flying else "text")],
+        [(f"{plural(waiting, 'waiting request')} refused" if waiting else "nothing of it waits", "text")],
+        [("What comes later is refused too, until x lets it ask again.", "dim")],
+        [],
+        _choice("y", "stop", ""),
+        [],
+        [("any other key leaves it at work", "dim")],
+    ]
+
+
+def _cut(flying: Sequence[TicketView]) -> str:
+    if not flying:
+        return "nothing of it is in flight"
+    tokens = sum(ticket.output_tokens for ticket in flying)
+    lost = f", {count(tokens)} tokens already answered are lost" if tokens else ""
+    return f"{plural(len(flying), 'request')} in flight {'is' if len(flying) == 1 else 'are'} cut{lost}"
+
+
+def write_question(draft: Draft) -> Rows:
+    """Rows of the look at the difference before it is written."""
+    colours = {"+": "ok", "-": "bad", "@": "dim"}
+    lines: Rows = [[(line.rstrip("\n"), colours.get(line[:1], "text"))] for line in draft.diff]
+    return [
+        [(str(draft.path), "strong")],
+        [],
+        *lines,
+        [],
+        _choice("y", "write it", "as settings of every upstream, from the next start on"),
+        [],
+        [("any other key leaves the file as it is", "dim")],
+    ]
+
+
+def help_rows(ink: Ink, page: str = "") -> Rows:
+    """The keys that mean something on this page (all where none is named) by group, then what the glyphs mean."""
     rows: Rows = []
-    for group in dict.fromkeys(key.group for key in KEYS):
+    keys = here(page) if page else list(KEYS)
+    for group in dict.fromkeys(key.group for key in keys):
         rows.append([(group, "title")])
-        rows += [[(f"  {key.shown:<10}", "accent"), (key.help, "text")] for key in KEYS if key.group == group]
+        rows += [[(f"  {key.shown:<12}", "accent"), (key.help, "text")] for key in keys if key.group == group]
     rows.append([("glyphs", "title")])
     for state in LEGEND:
         glyph, role = ink.mark(state)
-        rows.append([(f"  {glyph} {sign(state).word:<9} ", role), (sign(state).meaning, "text")])
+        rows.append([(f"  {glyph} {sign(state).word:<11} ", role), (sign(state).meaning, "text")])
     return rows
 
 

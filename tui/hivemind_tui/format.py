@@ -93,3 +93,12 @@ def plural(value: int, noun: str) -> str:
 def percent(part: float, total: float) -> str:
     """A share, or nothing where there is no whole to share."""
     return f"{100 * part / total:.0f}%" if total > 0 else NOTHING
+
+
+def dollars(value: float | None) -> str:
+    """Money in at most seven cells: `$0.0042`, `$1.37`, `$1,204`."""
+    if value is None:
+        return NOTHING
+    if value < 0.995:
+        return f"${value:.4f}" if value < 0.0995 else f"${value:.2f}"
+    return f"${value:.2f}" if value < 99.995 else f"${value:,.0f}" if value < 99_999.5 else f"${count(value)}"

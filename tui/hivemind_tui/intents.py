@@ -1,82 +1,143 @@
-"""What a key means at this moment: from what is on the screen to one command, or the reason why there is none."""
+"""What a key means at this moment: from what is on the screen to commands, or the reason why there are none."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from hivemind.scheduler.commands import (
+    BoostAgent,
     Command,
     PauseAdmissions,
     PauseAgent,
     PinLevel,
     Rejected,
     ReleaseLane,
-    SetCeiling,
+    SetBudget,
     SetPriority,
+    StopAgent,
+    Tune,
 )
 from hivemind.scheduler.events import LaneState
 from hivemind.scheduler.types import Priority
 from hivemind.snapshot import AgentView
 
+from .tuning import stepped, typed
 from .view import View
 
-
-def priority(view: View, step: int) -> SetPriority:
-    """Another nice level for the selected agent; a negative step is more urgent. Raises: Rejected."""
-    agent = _agent(view)
-    wanted = agent.priority + step
-    if not Priority.CRITICAL <= wanted <= Priority.LOW:
-        raise Rejected(f"{agent.name} is {agent.priority.name} already")
-    return SetPriority(agent.name, Priority(wanted))
+BOOST_S = 60.0
+FIRST_BUDGET = 100_000
+"""Tokens above what was used, for an agent that had no budget."""
 
 
-def hold(view: View) -> PauseAgent:
-    """Hold the selected agent's requests, or let them go. Raises: Rejected."""
-    agent = _agent(view)
-    return PauseAgent(agent.name, not agent.paused)
+def priority(view: View, step: int) -> list[Command]:
+    """Another nice level for the agents meant; a negative step is more urgent. Raises: Rejected."""
+    agents = _agents(view)
+    moved = [agent for agent in agents if Priority.CRITICAL <= agent.priority + step <= Priority.LOW]
+    if not moved:
+        raise Rejected(f"{_named(agents)} {_is(agents)} {agents[0].priority.name} already")
+    return [SetPriority(agent.name, Priority(agent.priority + step)) for agent in moved]
 
 
-def ceiling(view: View, step: int) -> SetCeiling:
+def hold(view: View) -> list[Command]:
+    """Hold the requests of the agents meant, or let them go where all are held. Raises: Rejected."""
+    agents = _agents(view)
+    held = all(agent.paused for agent in agents)
+    return [PauseAgent(agent.name, not held) for agent in agents if agent.paused is held]
+
+
+def boost(view: View) -> list[Command]:
+    """Ahead of everybody for a minute, or no longer where all are. Raises: Rejected."""
+    agents = _agents(view)
+    boosted = all(agent.boosted_for_s > 0 for agent in agents)
+    return [BoostAgent(agent.name, 0.0 if boosted else BOOST_S) for agent in agents]
+
+
+def stop(view: View) -> list[Command]:
+    """Cut the agents meant off, or let them ask again where all are stopped. Raises: Rejected."""
+    agents = _agents(view)
+    stopped = all(agent.stopped for agent in agents)
+    return [StopAgent(agent.name, not stopped) for agent in agents if agent.stopped is stopped]
+
+
+def budget(view: View, text: str) -> list[Command]:
+    """The budget that was typed, for the agents meant: `500k`, `+50k` on top of the present one, `none`.
+
+    Raises: Rejected.
+    """
+    agents, text = _agents(view), text.strip().lower()
+    if text in ("none", "no", "off", ""):
+        return [SetBudget(agent.name, None) for agent in agents]
+    relative = text.startswith("+")
+    amount = int(typed("tpm", text.removeprefix("+").removeprefix("=")))
+    if amount < 1:
+        raise Rejected("a budget is at least one token; type none for no budget")
+    return [SetBudget(each.name, amount + (_budget_of(each) if relative else 0)) for each in agents]
+
+
+def _budget_of(agent: AgentView) -> int:
+    return agent.usage.total if agent.budget_tokens is None else agent.budget_tokens
+
+
+def ceiling(view: View, step: int) -> list[Command]:
     """A higher or lower concurrency ceiling. Raises: Rejected."""
     state = _lane(view)
     if math.isinf(state.ceiling):
         if step > 0:
             raise Rejected("there is no ceiling to raise; [ sets one")
-        return SetCeiling(max(1, state.active), state.lane)
+        return [Tune("max_concurrency", max(1, state.active), state.upstream)]
     wanted = int(state.ceiling) + step
     if wanted < max(1, math.ceil(state.floor)):
         raise Rejected(f"the ceiling can't go below the floor of {state.floor:g}")
-    return SetCeiling(wanted, state.lane)
+    return [Tune("max_concurrency", wanted, state.upstream)]
 
 
-def pin(view: View) -> PinLevel:
+def turn(view: View, steps: int, large: int) -> list[Command]:
+    """The knob under the cursor, so many steps up or down. Raises: Rejected."""
+    state = _lane(view)
+    return [Tune(view.knob, stepped(view.knob, _knob(view), steps, bool(large)), state.upstream)]
+
+
+def set_knob(view: View, text: str) -> list[Command]:
+    """The knob under the cursor, at the number that was typed. Raises: Rejected."""
+    return [Tune(view.knob, typed(view.knob, text), _lane(view).upstream)]
+
+
+def pin(view: View) -> list[Command]:
     """Pin the level where it is, or give it back to AIMD. Raises: Rejected."""
     state = _lane(view)
     if state.pinned:
-        return PinLevel(None, state.lane)
+        return [PinLevel(None, state.lane)]
     if math.isinf(state.level):
         raise Rejected("there is no level to pin; [ sets a ceiling first")
-    return PinLevel(float(max(1, int(state.level))), state.lane)
+    return [PinLevel(float(max(1, int(state.level))), state.lane)]
 
 
-def release(view: View) -> ReleaseLane:
+def release(view: View) -> list[Command]:
     """End the pause that the provider asked for. Raises: Rejected."""
     state = _lane(view)
     if state.parked_for_s <= 0:
         raise Rejected("the provider asked for no pause")
-    return ReleaseLane(state.lane)
+    return [ReleaseLane(state.lane)]
 
 
-def pause(view: View) -> PauseAdmissions:
-    """Pause or resume admissions."""
-    return PauseAdmissions(view.snapshot.mode != "paused")
+def pause(view: View) -> list[Command]:
+    """Freeze all: pause admissions, or resume."""
+    return [PauseAdmissions(view.snapshot.mode != "paused")]
 
 
-def _agent(view: View) -> AgentView:
-    if view.agent is None:
+def _agents(view: View) -> Sequence[AgentView]:
+    if not view.targets:
         raise Rejected("no agent yet: there is nobody to select")
-    return view.agent
+    return view.targets
+
+
+def _named(agents: Sequence[AgentView]) -> str:
+    return agents[0].name if len(agents) == 1 else f"all {len(agents)} marked"
+
+
+def _is(agents: Sequence[AgentView]) -> str:
+    return "is" if len(agents) == 1 else "are"
 
 
 def _lane(view: View) -> LaneState:
@@ -85,12 +146,21 @@ def _lane(view: View) -> LaneState:
     return view.lane.state
 
 
-INTENTS: Mapping[str, Callable[..., Command]] = {
+def _knob(view: View) -> float:
+    try:
+        return _lane(view).knobs[view.knob]
+    except KeyError:
+        raise Rejected(f"this proxy has no {view.knob} to turn") from None
+
+
+INTENTS: Mapping[str, Callable[..., list[Command]]] = {
     "priority": priority,
     "hold": hold,
+    "boost": boost,
     "ceiling": ceiling,
     "pin": pin,
     "release": release,
     "pause": pause,
+    "turn": turn,
 }
-"""By the name that the key table uses."""
+"""By the name that the key table uses. `stop`, `budget` and a typed knob are asked about first."""

@@ -1,12 +1,18 @@
-"""Every key, once: bindings, footer and help are made from this table."""
+"""Every key, once: bindings, footer, help and the palette are made from this table."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from textual.binding import Binding
 
-from .ink import Span
+from .ink import Ink, Span, linked
+
+ANYWHERE: frozenset[str] = frozenset()
+LISTS = frozenset({"overview", "agents", "requests", "agent"})
+AGENTS = frozenset({"overview", "agents", "agent"})
+SCROLLED = LISTS | {"tuning", "log", "request"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,62 +26,122 @@ class Key:
     """As people write it."""
     action: str
     short: str
-    """In the footer; empty: only in the help."""
+    """In the footer."""
     help: str
     group: str
+    pages: frozenset[str] = ANYWHERE
+    """Where it applies; none named: anywhere."""
+
+    def applies(self, page: str) -> bool:
+        """Whether the key means anything on this page."""
+        return not self.pages or page in self.pages
 
 
 KEYS = (
-    Key("help", "question_mark", "?", "help", "help", "keys and glyphs", "screen"),
-    Key("raise", "plus,equals_sign", "+", "tell('priority', -1)", "", "raise the selected agent's priority", "agent"),
-    Key("lower", "minus", "-", "tell('priority', 1)", "", "lower it", "agent"),
-    Key("hold", "K", "K", "tell('hold')", "hold agent", "hold its requests, or let them go", "agent"),
-    Key("down", "j,down", "j", "move(1)", "", "next agent (or down arrow)", "agent"),
-    Key("up", "k,up", "k", "move(-1)", "", "previous agent (or up arrow)", "agent"),
-    Key("first", "g,home", "g", "edge(0)", "", "first agent", "agent"),
-    Key("last", "G,end", "G", "edge(-1)", "", "last agent", "agent"),
-    Key("less", "left_square_bracket", "[", "tell('ceiling', -1)", "", "lower the concurrency ceiling", "lane"),
-    Key("more", "right_square_bracket", "]", "tell('ceiling', 1)", "", "raise it", "lane"),
+    Key("overview", "1", "1", "page('overview')", "overview", "slots, curve, windows, circuit, agents, events", "pages"),
+    Key("agents", "2", "2", "page('agents')", "agents", "every agent, and one of them closer", "pages"),
+    Key("requests", "3", "3", "page('requests')", "requests", "every request remembered", "pages"),
+    Key("tuning", "4", "4", "page('tuning')", "tuning", "turn the knobs while agents run", "pages"),
+    Key("log", "5", "5", "page('log')", "log", "everything that happened", "pages"),
+    Key("start", "0", "0", "page('start')", "connect", "how to point an agent here", "pages"),
+    Key("back", "escape", "esc", "back", "back", "undo one layer: filter, marks, page", "pages"),
+    Key("down", "j,down", "j", "move(1)", "down", "next row (or down arrow)", "lists", SCROLLED),
+    Key("up", "k,up", "k", "move(-1)", "up", "row before (or up arrow)", "lists", SCROLLED),
+    Key("page_down", "ctrl+d,pagedown", "ctrl+d", "move(10)", "", "ten rows on", "lists", SCROLLED),
+    Key("page_up", "ctrl+u,pageup", "ctrl+u", "move(-10)", "", "ten rows back", "lists", SCROLLED),
+    Key("first", "g,home", "g", "edge(0)", "", "first row", "lists", SCROLLED),
+    Key("last", "G,end", "G", "edge(-1)", "", "last row", "lists", SCROLLED),
+    Key("open", "enter", "enter", "open", "open", "look closer; on the tuning page: type a value", "lists"),
+    Key("filter", "slash", "/", "filter", "filter", "show only what fits, as you type: words, !not, state:retry", "lists"),
+    Key("sort", "s", "s", "sort(1)", "sort", "sort by the next column", "lists", LISTS),
+    Key("reverse", "S", "S", "reverse", "", "turn the order round", "lists", LISTS),
+    Key("failing", "exclamation_mark", "!", "jump('failing')", "failing", "jump to the next one in trouble", "lists", LISTS),
+    Key("slowest", "greater_than_sign", ">", "jump('slowest')", "slowest", "jump to the slowest", "lists", LISTS),
+    Key("dearest", "dollar_sign", "$", "jump('dearest')", "dearest", "jump to the most expensive", "lists", LISTS),
+    Key("copy", "y", "y", "copy", "copy", "copy: the line to export, a request's number", "lists"),
+    Key("raise", "plus,equals_sign", "+", "tell('priority', -1)", "priority", "more urgent", "agents", AGENTS),
+    Key("lower", "minus", "-", "tell('priority', 1)", "priority", "less urgent", "agents", AGENTS),
+    Key("boost", "b", "b", "tell('boost')", "boost", "ahead of everybody for a minute, or no longer", "agents", AGENTS),
+    Key("hold", "h", "h", "tell('hold')", "hold", "hold its requests, or let them go", "agents", AGENTS),
+    Key("budget", "B", "B", "budget", "budget", "give it a budget of tokens: 500k, +50k, none", "agents", AGENTS),
+    Key("stop", "x", "x", "stop", "stop", "cut it off, or let it ask again; says first what is lost", "agents", AGENTS),
+    Key("mark", "space", "space", "mark", "mark", "mark it: commands go to all marked together", "agents", AGENTS),
+    Key("mark_all", "asterisk", "*", "mark_all", "", "mark all that are shown, or none", "agents", AGENTS),
+    Key("less", "left_square_bracket", "[", "tell('ceiling', -1)", "ceiling", "lower the concurrency ceiling", "lane"),
+    Key("more", "right_square_bracket", "]", "tell('ceiling', 1)", "ceiling", "raise it", "lane"),
     Key("pin", "a", "a", "tell('pin')", "auto/pin", "pin the level where it is, or give it back to AIMD", "lane"),
     Key("circuit", "c", "c", "circuit", "circuit", "steer the circuit: automatic, open, closed, probe now", "lane"),
-    Key("release", "r", "r", "tell('release')", "", "end a pause that the provider asked for", "lane"),
-    Key("lane", "tab", "tab", "lane(1)", "", "next lane", "lane"),
-    Key("lane_back", "shift+tab", "shift+tab", "lane(-1)", "", "previous lane", "lane"),
-    Key("pause", "p", "p", "tell('pause')", "pause", "pause or resume admissions; streams go on", "traffic"),
-    Key("quit", "q,ctrl+q,ctrl+c", "q", "leave", "quit", "drain and quit", "traffic"),
-    Key("freeze", "space", "space", "freeze", "freeze view", "freeze the view; the traffic goes on", "screen"),
+    Key("release", "r", "r", "tell('release')", "release", "end a pause that the provider asked for", "lane"),
+    Key("lane", "tab", "tab", "lane(1)", "lane", "next lane", "lane"),
+    Key("lane_back", "shift+tab", "shift+tab", "lane(-1)", "", "lane before", "lane"),
+    Key("step_up", "right", "right", "tell('turn', 1, 0)", "more", "turn the knob up", "tuning", frozenset({"tuning"})),
+    Key("step_down", "left", "left", "tell('turn', -1, 0)", "less", "turn it down", "tuning", frozenset({"tuning"})),
+    Key("leap_up", "shift+right", "shift+right", "tell('turn', 1, 1)", "", "up by a large step", "tuning", frozenset({"tuning"})),
+    Key("leap_down", "shift+left", "shift+left", "tell('turn', -1, 1)", "", "down by one", "tuning", frozenset({"tuning"})),
+    Key("write", "w", "w", "write", "write", "write what was tuned to hivemind.toml, after a look", "tuning", frozenset({"tuning"})),
+    Key("undo", "u", "u", "undo", "undo", "take your last change back", "traffic"),
+    Key("pause", "p", "p", "tell('pause')", "freeze all", "nothing more is sent, or on again; streams go on", "traffic"),
+    Key("drain", "D", "D", "drain", "drain", "refuse what waits and comes, finish what flies; or take requests again", "traffic"),
+    Key("quit", "q,ctrl+q,ctrl+c", "q", "leave", "quit", "leave; a proxy of this screen's own drains first", "traffic"),
+    Key("help", "question_mark", "?", "help", "help", "keys and glyphs", "screen"),
+    Key("palette", "colon,ctrl+p", ":", "palette", "commands", "find any command by its words, or type one: aimd.beta 0.7", "screen"),
+    Key("freeze", "v", "v", "freeze", "still view", "the view stands still; the traffic goes on", "screen"),
     Key("theme", "t", "t", "theme", "theme", "next theme", "screen"),
+    Key("inside", "i", "i", "inside", "", "how the screen itself is doing: frames, loop, memory", "screen"),
     Key("repaint", "ctrl+l", "ctrl+l", "repaint", "", "repaint everything", "screen"),
+    Key("demo", "d", "d", "demo", "start the demo", "mock agents on a provider's bad day", "screen", frozenset({"start"})),
 )
+BY_ID = {key.id: key for key in KEYS}
 
-_FOOTER_PAIRS = {
-    "raise": ("+ -", "priority"),
-    "less": ("[ ]", "ceiling"),
-    "down": ("j k", "select"),
+_PAIRS = {
+    "raise": "+ -",
+    "less": "[ ]",
+    "down": "j k",
+    "step_up": "left right",
 }
-"""Keys that stand together in the footer, under one word."""
+"""Keys that stand together in the footer, under the word of the first."""
+_WORDS = {"down": "select", "step_up": "turn"}
 
-_FOOTER_ORDER = ("help", "quit", "raise", "less", "pin", "circuit", "pause", "hold", "freeze", "down", "theme")
-"""The most needed first: a narrow footer drops the last."""
+_STEER = ("pause", "circuit", "less", "pin", "release", "drain")
+_STEER_AGENT = ("raise", "boost", "hold", "stop", "budget", "mark")
+_FIND = ("filter", "sort", "failing", "slowest", "dearest")
+_FOOTERS: Mapping[str, tuple[str, ...]] = {
+    "start": ("help", "quit", "demo", "copy", "overview", "theme"),
+    "overview": ("help", "quit", "open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop")
+    + ("pin", "undo", "budget", "mark", "release", "drain", "sort", "palette", "freeze"),
+    "agents": ("help", "quit", "open", *_STEER_AGENT, *_FIND, "undo", "pause", "palette"),
+    "requests": ("help", "quit", "open", *_FIND, "copy", "pause", "undo", "palette", "freeze"),
+    "tuning": ("help", "quit", "step_up", "open", "undo", "write", "down", *_STEER, "lane", "palette"),
+    "log": ("help", "quit", "filter", "down", "copy", "pause", "undo", "palette", "freeze"),
+    "agent": ("help", "quit", "back", "open", *_STEER_AGENT, "undo", *_FIND, "pause"),
+    "request": ("help", "quit", "back", "down", "copy", "pause", "undo", "palette", "freeze"),
+}
+"""By page, the most needed first: a narrow footer drops the last."""
 
 
 def bindings() -> list[Binding]:
     """For an app's BINDINGS."""
     return [
-        Binding(key.keys, key.action, key.help, id=f"hivemind.{key.id}", show=False, priority=key.id in _ALWAYS)
+        Binding(key.keys, key.action, key.help, id=f"hivemind.{key.id}", show=False, priority=key.id in _OURS)
         for key in KEYS
     ]
 
 
-_ALWAYS = frozenset({"quit", "lane", "lane_back", "repaint"})
+_OURS = frozenset({"quit", "lane", "lane_back", "repaint", "palette"})
 """Keys to which Textual would give a meaning of its own."""
 
 
-def footer() -> list[tuple[int, list[Span]]]:
-    """Chunks for :func:`hivemind_tui.ink.fitting`."""
-    table = {key.id: key for key in KEYS}
+def footer(page: str, ink: Ink) -> list[tuple[int, list[Span]]]:
+    """Chunks for :func:`hivemind_tui.ink.fitting`; a click on one does what its key does."""
     chunks: list[tuple[int, list[Span]]] = []
-    for rank, name in enumerate(_FOOTER_ORDER):
-        shown, short = _FOOTER_PAIRS.get(name, (table[name].shown, table[name].short))
-        chunks.append((rank, [(shown, "accent"), (f" {short}", "dim")]))
+    for rank, name in enumerate(_FOOTERS[page]):
+        key = BY_ID[name]
+        shown = _PAIRS.get(name, key.shown)
+        word = _WORDS.get(name, key.short)
+        chunks.append((rank, [linked(shown, "accent", f"app.{key.action}"), (f" {word}", "dim")]))
     return chunks
+
+
+def here(page: str) -> list[Key]:
+    """The keys that mean something on this page."""
+    return [key for key in KEYS if key.applies(page)]

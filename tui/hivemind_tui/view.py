@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from hivemind.requests import RequestDetail, RequestView
 from hivemind.snapshot import AgentView, LaneView, Snapshot, TicketView
+
+from .listing import Order
+from .monitor import MonitorReport
+from .source import Link
+
+PAGES = ("overview", "agents", "requests", "tuning", "log")
+"""Those with a number; `start` greets until the first request, `agent` and `request` are one level down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,12 +21,57 @@ class View:
     """One frame's worth of facts."""
 
     snapshot: Snapshot
+    link: Link = field(default_factory=Link)
+    trail: tuple[str, ...] = ("overview",)
+    """The pages gone through; the last one is shown."""
     lane_index: int = 0
     """Which lane the lane panels show, counted round."""
     selected: str = ""
     """Name of the selected agent; empty: the first."""
+    ticket: int = 0
+    """The selected request; 0: the first."""
+    marked: frozenset[str] = frozenset()
+    """Agents that a command is for together."""
     frozen: bool = False
     """The view stands still; the traffic doesn't."""
+    agents_order: Order = field(default_factory=Order)
+    requests_order: Order = field(default_factory=Order)
+    log_filter: str = ""
+    log_back: int = 0
+    """Lines scrolled back from the newest."""
+    scroll: int = 0
+    """Rows scrolled down on the request page."""
+    agents_shown: tuple[AgentView, ...] | None = None
+    """Arranged as the order has it; None: as they came."""
+    requests: tuple[RequestView, ...] = ()
+    """All that are remembered, newest first."""
+    requests_shown: tuple[RequestView, ...] | None = None
+    detail: RequestDetail | None = None
+    """Of the request that the request page shows; None until it is there."""
+    knob: str = "aimd.alpha"
+    """The knob that the tuning page's cursor is on."""
+    untuned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By upstream, the knobs as this screen first saw them, or as they were last written down."""
+    inside: MonitorReport | None = None
+    """How the screen itself is doing, while somebody looks at that."""
+    drain_s: float = 30.0
+    demo: bool = False
+    """The demo can be started from here."""
+
+    @property
+    def page(self) -> str:
+        """The page shown."""
+        return self.trail[-1]
+
+    @property
+    def agents(self) -> tuple[AgentView, ...]:
+        """As the lists show them."""
+        return self.snapshot.agents if self.agents_shown is None else self.agents_shown
+
+    @property
+    def listed(self) -> tuple[RequestView, ...]:
+        """Requests as the lists show them; on an agent's page, its own."""
+        return self.requests if self.requests_shown is None else self.requests_shown
 
     @property
     def lane(self) -> LaneView | None:
@@ -27,9 +81,22 @@ class View:
 
     @property
     def agent(self) -> AgentView | None:
-        """The selected agent; the first where none was selected or it is gone."""
-        agents = self.snapshot.agents
+        """The selected agent; the first where none was selected or it is not among those shown."""
+        agents = self.agents
         return next((agent for agent in agents if agent.name == self.selected), agents[0] if agents else None)
+
+    @property
+    def request(self) -> RequestView | None:
+        """The selected request; the first where none was selected or it is not among those shown."""
+        listed = self.listed
+        return next((each for each in listed if each.ticket == self.ticket), listed[0] if listed else None)
+
+    @property
+    def targets(self) -> tuple[AgentView, ...]:
+        """Whom a command on agents is for: the marked ones where there are any, else the selected one."""
+        if self.marked:
+            return tuple(agent for agent in self.snapshot.agents if agent.name in self.marked)
+        return (self.agent,) if self.agent is not None else ()
 
     def of_lane(self, tickets: tuple[TicketView, ...]) -> list[TicketView]:
         """Those of the tickets that belong to the lane shown."""

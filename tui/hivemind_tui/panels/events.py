@@ -18,13 +18,14 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     if not lines:
         body = [ink.row(cells, ("Nothing has happened yet.", "dim"))]
         return ink.frame("Events", "", body, width, height)
-    body = [_row(line, cells, ink) for line in lines[-rows:]] if rows > 0 else []
+    body = [line_row(line, cells, ink) for line in lines[-rows:]] if rows > 0 else []
     troubles = sum(1 for line in lines if line.level in ("warn", "bad"))
     note = f"{plural(troubles, 'warning')} in the last {plural(len(lines), 'line')}" if troubles else ""
     return ink.frame("Events", note, body, width, height)
 
 
-def _row(line: Line, width: int, ink: Ink) -> Strip:
+def line_row(line: Line, width: int, ink: Ink) -> Strip:
+    """One line of the log."""
     glyph, _ = ink.mark(line.level)
     role = sign(line.level).role
     return ink.row(

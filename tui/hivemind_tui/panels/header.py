@@ -4,24 +4,42 @@ from __future__ import annotations
 
 import math
 
+from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.snapshot import Snapshot
-from hivemind_tui.format import count, uptime
+from hivemind_tui.format import count, dollars, seconds, uptime
 from hivemind_tui.glyphs import sign
-from hivemind_tui.ink import Ink, Span, fitting
-from hivemind_tui.view import View
+from hivemind_tui.ink import Ink, Span, fitting, linked
+from hivemind_tui.view import PAGES, View
 
 Chunk = tuple[int, list[Span]]
+_LONG_TABS = 120
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
-    """One row of identity and health, and under it, where there is a second, the totals since start."""
-    rows = [
-        ink.row(width, (" ", "text"), *fitting(width - 2, _health(view, ink))),
-        ink.row(width, (" ", "text"), *fitting(width - 2, _totals(view.snapshot, ink), gap=" · ")),
-    ]
+    """One row of identity and health, and under it, where there is a second, the pages and the totals since start."""
+    rows = [ink.row(width, (" ", "text"), *fitting(width - 2, _health(view, ink))), _second(view, width, ink)]
     return (rows + [ink.row(width)] * height)[:height]
+
+
+def _second(view: View, width: int, ink: Ink) -> Strip:
+    """The pages at the left; at the right as many totals as fit."""
+    tabs = _tabs(view, ink, short=width < _LONG_TABS)
+    left = sum(len(span[0]) for span in tabs)
+    totals = fitting(width - left - 4, _totals(view.snapshot, ink), gap=" · ")
+    gap = width - left - 2 - sum(cell_len(span[0]) for span in totals)
+    return ink.row(width, (" ", "text"), *tabs, (" " * max(0, gap), "text"), *totals)
+
+
+def _tabs(view: View, ink: Ink, *, short: bool) -> list[Span]:
+    spans: list[Span] = []
+    for number, name in enumerate(PAGES, 1):
+        here = view.trail[0] == name
+        text = str(number) if short and not here else f"{number} {name.capitalize()}"
+        shown = f"[{text}]" if here else f" {text} "
+        spans.append(linked(shown, "title" if here else "dim", f"app.page({name!r})"))
+    return spans
 
 
 def _health(view: View, ink: Ink) -> list[Chunk]:
@@ -45,12 +63,16 @@ def _health(view: View, ink: Ink) -> list[Chunk]:
 
 
 def _mode(view: View, ink: Ink) -> list[Span]:
-    mode = view.snapshot.mode
+    mode, link = view.snapshot.mode, view.link
+    if link.lost_for_s is not None:
+        return [(f"{ink.glyphs.cross} NOT CONNECTED for {seconds(link.lost_for_s)}", "bad"), (f" {link.why}", "dim")]
     glyph, role = ink.mark(mode)
     if mode == "paused":
         spans: list[Span] = [(f"{glyph} ADMISSIONS PAUSED", "wait")]
     else:
         spans = [(f"{glyph} {sign(mode).word}", role)]
+    if link.kind == "attached":
+        spans.append((" attached", "info"))
     if view.frozen:
         spans.append((f"  {ink.glyphs.stop} VIEW FROZEN", "accent"))
     return spans
@@ -72,6 +94,7 @@ def _totals(snapshot: Snapshot, ink: Ink) -> list[Chunk]:
         (6, [(count(totals.tokens_saved), "recover"), (" tokens saved", "dim")]),
         (5, [("in ", "dim"), (count(totals.usage.total_input), "strong")]),
         (5, [("out ", "dim"), (count(totals.usage.output_tokens), "strong")]),
+        (4, [(dollars(totals.dollars), "strong"), (" spent", "dim")]),
         (7, [("wasted ", "dim"), (count(totals.wasted.total), "wait" if totals.wasted.total else "dim")]),
     ]
     if totals.refused:

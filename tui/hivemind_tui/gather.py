@@ -1,0 +1,75 @@
+"""Makes each view: takes the snapshot, follows the requests, and arranges what the page's list shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hivemind.requests import REQUESTS_KEPT, RequestView
+from hivemind.scheduler.events import LaneState
+from hivemind.snapshot import Snapshot
+
+from .listing import agent_fields, arranged, request_fields
+from .navigation import OF_REQUESTS
+from .panels.agent_table import AGENTS
+from .panels.request_table import REQUESTS
+from .source import Source
+from .view import View
+
+
+class Gatherer:
+    """What is known of the source's requests, as far as anybody looked, and the list last arranged."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Another source from now on."""
+        self._revision = 0
+        self._known: dict[int, RequestView] = {}
+        self._all: tuple[RequestView, ...] = ()
+        self._arranged: tuple[object, tuple[RequestView, ...]] = (None, ())
+
+    def look(self, view: View, source: Source) -> View:
+        """The world now, unless the view stands still."""
+        view = replace(view, link=source.link)
+        if view.frozen:
+            return self.arrange(view)
+        snapshot = source.snapshot()
+        untuned = {**_first_seen(snapshot), **view.untuned}
+        if view.page in (*OF_REQUESTS, "request"):
+            self._follow(source)
+        names = {agent.name for agent in snapshot.agents} if view.marked else frozenset()
+        marked = view.marked & names if view.marked else view.marked
+        return self.arrange(replace(view, snapshot=snapshot, untuned=untuned, marked=marked))
+
+    def arrange(self, view: View) -> View:
+        """The lists in the order that the view asks for."""
+        shown = arranged(view.snapshot.agents, view.agents_order, agent_fields, AGENTS.keys)
+        return replace(view, agents_shown=shown, requests=self._all, requests_shown=self._requests(view))
+
+    def _requests(self, view: View) -> tuple[RequestView, ...]:
+        if view.page not in (*OF_REQUESTS, "request"):
+            return ()
+        agent = view.selected if "agent" in view.trail else None
+        wanted = (id(self._all), view.requests_order, agent)
+        if self._arranged[0] != wanted:
+            items = self._all if agent is None else tuple(each for each in self._all if each.agent == agent)
+            self._arranged = wanted, arranged(items, view.requests_order, request_fields, REQUESTS.keys)
+        return self._arranged[1]
+
+    def _follow(self, source: Source) -> None:
+        news = source.requests(self._revision)
+        if news.revision == self._revision:
+            return
+        if news.revision < self._revision:  # another run of the proxy
+            self._known.clear()
+        self._revision = news.revision
+        self._known.update((request.ticket, request) for request in news.changed)
+        if len(self._known) > REQUESTS_KEPT:
+            self._known = {n: each for n, each in self._known.items() if n >= news.oldest or not each.over}
+        self._all = tuple(self._known[number] for number in sorted(self._known, reverse=True))
+
+
+def _first_seen(snapshot: Snapshot) -> dict[str, dict[str, float]]:
+    states: list[LaneState] = [lane.state for lane in snapshot.lanes]
+    return {state.upstream: dict(state.knobs) for state in states}

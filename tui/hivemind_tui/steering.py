@@ -1,0 +1,69 @@
+"""Commands on their way to the source: one after the other, each remembered with what takes it back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from hivemind.scheduler.commands import Command, Rejected
+
+from .source import Source
+from .undo import DEPTH, inverse
+from .view import View
+
+Intent = Callable[[View], list[Command]]
+"""From what is on the screen at that moment to commands. Raises: Rejected."""
+
+
+class Steering:
+    """Run it as one task. An intent is worked out when its turn comes, so that two quick presses are two steps."""
+
+    def __init__(self, look: Callable[[], View], told: Callable[[str], None], changed: Callable[[], None]) -> None:
+        self.who = "you"
+        """Whose name stands in the log."""
+        self._look = look
+        self._told = told
+        self._changed = changed
+        self._waiting: asyncio.Queue[tuple[Source, Intent | None]] = asyncio.Queue()
+        self._done: deque[list[Command]] = deque(maxlen=DEPTH)
+        """What takes each change back, the newest last."""
+
+    def tell(self, source: Source, intent: Intent) -> None:
+        """Carry an intent out as soon as those before it are."""
+        self._waiting.put_nowait((source, intent))
+
+    def undo(self, source: Source) -> None:
+        """Take the last change back, as soon as what was told before is carried out."""
+        self._waiting.put_nowait((source, None))
+
+    async def run(self) -> None:
+        """Carry out whatever is told, for ever."""
+        while True:
+            source, intent = await self._waiting.get()
+            try:
+                if intent is None:
+                    await self._take_back(source)
+                else:
+                    await self._carry_out(source, intent)
+            except Rejected as rejected:
+                self._told(str(rejected))
+            self._changed()
+
+    async def _carry_out(self, source: Source, intent: Intent) -> None:
+        view = self._look()
+        undone: list[Command] = []
+        try:
+            for command in intent(view):
+                back = inverse(command, view.snapshot)
+                await source.apply(command, self.who)
+                undone = back + undone
+        finally:
+            if undone:
+                self._done.append(undone)
+
+    async def _take_back(self, source: Source) -> None:
+        if not self._done:
+            raise Rejected("nothing of yours to take back")
+        for command in self._done.pop():
+            await source.apply(command, self.who)

@@ -1,0 +1,154 @@
+"""Lists with columns: a head that tells the order, rows of which one is selected, and a bar that tells how far down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from textual.strip import Strip
+
+from .format import fit
+from .ink import Ink, Span, linked, scrollbar
+
+T = TypeVar("T")
+GAP = 2
+NAME = (8, 24)
+"""Narrowest and widest first column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    """One column; where the table is narrow, those of the highest `rank` go first. Rank 0 never goes."""
+
+    id: str
+    head: str
+    width: int
+    rank: int
+    cell: Callable[[T, Ink, float], Span]
+    """From an item, the ink and the snapshot's moment."""
+    align: str = ">"
+    key: Callable[[T], Any] | None = None
+    """What the list is sorted by, smallest first; None where it can't be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[T]):
+    """What is the same for every list of one kind: the first column takes the room that the others leave it."""
+
+    name: Column[T]
+    columns: tuple[Column[T], ...]
+    rest: Column[T] | None = None
+    """Takes the cells that are left at the right, where there are enough for it (its width)."""
+
+    @property
+    def keys(self) -> dict[str, Callable[[T], Any]]:
+        """By column, how to sort."""
+        return {column.id: column.key for column in (self.name, *self.columns) if column.key is not None}
+
+    def fitting(self, width: int) -> Sequence[Column[T]]:
+        """The columns that fit beside the first one."""
+        columns = list(self.columns)
+        while any(c.rank for c in columns) and 2 + 12 + sum(c.width + GAP for c in columns) > width:
+            columns.remove(max(columns, key=lambda column: column.rank))
+        return columns
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Generic[T]):
+    """What one list shows now."""
+
+    items: Sequence[T]
+    selected: int
+    """Index; -1: none."""
+    sort: str = ""
+    reverse: bool = False
+    marked: Callable[[T], bool] = lambda _: False
+    link: Callable[[T], str] = lambda _: ""
+    """The action that a click on a row means; empty: none."""
+    sort_link: str = ""
+    """The action that a click on a head means; `{}` stands for the column's id."""
+
+
+def render(table: Table[T], rows: Rows[T], at: float, width: int, height: int, ink: Ink) -> list[Strip]:
+    """A head, and as many rows as fit, scrolled so that the selected one is among them."""
+    if height <= 0:
+        return []
+    room = height - 1
+    long = len(rows.items) > room
+    cells = width - (1 if long else 0)
+    columns = table.fitting(cells)
+    left = cells - 2 - sum(column.width + GAP for column in columns)
+    name = max(NAME[0], min(NAME[1], left))
+    rest = cells - 2 - name - sum(column.width + GAP for column in columns) - GAP
+    last = table.rest if table.rest is not None and rest >= table.rest.width else None
+    first = scrolled(rows.selected, len(rows.items), room)
+    body = [_head(table.name, name, columns, last, rest, rows, cells, ink)]
+    for index in range(first, min(len(rows.items), first + room)):
+        body.append(_row(table, name, columns, last, rest, rows, index, at, cells, ink))
+    if long:
+        bar = [ink.row(1), *(ink.row(1, span) for span in scrollbar(first, room, len(rows.items), room, ink))]
+        body = [Strip.join([strip, end]) for strip, end in zip(body, bar, strict=True)]
+    return body
+
+
+def scrolled(index: int, total: int, room: int) -> int:
+    """The first row shown so that row `index` is near the middle, and no row is left empty that could be filled."""
+    return max(0, min(index - room // 2, total - room))
+
+
+def _head(
+    first: Column[T],
+    name: int,
+    columns: Sequence[Column[T]],
+    last: Column[T] | None,
+    rest: int,
+    rows: Rows[T],
+    width: int,
+    ink: Ink,
+) -> Strip:
+    spans: list[Span] = [("  ", "dim"), *_heading(first, name, "<", rows, ink)]
+    for column in columns:
+        spans += [(" " * GAP, "dim"), *_heading(column, column.width, column.align, rows, ink)]
+    if last is not None:
+        spans += [(" " * GAP, "dim"), (fit(last.head, rest), "dim")]
+    return ink.row(width, *spans)
+
+
+def _heading(column: Column[T], width: int, align: str, rows: Rows[T], ink: Ink) -> list[Span]:
+    text, role = column.head, "dim"
+    if column.id == rows.sort:
+        arrow = ink.glyphs.descending if rows.reverse else ink.glyphs.ascending
+        text, role = f"{column.head[: max(1, width - 1)]}{arrow}", "accent"
+    action = rows.sort_link.format(repr(column.id)) if column.key is not None and rows.sort_link else ""
+    return [linked(fit(text, width, align), role, action)]
+
+
+def _row(
+    table: Table[T],
+    name: int,
+    columns: Sequence[Column[T]],
+    last: Column[T] | None,
+    rest: int,
+    rows: Rows[T],
+    index: int,
+    at: float,
+    width: int,
+    ink: Ink,
+) -> Strip:
+    item = rows.items[index]
+    selected = index == rows.selected
+    tag = ink.glyphs.marked if rows.marked(item) else " "
+    text, role = table.name.cell(item, ink, at)
+    spans: list[Span] = [
+        (ink.glyphs.cursor if selected else " ", "accent"),
+        (tag, "accent"),
+        (fit(text, name), "strong" if selected else role),
+    ]
+    for column in columns:
+        text, role = column.cell(item, ink, at)
+        spans.append((" " * GAP + fit(text, column.width, column.align), role))
+    if last is not None:
+        text, role = last.cell(item, ink, at)
+        spans.append((" " * GAP + fit(text, rest), role))
+    return ink.row(width, *spans, selected=selected, link=rows.link(item))

@@ -1,0 +1,105 @@
+"""Knobs as the operator turns them: what they are called in the paper, what they do, and how far one key press goes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hivemind.scheduler.commands import Rejected
+from hivemind.scheduler.knobs import KNOBS
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """How one knob of :data:`~hivemind.scheduler.knobs.KNOBS` is shown and turned."""
+
+    symbol: str
+    """The paper's name, or a word where it has none."""
+    meaning: str
+    step: float
+    """One press; ten times this with shift. A ratio where `by_ratio`."""
+    unit: str = ""
+    by_ratio: bool = False
+    """A press is a share of the value rather than a fixed amount."""
+
+
+DIALS: Mapping[str, Dial] = {
+    "max_concurrency": Dial("C_max", "most requests in flight", 1),
+    "aimd.floor": Dial("C_min", "the level never goes below", 1),
+    "aimd.alpha": Dial("alpha", "added to the level a step", 0.1),
+    "aimd.beta": Dial("beta", "the level times this on congestion", 0.05),
+    "aimd.latency_target_s": Dial("L_target", "slower first tokens count as congestion", 0.5, "s"),
+    "circuit.threshold": Dial("tau", "share of errors that opens the circuit", 0.05),
+    "circuit.window": Dial("N", "results it looks at", 1),
+    "circuit.cooldown_s": Dial("T_cool", "from opening to the probe", 1, "s"),
+    "rpm": Dial("RPM", "requests a minute", 0.1, by_ratio=True),
+    "tpm": Dial("TPM", "tokens a minute", 0.1, by_ratio=True),
+    "retry.max_attempts": Dial("attempts", "a request, the first included", 1),
+    "retry.base_s": Dial("d_base", "first delay; doubles with each attempt", 0.1, "s"),
+    "retry.max_s": Dial("d_max", "longest delay of our own", 5, "s"),
+    "retry.deadline_s": Dial("deadline", "from arrival; no attempt starts later", 30, "s"),
+    "retry.budget_ratio": Dial("retry share", "retries earned by each request", 0.05),
+}
+"""In the order of the page."""
+
+NAMES = tuple(DIALS)
+_LARGE = 10
+
+
+def stepped(name: str, value: float, steps: int, large: bool) -> float:
+    """The value so many presses up or down, within the knob's range.
+
+    Raises: Rejected: it stands at that end already.
+    """
+    knob, dial = KNOBS[name], DIALS[name]
+    if knob.zero_is_none and not value:
+        raise Rejected(f"{name} has no limit to step from; type one (enter)")
+    step = dial.step * (_LARGE if large and not dial.by_ratio else 1)
+    if dial.by_ratio:
+        share = 1 + dial.step * (5 if large else 1)
+        wanted = value * share if steps > 0 else value / share
+        wanted = _round(wanted, max(1.0, 10 ** (math.floor(math.log10(max(value, 1))) - 1)))
+        if wanted == value:
+            wanted += steps
+    else:
+        wanted = _round(value + steps * step, step)
+        if (wanted - value) * steps <= 0:
+            wanted = value + steps * step
+    wanted = min(knob.highest, max(knob.lowest, wanted))
+    if knob.whole:
+        wanted = round(wanted)
+    if wanted == value:
+        raise Rejected(f"{name} goes from {number(knob.lowest)} to {number(knob.highest)}")
+    return wanted
+
+
+def _round(value: float, step: float) -> float:
+    """To a whole number of steps, without the noise of binary fractions."""
+    return round(round(value / step) * step, 6)
+
+
+def typed(name: str, text: str) -> float:
+    """The number that was typed for a knob: `12`, `0.7`, `400k`, `1.5M`.
+
+    Raises: Rejected: it isn't one.
+    """
+    text = text.strip().replace(",", "").replace("_", "").removesuffix(DIALS[name].unit or "\0")
+    scale = {"k": 1e3, "m": 1e6}.get(text[-1:].lower(), 1.0)
+    try:
+        value = float(text[:-1] if scale > 1 else text) * scale
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise Rejected(f"{text!r} is no number; {name} takes one such as {number(KNOBS[name].highest / 10)}")
+    return value
+
+
+def number(value: float) -> str:
+    """A knob's value as people write it: no more digits than it has."""
+    return f"{value:,.0f}" if value >= 10_000 and value == int(value) else f"{value:.6g}"
+
+
+def tuned(first: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
+    """The knobs that stand elsewhere than at first."""
+    return {name: value for name, value in now.items() if name in first and first[name] != value}

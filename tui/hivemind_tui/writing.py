@@ -1,0 +1,50 @@
+"""Writing what was tuned to the settings file, after a look at the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hivemind.scheduler.commands import Rejected
+from hivemind.settings.write import Draft
+
+from . import dialogs
+from .format import clean
+from .tuning import tuned
+
+if TYPE_CHECKING:
+    from .app import ControlRoom
+
+
+async def write_down(app: ControlRoom) -> None:
+    """Draft, show the difference, and write it if the operator says so."""
+    lane = app.view.lane
+    if lane is None:
+        app.complain("no lane yet: nothing was tuned")
+        return
+    upstream, now = lane.state.upstream, dict(lane.state.knobs)
+    values = tuned(app.view.untuned.get(upstream, {}), now)
+    if not values:
+        app.complain("nothing was tuned since the start, so there is nothing to write")
+        return
+    try:
+        draft = await app.source.draft(values)
+    except Rejected as rejected:
+        app.complain(str(rejected))
+        return
+    if not draft.diff:
+        app.complain(f"{draft.path} says so already")
+        return
+    write = partial(_write, app, draft, upstream, now)
+    app.ask("Write the settings?", dialogs.write_question(draft), lambda: app.run_worker(write(), group="write"))
+
+
+async def _write(app: ControlRoom, draft: Draft, upstream: str, knobs: Mapping[str, float]) -> None:
+    try:
+        await app.source.write(draft)
+    except Rejected as rejected:
+        app.complain(str(rejected))
+        return
+    app.wrote(upstream, knobs)
+    app.notify(f"wrote {clean(str(draft.path))}", markup=False)
