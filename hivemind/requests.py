@@ -11,6 +11,8 @@ from .scheduler.types import Priority, Usage
 
 REQUESTS_KEPT = 2000
 """Requests that are over, the newest of them; open ones are always kept."""
+REQUESTS_PAGE = 250
+"""In one answer to what changed."""
 ATTEMPTS_KEPT = 20
 DECISIONS_KEPT = 60
 """Of one request; where there were more, the first and the last are kept."""
@@ -33,7 +35,7 @@ class AttemptView:
     ended_at: float | None
     """None: it goes on."""
     outcome: str
-    """`flying`, `answered`, `left`, or the value of the :class:`~hivemind.scheduler.types.FailureKind` it ended with."""
+    """`flying`, `answered`, `left`, or its :class:`~hivemind.scheduler.types.FailureKind` by its value."""
     status: int | None
     message: str
     retry_in_s: float | None
@@ -85,9 +87,12 @@ class Requests:
     revision: int
     """To ask with the next time."""
     oldest: int
-    """Requests with a lower number are over and forgotten."""
+    """Requests with a lower number are over and forgotten. One with a higher number may be forgotten too while an
+    older one is open: whoever collects answers keeps the :data:`REQUESTS_KEPT` that ended last."""
     changed: tuple[RequestView, ...]
-    """By number. After revision 0 these are all there are."""
+    """By number, :data:`REQUESTS_PAGE` at most, those that changed first. As many mean that there may be more to ask
+    for, at once or with the next frame: building them all would hold the loop. From revision 0 on, one gets all there
+    are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ class Engine:
 
     def drain(self) -> None:
         """Grant nothing more; whoever waits is turned away."""
-        self.world.mode = "draining"
+        self.world.end()
         self._scheduler.drain(self._time())
         self._settle()
 

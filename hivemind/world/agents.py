@@ -1,71 +1,30 @@
-"""Agents and tickets as they are folded up from events."""
+"""An agent as it is folded up from events."""
 
 from __future__ import annotations
 
-from hivemind.scheduler.events import Arrived
+from typing import TYPE_CHECKING
+
+from hivemind.scheduler.events import Arrived, Commanded
 from hivemind.scheduler.types import Priority, Usage
-from hivemind.snapshot import AgentView, TicketView
+from hivemind.snapshot import AgentView
+
+if TYPE_CHECKING:
+    from .tickets import TicketFold
 
 _ORDER = ("streaming", "waiting", "retry", "queued")
 """An agent with several tickets is shown in the liveliest state of them."""
-
-
-class TicketFold:
-    """A request that isn't over yet."""
-
-    __slots__ = ("arrived", "attempt", "last_error", "output_tokens", "priority", "retry_at", "since", "state")
-
-    def __init__(self, arrived: Arrived) -> None:
-        self.arrived = arrived
-        self.priority = arrived.priority
-        self.state = "queued"
-        self.since = arrived.at
-        self.attempt = 0
-        self.output_tokens = 0
-        self.retry_at: float | None = None
-        self.last_error = ""
-
-    def enter(self, state: str, at: float) -> None:
-        """Another state, from now on."""
-        self.state = state
-        self.since = at
-        self.retry_at = None
-
-    def waiting_s(self, at: float) -> float:
-        """The wait in the queue that no grant has ended yet."""
-        return at - self.since if self.state == "queued" else 0.0
-
-    def catch_up(self, at: float) -> None:
-        """Once the time of the next try has come it stands in the queue again, of which no event tells."""
-        if self.retry_at is not None and at >= self.retry_at:
-            self.enter("queued", self.retry_at)
-
-    def view(self, at: float) -> TicketView:
-        """As it stands at this moment."""
-        arrived = self.arrived
-        return TicketView(
-            ticket=arrived.ticket,
-            agent=arrived.agent,
-            lane=arrived.lane,
-            model=arrived.model,
-            priority=self.priority,
-            state=self.state,
-            since_s=at - self.since,
-            age_s=at - arrived.at,
-            attempt=self.attempt,
-            output_tokens=self.output_tokens,
-            estimated_tokens=arrived.estimated_input + arrived.estimated_output,
-            retry_in_s=None if self.retry_at is None else max(0.0, self.retry_at - at),
-            last_error=self.last_error,
-            stream=arrived.stream,
-        )
 
 
 class AgentFold:
     """An agent and what became of its requests."""
 
     __slots__ = (
+        "boosted_until",
+        "budget_tokens",
         "client",
+        "cut",
+        "cut_at",
+        "dollars",
         "failed",
         "finished",
         "last_error",
@@ -73,13 +32,17 @@ class AgentFold:
         "name",
         "parent",
         "paused",
+        "priced",
         "priority",
         "requests",
         "rescued",
         "retries",
         "saved_tokens",
+        "served_s",
+        "stopped",
         "tickets",
         "ttft_s",
+        "turned_away",
         "usage",
         "waited_s",
     )
@@ -89,48 +52,128 @@ class AgentFold:
         self.client = ""
         self.parent: str | None = None
         self.priority = Priority.NORMAL
-        self.paused = False
+        self.boosted_until = 0.0
+        self.paused = self.stopped = False
+        self.budget_tokens: int | None = None
+        self.cut_at = 0.0
+        self.cut = self.turned_away = 0
+        """Of its requests, those in flight and in the queue that a stop at that moment ended."""
         self.requests = self.finished = self.failed = self.retries = self.rescued = 0
         self.saved_tokens = 0
         """Tokens it had used when a fault would last have ended it."""
         self.usage = Usage()
+        self.dollars = 0.0
+        self.priced = 0
+        """Tokens that cost so much; those beyond have no known price, or not yet."""
         self.ttft_s: float | None = None
-        self.waited_s = 0.0
+        self.waited_s = self.served_s = 0.0
         self.last_seen = 0.0
         self.last_error = ""
-        self.tickets: set[int] = set()
+        self.tickets: dict[int, TicketFold] = {}
+        """Those that are open."""
+
+    @property
+    def ordinary(self) -> bool:
+        """Nobody decided anything about it that would be lost with it."""
+        return not (self.paused or self.stopped or self.budget_tokens is not None)
 
     def arrived(self, event: Arrived) -> None:
         """It asked for something."""
         self.requests += 1
-        self.priority = event.priority
+        if event.at >= self.boosted_until:
+            self.priority = event.priority
         self.client = event.client or self.client
         self.parent = event.parent or self.parent
-        self.tickets.add(event.ticket)
 
-    def view(self, at: float, tickets: dict[int, TicketFold]) -> AgentView:
-        """As it stands at this moment; `tickets` holds all that are open."""
-        open_tickets = [tickets[number] for number in self.tickets]
-        states = [ticket.state for ticket in open_tickets]
-        state = next((each for each in _ORDER if each in states), "idle")
+    def cut_off(self, at: float, *, flying: bool) -> None:
+        """One of its requests ended because the operator stopped it."""
+        if at != self.cut_at:
+            self.cut_at, self.cut, self.turned_away = at, 0, 0
+        if flying:
+            self.cut += 1
+        else:
+            self.turned_away += 1
+
+    def commanded(self, event: Commanded) -> str:
+        """The operator decided something about it. Returns what there was before, for the line that tells it."""
+        about, before = event.arguments, ""
+        match event.name:
+            case "SetPriority":
+                before = self.priority.name.lower()
+                self.priority = Priority[about["priority"].upper()]
+                for ticket in self.tickets.values():
+                    ticket.priority = self.priority
+                    ticket.note(event.at, "priority", about["priority"], event.who)
+            case "BoostAgent":
+                self.boosted_until = event.at + about["for_s"] if about["for_s"] > 0 else 0.0
+                for ticket in self.tickets.values():
+                    ticket.note(event.at, "boost", about["for_s"], event.who)
+            case "PauseAgent":
+                self.paused = about["paused"]
+            case "StopAgent":
+                self.stopped = about["stopped"]
+                before = self._stopped_by(event) if self.stopped else ""
+            case "SetBudget":
+                before = "" if self.budget_tokens is None else f"{self.budget_tokens:,}"
+                self.budget_tokens = about["tokens"]
+        return before
+
+    def _stopped_by(self, event: Commanded) -> str:
+        """Those that the stop has ended, and those that it will."""
+        states = [ticket.state for ticket in self.tickets.values()]
+        flying = sum(1 for state in states if state in ("waiting", "streaming"))
+        waiting = len(states) - flying
+        if event.at == self.cut_at:
+            flying, waiting = flying + self.cut, waiting + self.turned_away
+        told = [f"{flying} in flight cut"] if flying else []
+        told += [f"{waiting} waiting refused"] if waiting else []
+        return ", ".join(told)
+
+    def view(self, at: float) -> AgentView:
+        """As it stands at this moment."""
+        state, flying, queued, waited_s = "idle", 0, 0, self.waited_s
+        if self.tickets:
+            state, flying, queued, waiting_s = self._open(at)
+            waited_s += waiting_s
         return AgentView(
             name=self.name,
             client=self.client,
             parent=self.parent,
             priority=self.priority,
-            state="paused" if self.paused and state in ("idle", "queued", "retry") else state,
+            state=self._held(state),
             paused=self.paused,
-            flying=sum(1 for each in states if each in ("streaming", "waiting")),
-            queued=sum(1 for each in states if each in ("queued", "retry")),
+            flying=flying,
+            queued=queued,
             requests=self.requests,
             finished=self.finished,
             failed=self.failed,
             retries=self.retries,
             rescued=self.rescued,
             usage=self.usage,
-            budget_tokens=None,
+            budget_tokens=self.budget_tokens,
             ttft_s=self.ttft_s,
-            waited_s=self.waited_s + sum(ticket.waiting_s(at) for ticket in open_tickets),
+            waited_s=waited_s,
             last_seen_s=at - self.last_seen,
             last_error=self.last_error,
+            dollars=self.dollars,
+            unpriced=self.usage.total - self.priced,
+            served_s=self.served_s,
+            boosted_for_s=max(0.0, self.boosted_until - at),
+            stopped=self.stopped,
         )
+
+    def _open(self, at: float) -> tuple[str, int, int, float]:
+        """Of its open tickets: the liveliest state, how many fly and wait, and the waits that no grant has ended."""
+        counts: dict[str, int] = {}
+        waiting_s = 0.0
+        for ticket in self.tickets.values():
+            counts[ticket.state] = counts.get(ticket.state, 0) + 1
+            waiting_s += ticket.waiting_s(at)
+        state = next(each for each in _ORDER if each in counts)
+        flying = counts.get("streaming", 0) + counts.get("waiting", 0)
+        return state, flying, len(self.tickets) - flying, waiting_s
+
+    def _held(self, state: str) -> str:
+        if state in ("streaming", "waiting"):
+            return state
+        return "stopped" if self.stopped else "paused" if self.paused else state

@@ -1,51 +1,70 @@
 """The fold from events to the world: feed it every event in order, ask it for a snapshot at any moment.
 
-Live, attached or replayed, the same fold makes the same picture. It holds a bounded past: agents long gone, old lines
-and old points of the curve fall out.
+Live, attached or replayed, the same fold makes the same picture, also one that begins in the middle: what it is told of
+requests it never saw arrive counts as far as it can. It holds a bounded past: agents long gone, requests long over, old
+lines and old points of the curve fall out.
 """
 
 from __future__ import annotations
 
-import math
+import heapq
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import Priority, Usage
-from hivemind.snapshot import QUEUE_SHOWN, CurvePoint, LaneView, Line, Snapshot, TicketView, Totals
+from hivemind.scheduler.types import Usage
+from hivemind.snapshot import QUEUE_SHOWN, LaneView, Line, Snapshot, Totals
 
-from .agents import AgentFold, TicketFold
+from .agents import AgentFold
+from .costs import Costs, Price, add
+from .curves import Curves
 from .lines import line_of
+from .queue import Queue
+from .requests import RequestLog
+from .sentences import knob_value
+from .tickets import STOPPED, End, TicketFold
 
 LINES_KEPT = 200
-CURVE_KEPT = 600
-"""Points of a lane's curve: ten minutes of them."""
 AGENTS_KEPT = 2000
-"""The idle one seen longest ago makes room for a newcomer."""
+"""When there are so many, the idle ones seen longest ago make room for newcomers."""
+FORGOTTEN_AT_ONCE = AGENTS_KEPT // 10
 
 
 class World:
     """Everything that was seen, folded up."""
 
-    def __init__(self, *, at: float, wall: float, address: str, upstreams: tuple[tuple[str, str], ...]) -> None:
+    def __init__(
+        self,
+        *,
+        at: float,
+        wall: float,
+        address: str,
+        upstreams: tuple[tuple[str, str], ...],
+        price: Price | None = None,
+    ) -> None:
         self.address = address
-        self.mode = "serving"
         self.tell: Callable[[Line], object] = _keep_quiet
         """Called with each line of the event log as it is made."""
         self._started_at = at
         self._wall_offset = wall - at
         self._upstreams = upstreams
+        self._price = price
+        self._ending = self._drained = self._paused = False
         self._agents: dict[str, AgentFold] = {}
         self._tickets: dict[int, TicketFold] = {}
+        self._retrying: dict[int, TicketFold] = {}
+        self._log = RequestLog()
+        self._changed = self._log.changed
         self._lanes: dict[str, ev.LaneState] = {}
-        self._curves: dict[str, deque[CurvePoint]] = {}
-        self._marks: dict[str, str] = {}
+        self._providers: dict[str, str] = {}
+        self._curves = Curves()
+        self._queue = Queue()
+        self._costs = Costs()
         self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
-        self._counts = dict.fromkeys(
-            ("requests", "finished", "failed", "refused", "abandoned", "retries", "rescued"), 0
-        )
+        self._requests = self._finished_ones = self._failed = self._refused_ones = self._left = 0
+        self._retries = self._rescued = 0
         self._usage = Usage()
         self._wasted = Usage()
         self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
@@ -57,59 +76,99 @@ class World:
             ev.Finished: self._finished,
             ev.Abandoned: self._abandoned,
             ev.Refused: self._refused,
-            ev.LevelChanged: self._level_changed,
-            ev.Commanded: self._commanded,
+            ev.LevelChanged: self._curves.level_changed,
+            ev.BoostEnded: self._boost_ended,
+            ev.LaneOpened: self._lane_opened,
             ev.Sampled: self._sampled,
         }
 
     def apply(self, event: ev.Event) -> None:
         """Take in what happened next."""
-        fold = self._folds.get(type(event))
-        if fold is not None:
-            fold(event)
-        line = line_of(event, event.at + self._wall_offset)
+        before = ""
+        if type(event) is ev.Commanded:
+            before = self._commanded(event)
+        else:
+            fold = self._folds.get(type(event))
+            if fold is not None:
+                fold(event)
+        line = line_of(event, event.at + self._wall_offset, before)
         if line is not None:
             self._lines.append(line)
             self.tell(line)
 
+    def end(self) -> None:
+        """The proxy is on its way out, which no command takes back."""
+        self._ending = True
+
+    def price_by(self, price: Price) -> None:
+        """Prices are known from now on, for what was used before too."""
+        self._price = price
+        self._log.reconsider_all()
+
+    @property
+    def mode(self) -> str:
+        """As of :attr:`hivemind.snapshot.Snapshot.mode`."""
+        if self._ending or self._drained:
+            return "draining"
+        return "paused" if self._paused else "serving"
+
+    # --- How it looks --------------------------------------------------------------------------------------------
+
     def snapshot(self, at: float) -> Snapshot:
         """The world at this moment, which is not before the last event's."""
-        for ticket in self._tickets.values():
-            ticket.catch_up(at)
-        views = {number: fold.view(at) for number, fold in self._tickets.items()}
-        waiting = [view for view in views.values() if view.state in ("queued", "retry")]
+        self._catch_up(at)
+        self._costs.settle(self._price)
+        mode = self.mode
+        waiting = [ticket for ticket in self._tickets.values() if ticket.waits]
+        shown = self._queue.in_order(waiting, QUEUE_SHOWN)
         return Snapshot(
             at=at,
             wall=at + self._wall_offset,
             uptime_s=at - self._started_at,
-            mode=self.mode,
+            mode=mode,
             address=self.address,
             upstreams=self._upstreams,
-            lanes=tuple(LaneView(state, tuple(self._curves.get(key, ()))) for key, state in self._lanes.items()),
-            slots=tuple(view for view in views.values() if view.state in ("waiting", "streaming")),
-            queue=tuple(self._in_order(views, waiting)),
+            lanes=tuple([LaneView(state, self._curves.of(key)) for key, state in self._lanes.items()]),
+            slots=tuple([ticket.ticket_view(at) for ticket in self._tickets.values() if not ticket.waits]),
+            queue=tuple([ticket.ticket_view(at, self._queue.holding(ticket, at, mode)) for ticket in shown]),
             queued=len(waiting),
-            agents=tuple(agent.view(at, self._tickets) for agent in self._agents.values()),
+            agents=tuple([agent.view(at) for agent in self._agents.values()]),
             lines=tuple(self._lines),
             totals=self._totals(),
         )
 
-    def _in_order(self, views: dict[int, TicketView], waiting: list[TicketView]) -> list[TicketView]:
-        """As the last sample had it; whoever came since, and those between attempts, by class and age."""
-        known = [number for lane in self._lanes.values() for number in lane.upcoming]
-        first = [views[n] for n in known if n in views and views[n].state == "queued"]
-        shown = {view.ticket for view in first}
-        rest = sorted((v for v in waiting if v.ticket not in shown), key=lambda v: (v.state, v.priority, -v.age_s))
-        return (first + rest)[:QUEUE_SHOWN]
+    def requests(self, since: int, at: float) -> Requests:
+        """What changed among the requests after that revision; see :meth:`.requests.RequestLog.since`."""
+        self._catch_up(at)
+        return self._log.since(since, self._price)
+
+    def detail(self, ticket: int, at: float) -> RequestDetail | None:
+        """All that the events told of one request; None where it is forgotten."""
+        self._catch_up(at)
+        return self._log.detail(ticket, self._price)
+
+    def _catch_up(self, at: float) -> None:
+        for number, ticket in list(self._retrying.items()):
+            if ticket.catch_up(at):
+                self._changed[number] = ticket
+                del self._retrying[number]
 
     def _totals(self) -> Totals:
         agents = self._agents.values()
         return Totals(
-            **self._counts,
+            requests=self._requests,
+            finished=self._finished_ones,
+            failed=self._failed,
+            refused=self._refused_ones,
+            abandoned=self._left,
+            retries=self._retries,
+            rescued=self._rescued,
             agents_saved=sum(1 for agent in agents if agent.rescued and not agent.failed),
             tokens_saved=sum(agent.saved_tokens for agent in agents if not agent.failed),
             usage=self._usage,
             wasted=self._wasted,
+            dollars=self._costs.dollars,
+            unpriced=self._usage.total + self._wasted.total - self._costs.priced,
         )
 
     # --- The folds -----------------------------------------------------------------------------------------------
@@ -118,128 +177,154 @@ class World:
         agent = self._agents.get(name)
         if agent is None:
             if len(self._agents) >= AGENTS_KEPT:
-                self._forget_one()
+                self._forget_some()
             agent = self._agents[name] = AgentFold(name)
         agent.last_seen = at
         return agent
 
-    def _forget_one(self) -> None:
+    def _forget_some(self) -> None:
         idle = [agent for agent in self._agents.values() if not agent.tickets]
-        if idle:
-            del self._agents[min(idle, key=lambda agent: agent.last_seen).name]
+        for agent in heapq.nsmallest(FORGOTTEN_AT_ONCE, idle, key=lambda each: (not each.ordinary, each.last_seen)):
+            del self._agents[agent.name]
 
     def _arrived(self, event: ev.Arrived) -> None:
-        self._counts["requests"] += 1
+        self._requests += 1
         agent = self._agent(event.agent, event.at)
         agent.arrived(event)
-        self._tickets[event.ticket] = TicketFold(event)
+        number = event.ticket
+        ticket = TicketFold(event, agent, self._providers.get(event.lane, ""))
+        self._tickets[number] = agent.tickets[number] = self._changed[number] = ticket
 
     def _granted(self, event: ev.Granted) -> None:
-        ticket = self._tickets[event.ticket]
-        ticket.enter("waiting", event.at)
-        ticket.attempt = event.attempt
-        self._agent(event.agent, event.at).waited_s += event.waited_s
+        ticket = self._tickets.get(event.ticket)
+        if ticket is None:
+            return
+        if ticket.retry_at is not None:
+            del self._retrying[event.ticket]
+        ticket.granted(event)
+        ticket.agent.last_seen = event.at
+        ticket.agent.waited_s += event.waited_s
+        self._changed[event.ticket] = ticket
 
     def _first_content(self, event: ev.FirstContent) -> None:
-        self._tickets[event.ticket].enter("streaming", event.at)
-        self._agent(event.agent, event.at).ttft_s = event.ttft_s
+        ticket = self._tickets.get(event.ticket)
+        if ticket is not None:
+            ticket.first_content(event.at)
+            ticket.agent.last_seen = event.at
+            ticket.agent.ttft_s = event.ttft_s
+            self._changed[event.ticket] = ticket
 
     def _progress(self, event: ev.Progress) -> None:
-        self._tickets[event.ticket].output_tokens = event.output_tokens
+        ticket = self._tickets.get(event.ticket)
+        if ticket is not None:
+            ticket.output_tokens = event.output_tokens
+            self._changed[event.ticket] = ticket
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
         agent = self._agent(event.agent, event.at)
-        ticket = self._tickets[event.ticket]
-        ticket.last_error = agent.last_error = event.message or event.kind.value.replace("_", " ")
+        ticket = self._tickets.get(event.ticket)
+        agent.last_error = event.message or event.kind.value.replace("_", " ")
         if event.usage is not None:
             self._wasted = add(self._wasted, event.usage)
-            agent.usage = add(agent.usage, event.usage)
+            self._used(agent, event.lane, "" if ticket is None else ticket.arrived.model, event.usage)
+        if ticket is not None:
+            ticket.failed(event)
+            self._changed[event.ticket] = ticket
         if event.retry_in_s is None:
-            self._counts["failed"] += 1
+            self._failed += 1
             agent.failed += 1
-            self._close(event.ticket)
+            self._close(ticket, event)
             return
-        self._counts["retries"] += 1
+        self._retries += 1
         agent.retries += 1
-        ticket.enter("retry", event.at)
-        ticket.retry_at = event.at + event.retry_in_s
+        if ticket is not None:
+            self._retrying[event.ticket] = ticket
 
     def _finished(self, event: ev.Finished) -> None:
         agent = self._agent(event.agent, event.at)
-        self._counts["finished"] += 1
+        self._finished_ones += 1
         agent.finished += 1
+        agent.served_s += event.duration_s
         if event.attempts > 1:
-            self._counts["rescued"] += 1
+            self._rescued += 1
             agent.rescued += 1
             agent.saved_tokens = agent.usage.total
         if event.usage is not None:
-            agent.usage = add(agent.usage, event.usage)
             self._usage = add(self._usage, event.usage)
-        self._close(event.ticket)
+            self._used(agent, event.lane, event.model, event.usage)
+        self._close(self._tickets.get(event.ticket), event)
 
     def _abandoned(self, event: ev.Abandoned) -> None:
-        self._counts["abandoned"] += 1
+        self._left += 1
+        ticket = self._tickets.get(event.ticket)
         if event.usage is not None:
-            agent = self._agent(event.agent, event.at)
-            agent.usage = add(agent.usage, event.usage)
             self._wasted = add(self._wasted, event.usage)
-        self._close(event.ticket)
+            model = "" if ticket is None else ticket.arrived.model
+            self._used(self._agent(event.agent, event.at), event.lane, model, event.usage)
+        self._close(ticket, event)
 
     def _refused(self, event: ev.Refused) -> None:
-        self._counts["refused"] += 1
+        self._refused_ones += 1
         agent = self._agent(event.agent, event.at)
         agent.failed += 1
         agent.last_error = event.reason.replace("_", " ")
-        if event.ticket is not None:
-            self._close(event.ticket)
+        ticket = None if event.ticket is None else self._tickets.get(event.ticket)
+        if ticket is not None and STOPPED in event.reason:
+            agent.cut_off(event.at, flying=not ticket.waits)
+        self._close(ticket, event)
 
-    def _close(self, number: int) -> None:
-        ticket = self._tickets.pop(number, None)
-        if ticket is not None:
-            agent = self._agents.get(ticket.arrived.agent)
-            if agent is not None:
-                agent.tickets.discard(number)
+    def _used(self, agent: AgentFold, lane: str, model: str, usage: Usage) -> None:
+        agent.usage = add(agent.usage, usage)
+        self._costs.note(agent, self._providers.get(lane, ""), model, usage)
 
-    def _level_changed(self, event: ev.LevelChanged) -> None:
-        if event.cause not in ("grow", "operator"):
-            self._marks[event.lane] = event.cause
+    def _close(self, ticket: TicketFold | None, end: End) -> None:
+        if ticket is None:
+            return
+        number = ticket.arrived.ticket
+        if ticket.retry_at is not None:
+            del self._retrying[number]
+        ticket.close(end)
+        del self._tickets[number]
+        del ticket.agent.tickets[number]
+        self._log.over(ticket)
 
-    def _commanded(self, event: ev.Commanded) -> None:
-        match event.name:
-            case "SetPriority":
-                agent = self._agent(event.arguments["agent"], event.at)
-                agent.priority = Priority[event.arguments["priority"].upper()]
-                for number in agent.tickets:
-                    self._tickets[number].priority = agent.priority
-            case "PauseAgent":
-                self._agent(event.arguments["agent"], event.at).paused = event.arguments["paused"]
-            case "PauseAdmissions" if self.mode != "draining":
-                self.mode = "paused" if event.arguments["paused"] else "serving"
+    def _boost_ended(self, event: ev.BoostEnded) -> None:
+        self._agent(event.agent, event.at).boosted_until = 0.0
+
+    def _lane_opened(self, event: ev.LaneOpened) -> None:
+        self._providers[event.lane] = event.provider
 
     def _sampled(self, event: ev.Sampled) -> None:
         self._lanes = {state.lane: state for state in event.lanes}
-        for gone in self._curves.keys() - self._lanes.keys():
-            del self._curves[gone]
-        for state in event.lanes:
-            curve = self._curves.setdefault(state.lane, deque(maxlen=CURVE_KEPT))
-            mark = self._marks.pop(state.lane, "")
-            level = state.level if not math.isinf(state.level) else float(state.active)
-            point = CurvePoint(event.at, level, state.active, state.waiting, state.mean_ttft_s, mark)
-            if curve and event.at - curve[-1].at < 0.9 and not mark:
-                curve[-1] = replace(point, at=curve[-1].at, mark=curve[-1].mark)
-            else:
-                curve.append(point)
+        self._providers = {state.lane: state.provider for state in event.lanes}
+        self._curves.sampled(event)
+        self._queue.sampled(event, self._tickets)
+        self._costs.settle(self._price)
+
+    def _commanded(self, event: ev.Commanded) -> str:
+        """Returns what there was before, for the line that tells it."""
+        about = event.arguments
+        self._curves.commanded(event, self._lanes)
+        if "agent" in about:
+            agent = self._agent(about["agent"], event.at)
+            before = agent.commanded(event)
+            self._changed.update(agent.tickets)
+            return before
+        if event.name == "PauseAdmissions":
+            self._paused = about["paused"]
+        elif event.name == "Drain":
+            self._drained = about["draining"]
+        elif event.name == "Tune":
+            return self._knob(about["knob"], about.get("upstream"))
+        return ""
+
+    def _knob(self, knob: str, upstream: str | None) -> str:
+        """Its value before, where all lanes agreed on it."""
+        lanes = [state for state in self._lanes.values() if upstream is None or state.upstream == upstream]
+        values = {state.knobs.get(knob) for state in lanes}
+        value = values.pop() if len(values) == 1 else None
+        return "" if value is None else knob_value(knob, value)
 
 
 def _keep_quiet(line: Line) -> None:
     """For a world whose lines are only looked at."""
-
-
-def add(one: Usage, other: Usage) -> Usage:
-    """The sum of two usages, part by part."""
-    return Usage(
-        one.input_tokens + other.input_tokens,
-        one.cache_read_tokens + other.cache_read_tokens,
-        one.cache_write_tokens + other.cache_write_tokens,
-        one.output_tokens + other.output_tokens,
-    )

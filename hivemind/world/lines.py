@@ -2,67 +2,123 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from hivemind.scheduler import events as ev
 from hivemind.snapshot import Line
 
-_TELLING = frozenset(
-    {
-        ev.AttemptFailed,
-        ev.Finished,
-        ev.Abandoned,
-        ev.Refused,
-        ev.LevelChanged,
-        ev.CircuitChanged,
-        ev.LaneParked,
-        ev.LaneReleased,
-        ev.LaneOpened,
-        ev.Commanded,
-    }
-)
-"""Events that may be worth a line; the others are too many to even look at."""
+from .sentences import sentence, subject
+from .tickets import STOPPED
+
+Told = tuple[str, str, str, str]
+"""Level, tag, who and text."""
 
 
-def line_of(event: ev.Event, wall: float) -> Line | None:
-    """The line that tells the event, or None for those that happen all the time."""
-    told = _told(event) if type(event) in _TELLING else None
+def line_of(event: ev.Event, wall: float, before: str = "") -> Line | None:
+    """The line that tells the event, or None for those that happen all the time.
+
+    `before` is what a command found, as :func:`~hivemind.world.sentences.sentence` takes it.
+    """
+    if type(event) is ev.Commanded:
+        level, tag, who, text = _commanded(event, before)
+        return Line(event.at, wall, level, tag, who, text)
+    tell = _TELLERS.get(type(event))
+    told = None if tell is None else tell(event)
     if told is None:
         return None
     level, tag, who, text = told
     return Line(event.at, wall, level, tag, who, text)
 
 
-def _told(event: ev.Event) -> tuple[str, str, str, str] | None:
-    match event:
-        case ev.AttemptFailed():
-            return _failed(event)
-        case ev.Finished() if event.attempts > 1:
-            return "good", "saved", event.agent, f"answered at attempt {event.attempts}; the agent saw no error"
-        case ev.Abandoned():
-            where = "while its answer came" if event.flying else "in the queue"
-            return "info", "left", event.agent, f"the client left {where}"
-        case ev.Refused():
-            return "bad", str(event.status), event.agent, f"refused: {event.reason.replace('_', ' ')}"
-        case ev.LevelChanged() if event.cause != "grow":
-            return "warn", "aimd", event.lane, f"concurrency level {event.level:.1f} ({event.cause.replace('_', ' ')})"
-        case ev.CircuitChanged():
-            level = "good" if event.state == "closed" else "warn" if event.state == "half_open" else "bad"
-            again = "" if event.reopens_in_s is None else f", a probe in {event.reopens_in_s:.0f} s"
-            return level, "circuit", event.lane, f"{event.state.replace('_', ' ')} ({event.cause}){again}"
-        case ev.LaneParked():
-            return "warn", event.cause, event.lane, f"the provider asks for a pause of {event.for_s:.1f} s"
-        case ev.LaneReleased():
-            return "good", "lane", event.lane, "goes on"
-        case ev.LaneOpened():
-            return "info", "lane", event.lane, f"first request ({event.provider})"
-        case ev.Commanded():
-            what = ", ".join(f"{name} {value}" for name, value in event.arguments.items() if value is not None)
-            return "info", "you" if event.who == "you" else "by", event.who, f"{event.name} {what}".strip()
-    return None
+def seconds(value: float) -> str:
+    """A time for people, exact where it is short."""
+    return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
 
 
-def _failed(event: ev.AttemptFailed) -> tuple[str, str, str, str]:
-    tag = str(event.status) if event.status is not None else event.kind.value.replace("_", " ")
-    text = event.message or event.kind.value.replace("_", " ")
+def words(name: str) -> str:
+    """A reason or cause, as people write it."""
+    return name.replace("_", " ")
+
+
+def _commanded(event: ev.Commanded, before: str) -> Told:
+    who, text = subject(event.arguments), sentence(event, before)
+    if event.who == "you":
+        return "info", "you", who, text
+    return "info", "other", who, f"{text}, by {event.who}"
+
+
+def _failed(event: ev.AttemptFailed) -> Told:
+    tag = str(event.status) if event.status is not None else words(event.kind.value)
+    text = event.message or words(event.kind.value)
     if event.retry_in_s is None:
         return "bad", tag, event.agent, f"{text}; passed on to the agent"
     return "warn", tag, event.agent, f"{text}; attempt {event.attempt + 1} in {event.retry_in_s:.1f} s"
+
+
+def _finished(event: ev.Finished) -> Told | None:
+    if event.attempts < 2:
+        return None
+    return "good", "saved", event.agent, f"answered at attempt {event.attempts}; the agent saw no error"
+
+
+def _abandoned(event: ev.Abandoned) -> Told:
+    where = "while its answer came" if event.flying else "in the queue"
+    return "info", "left", event.agent, f"the client left {where}"
+
+
+def _refused(event: ev.Refused) -> Told | None:
+    if STOPPED in event.reason:
+        return None  # the command's own line says how many there were
+    return "bad", str(event.status), event.agent, f"refused: {words(event.reason)}"
+
+
+def _level_changed(event: ev.LevelChanged) -> Told | None:
+    if event.cause in ("grow", "operator"):
+        return None
+    return "warn", "aimd", event.lane, f"concurrency level {event.level:.1f} ({words(event.cause)})"
+
+
+def _circuit_changed(event: ev.CircuitChanged) -> Told:
+    level = "good" if event.state == "closed" else "warn" if event.state == "half_open" else "bad"
+    again = "" if event.reopens_in_s is None else f", a probe in {event.reopens_in_s:.0f} s"
+    return level, "circuit", event.lane, f"{words(event.state)} ({event.cause}){again}"
+
+
+def _parked(event: ev.LaneParked) -> Told:
+    return "warn", event.cause, event.lane, f"parked {seconds(event.for_s)}, as the provider asks"
+
+
+def _released(event: ev.LaneReleased) -> Told:
+    return "good", "lane", event.lane, "goes on"
+
+
+def _opened(event: ev.LaneOpened) -> Told:
+    return "info", "lane", event.lane, f"first request ({event.provider})"
+
+
+def _boost_ended(event: ev.BoostEnded) -> Told:
+    return "info", "boost", event.agent, "boost over, its own priority again"
+
+
+def _budget_warned(event: ev.BudgetWarned) -> Told:
+    text = f"{event.used:,} of {event.budget:,} tokens used"
+    if event.exhausted:
+        return "bad", "budget", event.agent, f"budget used up: {text}"
+    return "warn", "budget", event.agent, f"budget runs low: {text}"
+
+
+_TELLERS: dict[type[ev.Event], Callable[[Any], Told | None]] = {
+    ev.AttemptFailed: _failed,
+    ev.Finished: _finished,
+    ev.Abandoned: _abandoned,
+    ev.Refused: _refused,
+    ev.LevelChanged: _level_changed,
+    ev.CircuitChanged: _circuit_changed,
+    ev.LaneParked: _parked,
+    ev.LaneReleased: _released,
+    ev.LaneOpened: _opened,
+    ev.BoostEnded: _boost_ended,
+    ev.BudgetWarned: _budget_warned,
+}
+"""Events that may be worth a line; the others are too many to even look at."""

@@ -2,83 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-
 import pytest
+from world.kit import (
+    LANE,
+    USED,
+    abandoned,
+    arrived,
+    commanded,
+    failed,
+    finished,
+    first_content,
+    granted,
+    only_agent,
+    only_ticket,
+    refused,
+    sampled,
+    state,
+    told,
+)
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import FailureKind, Priority, Usage
-from hivemind.snapshot import AgentView, Snapshot, TicketView
-from hivemind.world.fold import AGENTS_KEPT, CURVE_KEPT, LINES_KEPT, World
-from hivemind.world.lines import line_of
-
-LANE = "up/1"
-USED = Usage(100, 20, 30, 40)
-
-
-def told(*events: ev.Event) -> World:
-    world = World(at=0.0, wall=1000.0, address="http://127.0.0.1:8765", upstreams=(("up", "https://up"),))
-    for event in events:
-        world.apply(event)
-    return world
-
-
-def arrived(ticket: int = 1, agent: str = "ann", at: float = 0.0, **about: str) -> ev.Arrived:
-    return ev.Arrived(at, ticket, agent, LANE, "model", "family", Priority.NORMAL, True, 100, 256, **about)
-
-
-def granted(ticket: int = 1, agent: str = "ann", at: float = 1.0, attempt: int = 1) -> ev.Granted:
-    return ev.Granted(at, ticket, agent, LANE, attempt, 1.0)
-
-
-def failed(
-    retry_in_s: float | None, at: float = 2.0, usage: Usage | None = None, message: str = ""
-) -> ev.AttemptFailed:
-    return ev.AttemptFailed(at, 1, "ann", LANE, 1, FailureKind.RATE_LIMITED, 429, message, retry_in_s, usage)
-
-
-def finished(at: float = 5.0, attempts: int = 1, usage: Usage | None = USED) -> ev.Finished:
-    return ev.Finished(at, 1, "ann", LANE, "model", 200, attempts, usage, at)
-
-
-def state(at_level: float = 4.0, **about: object) -> ev.LaneState:
-    lane = ev.LaneState(
-        lane=LANE,
-        upstream="up",
-        provider="generic",
-        active=2,
-        waiting=0,
-        retrying=0,
-        level=at_level,
-        ceiling=8.0,
-        floor=1.0,
-        pinned=False,
-        mean_ttft_s=0.5,
-        latency_target_s=2.0,
-        parked_for_s=0.0,
-        paused=False,
-        circuit="closed",
-        circuit_forced=False,
-        circuit_errors=0,
-        circuit_results=0,
-        circuit_window=20,
-        circuit_threshold=0.5,
-        circuit_reopens_in_s=None,
-        windows=(),
-        plan=(),
-    )
-    return replace(lane, **about)  # type: ignore[arg-type]
-
-
-def only_agent(snapshot: Snapshot) -> AgentView:
-    (agent,) = snapshot.agents
-    return agent
-
-
-def only_ticket(snapshot: Snapshot) -> TicketView:
-    (ticket,) = (*snapshot.queue, *snapshot.slots)
-    return ticket
+from hivemind.scheduler.types import Usage
+from hivemind.world.curves import CURVE_KEPT
+from hivemind.world.fold import AGENTS_KEPT, LINES_KEPT
 
 
 def test_an_empty_world_has_its_address_and_its_time() -> None:
@@ -94,7 +40,7 @@ def test_an_empty_world_has_its_address_and_its_time() -> None:
     [
         ((), "queued", 10.0, 0),
         ((granted(at=1.0),), "waiting", 9.0, 1),
-        ((granted(at=1.0), ev.FirstContent(3.0, 1, "ann", LANE, 2.0)), "streaming", 7.0, 1),
+        ((granted(at=1.0), first_content(at=3.0)), "streaming", 7.0, 1),
         ((granted(at=1.0), failed(30.0, at=2.0)), "retry", 8.0, 1),
         ((granted(at=1.0), failed(0.5, at=2.0), granted(at=4.0, attempt=2)), "waiting", 6.0, 2),
     ],
@@ -123,16 +69,12 @@ def test_the_time_until_a_retry_runs_down() -> None:
 
 @pytest.mark.parametrize(
     ("end", "count"),
-    [
-        (finished(), "finished"),
-        (failed(None), "failed"),
-        (ev.Abandoned(5.0, 1, "ann", LANE, True), "abandoned"),
-        (ev.Refused(5.0, 1, "ann", LANE, "queue_full", 503), "refused"),
-    ],
+    [(finished(), "finished"), (failed(None), "failed"), (abandoned(), "abandoned"), (refused(), "refused")],
 )
-def test_a_request_ends_in_one_of_four_ways(end: ev.Event, count: str) -> None:
-    """Each has a count, and the ticket is gone."""
-    snapshot = told(arrived(), granted(), end).snapshot(10.0)
+@pytest.mark.parametrize("before", [(), (failed(1.0),), (failed(1.0), granted(attempt=2))])
+def test_a_request_ends_in_one_of_four_ways(end: ev.Event, count: str, before: tuple[ev.Event, ...]) -> None:
+    """Wherever it stood, each has a count, and the ticket is gone."""
+    snapshot = told(arrived(), granted(), *before, end).snapshot(10.0)
     assert (snapshot.slots, snapshot.queue) == ((), ())
     counts = {name: getattr(snapshot.totals, name) for name in ("finished", "failed", "abandoned", "refused")}
     assert counts == {**dict.fromkeys(counts, 0), count: 1}
@@ -143,7 +85,7 @@ def test_usage_is_added_up_part_by_part() -> None:
     """By agent and over all; what a failed or abandoned attempt used is wasted."""
     world = told(arrived(), granted(), failed(1.0, usage=Usage(1, 2, 3, 4)), granted(attempt=2), finished(attempts=2))
     world.apply(arrived(2))
-    world.apply(ev.Abandoned(9.0, 2, "ann", LANE, True, Usage(10, 0, 0, 1)))
+    world.apply(abandoned(2, usage=Usage(10, 0, 0, 1)))
     totals = world.snapshot(10.0).totals
     assert totals.usage == USED
     assert totals.wasted == Usage(11, 2, 3, 5)
@@ -164,20 +106,6 @@ def test_a_rescued_request_saves_its_agent_and_what_it_had_used() -> None:
     assert (totals.rescued, totals.agents_saved, totals.tokens_saved) == (1, 0, 0)
 
 
-def test_an_agent_shows_its_liveliest_ticket_and_what_is_known_of_it() -> None:
-    """Client and parent from the requests, the last error, and how long it waited in all."""
-    world = told(
-        arrived(1, client="claude-code", parent="lead"),
-        granted(1, at=3.0),
-        arrived(2, at=5.0),
-    )
-    agent = only_agent(world.snapshot(5.0))
-    assert (agent.state, agent.client, agent.parent) == ("waiting", "claude-code", "lead")
-    assert (agent.requests, agent.flying, agent.queued, agent.waited_s, agent.last_seen_s) == (2, 1, 1, 1.0, 0.0)
-    world.apply(failed(None, message="too many"))
-    assert only_agent(world.snapshot(5.0)).last_error == "too many"
-
-
 def test_progress_is_shown_while_it_streams() -> None:
     """Output tokens so far."""
     world = told(arrived(), granted(), ev.Progress(4.0, 1, "ann", LANE, 77))
@@ -185,114 +113,87 @@ def test_progress_is_shown_while_it_streams() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "mode", "paused", "priority"),
+    ("commands", "mode"),
     [
-        ("PauseAdmissions", {"paused": True}, "paused", False, Priority.NORMAL),
-        ("PauseAdmissions", {"paused": False}, "serving", False, Priority.NORMAL),
-        ("PauseAgent", {"agent": "ann", "paused": True}, "serving", True, Priority.NORMAL),
-        ("SetPriority", {"agent": "ann", "priority": "critical"}, "serving", False, Priority.CRITICAL),
-    ],
-)
-def test_the_hand_on_the_dial_shows(
-    name: str, arguments: dict[str, object], mode: str, paused: bool, priority: Priority
-) -> None:
-    """A command that was carried out changes the picture; waiting tickets move with their agent."""
-    snapshot = told(arrived(), ev.Commanded(1.0, "you", name, arguments)).snapshot(2.0)
-    agent = only_agent(snapshot)
-    assert (snapshot.mode, agent.paused, agent.priority) == (mode, paused, priority)
-    assert only_ticket(snapshot).priority is priority
-    assert agent.state == ("paused" if paused else "queued")
-
-
-def test_resuming_admissions_does_not_end_a_drain() -> None:
-    """A proxy on its way out stays on it."""
-    world = told()
-    world.mode = "draining"
-    world.apply(ev.Commanded(1.0, "you", "PauseAdmissions", {"paused": False}))
-    assert world.snapshot(2.0).mode == "draining"
-
-
-def test_the_queue_is_shown_in_the_order_in_which_it_flies() -> None:
-    """As the last sample had it; those that came since follow by class and age."""
-    world = told(*(arrived(n, agent=f"a{n}", at=float(n)) for n in (1, 2, 3)))
-    world.apply(ev.Sampled(4.0, (state(upcoming=(3, 1, 2, 99)),)))
-    world.apply(arrived(4, at=5.0))
-    assert [ticket.ticket for ticket in world.snapshot(6.0).queue] == [3, 1, 2, 4]
-    world.apply(granted(3, agent="a3", at=7.0))
-    assert [ticket.ticket for ticket in world.snapshot(8.0).queue] == [1, 2, 4]
-
-
-def test_the_curve_has_about_a_point_a_second() -> None:
-    """Samples in between replace the last point; a cut gets one of its own, with its cause."""
-    world = told(*(ev.Sampled(at, (state(level),)) for at, level in ((0.0, 8.0), (0.5, 7.0), (1.0, 6.0))))
-    world.apply(ev.LevelChanged(1.1, LANE, 3.0, "rate_limited"))
-    world.apply(ev.Sampled(1.2, (state(3.0),)))
-    (lane,) = world.snapshot(2.0).lanes
-    assert [(point.at, point.level, point.mark) for point in lane.curve] == [
-        (0.0, 7.0, ""),
-        (1.0, 6.0, ""),
-        (1.2, 3.0, "rate_limited"),
-    ]
-
-
-def test_a_level_without_limit_is_drawn_at_what_flies() -> None:
-    """Infinity has no place on a plot."""
-    (lane,) = told(ev.Sampled(0.0, (state(math.inf),))).snapshot(1.0).lanes
-    assert lane.curve[0].level == 2.0
-
-
-def test_the_past_is_bounded() -> None:
-    """Agents long gone, old lines and old points fall out; an agent at work stays."""
-    world = told(arrived(0, agent="at work"))
-    for n in range(1, AGENTS_KEPT + 50):
-        world.apply(arrived(n, agent=f"a{n}", at=float(n)))
-        world.apply(ev.Refused(float(n), n, f"a{n}", LANE, "queue_full", 503))
-    for n in range(CURVE_KEPT + 50):
-        world.apply(ev.Sampled(10_000.0 + n, (state(),)))
-    snapshot = world.snapshot(20_000.0)
-    assert len(snapshot.agents) == AGENTS_KEPT
-    assert snapshot.agents[0].name == "at work"
-    assert len(snapshot.lines) == LINES_KEPT
-    assert len(snapshot.lanes[0].curve) == CURVE_KEPT
-    assert snapshot.totals.requests == AGENTS_KEPT + 50
-
-
-@pytest.mark.parametrize(
-    ("event", "level", "tag", "who", "text"),
-    [
-        (failed(1.5, message="slow down"), "warn", "429", "ann", "slow down; attempt 2 in 1.5 s"),
-        (failed(None), "bad", "429", "ann", "rate limited; passed on to the agent"),
-        (finished(attempts=3), "good", "saved", "ann", "answered at attempt 3; the agent saw no error"),
-        (ev.Abandoned(1.0, 1, "ann", LANE, True), "info", "left", "ann", "the client left while its answer came"),
-        (ev.Abandoned(1.0, 1, "ann", LANE, False), "info", "left", "ann", "the client left in the queue"),
-        (ev.Refused(1.0, 1, "ann", LANE, "queue_full", 503), "bad", "503", "ann", "refused: queue full"),
-        (ev.LevelChanged(1.0, LANE, 2.5, "rate_limited"), "warn", "aimd", LANE, "concurrency level 2.5 (rate limited)"),
-        (ev.CircuitChanged(1.0, LANE, "open", "529", 10.0), "bad", "circuit", LANE, "open (529), a probe in 10 s"),
-        (ev.CircuitChanged(1.0, LANE, "half_open", "x"), "warn", "circuit", LANE, "half open (x)"),
-        (ev.CircuitChanged(1.0, LANE, "closed", "x"), "good", "circuit", LANE, "closed (x)"),
-        (ev.LaneParked(1.0, LANE, 7.0, "429"), "warn", "429", LANE, "the provider asks for a pause of 7.0 s"),
-        (ev.LaneReleased(1.0, LANE), "good", "lane", LANE, "goes on"),
-        (ev.LaneOpened(1.0, LANE, "up", "generic"), "info", "lane", LANE, "first request (generic)"),
+        ((commanded("PauseAdmissions", paused=True),), "paused"),
+        ((commanded("PauseAdmissions", paused=True), commanded("PauseAdmissions", paused=False)), "serving"),
+        ((commanded("Drain", draining=True),), "draining"),
+        ((commanded("Drain", draining=True), commanded("Drain", draining=False)), "serving"),
+        ((commanded("PauseAdmissions", paused=True), commanded("Drain", draining=True)), "draining"),
         (
-            ev.Commanded(1.0, "you", "SetCeiling", {"ceiling": 4, "lane": None}),
-            "info",
-            "you",
-            "you",
-            "SetCeiling ceiling 4",
+            (
+                commanded("PauseAdmissions", paused=True),
+                commanded("Drain", draining=True),
+                commanded("Drain", draining=False),
+            ),
+            "paused",
         ),
     ],
 )
-def test_what_people_read(event: ev.Event, level: str, tag: str, who: str, text: str) -> None:
-    """One line for what matters."""
-    line = line_of(event, 1001.0)
-    assert line is not None
-    assert (line.at, line.wall, line.level, line.tag, line.who, line.text) == (event.at, 1001.0, level, tag, who, text)
+def test_the_mode_follows_the_operator(commands: tuple[ev.Commanded, ...], mode: str) -> None:
+    """A drain goes before a pause, which is there again when the drain is over."""
+    assert told(*commands).snapshot(2.0).mode == mode
+
+
+@pytest.mark.parametrize(
+    "command", [commanded("PauseAdmissions", paused=False), commanded("Drain", draining=False)], ids=["resume", "undo"]
+)
+def test_no_command_ends_the_drain_of_a_shutdown(command: ev.Commanded) -> None:
+    """A proxy on its way out stays on it."""
+    world = told()
+    world.end()
+    world.apply(command)
+    assert world.snapshot(2.0).mode == "draining"
 
 
 @pytest.mark.parametrize(
     "event",
-    [arrived(), granted(), finished(), ev.LevelChanged(1.0, LANE, 4.5, "grow"), ev.Sampled(1.0, ())],
+    [
+        granted(),
+        first_content(),
+        ev.Progress(4.0, 1, "ann", LANE, 77),
+        failed(1.0, usage=USED),
+        failed(None),
+        finished(),
+        abandoned(usage=USED),
+        refused(),
+        refused(ticket=None),
+        ev.BoostEnded(1.0, "ann"),
+        ev.BudgetWarned(1.0, "ann", 9, 10, False),
+        ev.LevelChanged(1.0, LANE, 3.0, "rate_limited"),
+        ev.CircuitChanged(1.0, LANE, "open", "x"),
+        ev.LaneParked(1.0, LANE, 3.0, "429"),
+        ev.LaneReleased(1.0, LANE),
+        commanded("SetPriority", agent="ann", priority="high"),
+        commanded("StopAgent", agent="ann", stopped=True),
+        commanded("Tune", knob="aimd.beta", value=0.7, upstream=None),
+        commanded("PinLevel", level=None, lane=LANE),
+    ],
+    ids=lambda event: type(event).__name__,
 )
-def test_what_happens_all_the_time_has_no_line(event: ev.Event) -> None:
-    """Else the rest would drown."""
-    assert line_of(event, 0.0) is None
+def test_a_fold_may_begin_in_the_middle(event: ev.Event) -> None:
+    """Whatever it hears of a ticket, an agent or a lane that it never saw, it goes on; no ticket is made up."""
+    world = told(event, event)
+    snapshot = world.snapshot(9.0)
+    assert (snapshot.slots, snapshot.queue, snapshot.queued, world.requests(0, 9.0).changed) == ((), (), 0, ())
+    used = getattr(event, "usage", None) or Usage()
+    assert snapshot.totals.usage.total + snapshot.totals.wasted.total == 2 * used.total
+
+
+def test_the_past_is_bounded() -> None:
+    """Agents long gone, old lines and points fall out; an agent at work stays, and so does one with a budget."""
+    world = told(arrived(0, agent="at work"), commanded("SetBudget", agent="kept", tokens=5))
+    for n in range(1, AGENTS_KEPT + 50):
+        world.apply(arrived(n, agent=f"a{n}", at=float(n)))
+        world.apply(ev.Refused(float(n), n, f"a{n}", LANE, "queue_full", 503))
+    for n in range(CURVE_KEPT + 50):
+        world.apply(sampled(10_000.0 + n, state()))
+    snapshot = world.snapshot(20_000.0)
+    names = [agent.name for agent in snapshot.agents]
+    assert 0.8 * AGENTS_KEPT <= len(names) <= AGENTS_KEPT
+    assert names[:2] == ["at work", "kept"]
+    assert "a1" not in names
+    assert names[-1] == f"a{AGENTS_KEPT + 49}"
+    assert len(snapshot.lines) == LINES_KEPT
+    assert len(snapshot.lanes[0].curve) == CURVE_KEPT
+    assert snapshot.totals.requests == AGENTS_KEPT + 50

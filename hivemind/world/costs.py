@@ -1,0 +1,59 @@
+"""What it cost: usage is noted as it comes and priced in batches, off the path of the requests."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from hivemind.scheduler.types import Usage
+
+if TYPE_CHECKING:
+    from .agents import AgentFold
+
+Price = Callable[[str, str, Usage], float | None]
+"""Provider, model and usage to US dollars; None: the price isn't known."""
+
+PENDING_KEPT = 10_000
+"""Usages noted and not priced yet; the oldest beyond stay unpriced."""
+
+
+class Costs:
+    """Over all agents; each agent's own sums are with the agent."""
+
+    __slots__ = ("_pending", "dollars", "priced")
+
+    def __init__(self) -> None:
+        self.dollars = 0.0
+        self.priced = 0
+        """Tokens in that sum."""
+        self._pending: deque[tuple[AgentFold, str, str, Usage]] = deque(maxlen=PENDING_KEPT)
+
+    def note(self, agent: AgentFold, provider: str, model: str, usage: Usage) -> None:
+        """The agent used so much of the provider's model."""
+        self._pending.append((agent, provider, model, usage))
+
+    def settle(self, price: Price | None) -> None:
+        """Price what was noted; without prices it waits for them."""
+        if price is None:
+            return
+        pending = self._pending
+        while pending:
+            agent, provider, model, usage = pending.popleft()
+            dollars = price(provider, model, usage)
+            if dollars is not None:
+                tokens = usage.total
+                agent.dollars += dollars
+                agent.priced += tokens
+                self.dollars += dollars
+                self.priced += tokens
+
+
+def add(one: Usage, other: Usage) -> Usage:
+    """The sum of two usages, part by part."""
+    return Usage(
+        one.input_tokens + other.input_tokens,
+        one.cache_read_tokens + other.cache_read_tokens,
+        one.cache_write_tokens + other.cache_write_tokens,
+        one.output_tokens + other.output_tokens,
+    )

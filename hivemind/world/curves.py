@@ -1,0 +1,66 @@
+"""The lanes' recent past: the concurrency curve of each, with what bent it."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hivemind.scheduler.events import Commanded, LaneState, LevelChanged, Sampled
+from hivemind.snapshot import CurvePoint
+
+from .sentences import knob_value
+
+CURVE_KEPT = 600
+"""Points of a lane's curve: ten minutes of them."""
+
+
+class Curves:
+    """By lane; a lane that is gone takes its curve with it."""
+
+    def __init__(self) -> None:
+        self._curves: dict[str, deque[CurvePoint]] = {}
+        self._marks: dict[str, str] = {}
+        """For the next point."""
+
+    def of(self, lane: str) -> tuple[CurvePoint, ...]:
+        """The lane's points, oldest first."""
+        return tuple(self._curves.get(lane, ()))
+
+    def level_changed(self, event: LevelChanged) -> None:
+        """A cut is marked; growth isn't, and what the operator does is by the command."""
+        if event.cause not in ("grow", "operator"):
+            self._marks[event.lane] = event.cause
+
+    def commanded(self, event: Commanded, lanes: Mapping[str, LaneState]) -> None:
+        """A hand on the dial is marked on the lanes it moves."""
+        about = event.arguments
+        if event.name == "Tune":
+            mark = f"{about['knob']}={knob_value(about['knob'], about['value'])}"
+            upstream = about.get("upstream")
+            touched = [state.lane for state in lanes.values() if upstream is None or state.upstream == upstream]
+        elif event.name == "PinLevel":
+            mark = "level=auto" if about["level"] is None else f"level={about['level']:g}"
+            touched = [key for key in lanes if about.get("lane") is None or key == about["lane"]]
+        else:
+            return
+        self._marks.update(dict.fromkeys(touched, mark))
+
+    def sampled(self, event: Sampled) -> None:
+        """A point for each lane; one taken within the same second replaces the last, unless there is a mark."""
+        keys = {state.lane for state in event.lanes}
+        for gone in self._curves.keys() - keys:
+            del self._curves[gone]
+        for state in event.lanes:
+            self._add(event.at, state, self._marks.pop(state.lane, ""))
+        self._marks.clear()
+
+    def _add(self, at: float, state: LaneState, mark: str) -> None:
+        curve = self._curves.setdefault(state.lane, deque(maxlen=CURVE_KEPT))
+        level = state.level if not math.isinf(state.level) else float(state.active)
+        point = CurvePoint(at, level, state.active, state.waiting, state.mean_ttft_s, mark)
+        if curve and at - curve[-1].at < 0.9 and not mark:
+            curve[-1] = replace(point, at=curve[-1].at, mark=curve[-1].mark)
+        else:
+            curve.append(point)

@@ -1,0 +1,58 @@
+"""Who waits, in which order, and why, as the last sample of the lanes had it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from hivemind.scheduler.events import GATES, Hold, Sampled
+
+from .tickets import Held, TicketFold
+
+
+class Queue:
+    """The lanes' next tickets."""
+
+    def __init__(self) -> None:
+        self._at = 0.0
+        self._holds: dict[int, tuple[int, Hold]] = {}
+        """Place in the lane, from 1, and what holds it there."""
+
+    def sampled(self, event: Sampled, tickets: Mapping[int, TicketFold]) -> None:
+        """Take in what holds whom now, and note with each ticket what is new."""
+        self._at = event.at
+        self._holds = holds = {}
+        for lane in event.lanes:
+            for ahead, hold in enumerate(lane.upcoming):
+                holds[hold.ticket] = (ahead + 1, hold)
+                ticket = tickets.get(hold.ticket)
+                if ticket is not None:
+                    ticket.held(event.at, hold, ahead, lane)
+
+    def in_order(self, waiting: Collection[TicketFold], most: int) -> list[TicketFold]:
+        """As the last sample had it, lanes in turn; then newcomers and those between attempts, by class and age."""
+        by_number = {ticket.arrived.ticket: ticket for ticket in waiting}
+        upcoming = sorted(self._holds, key=lambda number: self._holds[number][0])
+        first = [by_number.pop(number) for number in upcoming if _queued(by_number.get(number))]
+        if len(first) >= most:
+            return first[:most]
+        rest = sorted(by_number.values(), key=lambda each: (each.state, each.priority, each.arrived.at))
+        return (first + rest)[:most]
+
+    def holding(self, ticket: TicketFold, at: float, mode: str) -> Held:
+        """What holds a waiting ticket; where no sample says, what its state lets one suppose."""
+        if ticket.retry_at is not None:
+            return "backoff", max(0.0, ticket.retry_at - at), None, None
+        position, hold = self._holds.get(ticket.arrived.ticket, (None, None))
+        if hold is None:
+            return "held" if ticket.agent.paused else "paused" if mode == "paused" else "slot", None, position, None
+        passed_s = at - self._at
+        return (
+            hold.gate if hold.gate in GATES else "slot",
+            None if hold.opens_in_s is None else max(0.0, hold.opens_in_s - passed_s),
+            position,
+            None if hold.estimate_s is None else max(0.0, hold.estimate_s - passed_s),
+        )
+
+
+def _queued(ticket: TicketFold | None) -> bool:
+    return ticket is not None and ticket.state == "queued"

@@ -1,0 +1,123 @@
+"""Events as a proxy would tell them, and the world that they make."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import FailureKind, Priority, Usage
+from hivemind.snapshot import AgentView, Snapshot, TicketView
+from hivemind.world import World
+from hivemind.world.costs import Price
+
+LANE = "up:1"
+USED = Usage(100, 20, 30, 40)
+
+
+def told(*events: ev.Event, price: Price | None = None) -> World:
+    """The world after these events."""
+    upstreams = (("up", "https://up"),)
+    world = World(at=0.0, wall=1000.0, address="http://127.0.0.1:8765", upstreams=upstreams, price=price)
+    for event in events:
+        world.apply(event)
+    return world
+
+
+def arrived(
+    ticket: int = 1, agent: str = "ann", at: float = 0.0, lane: str = LANE, **about: str | Priority
+) -> ev.Arrived:
+    """A streaming request of normal priority."""
+    event = ev.Arrived(at, ticket, agent, lane, "model", "family", Priority.NORMAL, True, 100, 256)
+    return replace(event, **about)  # type: ignore[arg-type]
+
+
+def granted(ticket: int = 1, agent: str = "ann", at: float = 1.0, attempt: int = 1) -> ev.Granted:
+    """After a second's wait."""
+    return ev.Granted(at, ticket, agent, LANE, attempt, 1.0)
+
+
+def first_content(ticket: int = 1, agent: str = "ann", at: float = 3.0, ttft_s: float = 2.0) -> ev.FirstContent:
+    """After two seconds."""
+    return ev.FirstContent(at, ticket, agent, LANE, ttft_s)
+
+
+def failed(
+    retry_in_s: float | None, at: float = 2.0, usage: Usage | None = None, message: str = "", attempt: int = 1
+) -> ev.AttemptFailed:
+    """Ann's first ticket met a 429."""
+    kind = FailureKind.RATE_LIMITED
+    return ev.AttemptFailed(at, 1, "ann", LANE, attempt, kind, 429, message, retry_in_s, usage)
+
+
+def finished(
+    ticket: int = 1, agent: str = "ann", at: float = 5.0, attempts: int = 1, usage: Usage | None = USED
+) -> ev.Finished:
+    """It had arrived at the beginning."""
+    return ev.Finished(at, ticket, agent, LANE, "model", 200, attempts, usage, at)
+
+
+def abandoned(ticket: int = 1, at: float = 5.0, flying: bool = True, usage: Usage | None = None) -> ev.Abandoned:
+    """Ann's client left."""
+    return ev.Abandoned(at, ticket, "ann", LANE, flying, usage)
+
+
+def refused(ticket: int | None = 1, at: float = 5.0, reason: str = "queue_full") -> ev.Refused:
+    """By us, of ann's."""
+    return ev.Refused(at, ticket, "ann", LANE, reason, 503)
+
+
+def commanded(name: str, at: float = 1.0, who: str = "you", **arguments: object) -> ev.Commanded:
+    """A command was carried out."""
+    return ev.Commanded(at, who, name, arguments)
+
+
+def hold(ticket: int, gate: str = "slot", opens_in_s: float | None = None, estimate_s: float | None = None) -> ev.Hold:
+    """What keeps a ticket."""
+    return ev.Hold(ticket, gate, opens_in_s, estimate_s)
+
+
+def state(at_level: float = 4.0, **about: object) -> ev.LaneState:
+    """A lane at peace."""
+    lane = ev.LaneState(
+        lane=LANE,
+        upstream="up",
+        provider="generic",
+        active=2,
+        waiting=0,
+        retrying=0,
+        level=at_level,
+        ceiling=8.0,
+        floor=1.0,
+        pinned=False,
+        mean_ttft_s=0.5,
+        latency_target_s=2.0,
+        parked_for_s=0.0,
+        paused=False,
+        circuit="closed",
+        circuit_forced=False,
+        circuit_errors=0,
+        circuit_results=0,
+        circuit_window=20,
+        circuit_threshold=0.5,
+        circuit_reopens_in_s=None,
+        windows=(),
+        plan=(),
+    )
+    return replace(lane, **about)  # type: ignore[arg-type]
+
+
+def sampled(at: float, *states: ev.LaneState) -> ev.Sampled:
+    """Every lane's gauges."""
+    return ev.Sampled(at, states)
+
+
+def only_agent(snapshot: Snapshot) -> AgentView:
+    """Of a world with one."""
+    (agent,) = snapshot.agents
+    return agent
+
+
+def only_ticket(snapshot: Snapshot) -> TicketView:
+    """Of a world with one that is open."""
+    (ticket,) = (*snapshot.queue, *snapshot.slots)
+    return ticket

@@ -1,0 +1,59 @@
+"""The concurrency curve and its marks."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from world.kit import LANE, commanded, sampled, state, told
+
+from hivemind.scheduler import events as ev
+
+OTHER = state(lane="other:1", upstream="other")
+
+
+def test_the_curve_has_about_a_point_a_second() -> None:
+    """Samples in between replace the last point; a cut gets one of its own, with its cause."""
+    world = told(*(sampled(at, state(level)) for at, level in ((0.0, 8.0), (0.5, 7.0), (1.0, 6.0))))
+    world.apply(ev.LevelChanged(1.1, LANE, 3.0, "rate_limited"))
+    world.apply(sampled(1.2, state(3.0)))
+    (lane,) = world.snapshot(2.0).lanes
+    assert [(point.at, point.level, point.mark) for point in lane.curve] == [
+        (0.0, 7.0, ""),
+        (1.0, 6.0, ""),
+        (1.2, 3.0, "rate_limited"),
+    ]
+
+
+def test_a_level_without_limit_is_drawn_at_what_flies() -> None:
+    """Infinity has no place on a plot."""
+    (lane,) = told(sampled(0.0, state(math.inf))).snapshot(1.0).lanes
+    assert lane.curve[0].level == 2.0
+
+
+@pytest.mark.parametrize(
+    ("command", "marks"),
+    [
+        (commanded("Tune", knob="aimd.beta", value=0.7, upstream="up"), ["aimd.beta=0.7", ""]),
+        (commanded("Tune", knob="aimd.beta", value=0.7, upstream=None), ["aimd.beta=0.7", "aimd.beta=0.7"]),
+        (commanded("Tune", knob="rpm", value=0.0, upstream="other"), ["", "rpm=none"]),
+        (commanded("Tune", knob="tpm", value=2_000_000.0, upstream="other"), ["", "tpm=2000000"]),
+        (commanded("PinLevel", level=6.0, lane=LANE), ["level=6", ""]),
+        (commanded("PinLevel", level=None, lane=None), ["level=auto", "level=auto"]),
+        (commanded("PauseAdmissions", paused=True), ["", ""]),
+    ],
+)
+def test_a_hand_on_the_dial_is_marked_on_the_lanes_it_moves(command: ev.Commanded, marks: list[str]) -> None:
+    """What AIMD's level did because of it is not marked a second time."""
+    followed = ev.LevelChanged(1.1, LANE, 3.0, "operator")
+    world = told(sampled(0.0, state(), OTHER), followed, command, sampled(1.2, state(), OTHER))
+    assert [lane.curve[-1].mark for lane in world.snapshot(2.0).lanes] == marks
+
+
+def test_a_lane_that_is_gone_takes_its_curve_with_it() -> None:
+    """So does one whose mark has no point to stand on."""
+    world = told(sampled(0.0, state(), OTHER), ev.LevelChanged(0.5, OTHER.lane, 3.0, "timeout"), sampled(1.0, state()))
+    world.apply(sampled(2.0, state(), OTHER))
+    curves = {lane.state.lane: lane.curve for lane in world.snapshot(3.0).lanes}
+    assert [len(curve) for curve in curves.values()] == [3, 1]
+    assert curves[OTHER.lane][0].mark == ""

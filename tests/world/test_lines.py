@@ -1,0 +1,148 @@
+"""The event log as people read it."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from world.kit import (
+    LANE,
+    abandoned,
+    arrived,
+    commanded,
+    failed,
+    finished,
+    granted,
+    refused,
+    sampled,
+    state,
+    told,
+)
+
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.commands import Command
+from hivemind.world.lines import line_of
+from hivemind.world.sentences import SENTENCES
+
+
+@pytest.mark.parametrize(
+    ("event", "level", "tag", "who", "text"),
+    [
+        (failed(1.5, message="slow down"), "warn", "429", "ann", "slow down; attempt 2 in 1.5 s"),
+        (failed(None), "bad", "429", "ann", "rate limited; passed on to the agent"),
+        (finished(attempts=3), "good", "saved", "ann", "answered at attempt 3; the agent saw no error"),
+        (abandoned(flying=True), "info", "left", "ann", "the client left while its answer came"),
+        (abandoned(flying=False), "info", "left", "ann", "the client left in the queue"),
+        (refused(), "bad", "503", "ann", "refused: queue full"),
+        (ev.LevelChanged(1.0, LANE, 2.5, "rate_limited"), "warn", "aimd", LANE, "concurrency level 2.5 (rate limited)"),
+        (ev.CircuitChanged(1.0, LANE, "open", "529", 10.0), "bad", "circuit", LANE, "open (529), a probe in 10 s"),
+        (ev.CircuitChanged(1.0, LANE, "half_open", "x"), "warn", "circuit", LANE, "half open (x)"),
+        (ev.CircuitChanged(1.0, LANE, "closed", "x"), "good", "circuit", LANE, "closed (x)"),
+        (ev.LaneParked(1.0, LANE, 7.0, "429"), "warn", "429", LANE, "parked 7.0 s, as the provider asks"),
+        (ev.LaneParked(1.0, LANE, 12.4, "429"), "warn", "429", LANE, "parked 12 s, as the provider asks"),
+        (ev.LaneReleased(1.0, LANE), "good", "lane", LANE, "goes on"),
+        (ev.LaneOpened(1.0, LANE, "up", "generic"), "info", "lane", LANE, "first request (generic)"),
+        (ev.BoostEnded(1.0, "ann"), "info", "boost", "ann", "boost over, its own priority again"),
+        (
+            ev.BudgetWarned(1.0, "ann", 4250, 5000, False),
+            "warn",
+            "budget",
+            "ann",
+            "budget runs low: 4,250 of 5,000 tokens used",
+        ),
+        (
+            ev.BudgetWarned(1.0, "ann", 5100, 5000, True),
+            "bad",
+            "budget",
+            "ann",
+            "budget used up: 5,100 of 5,000 tokens used",
+        ),
+    ],
+)
+def test_what_people_read(event: ev.Event, level: str, tag: str, who: str, text: str) -> None:
+    """One line for what matters."""
+    line = line_of(event, 1001.0)
+    assert line is not None
+    assert (line.at, line.wall, line.level, line.tag, line.who, line.text) == (event.at, 1001.0, level, tag, who, text)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        arrived(),
+        granted(),
+        finished(),
+        refused(reason="stopped"),
+        ev.LevelChanged(1.0, LANE, 4.5, "grow"),
+        ev.LevelChanged(1.0, LANE, 4.5, "operator"),
+        sampled(1.0),
+    ],
+)
+def test_what_happens_all_the_time_has_no_line(event: ev.Event) -> None:
+    """Else the rest would drown; neither has what a command's own line tells."""
+    assert line_of(event, 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "who", "text"),
+    [
+        (commanded("SetPriority", agent="ann", priority="high"), "ann", "priority is high now"),
+        (commanded("Tune", knob="aimd.beta", value=0.7, upstream="up"), "up", "aimd.beta is 0.7 now"),
+        (commanded("Tune", knob="max_concurrency", value=0.0, upstream=None), "all", "max_concurrency is none now"),
+        (commanded("Tune", knob="tpm", value=2e6, upstream=None), "all", "tpm is 2000000 now"),
+        (commanded("PinLevel", level=6.0, lane=LANE), LANE, "concurrency level held at 6"),
+        (commanded("PinLevel", level=None, lane=None), "all", "concurrency level back to AIMD"),
+        (commanded("SetCircuit", mode="open", lane=LANE), LANE, "circuit forced open"),
+        (commanded("SetCircuit", mode="closed", lane=None), "all", "circuit forced closed"),
+        (commanded("SetCircuit", mode="auto", lane=LANE), LANE, "circuit goes by itself again"),
+        (commanded("SetCircuit", mode="probe", lane=LANE), LANE, "circuit lets one probe through"),
+        (commanded("PauseAdmissions", paused=True), "all", "admissions paused"),
+        (commanded("PauseAdmissions", paused=False), "all", "admissions resumed"),
+        (commanded("PauseAgent", agent="ann", paused=True), "ann", "paused"),
+        (commanded("PauseAgent", agent="ann", paused=False), "ann", "resumed"),
+        (commanded("BoostAgent", agent="ann", for_s=60.0), "ann", "critical for 60 s"),
+        (commanded("BoostAgent", agent="ann", for_s=0.0), "ann", "boost ended"),
+        (commanded("StopAgent", agent="ann", stopped=True), "ann", "stopped"),
+        (commanded("StopAgent", agent="ann", stopped=False), "ann", "may ask again"),
+        (commanded("SetBudget", agent="ann", tokens=500_000), "ann", "budget is 500,000 tokens now"),
+        (commanded("SetBudget", agent="ann", tokens=None), "ann", "has no budget any more"),
+        (commanded("Drain", draining=True), "all", "draining: takes no more requests"),
+        (commanded("Drain", draining=False), "all", "takes requests again"),
+        (commanded("ReleaseLane", lane=LANE), LANE, "pause ended early"),
+        (commanded("FromLater", agent="ann", depth=3), "ann", "FromLater agent ann, depth 3"),
+    ],
+)
+def test_a_command_is_a_sentence(command: ev.Commanded, who: str, text: str) -> None:
+    """It says what was done to whom; where somebody else did it, who that was."""
+    mine, other = line_of(command, 0.0), line_of(commanded(command.name, who="api", **command.arguments), 0.0)
+    assert mine is not None
+    assert other is not None
+    assert (mine.level, mine.tag, mine.who, mine.text) == ("info", "you", who, text)
+    assert (other.tag, other.who, other.text) == ("other", who, f"{text}, by api")
+
+
+def test_every_command_has_its_sentence() -> None:
+    """And none is left of a command that is no more."""
+    assert set(SENTENCES) == {command.__name__ for command in get_args(Command)}
+
+
+def test_a_line_says_what_was_before_where_the_world_knows_it() -> None:
+    """Of a priority, a budget, and a knob on whose value all the lanes agreed."""
+    lanes = [state(lane=f"up:{n}", knobs={"aimd.beta": 0.5, "rpm": n}) for n in range(2)]
+    world = told(
+        sampled(0.0, *lanes),
+        commanded("SetPriority", agent="ann", priority="high"),
+        commanded("SetPriority", agent="ann", priority="high"),
+        commanded("SetBudget", agent="ann", tokens=1000),
+        commanded("SetBudget", agent="ann", tokens=2000),
+        commanded("Tune", knob="aimd.beta", value=0.7, upstream="up"),
+        commanded("Tune", knob="rpm", value=50.0, upstream="up"),
+    )
+    assert [line.text for line in world.snapshot(1.0).lines] == [
+        "priority normal -> high",
+        "priority is high now",
+        "budget is 1,000 tokens now",
+        "budget 1,000 -> 2,000 tokens",
+        "aimd.beta 0.5 -> 0.7",
+        "rpm is 50 now",
+    ]

@@ -1,0 +1,85 @@
+"""Why is it waiting?"""
+
+from __future__ import annotations
+
+import pytest
+from world.kit import LANE, arrived, commanded, failed, granted, hold, only_ticket, sampled, state, told
+
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.events import GATES
+
+
+def test_the_queue_is_shown_in_the_order_in_which_it_flies() -> None:
+    """As the last sample had it; those that came since follow by class and age."""
+    world = told(*(arrived(n, agent=f"a{n}", at=float(n)) for n in (1, 2, 3)))
+    world.apply(sampled(4.0, state(upcoming=(hold(3), hold(1), hold(2), hold(99)))))
+    world.apply(arrived(4, at=5.0))
+    assert [ticket.ticket for ticket in world.snapshot(6.0).queue] == [3, 1, 2, 4]
+    world.apply(granted(3, agent="a3", at=7.0))
+    assert [ticket.ticket for ticket in world.snapshot(8.0).queue] == [1, 2, 4]
+
+
+def test_lanes_take_turns_in_the_queue_that_is_shown() -> None:
+    """None of them is hidden behind another one's hundred; each has places of its own."""
+    lanes = {"a:1": (1, 2, 3), "b:1": (4, 5)}
+    world = told(*(arrived(n, lane=lane) for lane, numbers in lanes.items() for n in numbers))
+    states = (state(lane=lane, upcoming=tuple(map(hold, numbers))) for lane, numbers in lanes.items())
+    world.apply(sampled(1.0, *states))
+    queue = world.snapshot(1.0).queue
+    assert [(ticket.ticket, ticket.position) for ticket in queue] == [(1, 1), (4, 1), (2, 2), (5, 2), (3, 3)]
+
+
+def test_no_more_are_shown_than_fit() -> None:
+    """All are counted."""
+    world = told(*(arrived(n, agent=f"a{n}") for n in range(150)))
+    snapshot = world.snapshot(1.0)
+    assert (len(snapshot.queue), snapshot.queued) == (100, 150)
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_a_waiting_ticket_shows_the_gate_that_holds_it(gate: str) -> None:
+    """With its place, the time until the gate opens and until it flies, which run down between samples."""
+    holds = (hold(9), hold(1, gate, opens_in_s=4.0, estimate_s=6.0))
+    world = told(arrived(), sampled(1.0, state(upcoming=holds)))
+    ticket = only_ticket(world.snapshot(3.0))
+    assert (ticket.gate, ticket.position, ticket.gate_opens_in_s, ticket.estimate_s) == (gate, 2, 2.0, 4.0)
+    late = only_ticket(world.snapshot(30.0))
+    assert (late.gate_opens_in_s, late.estimate_s) == (0.0, 0.0)
+
+
+def test_one_whose_turn_has_come_waits_for_its_slot() -> None:
+    """A screen knows the gates and nothing beside them."""
+    world = told(arrived(), sampled(1.0, state(upcoming=(hold(1, "next", estimate_s=0.0),))))
+    ticket = only_ticket(world.snapshot(1.0))
+    assert (ticket.gate, ticket.position, ticket.estimate_s) == ("slot", 1, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("events", "gate", "opens_in_s"),
+    [
+        ((), "slot", None),
+        ((commanded("PauseAdmissions", paused=True),), "paused", None),
+        ((commanded("PauseAgent", agent="ann", paused=True),), "held", None),
+        ((granted(), failed(30.0, at=2.0)), "backoff", 27.0),
+        ((commanded("PauseAdmissions", paused=True), granted(), failed(30.0, at=2.0)), "backoff", 27.0),
+    ],
+)
+def test_a_ticket_that_no_sample_names_is_held_by_what_can_be_seen(
+    events: tuple[ev.Event, ...], gate: str, opens_in_s: float | None
+) -> None:
+    """It came after the sample, or stands too far back in the queue; nothing is made up about its place."""
+    ticket = only_ticket(told(arrived(), *events).snapshot(5.0))
+    assert (ticket.gate, ticket.gate_opens_in_s, ticket.position, ticket.estimate_s) == (gate, opens_in_s, None, None)
+
+
+def test_what_flies_is_held_by_nothing() -> None:
+    """Even if the last sample still saw it wait."""
+    holds = state(upcoming=(hold(1, "slot", 3.0, 3.0),))
+    ticket = only_ticket(told(arrived(), sampled(1.0, holds), granted(at=2.0)).snapshot(2.0))
+    assert (ticket.lane, ticket.gate, ticket.gate_opens_in_s, ticket.position, ticket.estimate_s) == (
+        LANE,
+        "",
+        None,
+        None,
+        None,
+    )
