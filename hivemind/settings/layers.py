@@ -20,6 +20,8 @@ from .options import PREFIX, find, options, sections
 from .suggest import did_you_mean
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
+OTHER_VARIABLES = (CONFIG_VARIABLE, PREFIX + "THEME", PREFIX + "GLYPHS")
+"""Ours, but no settings: where the file is, and how the control room looks."""
 DEFAULT_FILE = "hivemind.toml"
 
 
@@ -71,7 +73,7 @@ def from_environment(environ: Mapping[str, str]) -> Layer:
     given = []
     for variable, value in environ.items():
         option = names.get(variable.upper())
-        if not variable.upper().startswith(PREFIX) or variable == CONFIG_VARIABLE or not value:
+        if not variable.upper().startswith(PREFIX) or variable in OTHER_VARIABLES or not value:
             continue
         if option is None:
             raise UsageError(f"{variable} (environment): no such setting{did_you_mean(variable, names)}")

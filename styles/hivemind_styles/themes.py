@@ -1,7 +1,12 @@
 """The control room's themes. Every colour of the product is named here and nowhere else.
 
-State colours follow Okabe and Ito's palette (https://jfly.uni-koeln.de/color/), which people with any kind of colour
-vision can tell apart, lightened or darkened until each has a contrast of at least 4.5 on its background.
+State colours began as Okabe and Ito's palette (https://jfly.uni-koeln.de/color/) and were moved until each can be read
+on every ground it stands on, and until each two of them stay apart for people who see two of the three primaries.
+`hivemind-colorblind` keeps them furthest apart; the others spend some of that on calm. What "apart" means is in the
+tests.
+
+Variables: `ink-*` and `state-*` are the roles that panels draw with (`hivemind_tui/ink.py`); a `-style` beside one gives
+its attributes, where colour alone can't; `ink-selected` replaces every colour of a selected row.
 """
 
 from __future__ import annotations
@@ -10,16 +15,16 @@ from textual.theme import Theme
 
 DARK = Theme(
     name="hivemind-dark",
-    primary="#56b4e9",
-    secondary="#009e73",
+    primary="#5b9fe0",
+    secondary="#35d0a5",
     accent="#f0e442",
-    warning="#e69f00",
-    error="#ff7a45",
-    success="#2fc79a",
+    warning="#ffb62e",
+    error="#f2764a",
+    success="#35d0a5",
     foreground="#d7dae0",
     background="#11151c",
     surface="#171c25",
-    panel="#1e2530",
+    panel="#1e242e",
     dark=True,
     variables={
         "ink-text": "#d7dae0",
@@ -27,41 +32,197 @@ DARK = Theme(
         "ink-rule": "#3a4556",
         "ink-title": "#8fd0ff",
         "ink-accent": "#f0e442",
-        "ink-selection": "#243246",
-        "state-ok": "#2fc79a",
-        "state-wait": "#e69f00",
-        "state-bad": "#ff7a45",
-        "state-recover": "#cc9ae0",
-        "state-info": "#56b4e9",
+        "ink-selection": "#232e4c",
+        "state-ok": "#35d0a5",
+        "state-wait": "#ffb62e",
+        "state-bad": "#f2764a",
+        "state-recover": "#eeb8f2",
+        "state-info": "#5b9fe0",
     },
 )
 
 LIGHT = Theme(
     name="hivemind-light",
-    primary="#0072b2",
-    secondary="#00694d",
-    accent="#8a4b00",
-    warning="#8f5902",
-    error="#b03a00",
-    success="#00694d",
+    primary="#0067b8",
+    secondary="#04654d",
+    accent="#7d4500",
+    warning="#905905",
+    error="#7e2901",
+    success="#04654d",
     foreground="#1c2430",
     background="#fbfbf8",
-    surface="#f3f3ee",
-    panel="#e9e9e2",
+    surface="#f6f6f2",
+    panel="#f2f2f0",
     dark=False,
     variables={
         "ink-text": "#1c2430",
         "ink-dim": "#5c6675",
         "ink-rule": "#c2c7cf",
         "ink-title": "#005a8d",
-        "ink-accent": "#8a4b00",
-        "ink-selection": "#dbe7f3",
-        "state-ok": "#00694d",
-        "state-wait": "#8f5902",
-        "state-bad": "#b03a00",
-        "state-recover": "#8a3d74",
-        "state-info": "#0068a3",
+        "ink-accent": "#7d4500",
+        "ink-selection": "#d9ecf8",
+        "state-ok": "#04654d",
+        "state-wait": "#905905",
+        "state-bad": "#7e2901",
+        "state-recover": "#6c2a86",
+        "state-info": "#0067b8",
     },
 )
 
-THEMES = (DARK, LIGHT)
+CONTRAST = Theme(
+    name="hivemind-contrast",
+    primary="#5cb0ff",
+    secondary="#2ee6b0",
+    accent="#fff04d",
+    warning="#ffd11e",
+    error="#ff8650",
+    success="#2ee6b0",
+    foreground="#ffffff",
+    background="#000000",
+    surface="#000000",
+    panel="#161616",
+    dark=True,
+    variables={
+        "ink-text": "#ffffff",
+        "ink-dim": "#c4c4c4",
+        "ink-rule": "#8a8a8a",
+        "ink-title": "#a5d8ff",
+        "ink-accent": "#fff04d",
+        "ink-selection": "#ffffff",
+        "ink-selected": "#000000",
+        "state-ok": "#2ee6b0",
+        "state-wait": "#ffd11e",
+        "state-bad": "#ff8650",
+        "state-recover": "#fcc4ff",
+        "state-info": "#5cb0ff",
+    },
+)
+
+CONTRAST_LIGHT = Theme(
+    name="hivemind-contrast-light",
+    primary="#122f9e",
+    secondary="#03583b",
+    accent="#5c2a00",
+    warning="#6d4400",
+    error="#650c00",
+    success="#03583b",
+    foreground="#000000",
+    background="#ffffff",
+    surface="#ffffff",
+    panel="#f0f0f0",
+    dark=False,
+    variables={
+        "ink-text": "#000000",
+        "ink-dim": "#404040",
+        "ink-rule": "#767676",
+        "ink-title": "#00285f",
+        "ink-accent": "#5c2a00",
+        "ink-selection": "#000000",
+        "ink-selected": "#ffffff",
+        "state-ok": "#03583b",
+        "state-wait": "#6d4400",
+        "state-bad": "#650c00",
+        "state-recover": "#691964",
+        "state-info": "#122f9e",
+    },
+)
+
+COLORBLIND = Theme(
+    name="hivemind-colorblind",
+    primary="#3a96f7",
+    secondary="#4cf0bd",
+    accent="#f7ee3e",
+    warning="#f7ee3e",
+    error="#e8803f",
+    success="#4cf0bd",
+    foreground="#dfe2e8",
+    background="#0d1016",
+    surface="#12161d",
+    panel="#181d26",
+    dark=True,
+    variables={
+        "ink-text": "#dfe2e8",
+        "ink-dim": "#98a2b3",
+        "ink-rule": "#3d4655",
+        "ink-title": "#a3cdfb",
+        "ink-accent": "#ffffff",
+        "ink-selection": "#1a2b4f",
+        "state-ok": "#4cf0bd",
+        "state-wait": "#f7ee3e",
+        "state-bad": "#e8803f",
+        "state-recover": "#f7bff5",
+        "state-info": "#3a96f7",
+    },
+)
+
+SIXTEEN = Theme(
+    name="hivemind-16",
+    ansi=True,
+    primary="ansi_blue",
+    secondary="ansi_cyan",
+    accent="ansi_default",
+    warning="ansi_magenta",
+    error="ansi_red",
+    success="ansi_green",
+    foreground="ansi_default",
+    background="ansi_default",
+    surface="ansi_default",
+    panel="ansi_default",
+    variables={
+        "ink-text": "ansi_default",
+        "ink-dim": "ansi_default",
+        "ink-dim-style": "dim",
+        "ink-rule": "ansi_default",
+        "ink-rule-style": "dim",
+        "ink-title": "ansi_default",
+        "ink-accent": "ansi_default",
+        "ink-selection": "ansi_default",
+        "ink-selection-style": "reverse not bold not dim",
+        "ink-selected": "ansi_default",
+        "state-ok": "ansi_green",
+        "state-wait": "ansi_magenta",
+        "state-bad": "ansi_red",
+        "state-recover": "ansi_cyan",
+        "state-info": "ansi_default",
+    },
+)
+"""For terminals of 16 colours, whose ground and palette nobody tells us: text keeps the terminal's own colour, and
+states have the four colours that most palettes keep legible on black and on white. Bright black, which would be the
+obvious grey, is invisible in some; faint is at worst not faint."""
+
+MONO = Theme(
+    name="hivemind-mono",
+    ansi=True,
+    primary="ansi_default",
+    secondary="ansi_default",
+    accent="ansi_default",
+    warning="ansi_default",
+    error="ansi_default",
+    success="ansi_default",
+    foreground="ansi_default",
+    background="ansi_default",
+    surface="ansi_default",
+    panel="ansi_default",
+    variables={
+        "ink-text": "ansi_default",
+        "ink-dim": "ansi_default",
+        "ink-dim-style": "dim",
+        "ink-rule": "ansi_default",
+        "ink-rule-style": "dim",
+        "ink-title": "ansi_default",
+        "ink-accent": "ansi_default",
+        "ink-selection": "ansi_default",
+        "ink-selection-style": "reverse not bold not dim",
+        "ink-selected": "ansi_default",
+        "state-ok": "ansi_default",
+        "state-wait": "ansi_default",
+        "state-wait-style": "bold",
+        "state-bad": "ansi_default",
+        "state-bad-style": "bold underline",
+        "state-recover": "ansi_default",
+        "state-info": "ansi_default",
+    },
+)
+"""No colour at all: bold, faint and reversed."""
+
+THEMES = (DARK, LIGHT, CONTRAST, CONTRAST_LIGHT, COLORBLIND, SIXTEEN, MONO)

@@ -23,8 +23,11 @@ def clean(text: str) -> str:
 
 def fit(text: str, width: int, align: str = "<", ellipsis: str = "…") -> str:
     """The text in exactly `width` cells: padded left (`>`) or right (`<`), or cut with an ellipsis."""
-    text = clean(text)
-    length = cell_len(text)
+    if text.isascii() and text.isprintable():  # most texts by far, and one cell a character
+        length = len(text)
+    else:
+        text = clean(text)
+        length = cell_len(text)
     if length > width:
         return set_cell_size(text, max(0, width - 1)) + ellipsis if width > 0 else ""
     padding = " " * (width - length)

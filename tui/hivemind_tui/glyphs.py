@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hivemind.errors import UsageError
 from hivemind.scheduler.types import Priority
+
+VARIABLE = "HIVEMIND_GLYPHS"
+"""Says `unicode` or `ascii` where the terminal's own word isn't right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +22,7 @@ class Glyphs:
     clock: str = "◷"
     retry: str = "↻"
     stop: str = "■"
+    pause: str = "‖"
     cross: str = "✕"
     half: str = "◐"
     warn: str = "▲"
@@ -29,6 +35,19 @@ class Glyphs:
     full: str = "━"
     part: str = "╍"
     empty: str = "─"
+    marked: str = "◆"
+    boost: str = "»"
+    more: str = "+"
+    """After an amount that is at least so large."""
+    ascending: str = "▴"
+    descending: str = "▾"
+    thumb: str = "┃"
+    track: str = "│"
+    queue: str = "░"
+    """Pieces of a waterfall: in the queue, a failed attempt, before the first token, the stream."""
+    lost: str = "▒"
+    asked: str = "▓"
+    stream: str = "█"
     frame: str = "╭╮╰╯─│"
     """Corners (top left, top right, bottom left, bottom right), then the horizontal and the vertical line."""
     steps: str = " ▁▂▃▄▅▆▇█"
@@ -49,6 +68,7 @@ ASCII = Glyphs(
     clock="q",
     retry="r",
     stop="#",
+    pause="=",
     cross="x",
     half="%",
     warn="!",
@@ -68,9 +88,25 @@ ASCII = Glyphs(
 """For the Linux console, whose font has neither blocks nor braille."""
 
 
+SETS: Mapping[str, Glyphs] = {"unicode": UNICODE, "ascii": ASCII}
+
+_POOR = re.compile(r"(?:.*\.)?(?:linux(?:-.*)?|vt\d+.*|dumb)")
+
+
 def glyphs_for(environment: Mapping[str, str]) -> Glyphs:
-    """The set that the terminal can draw, by TERM."""
-    return ASCII if environment.get("TERM", "") in ("linux", "vt100", "vt220", "dumb") else UNICODE
+    """The set that the terminal can draw: the one asked for, else by TERM and by the locale's character set.
+
+    Raises: UsageError: there is no such set.
+    """
+    asked = environment.get(VARIABLE, "")
+    if asked:
+        if asked not in SETS:
+            raise UsageError(f"{VARIABLE} (environment): must be {' or '.join(SETS)}, not {asked[:40]!r}")
+        return SETS[asked]
+    # The first that is set decides, as for setlocale(3). Where none is, containers mostly, terminals speak UTF-8 still.
+    locale = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(name))), "UTF-8")
+    poor = _POOR.fullmatch(environment.get("TERM", "")) is not None
+    return ASCII if poor or "utf" not in locale.lower() else UNICODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +125,69 @@ SIGNS: Mapping[str, Sign] = {
     "waiting": Sign("ring", "sent", "info", "sent upstream, no content yet"),
     "queued": Sign("clock", "queued", "wait", "waits for a slot or for rate allowance"),
     "retry": Sign("retry", "retry", "recover", "failed upstream; tries again, unseen by the agent"),
-    "paused": Sign("stop", "paused", "wait", "held by you (K lets it go)"),
+    "paused": Sign("pause", "paused", "wait", "its requests are held in the queue"),
+    "stopped": Sign("stop", "stopped", "bad", "cut off: what it asks is refused"),
     "idle": Sign("idle", "idle", "dim", "nothing asked at the moment"),
+    "answered": Sign("good", "done", "ok", "answered in full"),
+    "failed": Sign("cross", "failed", "bad", "ended in an error that the agent saw"),
+    "refused": Sign("warn", "refused", "wait", "HiveMind answered it with an error itself"),
+    "left": Sign("arrow", "left", "dim", "the client went before the end"),
     "closed": Sign("dot", "closed", "ok", "requests flow"),
     "half_open": Sign("half", "half-open", "recover", "one probe decides"),
     "open": Sign("cross", "open", "bad", "nothing is sent upstream"),
+    "boosted": Sign("boost", "boosted", "accent", "counts as CRITICAL for a while"),
+    "marked": Sign("marked", "marked", "accent", "what you do next is done to all of these"),
     "info": Sign("idle", "", "dim", ""),
     "good": Sign("good", "", "ok", ""),
     "warn": Sign("warn", "", "wait", ""),
     "bad": Sign("cross", "", "bad", ""),
     "serving": Sign("dot", "SERVING", "ok", ""),
     "draining": Sign("half", "DRAINING", "wait", ""),
+    "attached": Sign("dot", "ATTACHED", "info", "to a proxy that goes on without this screen"),
+    "lost": Sign("cross", "LOST", "bad", "nothing comes from the proxy; what is shown is old"),
 }
-LEGEND = ("streaming", "waiting", "queued", "retry", "paused", "idle", "closed", "half_open", "open")
+LEGEND = (
+    "streaming",
+    "waiting",
+    "queued",
+    "retry",
+    "paused",
+    "stopped",
+    "idle",
+    "answered",
+    "failed",
+    "refused",
+    "left",
+    "boosted",
+    "marked",
+    "closed",
+    "half_open",
+    "open",
+)
 """The states that the help explains."""
+
+GATE_SIGNS: Mapping[str, Sign] = {
+    "paused": Sign("pause", "paused", "wait", "you paused all admissions"),
+    "parked": Sign("clock", "parked", "wait", "the provider asked for a pause"),
+    "circuit": Sign("cross", "circuit", "bad", "the circuit is open, so nothing is sent upstream"),
+    "slot": Sign("clock", "slot", "wait", "every slot is taken"),
+    "requests": Sign("clock", "requests", "wait", "the rate window has no request left for it"),
+    "tokens": Sign("clock", "tokens", "wait", "the rate window has too few tokens left for it"),
+    "budget": Sign("warn", "budget", "bad", "what is left of its agent's budget isn't enough"),
+    "held": Sign("pause", "held", "wait", "its agent is paused"),
+    "backoff": Sign("retry", "backoff", "recover", "it failed upstream and pauses before the next try"),
+    "next": Sign("dot", "next", "ok", "nothing holds it: its turn has come"),
+}
+"""What keeps a request waiting: :data:`hivemind.scheduler.events.GATES`, and `next`."""
+
+PIECES: Mapping[str, Sign] = {
+    "queue": Sign("queue", "queue", "wait", "waits for a slot or for rate allowance"),
+    "failed": Sign("lost", "failed", "bad", "an attempt that came to nothing"),
+    "pause": Sign("idle", "pause", "dim", "between two attempts"),
+    "first": Sign("asked", "sent", "info", "sent upstream, no content yet"),
+    "stream": Sign("stream", "stream", "ok", "the answer arrives"),
+}
+"""What a waterfall is drawn of."""
 
 _UNKNOWN = Sign("idle", "?", "dim", "")
 
@@ -110,6 +195,11 @@ _UNKNOWN = Sign("idle", "?", "dim", "")
 def sign(state: str) -> Sign:
     """How a state is shown; a state this screen doesn't know yet shows as `?`."""
     return SIGNS.get(state, _UNKNOWN)
+
+
+def gate_sign(gate: str) -> Sign:
+    """How a gate is shown; one this screen doesn't know yet goes by its own name."""
+    return GATE_SIGNS.get(gate) or Sign("clock", gate[:9], "wait", "")
 
 
 PRIORITIES: Mapping[Priority, tuple[str, str]] = {

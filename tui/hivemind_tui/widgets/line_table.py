@@ -7,6 +7,7 @@ Comparing rows ourselves is what makes a live screen cheap: 30 to 50 ms a frame 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from textual.geometry import Region
 from textual.strip import Strip
@@ -14,10 +15,18 @@ from textual.widget import Widget
 
 
 class LineTable(Widget):
-    """Rows handed in whole; those equal to the last ones are kept, with everything Textual cached on them."""
+    """Rows handed in whole; those equal to the last ones are kept, with everything Textual cached on them.
+
+    A click on a linked span (:func:`hivemind_tui.ink.linked`) runs its action.
+    """
+
+    ALLOW_SELECT: ClassVar[bool] = False
+    """Textual selects text where it knows its offsets, which rows don't have; a double click would mark everything."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
+        # Textual's links change their look under the mouse, and the whole widget is painted again for that.
+        self.set_reactive(LineTable.auto_links, False)
         self._rows: list[Strip] = []
 
     @property
