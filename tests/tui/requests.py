@@ -102,4 +102,3 @@ def detail_of(view: RequestView) -> RequestDetail:
         ),
         response_headers=(("content-type", "text/event-stream; charset=utf-8"), ("request-id", "req_011CS")),
     )
-

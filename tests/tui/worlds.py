@@ -264,7 +264,9 @@ def _lane(
                 Utilisation("5h", 0.97, 4360.0, "allowed_warning"),
                 Utilisation("7d", 0.41, 300_000.0, "allowed"),
             ),
-            upcoming=tuple(Hold(ticket.ticket, ticket.gate, ticket.gate_opens_in_s, ticket.estimate_s) for ticket in queue),
+            upcoming=tuple(
+                Hold(ticket.ticket, ticket.gate, ticket.gate_opens_in_s, ticket.estimate_s) for ticket in queue
+            ),
             knobs=dict(KNOBS),
         ),
         curve=curve,

@@ -31,7 +31,10 @@ def choices(app: ControlRoom) -> list[Choice]:
         for key in here(view.page)
         if key.id not in _SILENT
     ]
-    found += [Choice(f"theme: {theme.name.removeprefix('hivemind-')}", "", partial(_theme, app, theme.name)) for theme in THEMES]
+    found += [
+        Choice(f"theme: {theme.name.removeprefix('hivemind-')}", "", partial(_theme, app, theme.name))
+        for theme in THEMES
+    ]
     found += [Choice(f"open agent {agent.name}", "", partial(_open, app, agent.name)) for agent in view.snapshot.agents]
     return found
 

@@ -27,6 +27,7 @@ from .format import clean, seconds
 from .gather import Gatherer
 from .glyphs import glyphs_for
 from .guest import GuestApp
+from .insides import Insides, memory_mb
 from .intents import INTENTS
 from .pace import Pace, wanted_fps
 from .plots.process import PlotProcess
@@ -116,6 +117,7 @@ class ControlRoom(GuestApp):
         self._restyle()
         self.set_interval(_TICK_S, self._tick)
         self.run_worker(self._steering.run(), name="steering")
+        self.run_worker(self.monitor.timed(self._board.paint(), "panels"), name="panels")
 
     # --- Looking and drawing ---------------------------------------------------------------------------------------
 
@@ -132,6 +134,10 @@ class ControlRoom(GuestApp):
 
     def _look(self) -> None:
         self._view = self._gatherer.look(self._view, self._source)
+        if self._inside:
+            pace = self._pace
+            seen = Insides(self.monitor.report(), pace.fps, pace.wanted, pace.cost_s, memory_mb())
+            self._view = replace(self._view, inside=seen)
         if self._view.page == "start" and self._greeting and self._view.snapshot.totals.requests:
             self._go(navigation.page(self._view, "overview"))
         if self._view.page == "request" and time.monotonic() >= self._detail_due_s:
@@ -218,7 +224,7 @@ class ControlRoom(GuestApp):
     def action_page(self, name: str) -> None:
         self._go(navigation.page(self._view, name))
 
-    def action_back(self) -> None:
+    def action_out(self) -> None:
         self._go(navigation.back(self._view))
 
     def action_move(self, step: int) -> None:

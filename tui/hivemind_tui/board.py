@@ -97,6 +97,7 @@ class Board(Vertical):
         self._page = "overview"
         self._turn = 0
         self._due: list[Panel] = []
+        self._news = asyncio.Event()
         self._view: View | None = None
 
     def compose(self) -> ComposeResult:
@@ -151,18 +152,19 @@ class Board(Vertical):
         return [*panels, self._inside] if self._inside.display else panels
 
     def _draw(self, view: View, panels: Sequence[Panel]) -> None:
-        """One panel a round of the loop: between two of them the traffic has its turn."""
         self._view = view
-        idle = not self._due
         self._due += [panel for panel in panels if panel not in self._due]
-        if idle:
-            self._draw_next()
+        self._news.set()
 
-    def _draw_next(self) -> None:
-        if self._due and self._view is not None:
-            self._due.pop(0).show(self._view, self.ink)
-            if self._due:
-                asyncio.get_running_loop().call_soon(self._draw_next)
+    async def paint(self) -> None:
+        """Draw what is to be drawn, for ever, one panel a round of the loop: between two of them the traffic has its
+        turn."""
+        while True:
+            await self._news.wait()
+            while self._due and self._view is not None:
+                self._due.pop(0).show(self._view, self.ink)
+                await asyncio.sleep(0)
+            self._news.clear()
 
     def draw_footer(self, view: View, size: Size, note: str) -> None:
         """The keys that fit, and a note at the right."""

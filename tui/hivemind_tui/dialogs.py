@@ -61,7 +61,9 @@ def quit_question(flying: int, queued: int, drain_s: float) -> Rows:
 def drain_question(view: View) -> Rows:
     """Rows of the question before draining while the proxy stays."""
     queued = view.snapshot.queued
-    waiting = f"{plural(queued, 'request')} waiting {'is' if queued == 1 else 'are'} refused" if queued else "nobody waits"
+    waiting = (
+        f"{plural(queued, 'request')} waiting {'is' if queued == 1 else 'are'} refused" if queued else "nobody waits"
+    )
     return [
         [(f"{waiting}; {_in_flight(len(view.snapshot.slots))}", "text")],
         [("Whoever comes is told to try again in a few seconds, until D takes requests again.", "dim")],

@@ -92,10 +92,10 @@ def ceiling(view: View, step: int) -> list[Command]:
     return [Tune("max_concurrency", wanted, state.upstream)]
 
 
-def turn(view: View, steps: int, large: int) -> list[Command]:
-    """The knob under the cursor, so many steps up or down. Raises: Rejected."""
+def turn(view: View, steps: int) -> list[Command]:
+    """The knob under the cursor, a step up or down, or a large one (10, -10). Raises: Rejected."""
     state = _lane(view)
-    return [Tune(view.knob, stepped(view.knob, _knob(view), steps, bool(large)), state.upstream)]
+    return [Tune(view.knob, stepped(view.knob, _knob(view), steps), state.upstream)]
 
 
 def set_knob(view: View, text: str) -> list[Command]:

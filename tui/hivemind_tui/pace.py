@@ -30,6 +30,11 @@ class Pace:
         self._cost_s = 0.0
         self._next_s = 0.0
 
+    @property
+    def cost_s(self) -> float:
+        """What a frame takes, about."""
+        return self._cost_s
+
     def due(self, now_s: float) -> bool:
         """Whether it is time for a frame; if so, the next one's time is set."""
         # A timer that ticks a little early must not lose the frame.

@@ -45,33 +45,38 @@ DIALS: Mapping[str, Dial] = {
 
 NAMES = tuple(DIALS)
 _LARGE = 10
+_LEAP_RATIO = 5
 
 
-def stepped(name: str, value: float, steps: int, large: bool) -> float:
-    """The value so many presses up or down, within the knob's range.
+def stepped(name: str, value: float, steps: int) -> float:
+    """The value one press up or down (1, -1), or one with shift (beyond that), within the knob's range.
 
     Raises: Rejected: it stands at that end already.
     """
     knob, dial = KNOBS[name], DIALS[name]
     if knob.zero_is_none and not value:
         raise Rejected(f"{name} has no limit to step from; type one (enter)")
-    step = dial.step * (_LARGE if large and not dial.by_ratio else 1)
+    large, way = abs(steps) > 1, 1 if steps > 0 else -1
     if dial.by_ratio:
-        share = 1 + dial.step * (5 if large else 1)
-        wanted = value * share if steps > 0 else value / share
-        wanted = _round(wanted, max(1.0, 10 ** (math.floor(math.log10(max(value, 1))) - 1)))
-        if wanted == value:
-            wanted += steps
+        wanted = _by_share(value, way, dial.step * (_LEAP_RATIO if large else 1))
     else:
-        wanted = _round(value + steps * step, step)
-        if (wanted - value) * steps <= 0:
-            wanted = value + steps * step
+        step = dial.step * (_LARGE if large else 1)
+        wanted = _round(value + way * step, dial.step)
+        if (wanted - value) * way <= 0:
+            wanted = value + way * step
     wanted = min(knob.highest, max(knob.lowest, wanted))
     if knob.whole:
         wanted = round(wanted)
     if wanted == value:
         raise Rejected(f"{name} goes from {number(knob.lowest)} to {number(knob.highest)}")
     return wanted
+
+
+def _by_share(value: float, way: int, share: float) -> float:
+    """A share more or less, to two digits that people can read."""
+    wanted = value * (1 + share) if way > 0 else value / (1 + share)
+    wanted = _round(wanted, max(1.0, 10.0 ** (math.floor(math.log10(max(value, 1.0))) - 1)))
+    return wanted if wanted != value else value + way
 
 
 def _round(value: float, step: float) -> float:
@@ -98,6 +103,20 @@ def typed(name: str, text: str) -> float:
 def number(value: float) -> str:
     """A knob's value as people write it: no more digits than it has."""
     return f"{value:,.0f}" if value >= 10_000 and value == int(value) else f"{value:.6g}"
+
+
+def leap(name: str) -> str:
+    """How far a press with shift goes, in words."""
+    dial = DIALS[name]
+    return f"{dial.step * _LEAP_RATIO:.0%}" if dial.by_ratio else number(dial.step * _LARGE)
+
+
+def shown_value(name: str, value: float) -> str:
+    """With its unit; where 0 stands for no limit, in words."""
+    if KNOBS[name].zero_is_none and not value:
+        return "no limit"
+    unit = DIALS[name].unit
+    return f"{number(value)} {unit}" if unit else number(value)
 
 
 def tuned(first: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:

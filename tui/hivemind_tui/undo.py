@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.events import LaneState
@@ -54,7 +55,7 @@ def _pinned(state: LaneState) -> float | None:
     return state.level if state.pinned and not math.isinf(state.level) else None
 
 
-def _steered(state: LaneState) -> str:
+def _steered(state: LaneState) -> Literal["auto", "open", "closed"]:
     if not state.circuit_forced:
         return "auto"
     return "open" if state.circuit == "open" else "closed"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from hivemind.requests import RequestDetail, RequestView
 from hivemind.snapshot import AgentView, LaneView, Snapshot, TicketView
 
+from .insides import Insides
 from .listing import Order
-from .monitor import MonitorReport
 from .source import Link
 
 PAGES = ("overview", "agents", "requests", "tuning", "log")
@@ -52,7 +52,7 @@ class View:
     """The knob that the tuning page's cursor is on."""
     untuned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By upstream, the knobs as this screen first saw them, or as they were last written down."""
-    inside: MonitorReport | None = None
+    inside: Insides | None = None
     """How the screen itself is doing, while somebody looks at that."""
     drain_s: float = 30.0
     demo: bool = False

@@ -1,20 +1,95 @@
-"""The knobs of the lane shown: values, how far each was turned, and what it does."""
+"""The knobs of the lane shown: their values, how far each was turned from where it stood, and what it does."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from textual.strip import Strip
 
-from hivemind_tui.ink import Ink, body_size
-from hivemind_tui.tuning import number
-from hivemind_tui.view import View
+from hivemind.scheduler.knobs import KNOBS
+from hivemind_tui.format import fit, plural
+from hivemind_tui.ink import Ink, Span, body_size, call
+from hivemind_tui.table import scrolled
+from hivemind_tui.tuning import DIALS, NAMES, leap, number, shown_value, tuned
+from hivemind_tui.view import View, join
+
+_GROUPS = (
+    ("Concurrency", ("max_concurrency", "aimd.floor", "aimd.alpha", "aimd.beta", "aimd.latency_target_s")),
+    ("Circuit breaker", ("circuit.threshold", "circuit.window", "circuit.cooldown_s")),
+    ("Rate limits of ours", ("rpm", "tpm")),
+    ("Retry, every upstream", tuple(name for name in NAMES if name.startswith("retry."))),
+)
+_SYMBOL, _VALUE, _WAS = 12, 11, 12
+_ABOUT = 3
+"""Rows at the bottom that tell about the knob under the cursor."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A row of the list: a heading, or a knob."""
+
+    heading: str = ""
+    knob: str = ""
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
-    """The panel's rows."""
-    cells, _ = body_size(ink, width, height)
-    knobs = view.lane.state.knobs if view.lane is not None else {}
-    body = [
-        ink.row(cells, (f"{name:24}", "text"), (number(value), "strong"), selected=name == view.knob)
-        for name, value in knobs.items()
+    """The panel's rows: every knob by group, and under them all about the one under the cursor."""
+    cells, rows = body_size(ink, width, height)
+    lane = view.lane
+    if lane is None:
+        body = [ink.row(cells, ("Knobs belong to a lane, and the first request opens one.", "dim"))]
+        return ink.frame("Tuning", "", body, width, height)
+    first = view.untuned.get(lane.state.upstream, {})
+    changed = tuned(first, lane.state.knobs)
+    about = _ABOUT if rows >= len(NAMES) // 2 + _ABOUT else 0
+    room = rows - about
+    items = [_Item(knob=name) for name in NAMES]
+    if room >= len(NAMES) + len(_GROUPS):
+        items = [item for title, names in _GROUPS for item in (_Item(heading=title), *(_Item(knob=n) for n in names))]
+    at = next((index for index, item in enumerate(items) if item.knob == view.knob), 0)
+    top = scrolled(at, len(items), room)
+    body = [_row(item, view, lane.state.knobs, first, cells, ink) for item in items[top : top + room]]
+    body += [ink.row(cells)] * (room - len(body))
+    if about:
+        body += _about(view.knob, lane.state.upstream, cells, ink)
+    note = join(f"{plural(len(changed), 'knob')} turned, w writes" if changed else "", view.lane_note())
+    return ink.frame(f"Tuning {lane.state.upstream}", note, body, width, height)
+
+
+def _row(
+    item: _Item,
+    view: View,
+    knobs: Mapping[str, float],
+    first: Mapping[str, float],
+    cells: int,
+    ink: Ink,
+) -> Strip:
+    if item.heading:
+        return ink.row(cells, (item.heading, "title"))
+    name, dial = item.knob, DIALS[item.knob]
+    here = name == view.knob
+    turned = name in first and name in knobs and first[name] != knobs[name]
+    value = shown_value(name, knobs[name]) if name in knobs else "—"
+    was = f"was {number(first[name])}" if turned else ""
+    spans: list[Span] = [
+        (ink.glyphs.cursor if here else " ", "accent"),
+        (" " + fit(dial.symbol, _SYMBOL), "strong" if here else "text"),
+        (fit(value, _VALUE, ">"), "accent" if turned else "strong"),
+        ("  " + fit(was, _WAS), "wait"),
+        (dial.meaning, "dim"),
     ]
-    return ink.frame("Knobs", view.lane_note(), body, width, height)
+    return ink.row(cells, *spans, selected=here, link=call("app.pick_knob", name))
+
+
+def _about(name: str, upstream: str, cells: int, ink: Ink) -> list[Strip]:
+    knob, dial = KNOBS[name], DIALS[name]
+    step = f"{dial.step:.0%}" if dial.by_ratio else number(dial.step)
+    none = "; 0: no limit" if knob.zero_is_none else ""
+    unit = f" {dial.unit}" if dial.unit else ""
+    scope = "every upstream" if knob.shared else f"{upstream}, its lanes to come too"
+    return [
+        ink.row(cells, (ink.glyphs.frame[4] * cells, "rule")),
+        ink.row(cells, (name, "accent"), (f"  {number(knob.lowest)} to {number(knob.highest)}{unit}{none}", "text")),
+        ink.row(cells, (f"left right {step}, with shift {leap(name)}, enter types; for {scope}", "dim")),
+    ]

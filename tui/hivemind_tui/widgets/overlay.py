@@ -23,7 +23,7 @@ class Overlay(LineTable, can_focus=True):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._choices: Mapping[str, Callable[[], None]] = {}
+        self._choices: Mapping[str, Callable[[], object]] = {}
         self._content: tuple[str, Rows, Ink] = ("", (), Ink())
         self._first = 0
 
@@ -31,7 +31,7 @@ class Overlay(LineTable, can_focus=True):
     def is_open(self) -> bool:
         return bool(self.display)
 
-    def open(self, title: str, rows: Rows, ink: Ink, choices: Mapping[str, Callable[[], None]] | None = None) -> None:
+    def open(self, title: str, rows: Rows, ink: Ink, choices: Mapping[str, Callable[[], object]] | None = None) -> None:
         """Show rows and wait for a key; `choices` says what each key does."""
         self._choices = choices or {}
         self._content = title, rows, replace(ink, boxed=True)

@@ -98,5 +98,9 @@ class BottomRow(LineTable, can_focus=True):
             self._typed(self._text)
 
     def _draw(self) -> None:
-        spans: list[Span] = [(f" {self._label} ", "accent"), (self._text, "strong"), (self._ink.glyphs.cursor, "accent")]
+        spans: list[Span] = [
+            (f" {self._label} ", "accent"),
+            (self._text, "strong"),
+            (self._ink.glyphs.cursor, "accent"),
+        ]
         self.set_rows([self._ink.row(self.size.width, *spans, (f"  {self._hint}", "dim"))])
