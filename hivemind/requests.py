@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .scheduler.types import Priority, Usage
+from .scheduler.types import Priority, Usage, record
 
 REQUESTS_KEPT = 2000
 """Requests that are over, the newest of them; open ones are always kept."""
-REQUESTS_PAGE = 250
+REQUESTS_PAGE = 500
 """In one answer to what changed."""
 ATTEMPTS_KEPT = 20
 DECISIONS_KEPT = 60
@@ -22,7 +22,7 @@ ENDS = ("answered", "failed", "refused", "left", "stopped")
 operator stopped its agent. One that isn't over has a ticket state (:data:`hivemind.snapshot.TICKET_STATES`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AttemptView:
     """One try upstream."""
 
@@ -42,7 +42,7 @@ class AttemptView:
     """The pause before the next one, after a failure that the agent never saw."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RequestView:
     """A request, open or over."""
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .scheduler.events import LaneState
-from .scheduler.types import Priority, Usage
+from .scheduler.types import Priority, Usage, record
 
 TICKET_STATES = ("queued", "retry", "waiting", "streaming")
 """In the queue; between two attempts; flying before the first content; flying after it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TicketView:
     """A request that isn't over yet."""
 
@@ -48,7 +48,7 @@ class TicketView:
     """Until it flies, about; None: nobody can tell."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentView:
     """An agent and what became of its requests."""
 

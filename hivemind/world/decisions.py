@@ -94,15 +94,11 @@ def _noted(note: Note) -> Decision:
         return Decision(at, f"priority is {numbers[0]} now, by {numbers[1]}")
     if what == "boost":
         return Decision(at, _boosted(*numbers))
-    return Decision(at, HELD.get(what, _waits)(*numbers))
+    return Decision(at, HELD[what](*numbers) if what in HELD else f"waits: {words(what)}")
 
 
 def _boosted(for_s: Any, who: Any) -> str:
     return f"its agent counts as critical for {for_s:g} s, by {who}" if for_s > 0 else f"boost ended, by {who}"
-
-
-def _waits(ahead: int, _: float, opens_in_s: float | None, what: str = "its turn") -> str:
-    return f"waits for {what}: {ahead} ahead{_opens(opens_in_s)}"
 
 
 def _slot(ahead: int, level: float, opens_in_s: float | None) -> str:
@@ -110,12 +106,16 @@ def _slot(ahead: int, level: float, opens_in_s: float | None) -> str:
     return f"waits for a slot: {ahead} ahead, {limit}{_opens(opens_in_s)}"
 
 
-def _opens(opens_in_s: float | None) -> str:
-    return "" if opens_in_s is None else f", opens in {seconds(opens_in_s)}"
+def _room_in(window: str) -> Callable[..., str]:
+    return lambda ahead, _, opens_in_s: f"waits for room in the window of {window}: {ahead} ahead{_opens(opens_in_s)}"
 
 
 def _because(reason: str) -> Callable[..., str]:
     return lambda ahead, level, opens_in_s: f"waits: {reason}{_opens(opens_in_s)}"
+
+
+def _opens(opens_in_s: float | None) -> str:
+    return "" if opens_in_s is None else f", about {seconds(opens_in_s)} to go"
 
 
 HELD: Mapping[str, Callable[..., str]] = {
@@ -123,11 +123,10 @@ HELD: Mapping[str, Callable[..., str]] = {
     "parked": _because("the provider asked for a pause"),
     "circuit": _because("the circuit is open"),
     "slot": _slot,
-    "requests": lambda ahead, level, opens_in_s: _waits(ahead, level, opens_in_s, "room in the window of requests"),
-    "tokens": lambda ahead, level, opens_in_s: _waits(ahead, level, opens_in_s, "room in the window of tokens"),
+    "requests": _room_in("requests"),
+    "tokens": _room_in("tokens"),
     "budget": _because("its agent's budget is used up"),
     "held": _because("its agent is paused"),
     "backoff": _because("it was tried and will be again"),
-    "next": lambda ahead, level, opens_in_s: "next in turn",
 }
 """What is said of each gate, from how many are ahead, the lane's level, and when the gate opens."""

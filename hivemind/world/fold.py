@@ -29,7 +29,7 @@ from .tickets import STOPPED, End, TicketFold
 LINES_KEPT = 200
 AGENTS_KEPT = 2000
 """When there are so many, the idle ones seen longest ago make room for newcomers."""
-FORGOTTEN_AT_ONCE = AGENTS_KEPT // 10
+FORGOTTEN_AT_ONCE = AGENTS_KEPT // 20
 
 
 class World:
@@ -298,6 +298,7 @@ class World:
         self._lanes = {state.lane: state for state in event.lanes}
         self._providers = {state.lane: state.provider for state in event.lanes}
         self._curves.sampled(event)
+        self._catch_up(event.at)
         self._queue.sampled(event, self._tickets)
         self._costs.settle(self._price)
 

@@ -8,6 +8,8 @@ from hivemind.scheduler.events import GATES, Hold, Sampled
 
 from .tickets import Held, TicketFold
 
+_IN_NO_LINE = ("held", "backoff")
+
 
 class Queue:
     """The lanes' next tickets."""
@@ -40,16 +42,16 @@ class Queue:
 
     def holding(self, ticket: TicketFold, at: float, mode: str) -> Held:
         """What holds a waiting ticket; where no sample says, what its state lets one suppose."""
-        if ticket.retry_at is not None:
-            return "backoff", max(0.0, ticket.retry_at - at), None, None
         position, hold = self._holds.get(ticket.arrived.ticket, (None, None))
-        if hold is None:
-            return "held" if ticket.agent.paused else "paused" if mode == "paused" else "slot", None, position, None
+        if hold is None or ticket.since > self._at:
+            if ticket.retry_at is not None:
+                return "backoff", max(0.0, ticket.retry_at - at), None, None
+            return "held" if ticket.agent.paused else "paused" if mode == "paused" else "slot", None, None, None
         passed_s = at - self._at
         return (
             hold.gate if hold.gate in GATES else "slot",
             None if hold.opens_in_s is None else max(0.0, hold.opens_in_s - passed_s),
-            position,
+            None if hold.gate in _IN_NO_LINE else position,
             None if hold.estimate_s is None else max(0.0, hold.estimate_s - passed_s),
         )
 

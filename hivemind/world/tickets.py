@@ -153,7 +153,7 @@ class TicketFold:
 
     def held(self, at: float, hold: Hold, ahead: int, lane: LaneState) -> None:
         """What keeps it, as a sample had it."""
-        if self.state == "queued" and hold.gate != self.gate:
+        if self.state == "queued" and hold.gate != self.gate and hold.gate != "next":
             self.gate = hold.gate
             self.note(at, hold.gate, ahead, lane.level, hold.opens_in_s)
 

@@ -42,9 +42,22 @@ def test_a_waiting_ticket_shows_the_gate_that_holds_it(gate: str) -> None:
     holds = (hold(9), hold(1, gate, opens_in_s=4.0, estimate_s=6.0))
     world = told(arrived(), sampled(1.0, state(upcoming=holds)))
     ticket = only_ticket(world.snapshot(3.0))
-    assert (ticket.gate, ticket.position, ticket.gate_opens_in_s, ticket.estimate_s) == (gate, 2, 2.0, 4.0)
+    position = None if gate in ("held", "backoff") else 2
+    assert (ticket.gate, ticket.position, ticket.gate_opens_in_s, ticket.estimate_s) == (gate, position, 2.0, 4.0)
     late = only_ticket(world.snapshot(30.0))
     assert (late.gate_opens_in_s, late.estimate_s) == (0.0, 0.0)
+
+
+def test_a_sample_says_nothing_of_a_ticket_that_has_moved_since() -> None:
+    """It flew and failed in between: it doesn't wait for what it waited for before."""
+    holds = state(upcoming=(hold(1, "slot", 9.0, 9.0),))
+    world = told(arrived(), sampled(1.0, holds), granted(at=1.5), failed(3.0, at=2.0))
+    ticket = only_ticket(world.snapshot(4.0))
+    assert (ticket.gate, ticket.gate_opens_in_s, ticket.position, ticket.estimate_s) == ("backoff", 1.0, None, None)
+    again = sampled(4.0, state(upcoming=(hold(1, "backoff", 1.0, 2.5),)))
+    world.apply(again)
+    ticket = only_ticket(world.snapshot(4.0))
+    assert (ticket.gate, ticket.gate_opens_in_s, ticket.position, ticket.estimate_s) == ("backoff", 1.0, None, 2.5)
 
 
 def test_one_whose_turn_has_come_waits_for_its_slot() -> None:

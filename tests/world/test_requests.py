@@ -1,0 +1,206 @@
+"""The request log: what is remembered, and what changed since somebody asked."""
+
+from __future__ import annotations
+
+import pytest
+from world.kit import LANE, USED, abandoned, arrived, commanded, failed, finished, first_content, granted, refused, told
+
+from hivemind.requests import ATTEMPTS_KEPT, ENDS, REQUESTS_KEPT, REQUESTS_PAGE, AttemptView, RequestView
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import Priority, Usage
+from hivemind.world import World
+
+
+def only_request(world: World, at: float = 10.0) -> RequestView:
+    """Of a world with one."""
+    (view,) = world.requests(0, at).changed
+    return view
+
+
+def collected(world: World, since: int = 0) -> tuple[dict[int, RequestView], int]:
+    """All that changed since, page by page, and the revision to go on from."""
+    found: dict[int, RequestView] = {}
+    while True:
+        answer = world.requests(since, 1e6)
+        found.update((view.ticket, view) for view in answer.changed)
+        since = answer.revision
+        if len(answer.changed) < REQUESTS_PAGE:
+            return found, since
+
+
+def test_an_answered_request_has_its_times_its_usage_and_its_attempt() -> None:
+    """All on the proxy's clock."""
+    view = only_request(told(arrived(), granted(at=1.0), first_content(at=3.0), finished(at=5.0)))
+    assert (view.state, view.over, view.arrived_at, view.ended_at, view.waited_s) == ("answered", True, 0.0, 5.0, 1.0)
+    assert (view.status, view.usage, view.output_tokens, view.estimated_tokens) == (200, USED, 40, 356)
+    assert view.attempts == (AttemptView(1, 0.0, 1.0, 3.0, 5.0, "answered", 200, "", None),)
+    assert (view.agent, view.lane, view.model, view.priority, view.stream) == (
+        "ann",
+        LANE,
+        "model",
+        Priority.NORMAL,
+        True,
+    )
+    assert view.duration_s(99.0) == 5.0
+
+
+def test_a_failed_attempt_that_was_made_good_is_there_beside_the_good_one() -> None:
+    """With what it used, and the pause after it; waits add up."""
+    used = Usage(1, 2, 3, 4)
+    world = told(arrived(), granted(), failed(1.5, at=2.0, usage=used, message="slow down"))
+    world.apply(ev.Granted(5.0, 1, "ann", LANE, 2, 1.5))
+    world.apply(finished(at=9.0, attempts=2))
+    view = only_request(world)
+    assert view.attempts == (
+        AttemptView(1, 0.0, 1.0, None, 2.0, "rate_limited", 429, "slow down", 1.5),
+        AttemptView(2, 3.5, 5.0, None, 9.0, "answered", 200, "", None),
+    )
+    assert (view.waited_s, view.last_error, view.usage) == (2.5, "slow down", Usage(101, 22, 33, 44))
+
+
+@pytest.mark.parametrize(
+    ("end", "state", "status", "outcome"),
+    [
+        (finished(), "answered", 200, "answered"),
+        (failed(None), "failed", 429, "rate_limited"),
+        (abandoned(), "left", None, "left"),
+        (refused(), "refused", 503, "left"),
+        (refused(reason="stopped"), "stopped", 503, "left"),
+    ],
+)
+def test_how_a_request_can_be_over(end: ev.Event, state: str, status: int | None, outcome: str) -> None:
+    """Each end has its name."""
+    assert state in ENDS
+    view = only_request(told(arrived(), granted(), end))
+    assert (view.state, view.status, view.ended_at) == (state, status, end.at)
+    assert [attempt.outcome for attempt in view.attempts] == [outcome]
+
+
+def test_one_that_is_cut_after_its_agent_was_stopped_says_so() -> None:
+    """Its connection is gone, but it wasn't the client who left."""
+    world = told(arrived(), granted(), commanded("StopAgent", agent="ann", stopped=True), abandoned())
+    assert only_request(world).state == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("events", "state"),
+    [
+        ((), "queued"),
+        ((granted(),), "waiting"),
+        ((granted(), first_content()), "streaming"),
+        ((granted(), failed(30.0)), "retry"),
+        ((granted(), failed(1.0)), "queued"),
+    ],
+)
+def test_an_open_request_has_the_state_of_its_ticket(events: tuple[ev.Event, ...], state: str) -> None:
+    """And nothing yet of what only its end brings."""
+    view = only_request(told(arrived(), *events))
+    assert (view.state, view.over, view.ended_at, view.status, view.dollars) == (state, False, None, None, None)
+    assert view.duration_s(8.0) == 8.0
+
+
+def test_asked_again_only_what_changed_is_told() -> None:
+    """By number; a request that nothing happened to keeps its view."""
+    world = told(arrived(1), arrived(2), arrived(3))
+    first = world.requests(0, 1.0)
+    assert [view.ticket for view in first.changed] == [1, 2, 3]
+    assert world.requests(first.revision, 1.0).changed == ()
+    for event in (granted(3), granted(1)):
+        world.apply(event)
+    second = world.requests(first.revision, 1.0)
+    assert [(view.ticket, view.state) for view in second.changed] == [(1, "waiting"), (3, "waiting")]
+    again = world.requests(0, 1.0).changed
+    assert [view.ticket for view in again] == [1, 2, 3]
+    assert again[1] is first.changed[1]
+    assert again[0] is second.changed[0]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        granted(),
+        ev.Progress(4.0, 1, "ann", LANE, 77),
+        first_content(),
+        failed(1.0),
+        finished(),
+        abandoned(),
+        refused(),
+        commanded("SetPriority", agent="ann", priority="high"),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_whatever_happens_to_a_request_is_a_change(event: ev.Event) -> None:
+    """To those who ask for changes."""
+    world = told(arrived())
+    known = world.requests(0, 0.5).revision
+    world.apply(event)
+    assert len(world.requests(known, 0.5).changed) == 1
+
+
+def test_coming_back_to_the_queue_is_a_change() -> None:
+    """Though no event tells of it."""
+    world = told(arrived(), granted(), failed(30.0, at=2.0))
+    answer = world.requests(0, 10.0)
+    assert world.requests(answer.revision, 31.9).changed == ()
+    assert [view.state for view in world.requests(answer.revision, 32.0).changed] == ["queued"]
+
+
+def test_many_come_in_pages() -> None:
+    """Those that changed first come first, and nobody is left out, though more changes while they are asked for."""
+    world = told(*(arrived(n) for n in range(1, 2 * REQUESTS_PAGE + 10)))
+    first = world.requests(0, 1.0)
+    assert [view.ticket for view in first.changed] == list(range(1, REQUESTS_PAGE + 1))
+    world.apply(granted(2))
+    found, revision = collected(world, first.revision)
+    assert set(found) == {2, *range(REQUESTS_PAGE + 1, 2 * REQUESTS_PAGE + 10)}
+    assert found[2].state == "waiting"
+    assert world.requests(revision, 1.0).changed == ()
+
+
+def test_two_who_ask_get_the_same() -> None:
+    """One's asking doesn't take anything from the other."""
+    world = told(arrived(1))
+    mine = world.requests(0, 1.0)
+    world.apply(arrived(2))
+    assert [view.ticket for view in world.requests(mine.revision, 1.0).changed] == [2]
+    assert [view.ticket for view in world.requests(mine.revision, 1.0).changed] == [2]
+    assert [view.ticket for view in world.requests(0, 1.0).changed] == [1, 2]
+
+
+def test_a_revision_of_another_life_gets_everything() -> None:
+    """Who asks with one that was never given knew another proxy."""
+    assert [view.ticket for view in told(arrived(1)).requests(999, 1.0).changed] == [1]
+
+
+def test_the_newest_that_are_over_are_remembered_and_all_that_are_open() -> None:
+    """The others are forgotten, and who asks is told where the remembered ones begin."""
+    world = told(arrived(0), arrived(1))
+    for n in range(2, REQUESTS_KEPT + 12):
+        world.apply(arrived(n))
+        world.apply(finished(n))
+    found, revision = collected(world)
+    assert set(found) == {0, 1, *range(12, REQUESTS_KEPT + 12)}
+    assert world.requests(revision, 1.0).oldest == 0
+    assert (world.detail(5, 1.0), world.detail(99_999, 1.0)) == (None, None)
+    for n in (0, 1):
+        world.apply(refused(n))
+    found, revision = collected(world, revision)
+    assert set(found) == {0, 1}
+    for n in range(REQUESTS_KEPT + 12, 2 * REQUESTS_KEPT + 12):
+        world.apply(arrived(n))
+        world.apply(finished(n))
+    answer = world.requests(revision, 1.0)
+    assert answer.oldest == REQUESTS_KEPT + 12
+    assert len(collected(world)[0]) == REQUESTS_KEPT
+
+
+def test_of_very_many_attempts_the_first_and_the_last_are_kept() -> None:
+    """The count of them and the waits stay right."""
+    world = told(arrived())
+    for n in range(1, 101):
+        world.apply(ev.Granted(float(n), 1, "ann", LANE, n, 0.5))
+        world.apply(failed(0.0, at=n + 0.5, attempt=n))
+    view = only_request(world, 101.0)
+    half = ATTEMPTS_KEPT // 2
+    assert [attempt.number for attempt in view.attempts] == [*range(1, half + 1), *range(101 - half, 101)]
+    assert view.waited_s == 50.0
