@@ -45,13 +45,34 @@ class Allowance:
         """Seconds until a request of this size may go, 0 for now."""
         delay = 0.0
         for kind, window in self.windows.items():
-            delay = max(delay, window.delay_s(now, self._amount(kind, tokens_in, tokens_out, max_out)))
+            delay = max(delay, window.delay_s(now, self.amount(kind, tokens_in, tokens_out, max_out)))
         return delay
+
+    def amount(self, kind: WindowKind, tokens_in: int, tokens_out: int, max_out: int | None) -> float:
+        """What a request of this size takes from a window of this kind."""
+        if kind is WindowKind.REQUESTS:
+            return 1.0
+        if kind is WindowKind.INPUT:
+            return float(tokens_in)
+        if kind is WindowKind.OUTPUT:
+            return float(tokens_out)
+        if self._config.reserve_max_tokens and max_out is not None:
+            return float(max(max_out, tokens_in + tokens_out))
+        return float(tokens_in + tokens_out)
+
+    def shut(self, now: float, tokens_in: int, tokens_out: int, max_out: int | None) -> tuple[str, float] | None:
+        """Which gate is shut to a request of this size, `requests` before `tokens`, and for how many seconds; None:
+        none."""
+        gates = {"requests": 0.0, "tokens": 0.0}
+        for kind, window in self.windows.items():
+            gate = "requests" if kind is WindowKind.REQUESTS else "tokens"
+            gates[gate] = max(gates[gate], window.delay_s(now, self.amount(kind, tokens_in, tokens_out, max_out)))
+        return next(((gate, delay) for gate, delay in gates.items() if delay > 0), None)
 
     def take(self, now: float, tokens_in: int, tokens_out: int, max_out: int | None) -> Reservation:
         """Reserve on grant."""
         return [
-            (window, window.take(now, self._amount(kind, tokens_in, tokens_out, max_out)))
+            (window, window.take(now, self.amount(kind, tokens_in, tokens_out, max_out)))
             for kind, window in self.windows.items()
         ]
 
@@ -111,17 +132,6 @@ class Allowance:
         total = self.windows.get(WindowKind.TOKENS)
         if total is not None and not total.binding and total.source == "profile":
             total.enforced = False
-
-    def _amount(self, kind: WindowKind, tokens_in: int, tokens_out: int, max_out: int | None) -> float:
-        if kind is WindowKind.REQUESTS:
-            return 1.0
-        if kind is WindowKind.INPUT:
-            return float(tokens_in)
-        if kind is WindowKind.OUTPUT:
-            return float(tokens_out)
-        if self._config.reserve_max_tokens and max_out is not None:
-            return float(max(max_out, tokens_in + tokens_out))
-        return float(tokens_in + tokens_out)
 
     def _used(self, kind: WindowKind, usage: Usage) -> float:
         tokens_in = usage.input_tokens + usage.cache_write_tokens

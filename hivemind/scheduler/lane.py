@@ -11,15 +11,17 @@ from .allowance import Allowance
 from .circuit import Circuit, CircuitState
 from .config import LaneConfig, SchedulerConfig
 from .estimate import Estimator
-from .events import UPCOMING_SHOWN, LaneState
+from .events import LaneState
 from .gate import Gate
 from .queue import LaneQueue
 from .retry import MAX_PARK_S, RetryBudget
 from .ticket import Ticket
 from .tune import readings
 from .types import Failure, FailureKind, Utilisation, WindowKind
+from .why import holds
 
-SHARE_WEIGHT = 0.1
+LATEST_WEIGHT = 0.1
+"""Of the latest attempt, in means that follow the present."""
 MOSTLY = 0.3
 """A lane of which no larger share fails, the last failure included, works but for bad luck."""
 MOST_STAGGERED = 20
@@ -46,13 +48,14 @@ class Lane:
         "failure_share",
         "failures_in_row",
         "gate",
+        "hold_s",
         "key",
         "next_grant_at",
         "parked_until",
         "plan",
         "queue",
+        "retries",
         "retry_budget",
-        "retrying",
         "settings",
         "used_at",
         "wake_at",
@@ -79,8 +82,10 @@ class Lane:
         """Of recent attempts, each weighing less than the next; a half until there are any."""
         self.failures_in_row = 0
         """Since the last success of anybody."""
-        self.retrying = 0
-        """Tickets between two attempts."""
+        self.retries: dict[int, Ticket] = {}
+        """Those between two attempts, by number."""
+        self.hold_s: float | None = None
+        """How long a slot is held by one attempt, each weighing less than the next; None until the first has ended."""
         self.used_at = -math.inf
         """When a request last came for it."""
         self.wake_at = math.inf
@@ -118,7 +123,7 @@ class Lane:
     @property
     def at_rest(self) -> bool:
         """Nothing is on it, and nobody decided anything about it that would be lost with it."""
-        busy = self.gate.active or self.queue.waiting or self.retrying
+        busy = self.gate.active or self.queue.waiting or self.retries
         return not (busy or self.aimd.pinned or self.circuit.forced)
 
     def estimator(self, model: str) -> Estimator:
@@ -170,6 +175,13 @@ class Lane:
             self._staggered -= 1
             self.next_grant_at = now + self.settings.retry.stagger_s
 
+    def leave(self, ticket: Ticket, now: float) -> None:
+        """Give the slot back; what was reserved is settled apart."""
+        self.gate.leave()
+        self.circuit.return_lease(ticket.id)
+        held_s = now - ticket.granted_at
+        self.hold_s = held_s if self.hold_s is None else self.hold_s + LATEST_WEIGHT * (held_s - self.hold_s)
+
     @property
     def mostly_works(self) -> bool:
         """Faults are rare here lately, so a single one is chance rather than trouble."""
@@ -179,7 +191,7 @@ class Lane:
 
     def succeeded(self, now: float, ticket: Ticket, ttft_s: float) -> None:
         """First content came."""
-        self.failure_share -= SHARE_WEIGHT * self.failure_share
+        self.failure_share -= LATEST_WEIGHT * self.failure_share
         self.failures_in_row = 0
         if not self.settings.backpressure:
             return
@@ -201,7 +213,7 @@ class Lane:
         if failure.delay_s and failure.retryable and failure.kind in _PARKING and failure.delay_s <= MAX_PARK_S:
             self.park(now, failure.delay_s, cause)
         self.failures_in_row += 1
-        self.failure_share += SHARE_WEIGHT * (1 - self.failure_share)
+        self.failure_share += LATEST_WEIGHT * (1 - self.failure_share)
         return self.settings.backpressure and self._congested(now, ticket, failure.kind.value, cause)
 
     def _congested(self, now: float, ticket: Ticket, kind: str, cause: str) -> bool:
@@ -265,7 +277,7 @@ class Lane:
             provider=self.config.provider,
             active=self.gate.active,
             waiting=self.queue.waiting,
-            retrying=self.retrying,
+            retrying=len(self.retries),
             level=aimd.level,
             ceiling=aimd.ceiling,
             floor=aimd.config.floor,
@@ -284,7 +296,7 @@ class Lane:
             windows=tuple(s for family, a in self.allowances.items() for s in a.states(family, now)),
             plan=self.plan,
             knobs=self.knobs,
-            upcoming=tuple(ticket.id for ticket in self.queue.upcoming(now, UPCOMING_SHOWN)),
+            upcoming=holds(self, now, paused),
         )
 
     @property

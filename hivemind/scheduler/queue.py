@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush, nsmallest
-from itertools import zip_longest
+from heapq import heappop, heappush, heapreplace, merge
+from itertools import islice
+from typing import Any, TypeVar
 
 from .config import QueueConfig
 from .ticket import Ticket, TicketState
@@ -24,8 +25,11 @@ TOKENS_PER_S = 100.0
 """A second of waiting makes up for this many weighted tokens of cost, among one agent's tickets."""
 REMEMBERED_S = 60.0
 """An agent away for longer than this comes back with the share of those being served, not with credit saved up."""
+SORTED_AT_ONCE = 64
+"""Of a larger heap only the smallest are looked for."""
 
 _Key = tuple[bool, float, int]
+T = TypeVar("T", bound=tuple[Any, ...])
 
 
 class Share:
@@ -92,6 +96,52 @@ class _Band:
         self.heap.clear()
 
 
+def _ascending(heap: list[T]) -> Iterator[T]:
+    """The items of a heap, smallest first; of a large one no further down than it is asked."""
+    return iter(sorted(heap)) if len(heap) <= SORTED_AT_ONCE else _downwards(heap)
+
+
+def _downwards(heap: list[T]) -> Iterator[T]:
+    nearest = [(heap[0], 0)]
+    while nearest:
+        item, place = heappop(nearest)
+        yield item
+        for child in range(2 * place + 1, min(2 * place + 3, len(heap))):
+            heappush(nearest, (heap[child], child))
+
+
+def _in_turn(bands: list[_Band]) -> Iterator[Ticket]:
+    """The tickets of a class as fair share takes them: whose agent was served least, then charged for it, and so on."""
+    entries = merge(*(_ascending(band.heap) for band in bands))
+    served: dict[Share, float] = {}
+    line: list[tuple[float, _Key, Ticket, Share, Iterator[tuple[_Key, Ticket]]]] = []
+    entry = next(entries, None)
+    while line or entry is not None:
+        while entry is not None and (not line or entry[:2] <= line[0][:2]):
+            if entry[2] == entry[3].stamp:
+                rest = _ascending(entry[3].heap)
+                for key, ticket in rest:
+                    if _valid(key, ticket):
+                        heappush(line, (entry[0], key, ticket, entry[3].share, rest))
+                        break
+            entry = next(entries, None)
+        if not line:
+            return
+        at, key, ticket, share, rest = line[0]
+        total = served.get(share, at)
+        if total > at:
+            heapreplace(line, (total, key, ticket, share, rest))
+            continue
+        yield ticket
+        total = served[share] = total + ticket.weight
+        for key, ticket in rest:
+            if _valid(key, ticket):
+                heapreplace(line, (total, key, ticket, share, rest))
+                break
+        else:
+            heappop(line)
+
+
 def _valid(key: _Key, ticket: Ticket) -> bool:
     return ticket.state is TicketState.QUEUED and ticket.entry == key[2]
 
@@ -99,13 +149,24 @@ def _valid(key: _Key, ticket: Ticket) -> bool:
 class LaneQueue:
     """All waiting tickets of a lane."""
 
-    __slots__ = ("_bands", "_config", "_entries", "_passes", "_served_now", "_shares", "_unserved_since", "waiting")
+    __slots__ = (
+        "_bands",
+        "_config",
+        "_entries",
+        "_passes",
+        "_paused",
+        "_served_now",
+        "_shares",
+        "_unserved_since",
+        "waiting",
+    )
 
     def __init__(self, config: QueueConfig) -> None:
         self._config = config
         self.waiting = 0
         self._bands: dict[tuple[str, Priority], _Band] = {}
         self._shares: dict[str, Share] = {}
+        self._paused: dict[str, Share] = {}
         self._unserved_since = [0.0] * len(Priority)
         self._passes = [0] * len(Priority)
         self._entries = 0
@@ -197,25 +258,28 @@ class LaneQueue:
         """Leave an agent's tickets out of the order, or put them back."""
         share = self._shares.get(agent)
         if share is not None:
-            share.paused = paused
+            self._mark(agent, share, paused)
             self._offer_again(share)
 
     def forget(self, agent: str) -> None:
         """The agent is gone."""
         self._shares.pop(agent, None)
+        self._paused.pop(agent, None)
 
     def upcoming(self, now: float, count: int) -> Iterator[Ticket]:
-        """The next tickets in about the order in which they will fly, for people."""
+        """The next tickets in the order in which they would fly if nobody else came and every estimate were right, for
+        people."""
         for priority in self._classes(now):
             bands = [band for band in self._bands.values() if band.priority is priority and band.waiting]
-            entries = [e for band in bands for e in band.heap if e[2] == e[3].stamp]
-            backlogs = [entry[3] for entry in nsmallest(count, entries)]
-            lines = [[t for key, t in nsmallest(count, b.heap) if _valid(key, t)] for b in backlogs]
-            for ticket in (ticket for row in zip_longest(*lines) for ticket in row if ticket is not None):
-                if count <= 0:
-                    return
-                yield ticket
+            for ticket in islice(_in_turn(bands), count):
                 count -= 1
+                yield ticket
+
+    def left_out(self) -> Iterator[Ticket]:
+        """Waiting tickets of agents that :meth:`pause` leaves out of the order."""
+        for share in self._paused.values():
+            for backlog in share.backlogs.values():
+                yield from (ticket for key, ticket in _ascending(backlog.heap) if _valid(key, ticket))
 
     def _join(self, ticket: Ticket, now: float) -> Share:
         """The agent's share, brought up to those being served if it has been away."""
@@ -223,11 +287,18 @@ class LaneQueue:
         share = self._shares.get(agent.name)
         if share is None:
             share = self._shares[agent.name] = Share(self._served_now, now)
-            share.paused = agent.paused
+            self._mark(agent.name, share, agent.paused)
         elif now - share.last_active > REMEMBERED_S and len(agent.tickets) <= 1:
             share.served = max(share.served, self._served_now)
         share.last_active = now
         return share
+
+    def _mark(self, agent: str, share: Share, paused: bool) -> None:
+        share.paused = paused
+        if paused:
+            self._paused[agent] = share
+        else:
+            self._paused.pop(agent, None)
 
     def _offer_again(self, share: Share) -> None:
         for place, backlog in share.backlogs.items():

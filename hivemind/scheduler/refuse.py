@@ -25,7 +25,7 @@ def on_arrival(scheduler: Scheduler, ticket: Ticket, now: float) -> Refusal | No
 
 def full(scheduler: Scheduler) -> Refusal | None:
     """Why a ticket that can't fly may not wait either."""
-    waiting = sum(lane.queue.waiting + lane.retrying for lane in scheduler.lanes.values())
+    waiting = sum(lane.queue.waiting + len(lane.retries) for lane in scheduler.lanes.values())
     return QUEUE_FULL if waiting >= scheduler.config.queue.max_depth else None
 
 

@@ -216,7 +216,7 @@ class Scheduler:
                     self._wake_lane(subject, now)
             elif kind is Timer.DUE:
                 if subject.state is TicketState.BACKING_OFF:
-                    subject.lane.retrying -= 1
+                    del subject.lane.retries[subject.id]
                     self._enqueue(subject, now)
                     self._pump(subject.lane, now)
             elif subject.waiting:
@@ -273,8 +273,7 @@ class Scheduler:
     ) -> None:
         """Give back the slot and settle what was reserved."""
         lane = ticket.lane
-        lane.gate.leave()
-        lane.circuit.return_lease(ticket.id)
+        lane.leave(ticket, now)
         ticket.agent.flying -= 1
         ticket.agent.last_seen = now
         if ticket.reservation is not None:
@@ -295,7 +294,7 @@ class Scheduler:
         if queued:
             ticket.lane.queue.drop(ticket)
         else:
-            ticket.lane.retrying -= 1
+            del ticket.lane.retries[ticket.id]
 
     def _forget(self, ticket: Ticket) -> None:
         ticket.state = TicketState.DONE
@@ -309,7 +308,8 @@ class Scheduler:
             self._enqueue(ticket, now)
             return
         ticket.state = TicketState.BACKING_OFF
-        ticket.lane.retrying += 1
+        ticket.retry_at = retry_at
+        ticket.lane.retries[ticket.id] = ticket
         self._timers.set(retry_at, Timer.DUE, ticket)
         self._timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
 

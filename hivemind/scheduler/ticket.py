@@ -75,6 +75,7 @@ class Ticket:
         "refusal",
         "request",
         "reservation",
+        "retry_at",
         "shared",
         "state",
         "tag",
@@ -89,6 +90,8 @@ class Ticket:
         self.state = TicketState.QUEUED
         self.arrived_at = self.queued_at = self.granted_at = now
         self.expires_at = now
+        self.retry_at = now
+        """When the next attempt may begin, while it is between two."""
         self.attempts = 0
         self.faults = 0
         """Failed attempts that weren't the provider's asking for a pause."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterator
 
 from .types import WindowKind, WindowReading
 
@@ -171,6 +172,30 @@ class Window:
         if self._seen_limit is not None:
             delay = max(delay, self._header_delay(now, min(amount, self._seen_limit * MAX_SHARE)))
         return delay
+
+    @property
+    def limits(self) -> bool:
+        """Something is limited here at all."""
+        return self.enforced or self._seen_limit is not None
+
+    def sliding(self, now: float) -> tuple[float, Iterator[Charge]]:
+        """Room under our own limit now (inf: there is none), and what takes the rest of it, oldest first."""
+        self._roll(now)
+        if not self.enforced or self.limit is None:
+            return math.inf, iter(())
+        return self.limit - self.used, iter(self._charges)
+
+    @property
+    def left_by_headers(self) -> float:
+        """What may be taken by the headers' word (inf: they said nothing); negative where more was promised already."""
+        return math.inf if self._seen_limit is None else self._level - self._margin
+
+    def refilled_in_s(self, now: float, missing: float) -> float:
+        """Until so much more than is left may be taken by the headers' word, in however many windows."""
+        assert self._seen_limit is not None
+        if self._bucket:
+            return missing * PERIOD_S / self._seen_limit
+        return max(0.0, self._reset_at - now) + PERIOD_S * (math.ceil(missing / self._seen_limit) - 1)
 
     def take(self, now: float, amount: float) -> Charge:
         """Reserve on grant."""

@@ -150,7 +150,7 @@ class Histories(RuleBasedStateMachine):
         lane = self.hands.lane
         assert lane.gate.active == len(self.some(TicketState.FLYING))
         assert lane.queue.waiting == len(self.some(TicketState.QUEUED))
-        assert lane.retrying == len(self.some(TicketState.BACKING_OFF))
+        assert len(lane.retries) == len(self.some(TicketState.BACKING_OFF))
         for agent in self.hands.scheduler.agents.values():
             assert agent.flying == sum(t.agent is agent for t in self.some(TicketState.FLYING))
             assert all(ticket.state is not TicketState.DONE for ticket in agent.tickets.values())
@@ -165,7 +165,7 @@ class Histories(RuleBasedStateMachine):
         assert 0 <= lane.circuit.errors <= lane.circuit.results
         state = lane.state(now, paused=False)
         assert all(w.used > -1e-6 and w.reserved > -1e-6 and w.remaining >= 0 for w in state.windows)
-        assert len(state.upcoming) <= lane.queue.waiting
+        assert len(state.upcoming) == lane.queue.waiting + len(lane.retries)
         assert all(ticket.attempts <= MAX_ATTEMPTS for ticket in self.tickets)
 
     # --- How it ends -----------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class Histories(RuleBasedStateMachine):
             return
         self.let_everything_end()
         lane = self.hands.lane
-        assert lane.gate.active == lane.queue.waiting == lane.retrying == 0
+        assert lane.gate.active == lane.queue.waiting == len(lane.retries) == 0
         self.hands.wait(61.0)
         for window in (each for allowance in lane.allowances.values() for each in allowance.windows.values()):
             assert window.delay_s(self.hands.now, 0.0) >= 0

@@ -244,9 +244,22 @@ def test_the_upcoming_are_told_in_the_order_in_which_they_fly() -> None:
     hands, holder = busy()
     for n, priority in enumerate((Priority.NORMAL, Priority.LOW, Priority.HIGH, Priority.NORMAL)):
         hands.arrive(f"a{n}", priority=priority, size=400 * (9 - n))
-    told = hands.lane.state(hands.now, paused=False).upcoming
+    told = [hold.ticket for hold in hands.lane.state(hands.now, paused=False).upcoming]
     flown = serve(hands, holder, 4, took_s=0.1)
-    assert told == tuple(ticket.id for ticket in flown)
+    assert told == [ticket.id for ticket in flown]
+
+
+@pytest.mark.parametrize(("agents", "each"), [(1, 150), (3, 40), (150, 1), (40, 3)])
+def test_the_upcoming_of_long_queues_come_true(agents: int, each: int) -> None:
+    """Of two families, and of agents that share by what they are charged: as many as are shown, in order."""
+    hands, holder = busy()
+    for n in range(agents * each):
+        hands.arrive(f"a{n % agents}", size=400 * (1 + n * 7 % 11), family="mn"[n % 3 == 0])
+    leaving = hands.arrive("a0", size=4)
+    hands.arrive("a0", size=8)
+    hands.leave(leaving)
+    told = [hold.ticket for hold in hands.lane.state(hands.now, paused=False).upcoming]
+    assert told == [ticket.id for ticket in serve(hands, holder, 100, took_s=0.1)]
 
 
 def test_waiting_is_counted_from_joining_the_queue() -> None:

@@ -1,0 +1,84 @@
+"""When rate windows will have let through one ticket after another: an estimate, for people.
+
+The scheduler itself only ever asks whether the next one fits. Here the tickets in front are counted in, and what was
+taken is followed as it comes free again.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+
+from .allowance import Allowance
+from .ticket import Ticket
+from .types import WindowKind
+from .window import MAX_SHARE, PERIOD_S, Window
+
+
+class Outlook:
+    """The windows of one family, asked about its tickets in the order in which they will fly."""
+
+    __slots__ = ("_allowance", "_openings", "held")
+
+    def __init__(self, allowance: Allowance, first: Ticket, now: float) -> None:
+        self._allowance = allowance
+        self._openings = [(kind, Opening(window, now)) for kind, window in allowance.windows.items() if window.limits]
+        self.held: tuple[str, float] | None = None
+        """The gate that is shut to the first ticket, and so to all behind it, and for how many seconds; None: none."""
+        if self._openings:
+            tokens_out, most = first.estimated_output, first.request.max_output_tokens
+            self.held = allowance.shut(now, first.estimated_input, tokens_out, most)
+
+    def after(self, ticket: Ticket) -> float:
+        """Seconds until the windows let the ticket through, after all that were asked about before."""
+        delay_s = 0.0
+        for kind, opening in self._openings:
+            amount = 1.0
+            if kind is not WindowKind.REQUESTS:
+                tokens_out, most = ticket.estimated_output, ticket.request.max_output_tokens
+                amount = self._allowance.amount(kind, ticket.estimated_input, tokens_out, most)
+            delay_s = max(delay_s, opening.after(amount))
+        return delay_s
+
+
+class Opening:
+    """When a window will have had room for so much more."""
+
+    __slots__ = ("_charges", "_freed", "_freed_at", "_left", "_most", "_now", "_room", "_total", "_window")
+
+    def __init__(self, window: Window, now: float) -> None:
+        self._window = window
+        self._now = now
+        self._total = 0.0
+        """Asked for so far."""
+        limit = window.shown_limit
+        self._most = math.inf if limit is None else limit * MAX_SHARE
+        self._room, self._charges = window.sliding(now)
+        self._left = window.left_by_headers
+        self._freed: list[float] = []
+        """What has come free in all by each moment of :attr:`_freed_at`."""
+        self._freed_at: list[float] = []
+
+    def after(self, amount: float) -> float:
+        """Seconds until this amount may be taken too, besides all that were asked for before."""
+        self._total += min(amount, self._most)
+        delay_s = self._sliding() if self._total > self._room else 0.0
+        missing = self._total - self._left
+        return max(delay_s, self._window.refilled_in_s(self._now, missing)) if missing > 0 else delay_s
+
+    def _sliding(self) -> float:
+        """Our own limit: what was taken comes free a minute later, and what takes its place a minute after that."""
+        limit = self._window.limit
+        assert limit is not None
+        minutes = math.ceil(self._total / limit) - 1
+        missing = self._total - minutes * limit - self._room
+        if missing <= 0:
+            return minutes * PERIOD_S
+        while not self._freed or self._freed[-1] < missing:
+            charge = next(self._charges, None)
+            if charge is None:
+                return (minutes + 1) * PERIOD_S
+            self._freed.append(charge.amount + (self._freed[-1] if self._freed else 0.0))
+            self._freed_at.append(charge.at)
+        at = self._freed_at[bisect_left(self._freed, missing)]
+        return minutes * PERIOD_S + max(0.0, at + PERIOD_S - self._now)
