@@ -12,6 +12,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
+from .docs import described
 from .model import Settings
 
 PREFIX = "HIVEMIND_"
@@ -87,10 +88,10 @@ def _rows(model: type[BaseModel], prefix: Path, group: str) -> Iterator[Option]:
             title = (field.annotation.__doc__ or "").strip()
             yield from _rows(field.annotation, (*prefix, name), title)
         else:
-            yield _row((*prefix, name), field, group)
+            yield _row((*prefix, name), field, group, described(model, name))
 
 
-def _row(path: Path, field: FieldInfo, group: str) -> Option:
+def _row(path: Path, field: FieldInfo, group: str, text: str) -> Option:
     kind, metadata = _unwrap(field.annotation, list(field.metadata))
     choices = get_args(kind) if get_origin(kind) is Literal else ()
     if choices:
@@ -101,7 +102,7 @@ def _row(path: Path, field: FieldInfo, group: str) -> Option:
     return Option(
         path=path,
         group=group,
-        help=(field.description or "").strip(),
+        help=text,
         default=field.default,
         kind=kind,
         choices=choices,

@@ -20,7 +20,6 @@ class Section(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        use_attribute_docstrings=True,
         allow_inf_nan=False,
         hide_input_in_errors=True,
         validate_default=True,
