@@ -1,0 +1,23 @@
+"""What all tests share: the programs that they start keep no state in the user's own folders."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+import pytest
+from goldens import golden as golden
+from goldens import pytest_addoption as pytest_addoption
+
+_STATE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any test module is imported, because some remember the environment for their subprocesses."""
+    config.stash[_STATE] = tempfile.TemporaryDirectory(prefix="hivemind-tests-")
+    os.environ["XDG_STATE_HOME"] = config.stash[_STATE].name
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Their notes go with the run."""
+    config.stash[_STATE].cleanup()
