@@ -42,7 +42,7 @@ class Glyphs:
     ascending: str = "▴"
     descending: str = "▾"
     thumb: str = "┃"
-    track: str = "│"
+    track: str = "┊"
     queue: str = "░"
     """Pieces of a waterfall: in the queue, a failed attempt, before the first token, the stream."""
     lost: str = "▒"
