@@ -139,7 +139,7 @@ class ControlRoom(GuestApp):
             seen = Insides(self.monitor.report(), pace.fps, pace.wanted, pace.cost_s, memory_mb())
             self._view = replace(self._view, inside=seen)
         if self._view.page == "start" and self._greeting and self._view.snapshot.totals.requests:
-            self._go(navigation.page(self._view, "overview"))
+            self.go(navigation.page(self._view, "overview"))
         if self._view.page == "request" and time.monotonic() >= self._detail_due_s:
             self._ask_detail()
 
@@ -160,7 +160,7 @@ class ControlRoom(GuestApp):
             self._view = replace(self._view, detail=detail)
             self._board.draw_all(self._view)
 
-    def _go(self, view: View) -> None:
+    def go(self, view: View) -> None:
         """Look elsewhere."""
         self._greeting = self._greeting and view.page == "start"
         turned = view.page != self._view.page
@@ -222,58 +222,58 @@ class ControlRoom(GuestApp):
     # --- Looking elsewhere -----------------------------------------------------------------------------------------
 
     def action_page(self, name: str) -> None:
-        self._go(navigation.page(self._view, name))
+        self.go(navigation.page(self._view, name))
 
     def action_out(self) -> None:
-        self._go(navigation.back(self._view))
+        self.go(navigation.back(self._view))
 
     def action_move(self, step: int) -> None:
-        self._go(navigation.move(self._view, step))
+        self.go(navigation.move(self._view, step))
 
     def action_edge(self, index: int) -> None:
-        self._go(navigation.edge(self._view, index))
+        self.go(navigation.edge(self._view, index))
 
     def action_open(self) -> None:
         if self._view.page == "tuning":
             self._type_knob()
         else:
-            self._go(navigation.into(self._view))
+            self.go(navigation.into(self._view))
 
     def action_mark(self) -> None:
-        self._go(navigation.mark(self._view))
+        self.go(navigation.mark(self._view))
 
     def action_mark_all(self) -> None:
-        self._go(navigation.mark_all(self._view))
+        self.go(navigation.mark_all(self._view))
 
     def action_sort(self, step: int) -> None:
-        self._go(navigation.sort(self._view, step))
+        self.go(navigation.sort(self._view, step))
 
     def action_sort_by(self, column: str) -> None:
-        self._go(navigation.sort_by(self._view, column))
+        self.go(navigation.sort_by(self._view, column))
 
     def action_reverse(self) -> None:
-        self._go(navigation.reverse(self._view))
+        self.go(navigation.reverse(self._view))
 
     def action_jump(self, kind: str) -> None:
-        self._go(navigation.jump(self._view, kind))
+        self.go(navigation.jump(self._view, kind))
 
     def action_lane(self, step: int) -> None:
-        self._go(replace(self._view, lane_index=self._view.lane_index + step))
+        self.go(replace(self._view, lane_index=self._view.lane_index + step))
 
     def action_pick_agent(self, name: str) -> None:
         """A click: select, and the second one opens."""
         again = self._view.selected == name
-        self._go(navigation.into(self._view) if again else replace(self._view, selected=name))
+        self.go(navigation.into(self._view) if again else replace(self._view, selected=name))
 
     def action_pick_request(self, ticket: int) -> None:
         again = self._view.ticket == ticket
-        self._go(navigation.into(self._view) if again else replace(self._view, ticket=ticket))
+        self.go(navigation.into(self._view) if again else replace(self._view, ticket=ticket))
 
     def action_pick_knob(self, name: str) -> None:
         if self._view.knob == name:
             self._type_knob()
         else:
-            self._go(replace(self._view, knob=name))
+            self.go(replace(self._view, knob=name))
 
     def action_filter(self) -> None:
         view = self._view
@@ -285,7 +285,7 @@ class ControlRoom(GuestApp):
             navigation.filter_of(view),
             self._board.ink,
             hint="words, !not, state:retry  enter keeps it, esc drops the change",
-            typed=lambda text: self._go(navigation.filtered(self._view, text)),
+            typed=lambda text: self.go(navigation.filtered(self._view, text)),
         )
 
     # --- Steering --------------------------------------------------------------------------------------------------
@@ -399,7 +399,7 @@ class ControlRoom(GuestApp):
         self._source = await start()
         self._gatherer.forget()
         fresh = View(self._source.snapshot(), drain_s=self._view.drain_s)
-        self._go(fresh)
+        self.go(fresh)
 
     def action_leave(self) -> None:
         leave = partial(self.exit, "quit")

@@ -128,7 +128,7 @@ KEYS = (
         "D",
         "drain",
         "drain",
-        "refuse what waits and comes, finish what flies; or take requests again",
+        "refuse who waits and comes, finish what flies, or go on",
         "traffic",
     ),
     Key("quit", "q,ctrl+q,ctrl+c", "q", "leave", "quit", "leave; a proxy of this screen's own drains first", "traffic"),

@@ -1,0 +1,361 @@
+"""Every key, pressed on a screen: what it sends, where it leads, what it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tui.kit import press, room, screen, seen, wait_until
+from tui.worlds import LANE, FakeSource, busy_source, empty_world, world
+
+from hivemind.scheduler.commands import (
+    BoostAgent,
+    Command,
+    Drain,
+    PauseAdmissions,
+    PauseAgent,
+    PinLevel,
+    ReleaseLane,
+    SetBudget,
+    SetCircuit,
+    SetPriority,
+    StopAgent,
+    Tune,
+)
+from hivemind.scheduler.types import Priority
+from hivemind_tui import keymap
+from hivemind_tui.view import View
+from hivemind_tui.widgets.overlay import Overlay
+from hivemind_tui.widgets.palette import Palette
+
+UPSTREAM = "anthropic"
+
+COMMANDS: dict[str, list[Command]] = {
+    "+": [SetPriority("alice", Priority.HIGH)],
+    "-": [SetPriority("alice", Priority.LOW)],
+    "b": [BoostAgent("alice", 60.0)],
+    "h": [PauseAgent("alice", True)],
+    "x y": [StopAgent("alice", True)],
+    "x n": [],
+    "B 5 0 k enter": [SetBudget("alice", 50_000)],
+    "B n o n e enter": [SetBudget("alice", None)],
+    "B plus 1 k enter": [SetBudget("alice", 501_000)],
+    "B 5 escape": [],
+    "j +": [SetPriority("bob", Priority.CRITICAL)],
+    "G h": [PauseAgent("mallory-refactors", True)],
+    "g down down up h": [PauseAgent("bob", True)],
+    "ctrl+d h": [PauseAgent("mallory-refactors", True)],
+    "ctrl+d ctrl+u h": [PauseAgent("alice", True)],
+    "space space h": [PauseAgent("alice", True), PauseAgent("bob", True)],
+    "/ a l i enter * x y": [StopAgent("alice", True)],
+    "[": [Tune("max_concurrency", 11, UPSTREAM)],
+    "]": [Tune("max_concurrency", 13, UPSTREAM)],
+    "a": [PinLevel(8.0, LANE)],
+    "p": [PauseAdmissions(True)],
+    "r": [ReleaseLane(LANE)],
+    "c a": [SetCircuit("auto", LANE)],
+    "c o": [SetCircuit("open", LANE)],
+    "c c": [SetCircuit("closed", LANE)],
+    "c h": [SetCircuit("probe", LANE)],
+    "c escape": [],
+    "D y": [Drain(True)],
+    "D n": [],
+    "p u": [PauseAdmissions(True), PauseAdmissions(False)],
+    "] u": [Tune("max_concurrency", 13, UPSTREAM), Tune("max_concurrency", 12.0, UPSTREAM)],
+    "+ u": [SetPriority("alice", Priority.HIGH), SetPriority("alice", Priority.NORMAL)],
+    "4 right": [Tune("aimd.alpha", 0.6, UPSTREAM)],
+    "4 left": [Tune("aimd.alpha", 0.4, UPSTREAM)],
+    "4 shift+right": [Tune("aimd.alpha", 1.5, UPSTREAM)],
+    "4 j shift+left": [Tune("aimd.beta", 0.05, UPSTREAM)],
+    "4 j enter 0 . 7 enter": [Tune("aimd.beta", 0.7, UPSTREAM)],
+    "4 g enter 8 enter u": [Tune("max_concurrency", 8, UPSTREAM), Tune("max_concurrency", 12.0, UPSTREAM)],
+    ": b e t a space 0 . 8 enter": [Tune("aimd.beta", 0.8, UPSTREAM)],
+    "ctrl+p f r e e z e space a l l enter": [],
+}
+
+
+async def test_keys_send_their_commands() -> None:
+    """Each key sends what it stands for, to the agents and the lane in sight, and asks before anything is lost."""
+    source = FakeSource(world())
+    async with screen(source) as pilot:
+        fresh = room(pilot).view
+        for keys, commands in COMMANDS.items():
+            source.applied.clear()
+            room(pilot).go(fresh)
+            await press(pilot, keys)
+            assert source.applied == commands, keys
+
+
+PLACES: dict[str, Callable[[View], bool]] = {
+    "2": lambda view: view.page == "agents",
+    "3": lambda view: view.page == "requests",
+    "4": lambda view: view.page == "tuning",
+    "5": lambda view: view.page == "log",
+    "0": lambda view: view.page == "start",
+    "2 1": lambda view: view.page == "overview",
+    "2 j enter": lambda view: view.trail == ("agents", "agent") and view.selected == "bob",
+    "2 enter escape": lambda view: view.trail == ("agents",),
+    "2 enter enter": lambda view: view.trail == ("agents", "agent", "request") and view.request is not None,
+    "3 j j enter": lambda view: view.page == "request" and view.ticket == 58,
+    "3 escape": lambda view: view.page == "overview",
+    "2 / b o": lambda view: [agent.name for agent in view.agents] == ["bob"],
+    "2 / b o enter escape": lambda view: len(view.agents) == 11,
+    "2 / b o escape": lambda view: len(view.agents) == 11,
+    "2 / s t a t e : r e t r y enter": lambda view: [agent.name for agent in view.agents] == ["erin"],
+    "2 / ! a g : a enter": lambda view: 1 < len(view.agents) == sum("a" not in agent.name for agent in view.agents),
+    "2 / x y z backspace backspace backspace": lambda view: len(view.agents) == 11,
+    "2 s": lambda view: [a.name for a in view.agents] == sorted(a.name for a in view.agents),
+    "2 s S": lambda view: [a.name for a in view.agents] == sorted((a.name for a in view.agents), reverse=True),
+    "2 $": lambda view: view.agent is not None and view.agent.dollars == max(a.dollars for a in view.agents),
+    "2 >": lambda view: view.agent is not None and view.agent.served_s > 0,
+    "2 !": lambda view: view.selected == "erin",
+    "3 !": lambda view: view.request is not None and view.request.state in ("failed", "refused", "retry"),
+    "3 $": lambda view: view.request is not None and (view.request.dollars or 0) > 0.2,
+    "3 >": lambda view: view.request is not None,
+    "3 / f a i l e d enter": lambda view: {request.state for request in view.listed} == {"failed"},
+    "5 / 4 2 9 enter": lambda view: view.log_filter == "429",
+    "5 k k": lambda view: view.log_back == 2,
+    "5 k k j": lambda view: view.log_back == 1,
+    "5 g": lambda view: view.log_back == 29,
+    "5 g G": lambda view: view.log_back == 0,
+    "5 pageup": lambda view: view.log_back == 10,
+    "4 G": lambda view: view.knob == "retry.budget_ratio",
+    "4 g": lambda view: view.knob == "max_concurrency",
+    "3 enter j j k": lambda view: view.scroll == 1,
+    "space": lambda view: view.marked == {"alice"} and view.selected == "bob",
+    "*": lambda view: len(view.marked) == 11,
+    "* *": lambda view: not view.marked,
+    "space escape": lambda view: not view.marked,
+    "v": lambda view: view.frozen,
+    "v v": lambda view: not view.frozen,
+    "i": lambda view: view.inside is not None,
+    "tab": lambda view: view.lane_index == 1,
+    "tab shift+tab": lambda view: view.lane_index == 0,
+}
+
+
+async def test_keys_lead_where_they_say() -> None:
+    """Each key that only looks leads to its page, row, order or filter, and sends nothing."""
+    source = busy_source()
+    async with screen(source) as pilot:
+        fresh = room(pilot).view
+        for keys, reached in PLACES.items():
+            if room(pilot)._board.bottom.is_open:
+                await press(pilot, "escape")
+            room(pilot).go(fresh)
+            await press(pilot, keys)
+            assert reached(room(pilot).view), keys
+        assert source.applied == []
+
+
+def test_every_key_is_pressed_here() -> None:
+    """No key of the table is left out of these tests."""
+    elsewhere = {"quit", "help", "theme", "repaint", "demo", "write"}
+    typing = {"/", ":", "B", "ctrl+p"}
+    pressed = set(typing)
+    for keys in (*COMMANDS, *PLACES):
+        pressed |= set(keys.split()) if not typing & set(keys.split()) else set()
+    names = {"+": "plus", "-": "minus", "/": "slash", "[": "left_square_bracket", "]": "right_square_bracket"}
+    names |= {":": "colon", "*": "asterisk", "!": "exclamation_mark", ">": "greater_than_sign", "$": "dollar_sign"}
+    pressed = {names.get(key, key) for key in pressed}
+    missing = {key.id for key in keymap.KEYS if not pressed & set(key.keys.split(","))}
+    assert missing == elsewhere
+
+
+async def test_keys_that_give_back() -> None:
+    """The keys that switch something off switch it on again."""
+    full = world()
+    lane = full.lanes[0]
+    agent = replace(full.agents[0], paused=True, state="paused", stopped=True, boosted_for_s=9.0)
+    pinned = replace(lane, state=replace(lane.state, pinned=True))
+    source = FakeSource(replace(full, mode="paused", agents=(agent,), lanes=(pinned,)))
+    async with screen(source) as pilot:
+        await press(pilot, "p h a x b")
+        assert source.applied == [
+            PauseAdmissions(False),
+            PauseAgent("alice", False),
+            PinLevel(None, LANE),
+            StopAgent("alice", False),
+            BoostAgent("alice", 0.0),
+        ]
+        assert "ADMISSIONS PAUSED" in seen(pilot, "header")
+        source.become(replace(full, mode="draining"))
+        await wait_until(pilot, lambda: room(pilot).view.snapshot.mode == "draining")
+        await press(pilot, "D")
+        assert source.applied[-1] == Drain(False)
+
+
+async def test_a_rejected_command_is_a_toast() -> None:
+    """What the source refuses, and what makes no sense, is said in one line; nothing else happens."""
+    source = FakeSource(world(), reject="the ceiling is [fixed]\x1b")
+    async with screen(source) as pilot:
+        await press(pilot, "]")
+        assert [note.message for note in pilot.app._notifications] == ["the ceiling is [fixed]·"]
+        source.become(empty_world())
+        source.reject = ""
+        await wait_until(pilot, lambda: not room(pilot).view.snapshot.agents)
+        await press(pilot, "+ h [ a r b B x u")
+        assert len(pilot.app._notifications) == 10
+        await press(pilot, "4 left w 0 /")
+        assert len(pilot.app._notifications) == 13
+        assert source.applied == []
+
+
+async def test_two_quick_presses_are_two_steps() -> None:
+    """An intent is worked out when its turn comes: the second step starts where the first one ended."""
+    full = world()
+    source = FakeSource(full)
+
+    def now() -> object:
+        steps = sum(1 for command in source.applied if isinstance(command, Tune))
+        lane = full.lanes[0]
+        return replace(full, lanes=(replace(lane, state=replace(lane.state, ceiling=12.0 + steps)),))
+
+    source.become(now)  # type: ignore[arg-type]
+    async with screen(source) as pilot:
+        await pilot.press("]", "]", "]")
+        await wait_until(pilot, lambda: len(source.applied) == 3)
+        assert [command.value for command in source.applied if isinstance(command, Tune)] == [13, 14, 15]
+
+
+async def test_the_question_before_a_stop_names_what_is_lost() -> None:
+    """Who, how many requests in flight with how many tokens, how many waiting."""
+    async with screen(FakeSource(world())) as pilot:
+        await press(pilot, "space space x")
+        text = seen(pilot, "overlay")
+        assert "alice, bob" in text
+        assert "1 request in flight is cut" in text
+        assert "tokens already answered are lost" in text
+        assert "1 waiting request refused" in text
+
+
+async def test_the_circuit_menu_names_what_is_in_flight_and_any_other_key_leaves_it() -> None:
+    """The menu says what forcing the circuit open would touch; a wrong key closes it and does nothing."""
+    source = FakeSource(world())
+    async with screen(source) as pilot:
+        await press(pilot, "c")
+        assert "6 requests in flight go on" in seen(pilot, "overlay")
+        for key in ("K", "tab", "q"):
+            await press(pilot, f"{key} c")
+        assert source.applied == []
+        assert pilot.app.query_one(Overlay).is_open
+
+
+async def test_what_was_tuned_is_written_after_a_look() -> None:
+    """w shows the difference; y writes just that; what is written is no longer new."""
+    source = FakeSource(world())
+    async with screen(source) as pilot:
+        lane = source.snapshot().lanes[0]
+        knobs = {**lane.state.knobs, "aimd.beta": 0.7}
+        source.become(replace(world(), lanes=(replace(lane, state=replace(lane.state, knobs=knobs)),)))
+        await press(pilot, "4")
+        await wait_until(pilot, lambda: "was 0.5" in seen(pilot, "knobs"))
+        await press(pilot, "w")
+        assert source.drafted == {"aimd.beta": 0.7}
+        assert "+beta = 0.7" in seen(pilot, "overlay")
+        await press(pilot, "n")
+        assert source.written == []
+        await press(pilot, "w y")
+        assert source.written == [source.file]
+        await wait_until(pilot, lambda: "was 0.5" not in seen(pilot, "knobs"))
+        await press(pilot, "w")
+        assert len(source.written) == 1
+
+
+async def test_help_tells_the_keys_of_the_page_and_scrolls_where_it_must() -> None:
+    """The help lists every key that applies and every state; on a small screen it scrolls."""
+    async with screen(FakeSource(world()), size=(80, 24)) as pilot:
+        await press(pilot, "?")
+        pages = [seen(pilot, "overlay")]
+        for _ in range(12):
+            await press(pilot, "pagedown")
+            pages.append(seen(pilot, "overlay"))
+        text = "\n".join(pages)
+        assert [key.help for key in keymap.here("overview") if key.help not in text] == []
+        assert "half-open" in text
+        await press(pilot, "escape")
+        assert not pilot.app.query_one(Overlay).is_open
+
+
+async def test_the_palette_finds_by_words_and_closes_without_harm() -> None:
+    """Typed words narrow the list, enter runs what is chosen, escape runs nothing."""
+    source = FakeSource(world())
+    async with screen(source) as pilot:
+        await press(pilot, ": t h e m e space l i g h t")
+        assert "theme: light" in seen(pilot, "palette")
+        await press(pilot, "enter")
+        assert pilot.app.theme == "hivemind-light"
+        await press(pilot, ": o p e n space a g e n t space c a r o l enter")
+        assert room(pilot).view.selected == "carol"
+        await press(pilot, ": q z q z enter")
+        assert not pilot.app.query_one(Palette).is_open
+        await press(pilot, ": f r e e z e escape")
+        assert source.applied == []
+
+
+async def test_copying_says_what_was_copied() -> None:
+    """y puts what is most likely wanted on the clipboard, and says so."""
+    async with screen(busy_source()) as pilot:
+        await press(pilot, "y 3 y 5 y")
+        notes = [note.message for note in pilot.app._notifications]
+        assert notes[0] == "copied: ANTHROPIC_BASE_URL=http://127.0.0.1:8765/agent/alice"
+        assert notes[1].startswith("copied: #60 ")
+        assert pilot.app.clipboard in notes[2]
+
+
+async def test_quit_asks_while_requests_are_under_way() -> None:
+    """With requests in flight q asks, and y drains and quits."""
+    async with screen(FakeSource(world())) as pilot:
+        await press(pilot, "q")
+        assert "6 requests in flight" in seen(pilot, "overlay")
+        await press(pilot, "n")
+        assert pilot.app.is_running
+        await press(pilot, "q")
+        await pilot.press("y")
+    assert pilot.app.return_value == "quit"
+
+
+async def test_quit_at_rest_asks_nothing() -> None:
+    """With nothing under way q ends the screen at once, with code 0."""
+    async with screen(FakeSource(empty_world())) as pilot:
+        await pilot.press("q")
+    assert pilot.app.return_value == "quit"
+    assert pilot.app.return_code == 0
+
+
+async def test_leaving_an_attached_proxy_asks_nothing() -> None:
+    """A proxy elsewhere goes on, so nothing is lost by leaving."""
+    source = FakeSource(world())
+    source.link = replace(source.link, kind="attached", where="http://127.0.0.1:8765")
+    async with screen(source) as pilot:
+        assert "attached" in seen(pilot, "header")
+        await pilot.press("q")
+    assert pilot.app.return_value == "quit"
+
+
+async def test_the_demo_takes_the_place_of_the_empty_proxy() -> None:
+    """On the first screen d brings up the demo's world; elsewhere it does nothing."""
+    demo = FakeSource(world())
+    asked: list[str] = []
+
+    async def start() -> FakeSource:
+        asked.append("demo")
+        return demo
+
+    async with screen(FakeSource(empty_world()), start_demo=start) as pilot:
+        await press(pilot, "1 d")
+        assert asked == []
+        await press(pilot, "0 d")
+        await wait_until(pilot, lambda: room(pilot).view.page == "overview" and bool(room(pilot).view.agents))
+        await press(pilot, "p")
+        assert demo.applied == [PauseAdmissions(True)]
+        assert asked == ["demo"]
+
+
+async def test_the_first_request_ends_the_greeting() -> None:
+    """An empty proxy greets with how to connect; with the first request the overview takes over."""
+    source = FakeSource(empty_world())
+    async with screen(source) as pilot:
+        assert room(pilot).view.page == "start"
+        source.become(world())
+        await wait_until(pilot, lambda: room(pilot).view.page == "overview")

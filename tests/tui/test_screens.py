@@ -1,0 +1,79 @@
+"""Every screen as a whole, compared with what was agreed on: as text in two sizes, some in colour."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from tui.kit import press, screen, settle, whole_screen
+from tui.worlds import FakeSource, busy_source, empty_world
+
+from hivemind_styles.themes import DARK, LIGHT
+
+SIZES = ((160, 45), (80, 24))
+SCREENS = {
+    "overview": "",
+    "agents": "2 j j",
+    "requests": "3 j j",
+    "tuning": "4 j j",
+    "log": "5",
+    "agent": "2 enter j",
+    "request": "3 j j j enter",
+    "help": "?",
+    "commands": ": t h e m e",
+    "circuit": "c",
+    "stop": "space space x",
+    "quit": "q",
+    "drain": "D",
+    "filter": "2 / s t a t e : s t r e a m",
+    "budget": "2 B 5 0 0 k",
+    "write": "4 w",
+}
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_every_screen_looks_as_agreed(size: tuple[int, int], golden: Callable[[str, str], None]) -> None:
+    """Each page and each question, in the two sizes; a theme changes colours and nothing else."""
+    source = busy_source()
+    async with screen(source, size=size) as pilot:
+        for name, keys in SCREENS.items():
+            await press(pilot, "escape escape escape 1")
+            if name == "write":
+                lane = source.snapshot().lanes[0]
+                knobs = {**lane.state.knobs, "aimd.beta": 0.7}
+                source.become(replace(source.snapshot(), lanes=(replace(lane, state=replace(lane.state, knobs=knobs)),)))
+                await press(pilot, "4")
+            await press(pilot, keys)
+            text = whole_screen(pilot)
+            golden(f"screen_{name}_{size[0]}x{size[1]}", text)
+            if name in ("overview", "agents", "tuning"):
+                pilot.app.theme = LIGHT.name
+                await settle(pilot)
+                assert whole_screen(pilot) == text
+                pilot.app.theme = DARK.name
+                await settle(pilot)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_the_first_screen_looks_as_agreed(size: tuple[int, int], golden: Callable[[str, str], None]) -> None:
+    """What a new user sees before the first request."""
+
+    async def start() -> FakeSource:
+        raise AssertionError("not asked for")
+
+    async with screen(FakeSource(empty_world()), size=size, start_demo=start) as pilot:
+        golden(f"screen_start_{size[0]}x{size[1]}", whole_screen(pilot))
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
+async def test_the_colours_are_as_agreed(theme: object, golden: Callable[[str, str], None]) -> None:
+    """Two screens with their colours, in two themes, as pictures."""
+    name = getattr(theme, "name", "")
+    async with screen(busy_source(), size=(160, 45)) as pilot:
+        pilot.app.theme = name
+        for page, keys in (("overview", "1"), ("tuning", "4")):
+            await press(pilot, keys)
+            picture = re.sub(r"terminal-\d+-", "terminal-", pilot.app.export_screenshot())
+            golden(f"{page}_{name}.svg", picture)
