@@ -12,14 +12,16 @@ from pathlib import Path
 from . import __version__
 from .errors import HiveMindError, UsageError
 from .plugin import GROUP, Command
-from .settings import Parser, add_flags, from_flags
+from .settings import Parser, add_flags, from_flags, settings_file
 from .settings.suggest import did_you_mean
+from .setup.command import command as _SETUP
 
 _DESCRIPTION = "A proxy that keeps many agents alive on one rate-limited LLM API."
 _EPILOG = """\
 start it, then point an agent at it:
   hivemind proxy --upstream https://api.anthropic.com
   ANTHROPIC_BASE_URL=http://127.0.0.1:8765/agent/alice claude
+  hivemind setup                                # how, for other clients
 
 Each setting is a flag, a HIVEMIND_* variable or a line in hivemind.toml, in that order of precedence.
 `hivemind proxy --help` lists them all; `hivemind-tui` is the same proxy with a control room."""
@@ -71,7 +73,7 @@ def _commands(wanted: str | None) -> list[Command]:
 
     Raises: UsageError: there is none of that name, or it can't be loaded.
     """
-    own = {command.name: command for command in (_PROXY, _VERSION)}
+    own = {command.name: command for command in (_PROXY, _SETUP, _VERSION)}
     added = {entry.name: entry for entry in entry_points(group=GROUP)}
     if wanted in own:
         return [own[wanted]]
@@ -109,11 +111,12 @@ def _configure_proxy(parser: argparse.ArgumentParser) -> None:
 
 def _run_proxy(namespace: argparse.Namespace) -> int:
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
+    file = settings_file(namespace, environ=os.environ, cwd=Path.cwd())
     settings.origins()
     from . import logs, server  # a wrong setting is told before the server's libraries are imported
 
     logs.configure(settings.log_level)
-    return server.run_loop(server.run(settings))
+    return server.run_loop(server.run(settings, file))
 
 
 def _run_version(_: argparse.Namespace) -> int:

@@ -11,12 +11,14 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Coroutine, Generator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
 import uvicorn
 
 from . import logs
 from .console import Console
+from .control.tokenfile import announced
 from .errors import BindError, UsageError
 
 if TYPE_CHECKING:
@@ -132,7 +134,8 @@ def _refusal(error: OSError, host: str, port: int) -> str:
 async def serve(proxy: Proxy, settings: Settings) -> AsyncIterator[Served]:
     """Start the proxy and serve it in the running loop; leaving the context stops both.
 
-    Streams still in flight then are cut, so call :meth:`Proxy.drain` first to let them finish.
+    While it is served, its control token stands in a file. Streams still in flight at the end are cut, so call
+    :meth:`Proxy.drain` first to let them finish.
 
     Raises: BindError.
     """
@@ -143,8 +146,9 @@ async def serve(proxy: Proxy, settings: Settings) -> AsyncIterator[Served]:
         proxy.address = f"http://{_shown(settings.host)}:{port}"
         await proxy.start()
         try:
-            async with _listening(EmbeddedServer(_config(proxy)), sockets):
-                yield Served(proxy.address, port)
+            with announced(settings, proxy.address, port) as proxy.control_key:
+                async with _listening(EmbeddedServer(_config(proxy)), sockets):
+                    yield Served(proxy.address, port)
         finally:
             await proxy.aclose()
     finally:
@@ -188,10 +192,11 @@ def _shown(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-async def run(settings: Settings) -> int:
+async def run(settings: Settings, settings_file: Path | None = None) -> int:
     """`hivemind proxy`: serve until SIGINT or SIGTERM, then drain. Returns the exit code.
 
-    A second signal isn't caught, so it ends the process at once, whatever the loop is doing.
+    A second signal isn't caught, so it ends the process at once, whatever the loop is doing. `settings_file` is where
+    knobs may be written down.
 
     Raises: BindError, UsageError: before anything was served.
     """
@@ -204,6 +209,7 @@ async def run(settings: Settings) -> int:
         raise UsageError(str(error)) from None
     stop = _stop_signal()
     proxy.tell = logs.tell
+    proxy.settings_file = settings_file
     async with _aside(settings), serve(proxy, settings) as served:
         # What is there now stays: the collector needn't walk it again and again, with every agent waiting.
         gc.collect()

@@ -1,32 +1,55 @@
-"""`/_health` and `/_stats`, beside the traffic on the same socket."""
+"""Everything under `/_`, beside the traffic on the same socket: `/_health`, `/_stats`, and the control API."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from hivemind import __version__
 from hivemind.scheduler.types import Priority
 from hivemind.snapshot import Snapshot
 
+from .api import Steered, routes
+from .guard import Guard
+from .messages import PREFIX
+from .reading import listed
+from .replies import failure
 
-def control_app(snapshot: Callable[[], Snapshot]) -> Starlette:
-    """Routes under `/_`; whoever mounts it has checked the token."""
+
+def control_app(proxy: Steered) -> Starlette:
+    """Routes under `/_`. Whoever mounts it has checked the agents' token, where `guards_itself` doesn't say no."""
 
     async def health(_: Request) -> JSONResponse:
-        world = snapshot()
+        world = proxy.snapshot()
         return JSONResponse({"status": world.mode, "version": __version__, "uptime_s": round(world.uptime_s, 3)})
 
     async def stats(_: Request) -> Response:
-        return Response(msgspec.json.encode(as_json(snapshot())), media_type="application/json")
+        return Response(msgspec.json.encode(as_json(proxy.snapshot())), media_type="application/json")
 
-    return Starlette(routes=[Route("/_health", health), Route("/_stats", stats)])
+    control = Mount(PREFIX, routes=routes(proxy), middleware=[Middleware(Guard, proxy)])
+    app = Starlette(
+        routes=[Route("/_health", health), Route("/_stats", stats), control],
+        exception_handlers={HTTPException: _not_there},
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _not_there(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    allowed = Headers(error.headers).get("allow")
+    if allowed is None:
+        return failure(error.status_code, "there is no such page")
+    text = f"{request.method} can't be done here, only {listed(sorted(allowed.split(', ')))}"
+    return failure(error.status_code, text, {"allow": allowed})
 
 
 def as_json(snapshot: Snapshot) -> dict[str, Any]:

@@ -11,11 +11,14 @@ import hmac
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from hivemind.control.app import control_app
+from hivemind.control.guard import guards_itself
+from hivemind.control.tokenfile import Key
 from hivemind.providers.base import Dialect
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
@@ -64,6 +67,10 @@ class Proxy:
         """Base URL that agents use; set by whoever serves it."""
         self.tell: Callable[[Line], object] | None = None
         """Called with each line of the event log; set it before :meth:`start`."""
+        self.control_key: Key | None = None
+        """Opens the control API; set by whoever serves it."""
+        self.settings_file: Path | None = None
+        """Where knobs may be written down; set by whoever knows it."""
         self._routes = open_routes(settings, transports)
         self._rng = rng or random.Random()
         self._wall = wall
@@ -74,7 +81,7 @@ class Proxy:
         self._active = 0
         self._idle: asyncio.Event | None = None
         self._engine: Engine | None = None
-        self._control = control_app(self.snapshot)
+        self._control = control_app(self)
 
     async def start(self) -> None:
         """Begin to schedule, on the running loop."""
@@ -128,12 +135,13 @@ class Proxy:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers, method = fields(scope["headers"]), scope["method"]
         place = address(scope["raw_path"])
+        own = place.path.startswith("/_") and place.upstream is None and place.agent is None
         if b"websocket" in headers.get(b"upgrade", b"").lower():
             # Clients that try a WebSocket first fall back to POST at once on this status, and only on this one.
             await _plain(send, 426, b"this proxy speaks HTTP, not WebSocket\n", (b"upgrade", b"HTTP/1.1"))
-        elif self._token is not None and place.path != "/_health" and not self._may_enter(headers, place):
+        elif not (own and guards_itself(place.path)) and not self._may_enter(headers, place):
             await self._refuse(send, place, 401, "unauthorized", f"this proxy wants {TOKEN_HEADER.decode()}")
-        elif place.path.startswith("/_") and place.upstream is None and place.agent is None:
+        elif own:
             await self._control({**scope, "path": place.path, "raw_path": place.raw_path}, receive, send)
         elif method == "HEAD" and place.path in ("/", "/api/hello"):
             await _plain(send, 200, b"")
@@ -141,8 +149,9 @@ class Proxy:
             await self._forward(scope, headers, place, receive, send)
 
     def _may_enter(self, headers: Fields, place: Address) -> bool:
-        shown = headers.get(TOKEN_HEADER) or (place.token or "").encode()
-        return self._token is not None and hmac.compare_digest(shown, self._token)
+        if self._token is None:
+            return True
+        return hmac.compare_digest(headers.get(TOKEN_HEADER) or (place.token or "").encode(), self._token)
 
     async def _forward(self, scope: Scope, headers: Fields, place: Address, receive: Receive, send: Send) -> None:
         body = await _read_body(receive, self._max_body)

@@ -41,7 +41,6 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         frozen=True,
         extra="forbid",
-        use_attribute_docstrings=True,
         allow_inf_nan=False,
         hide_input_in_errors=True,
         validate_default=True,
@@ -51,6 +50,10 @@ class Settings(BaseSettings):
     """Where requests go: URL or NAME=URL, http:// or https://. May be given more than once."""
     token: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "TEXT"})] = None
     """Agents must show this; required on any address but loopback. Better in HIVEMIND_TOKEN than on a command line."""
+    control_token: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "TEXT"})] = None
+    """Who steers the proxy must show this; unset: made at every start, and noted for control rooms on this machine."""
+    state_dir: Annotated[Path | None, Field(json_schema_extra={"metavar": "FOLDER"})] = None
+    """Folder for that note, which only you can read; unset: the system's place for such, as ~/.local/state/hivemind."""
     host: Annotated[str, Field(json_schema_extra={"metavar": "ADDRESS"})] = "127.0.0.1"
     """Address to listen on."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8765
@@ -129,12 +132,14 @@ class Settings(BaseSettings):
         make_origins(value, None)
         return tuple(text.strip() for text in value)
 
-    @field_validator("token")
+    @field_validator("token", "control_token")
     @classmethod
-    def _check_token(cls, value: SecretStr | None) -> SecretStr | None:
+    def _check_token(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         text = "x" if value is None else value.get_secret_value()
         if not text or not text.isascii() or not text.isprintable() or " " in text:
             raise ValueError("must be printable ASCII without spaces, at least one character")
+        if value is not None and value == info.data.get("token"):
+            raise ValueError("must differ from token, which every agent knows")
         return value
 
     @field_validator("host")

@@ -188,6 +188,13 @@ def test_every_setting_is_documented() -> None:
             assert len(option.bounds) == 2, option.key
 
 
+def test_control_token_is_another() -> None:
+    """Who may use the proxy may not for that steer it; and both are plain text that a header can hold."""
+    assert "must differ from token" in reason(token=SecretStr("x"), control_token=SecretStr("x"))
+    assert "printable ASCII" in reason(control_token=SecretStr("two words"))
+    assert settings(token=SecretStr("x"), control_token=SecretStr("y")).control_token == SecretStr("y")
+
+
 def test_secrets_are_masked() -> None:
     """Neither printing nor dumping settings shows the token."""
     found = settings(token=SecretStr("sekrit"))

@@ -1,0 +1,199 @@
+"""The control API: one table of what can be asked and ordered, and what is done then."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from hivemind import __version__
+from hivemind.requests import RequestDetail, Requests
+from hivemind.scheduler.commands import Command, Rejected
+from hivemind.settings import write as settings_write
+from hivemind.snapshot import Snapshot
+
+from .commands import arguments_of, checked_who, command_from
+from .messages import (
+    PREFIX,
+    Done,
+    Draft,
+    Knobs,
+    Nothing,
+    Order,
+    RequestsPart,
+    RequestsQuery,
+    SignedDraft,
+    WorldPart,
+    WorldQuery,
+    Written,
+)
+from .reading import read_as
+from .replies import failure, reply
+from .tokenfile import Key
+from .wire import world_part
+
+_log = logging.getLogger(__name__)
+
+_BODY_LIMIT = 64 << 10
+_FILE_LIMIT = 1 << 20
+_DRAFTS_KEPT = 16
+
+
+class Steered(Protocol):
+    """The proxy, as far as the control API is concerned."""
+
+    control_key: Key | None
+    settings_file: Path | None
+
+    def snapshot(self) -> Snapshot: ...
+
+    def requests(self, since: int) -> Requests: ...
+
+    def detail(self, ticket: int) -> RequestDetail | None: ...
+
+    def apply(self, command: Command, who: str) -> None: ...
+
+
+class NotThere(LookupError):
+    """What was asked for isn't known; the text says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One row: what can be asked, with what, and what comes."""
+
+    method: str
+    path: str
+    """After :data:`~.messages.PREFIX`."""
+    summary: str
+    gives: type[Any]
+    answer: Callable[[Control, Any], Awaitable[Any]]
+    takes: type[Any] = Nothing
+    """Of a GET the query, of a POST the JSON body; a ticket in the path comes as itself."""
+    limit: int = _BODY_LIMIT
+    """Of the body, in bytes."""
+
+
+class Control:
+    """What the endpoints do with a proxy."""
+
+    def __init__(self, proxy: Steered) -> None:
+        self._proxy = proxy
+        self._drafts: deque[settings_write.Draft] = deque(maxlen=_DRAFTS_KEPT)
+
+    @property
+    def _run(self) -> str:
+        assert self._proxy.control_key is not None, "nobody comes in without a key"
+        return self._proxy.control_key.run
+
+    async def world(self, query: WorldQuery) -> WorldPart:
+        return world_part(self._proxy.snapshot(), self._run, query.after if query.run == self._run else None)
+
+    async def requests(self, query: RequestsQuery) -> RequestsPart:
+        if query.since < 0:
+            raise Rejected(f"since {query.since}: must be 0 or more")
+        found = self._proxy.requests(query.since if query.run == self._run else 0)
+        return RequestsPart(self._run, __version__, found.revision, found.oldest, found.changed)
+
+    async def request(self, ticket: int) -> RequestDetail:
+        found = self._proxy.detail(ticket)
+        if found is None:
+            raise NotThere(f"no request {ticket}, or it is forgotten")
+        return found
+
+    async def command(self, order: Order) -> Done:
+        command, who = command_from(order.name, order.arguments), checked_who(order.who)
+        self._proxy.apply(command, who)
+        return Done(order.name, arguments_of(command), who)
+
+    async def draft(self, knobs: Knobs) -> Draft:
+        if self._proxy.settings_file is None:
+            raise Rejected("this proxy was started without a settings file to write to")
+        drafted = await asyncio.to_thread(settings_write.draft, self._proxy.settings_file, knobs.values)
+        self._drafts.append(drafted)
+        return Draft(str(drafted.path), drafted.before, drafted.after)
+
+    async def write(self, wanted: SignedDraft) -> Written:
+        """Only what was drafted here: the token is for turning knobs, not for writing any file in any way."""
+        who, same = checked_who(wanted.who), (wanted.path, wanted.before, wanted.after)
+        found = next((each for each in self._drafts if (str(each.path), each.before, each.after) == same), None)
+        if found is None:
+            raise Rejected(f"{wanted.path}: this proxy didn't draft that, or long ago; look at the difference again")
+        await asyncio.to_thread(settings_write.write, found)
+        _log.info("%s wrote %s", who, found.path)
+        return Written(wanted.path)
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/snapshot", "The world now, or what is new of it.", WorldPart, Control.world, WorldQuery),
+    Endpoint("GET", "/requests", "Requests that changed.", RequestsPart, Control.requests, RequestsQuery),
+    Endpoint("GET", "/requests/{ticket:int}", "All about one request.", RequestDetail, Control.request),
+    Endpoint("POST", "/commands", "Carry a command out.", Done, Control.command, Order),
+    Endpoint("POST", "/settings/draft", "What writing knobs down would change.", Draft, Control.draft, Knobs),
+    Endpoint("POST", "/settings/write", "Write such a draft.", Written, Control.write, SignedDraft, _FILE_LIMIT),
+)
+
+
+def routes(proxy: Steered) -> list[Route]:
+    """The table, ready to be mounted under :data:`~.messages.PREFIX`, behind a guard."""
+    control = Control(proxy)
+    return [Route(each.path, _served(each, control), methods=[each.method]) for each in ENDPOINTS]
+
+
+def _served(endpoint: Endpoint, control: Control) -> Callable[[Request], Awaitable[Response]]:
+    async def serve(request: Request) -> Response:
+        try:
+            return reply(await endpoint.answer(control, await _asked(endpoint, request)), request.headers)
+        except NotThere as error:
+            return failure(404, str(error))
+        except Rejected as error:
+            return failure(422, str(error))
+        except _Unreadable as error:
+            return failure(error.status, str(error))
+        except ClientDisconnect:
+            return failure(499, "the client left")
+
+    return serve
+
+
+async def _asked(endpoint: Endpoint, request: Request) -> Any:
+    """What the endpoint takes. Raises: Rejected, _Unreadable, ClientDisconnect."""
+    if "ticket" in request.path_params:
+        return request.path_params["ticket"]
+    if endpoint.method == "GET":
+        return read_as(endpoint.takes, dict(request.query_params), f"{PREFIX}{endpoint.path}", strict=False)
+    body = await _body(request, endpoint.limit)
+    try:
+        values = msgspec.json.decode(body)
+    except UnicodeDecodeError:
+        raise _Unreadable(400, "the body isn't JSON: it isn't UTF-8") from None
+    except msgspec.DecodeError as error:
+        raise _Unreadable(400, f"the body isn't JSON: {error}") from None
+    return read_as(endpoint.takes, values, "the body")
+
+
+async def _body(request: Request, limit: int) -> bytes:
+    parts, size = [], 0
+    async for part in request.stream():
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise _Unreadable(413, f"the body is larger than {limit >> 10} KiB")
+    return b"".join(parts)
+
+
+class _Unreadable(ValueError):
+    """A body that can't be read."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status

@@ -1,0 +1,179 @@
+"""The other end of the control API: asks and orders over HTTP, and says in one line why nothing came of it."""
+
+from __future__ import annotations
+
+import errno
+import ssl
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import msgspec
+
+from hivemind import __version__
+from hivemind.requests import RequestDetail
+from hivemind.scheduler.commands import Command, Rejected
+from hivemind.settings.write import Draft
+
+from .commands import arguments_of
+from .find import Token
+from .messages import (
+    PREFIX,
+    Done,
+    Failure,
+    Knobs,
+    Order,
+    RequestsPart,
+    SignedDraft,
+    WorldPart,
+    Written,
+)
+from .messages import Draft as WireDraft
+from .wire import decode_world, encode
+
+T = TypeVar("T")
+
+CONNECT_WITHIN_S = 3.0
+ANSWER_WITHIN_S = 5.0
+
+
+class NoAnswer(Exception):
+    """The proxy couldn't be asked, or what answered isn't one; the text says why and what would mend it."""
+
+    def __init__(self, why: str, *, sent: bool = False) -> None:
+        super().__init__(why)
+        self.sent = sent
+        """It may have been heard all the same."""
+
+
+class ControlClient:
+    """A proxy's control API.
+
+    Every method raises NoAnswer where the proxy can't be had, and Rejected with its own words where it refuses.
+    """
+
+    def __init__(self, url: str, token: Token, http: httpx.AsyncClient) -> None:
+        self.url = url
+        self._token = token
+        self._http = http
+
+    def renew_token(self) -> bool:
+        """Look again where the token was found: the proxy may have been started anew. Returns whether it is another."""
+        before, self._token = self._token, self._token.again()
+        return before != self._token
+
+    async def world(self, run: str = "", after: float | None = None) -> WorldPart:
+        """The world, or what is new of it since a moment of that run."""
+        query = {} if after is None else {"run": run, "after": repr(after)}
+        return _read(await self._get("/snapshot", query), decode_world)
+
+    async def requests(self, run: str = "", since: int = 0) -> RequestsPart:
+        """The requests that changed since a revision of that run, a page of them at most."""
+        data = await self._get("/requests", {"run": run, "since": str(since)})
+        return _read(data, msgspec.json.Decoder(RequestsPart).decode)
+
+    async def request(self, ticket: int) -> RequestDetail | None:
+        """All about one request; None where it isn't known."""
+        try:
+            return _read(await self._get(f"/requests/{ticket}", {}), msgspec.json.Decoder(RequestDetail).decode)
+        except _Unknown:
+            return None
+
+    async def command(self, command: Command, who: str) -> Done:
+        """Have a command carried out."""
+        return await self._post("/commands", Order(type(command).__name__, arguments_of(command), who), Done)
+
+    async def draft(self, values: Mapping[str, float]) -> Draft:
+        """What writing these knobs down would change in the proxy's settings file."""
+        found = await self._post("/settings/draft", Knobs(values), WireDraft)
+        return Draft(Path(found.path), found.before, found.after)
+
+    async def write(self, draft: Draft, who: str) -> None:
+        """Write that."""
+        await self._post("/settings/write", SignedDraft(str(draft.path), draft.before, draft.after, who), Written)
+
+    async def _get(self, path: str, query: Mapping[str, str]) -> bytes:
+        return await self._asked("GET", path, params=query)
+
+    async def _post(self, path: str, body: Any, gives: type[T]) -> T:
+        headers = {"content-type": "application/json"}
+        data = await self._asked("POST", path, content=encode(body), headers=headers)
+        return _read(data, msgspec.json.Decoder(gives).decode)
+
+    async def _asked(self, method: str, path: str, headers: Mapping[str, str] | None = None, **given: Any) -> bytes:
+        own = {**(headers or {}), "authorization": f"Bearer {self._token.text}"}
+        try:
+            answer = await self._http.request(method, f"{self.url}{PREFIX}{path}", headers=own, **given)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise NoAnswer(
+                _why(error), sent=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            ) from error
+        if answer.status_code == 200:
+            return answer.content
+        raise self._refused(answer)
+
+    def _refused(self, answer: httpx.Response) -> Exception:
+        status, text = answer.status_code, _error_in(answer)
+        if not text and status >= 500:
+            return NoAnswer(f"it fails (status {status}); its log may say why", sent=True)
+        if not text:
+            return NoAnswer(f"what answers there isn't HiveMind's control API (status {status}); is the URL right?")
+        if status == 401:
+            return NoAnswer(f"it doesn't take the token from {self._token.origin}: {text}")
+        if status == 404 and answer.request.url.path.rpartition("/")[2].isdigit():
+            return _Unknown(text)
+        return Rejected(text) if status in (413, 422) else NoAnswer(text)
+
+
+class _Unknown(Exception):
+    """There is no such request."""
+
+
+def _error_in(answer: httpx.Response) -> str:
+    """The proxy's own words; empty where that isn't who answered."""
+    try:
+        return msgspec.json.decode(answer.content, type=Failure).error
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""
+
+
+def _read(data: bytes, decode: Callable[[bytes], T]) -> T:
+    """Raises: NoAnswer: what came isn't what this version expects."""
+    try:
+        return decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise NoAnswer(_other_version(data) or f"its answer can't be read: {error}", sent=True) from error
+
+
+def _other_version(data: bytes) -> str:
+    try:
+        version = msgspec.json.decode(data).get("version")
+    except (msgspec.MsgspecError, UnicodeDecodeError, AttributeError):
+        return "what answers there isn't HiveMind's control API; is the URL right?"
+    if not isinstance(version, str) or version == __version__:
+        return ""
+    return f"it is HiveMind {version[:20]} and this is {__version__}; use the same version on both sides"
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, httpx.ConnectTimeout):
+        return "nothing takes the connection; is it reachable from here?"
+    if isinstance(error, httpx.TimeoutException):
+        return f"no answer within {ANSWER_WITHIN_S:g} s"
+    if isinstance(error, httpx.ConnectError):
+        return _why_not_connected(error)
+    if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
+        return "the connection broke off"
+    return f"it can't be asked ({error})"
+
+
+def _why_not_connected(error: BaseException) -> str:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS failed ({cause.reason or cause})"
+        if isinstance(cause, OSError) and cause.errno == errno.ECONNREFUSED:
+            return "nothing listens there; start the proxy"
+        cause = cause.__cause__ or cause.__context__
+    return f"it can't be reached ({error})"

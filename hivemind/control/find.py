@@ -1,0 +1,132 @@
+"""Finding a running proxy: its control API's URL as somebody wrote it, and the token that opens it."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from hivemind.errors import UsageError
+
+from .tokenfile import note_path, read_note, state_dir
+
+TOKEN_VARIABLE = "HIVEMIND_CONTROL_TOKEN"
+STATE_VARIABLE = "HIVEMIND_STATE_DIR"
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a proxy is."""
+
+    url: str
+    """Scheme, authority and base path, without a slash at the end."""
+    port: int
+    local: bool
+    """On this machine, as far as the address tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A control token and where it was found."""
+
+    text: str = field(repr=False)
+    origin: str
+    """The variable or the file, for people."""
+    file: Path | None = None
+    """Where a later one would stand."""
+
+    def again(self) -> Token:
+        """As it stands there now: a proxy that is started anew has another one. The same where it can't be read."""
+        if self.file is None:
+            return self
+        try:
+            return replace(self, text=_token_in(self.file))
+        except (OSError, UsageError):
+            return self
+
+
+def place_of(url: str) -> Place:
+    """Take a proxy's URL apart.
+
+    Raises: UsageError, whose text never repeats credentials.
+    """
+    text = url.strip()
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise UsageError("the URL of a proxy must be plain ASCII without spaces, as in http://127.0.0.1:8765")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise UsageError("the URL of a proxy must have a host and a port from 1 to 65535") from None
+    if parts.scheme not in _PORTS or not parts.hostname or port == 0:
+        raise UsageError("the URL of a proxy must begin with http:// or https:// and name a host and, if any, a port")
+    if "@" in parts.netloc:
+        raise UsageError(f"the URL of a proxy must hold no user name or password; the token goes in {TOKEN_VARIABLE}")
+    if parts.query or parts.fragment or text.endswith(("?", "#")):
+        raise UsageError("the URL of a proxy must end with its path; it can't have a query or fragment")
+    url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    return Place(url, port or _PORTS[parts.scheme], _is_here(parts.hostname))
+
+
+def find_token(place: Place, environ: Mapping[str, str], token_file: Path | None = None) -> Token:
+    """The token of the proxy there: from the file named, from HIVEMIND_CONTROL_TOKEN, or from the note that a proxy on
+    this machine leaves.
+
+    Raises: UsageError: there is none; the text says where to look.
+    """
+    if token_file is not None:
+        return _read(token_file)
+    if environ.get(TOKEN_VARIABLE):
+        return Token(_checked(environ[TOKEN_VARIABLE], TOKEN_VARIABLE), TOKEN_VARIABLE)
+    if not place.local:
+        raise UsageError(
+            f"no token for {place.url}: put the proxy's control token in {TOKEN_VARIABLE}; on its machine it stands in"
+            f" control-{place.port}.json in the state directory, unless it was started with one"
+        )
+    given = environ.get(STATE_VARIABLE)
+    try:
+        path = note_path(state_dir(Path(given) if given else None), place.port)
+    except OSError as error:
+        raise UsageError(f"no token for {place.url}: {error.strerror}; set {TOKEN_VARIABLE}") from None
+    if not path.exists():
+        raise UsageError(
+            f"no token for {place.url}: there is no {path}, so no proxy of yours runs there; start it, or put its"
+            f" control token in {TOKEN_VARIABLE}"
+        )
+    return _read(path)
+
+
+def _read(file: Path) -> Token:
+    """Raises: UsageError."""
+    try:
+        return Token(_token_in(file), str(file), file)
+    except OSError as error:
+        raise UsageError(f"{file}: can't be read ({error.strerror})") from None
+
+
+def _token_in(file: Path) -> str:
+    """From a proxy's note, or from a file that holds nothing else. Raises: OSError, UsageError."""
+    text = file.read_bytes().decode("ascii", "replace").strip()
+    if not text.startswith("{"):
+        return _checked(text, str(file))
+    try:
+        return _checked(read_note(file).token, str(file))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _checked(text: str, origin: str) -> str:
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise UsageError(f"{origin}: a token is printable ASCII without spaces")
+    return text
+
+
+def _is_here(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host.lower() == "localhost"
+    return address.is_loopback or address.is_unspecified

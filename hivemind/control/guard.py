@@ -1,0 +1,57 @@
+"""Who may come to the control API: whoever shows its token, and no browser."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Protocol
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from .messages import PREFIX
+from .replies import failure
+from .tokenfile import Key
+
+_OFF = "the control API is off: this proxy has no control token; set HIVEMIND_CONTROL_TOKEN, or --state-dir to a folder"
+_MISSING = "show the control token, as in Authorization: Bearer TOKEN; this proxy notes it in its state directory"
+_WRONG = "that is not this proxy's control token; it notes a new one in its state directory at every start"
+
+
+class Locked(Protocol):
+    """Something that a key opens, once there is one."""
+
+    control_key: Key | None
+
+
+def guards_itself(path: str) -> bool:
+    """Whether a path needs no agents' token: the control API has a token of its own, and health is for everybody."""
+    return path == "/_health" or path.startswith(PREFIX + "/")
+
+
+class Guard:
+    """Lets nobody through to the control API but the holder of its token."""
+
+    def __init__(self, app: ASGIApp, locked: Locked) -> None:
+        self._app = app
+        self._locked = locked
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status, text = _refusal(self._locked.control_key, Headers(scope=scope))
+        if not status:
+            await self._app(scope, receive, send)
+            return
+        headers = {"www-authenticate": "Bearer"} if status == 401 else {}
+        await failure(status, text, headers)(scope, receive, send)
+
+
+def _refusal(key: Key | None, headers: Headers) -> tuple[int, str]:
+    """Status and text; 0 where there is nothing against it."""
+    if "origin" in headers:
+        return 403, "a page in a browser may not steer the proxy (the request has an Origin header)"
+    if key is None:
+        return 403, _OFF
+    scheme, _, shown = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not shown.strip():
+        return 401, _MISSING
+    same = hmac.compare_digest(shown.strip().encode("latin-1"), key.token.encode())
+    return (0, "") if same else (401, _WRONG)

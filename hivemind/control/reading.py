@@ -1,0 +1,82 @@
+"""JSON from outside made into one of our types, and one line that says what is wrong where it isn't."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from hivemind.scheduler.commands import Rejected
+from hivemind.scheduler.types import Priority
+from hivemind.settings.suggest import did_you_mean
+
+T = TypeVar("T")
+
+_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+def read_as(made: type[T], values: Any, of: str, *, strict: bool = True) -> T:
+    """A dataclass from a JSON object, priorities by name. `of` names the whole in errors; numbers may be texts where it
+    isn't `strict`.
+
+    Raises: Rejected.
+    """
+    if not isinstance(values, dict):
+        raise Rejected(f"{of}: must be an object")
+    hints = get_type_hints(made)
+    fields = {each.name: each for each in dataclasses.fields(made)}  # type: ignore[arg-type]  # made is a dataclass
+    for name in values:
+        if name not in fields:
+            hint = did_you_mean(name, fields) or f"; there is {', '.join(fields) or 'none'}"
+            raise Rejected(f"{of}: no such argument {shown(name)}{hint}")
+    for name, each in fields.items():
+        if name not in values and each.default is each.default_factory is dataclasses.MISSING:
+            raise Rejected(f"{of}: {name} is missing; it must be {allowed(hints[name])}")
+    return made(**{name: _converted(value, hints[name], f"{of}: {name}", strict) for name, value in values.items()})
+
+
+def _converted(value: Any, hint: Any, place: str, strict: bool) -> Any:
+    if hint is Priority and isinstance(value, str):
+        # By name alone: numbers would be one more way to say it, and the lower one is the more urgent.
+        value = Priority.__members__.get(value.upper(), value)
+    elif hint is Priority:
+        value = None
+    try:
+        return msgspec.convert(value, hint, strict=strict)
+    except msgspec.ValidationError:
+        raise Rejected(f"{place}{_repeated(value)} must be {allowed(hint)}") from None
+
+
+def allowed(hint: Any) -> str:
+    """What a value of this type may be, for people."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join("null" if each is types.NoneType else allowed(each) for each in get_args(hint))
+    if hint is Priority:
+        return listed([each.name.lower() for each in Priority])
+    if get_origin(hint) is Literal:
+        return listed(list(get_args(hint)))
+    if get_origin(hint) is Mapping:
+        return (
+            f"an object whose values are each {allowed(get_args(hint)[1])}"
+            if get_args(hint)[1] is not Any
+            else ("an object")
+        )
+    return _NAMES[hint]
+
+
+def shown(text: str) -> str:
+    """A word from outside, short enough for a line and nothing but printable."""
+    return text if text.isprintable() and len(text) <= 40 else "of that name"
+
+
+def listed(names: list[str]) -> str:
+    """`a, b or c`."""
+    return " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
+
+
+def _repeated(value: Any) -> str:
+    """The value, where that helps."""
+    return f" {msgspec.json.encode(value).decode()}" if isinstance(value, bool | int | float) else ""

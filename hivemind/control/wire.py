@@ -1,0 +1,124 @@
+"""The world and the requests as they go over the wire, as JSON, and how what is new joins what is known already.
+
+JSON has no infinity, so a number without a limit goes as null. Where a number may also be missing, null says that, and
+it is never infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import is_dataclass, replace
+from typing import Any, TypeVar, get_args, get_type_hints
+
+import msgspec
+
+from hivemind import __version__
+from hivemind.snapshot import CurvePoint, LaneView, Snapshot
+
+from .messages import WorldPart
+
+T = TypeVar("T")
+
+
+class OutOfStep(ValueError):
+    """What came doesn't join what is known; the whole has to be asked for."""
+
+
+def world_part(snapshot: Snapshot, run: str, after: float | None) -> WorldPart:
+    """What somebody needs who knows the world of `after`, the `at` of an earlier snapshot; None: everything."""
+    curves, lines = tuple(len(lane.curve) for lane in snapshot.lanes), len(snapshot.lines)
+    if after is not None:
+        # Lines of the very same moment may have come later: the clock stands still while the loop does one thing.
+        fresh = next((n for n, line in enumerate(snapshot.lines) if line.at >= after), lines)
+        lanes = tuple(LaneView(lane.state, _fresh(lane.curve, after)) for lane in snapshot.lanes)
+        snapshot = replace(snapshot, lanes=lanes, lines=snapshot.lines[fresh:])
+    return WorldPart(run, __version__, after is None, curves, lines, snapshot)
+
+
+def _fresh(curve: tuple[CurvePoint, ...], after: float) -> tuple[CurvePoint, ...]:
+    """The newest point that was there already may have changed since: it does until the next one comes."""
+    known = bisect_right(curve, after, key=lambda point: point.at)
+    return curve[max(0, known - 1) :]
+
+
+def joined(known: Snapshot | None, part: WorldPart) -> Snapshot:
+    """The whole snapshot: what is known, brought up to date.
+
+    Raises: OutOfStep.
+    """
+    if part.whole:
+        return part.snapshot
+    if known is None:
+        raise OutOfStep("a part came, and nothing is known yet")
+    curves = {lane.state.lane: lane.curve for lane in known.lanes}
+    lanes = tuple(
+        LaneView(lane.state, _joined(curves.get(lane.state.lane, ()), lane.curve, count))
+        for lane, count in zip(part.snapshot.lanes, part.curves, strict=True)
+    )
+    older = tuple(line for line in known.lines if line.at < known.at)
+    return replace(part.snapshot, lanes=lanes, lines=_last(older + part.snapshot.lines, part.lines))
+
+
+def _joined(known: tuple[CurvePoint, ...], fresh: tuple[CurvePoint, ...], count: int) -> tuple[CurvePoint, ...]:
+    older = known[: sum(point.at < fresh[0].at for point in known)] if fresh else known
+    return _last(older + fresh, count)
+
+
+def _last(items: tuple[T, ...], count: int) -> tuple[T, ...]:
+    if len(items) < count:
+        raise OutOfStep(f"{count} things are there, and {len(items)} are known")
+    return items[len(items) - count :]
+
+
+def encode(value: object) -> bytes:
+    """JSON of any of these types."""
+    return msgspec.json.encode(value)
+
+
+def decode_world(data: bytes) -> WorldPart:
+    """Raises: msgspec.MsgspecError: it isn't one, or one of another version."""
+    values = msgspec.json.decode(data)
+    _IN_WORLD.fill(values)
+    return msgspec.convert(values, WorldPart)
+
+
+class _Infinities:
+    """Where in a dataclass's JSON a null stands for a number without a limit."""
+
+    def __init__(self, whole: type[Any]) -> None:
+        hints = get_type_hints(whole)
+        self._numbers = [name for name, hint in hints.items() if hint is float]
+        self._mappings = [name for name, hint in hints.items() if hint == Mapping[str, float]]
+        inner: dict[str, Any] = {name: (get_args(hint) or (hint,))[0] for name, hint in hints.items()}
+        made = {name: hint for name, hint in inner.items() if isinstance(hint, type) and is_dataclass(hint)}
+        parts = {name: _Infinities(hint) for name, hint in made.items()}
+        self._parts = [(name, part) for name, part in parts.items() if part.any]
+
+    @property
+    def any(self) -> bool:
+        """There is a number anywhere in it."""
+        return bool(self._numbers or self._mappings or self._parts)
+
+    def fill(self, values: Any) -> None:
+        """Put infinity there. What isn't of the type's form is left for the conversion to complain of."""
+        if not isinstance(values, dict):
+            return
+        for name in self._numbers:
+            if values.get(name, 0.0) is None:
+                values[name] = math.inf
+        for name in self._mappings:
+            _fill_mapping(values.get(name))
+        for name, part in self._parts:
+            found = values.get(name)
+            for each in found if isinstance(found, list) else (found,):
+                part.fill(each)
+
+
+def _fill_mapping(values: Any) -> None:
+    if isinstance(values, dict):
+        values.update({name: math.inf for name, value in values.items() if value is None})
+
+
+_IN_WORLD = _Infinities(WorldPart)

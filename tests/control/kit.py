@@ -1,0 +1,80 @@
+"""A proxy for the control API's tests: events make its world, and it remembers what it was told."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+from world.kit import arrived, finished, granted, sampled, state, told
+
+from hivemind.control.app import control_app
+from hivemind.control.tokenfile import Key
+from hivemind.requests import RequestDetail, Requests
+from hivemind.scheduler.commands import Command, Rejected
+from hivemind.scheduler.events import Event
+from hivemind.snapshot import Snapshot
+from hivemind_mock.serve import serving
+
+TOKEN = "control-token-of-the-tests"
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+RUN = "run-1"
+
+
+class FakeProxy:
+    """What the control API needs of a proxy. Its clock stands at `at`."""
+
+    def __init__(self, *events: Event, settings_file: Path | None = None, run: str = RUN) -> None:
+        self.control_key: Key | None = Key(run, TOKEN)
+        self.settings_file = settings_file
+        self.fold = told(*events)
+        self.at = 10.0
+        self.asked_since: list[int] = []
+        self.reject = ""
+        self.applied: list[tuple[Command, str]] = []
+
+    def happens(self, *events: Event) -> None:
+        """These too."""
+        for event in events:
+            self.fold.apply(event)
+
+    def snapshot(self) -> Snapshot:
+        return self.fold.snapshot(self.at)
+
+    def requests(self, since: int) -> Requests:
+        self.asked_since.append(since)
+        return self.fold.requests(since, self.at)
+
+    def detail(self, ticket: int) -> RequestDetail | None:
+        return self.fold.detail(ticket, self.at)
+
+    def apply(self, command: Command, who: str) -> None:
+        if self.reject:
+            raise Rejected(self.reject)
+        self.applied.append((command, who))
+
+
+def busy_proxy(settings_file: Path | None = None, run: str = RUN) -> FakeProxy:
+    """One request of ann's is over, one flies; a lane has three points."""
+    events = (
+        *(arrived(1), granted(1), finished(1), sampled(5.0, state())),
+        *(arrived(2, at=6.0), granted(2, at=7.0), sampled(7.0, state()), sampled(9.0, state())),
+    )
+    return FakeProxy(*events, settings_file=settings_file, run=run)
+
+
+@contextlib.asynccontextmanager
+async def asking(proxy: FakeProxy, headers: dict[str, str] | None = None) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of its control API, without a socket between; it shows the token unless told otherwise."""
+    shown = BEARER if headers is None else headers
+    transport = httpx.ASGITransport(control_app(proxy))
+    async with httpx.AsyncClient(transport=transport, base_url="http://hivemind", headers=shown) as web:
+        yield web
+
+
+@contextlib.asynccontextmanager
+async def controlled(proxy: FakeProxy, port: int = 0) -> AsyncIterator[str]:
+    """Its control API on a socket; gives the URL."""
+    async with serving(control_app(proxy), port=port) as url:
+        yield url
