@@ -9,6 +9,7 @@ from hivemind_tui.app import ControlRoom
 from hivemind_tui.dialogs import help_rows
 from hivemind_tui.ink import Ink, fitting
 from hivemind_tui.intents import INTENTS
+from hivemind_tui.view import PAGES
 
 
 def test_no_key_has_two_meanings() -> None:
@@ -35,7 +36,27 @@ def test_help_lists_every_key() -> None:
 
 def test_footer_keeps_the_most_needed_keys() -> None:
     """A narrow footer drops what is needed least, never help and quit."""
-    narrow = "".join(text for text, _ in fitting(18, keymap.footer()))
-    assert narrow == "? help  q quit"
-    wide = "".join(text for text, _ in fitting(200, keymap.footer()))
-    assert all(word in wide for word in ("priority", "ceiling", "auto/pin", "circuit", "pause", "hold agent"))
+    for page in ("start", *PAGES, "agent", "request"):
+        narrow = "".join(text for text, _ in fitting(18, keymap.footer(page, Ink())))
+        assert narrow == "? help  q quit", page
+
+
+def test_every_action_stands_in_a_footer_where_it_applies() -> None:
+    """On a wide terminal no command has to be remembered."""
+    paired = {"lower", "more", "up", "step_down"}
+    moving = {"page_up", "page_down", "first", "last", "leap_up", "leap_down", "lane_back", "reverse", "mark_all"}
+    rest = {key for keys in keymap.FOOTERS.values() for key in keys}
+    hidden = {key.id for key in keymap.KEYS} - rest - paired - moving
+    assert hidden == {"agents", "requests", "tuning", "log", "start", "inside", "repaint"}
+
+
+def test_help_texts_fit_a_narrow_terminal() -> None:
+    """In 80 columns the box and the key take eighteen."""
+    assert [key.id for key in keymap.KEYS if len(key.help) > 62] == []
+
+
+def test_no_letter_moves_about_here_and_kills_there() -> None:
+    """A key that cuts off, drains or quits means the same on every page or nothing."""
+    for name in ("stop", "drain", "quit"):
+        keys = set(keymap.BY_ID[name].keys.split(","))
+        assert not any(keys & set(key.keys.split(",")) for key in keymap.KEYS if key.id != name)

@@ -43,7 +43,9 @@ async def test_every_screen_looks_as_agreed(size: tuple[int, int], golden: Calla
             if name == "write":
                 lane = source.snapshot().lanes[0]
                 knobs = {**lane.state.knobs, "aimd.beta": 0.7}
-                source.become(replace(source.snapshot(), lanes=(replace(lane, state=replace(lane.state, knobs=knobs)),)))
+                source.become(
+                    replace(source.snapshot(), lanes=(replace(lane, state=replace(lane.state, knobs=knobs)),))
+                )
                 await press(pilot, "4")
             await press(pilot, keys)
             text = whole_screen(pilot)

@@ -171,7 +171,7 @@ _WORDS = {"down": "select", "step_up": "turn"}
 _STEER = ("pause", "circuit", "less", "pin", "release", "drain")
 _STEER_AGENT = ("raise", "boost", "hold", "stop", "budget", "mark")
 _FIND = ("filter", "sort", "failing", "slowest", "dearest")
-_FOOTERS: Mapping[str, tuple[str, ...]] = {
+FOOTERS: Mapping[str, tuple[str, ...]] = {
     "start": ("help", "quit", "demo", "copy", "overview", "theme"),
     "overview": ("help", "quit", "open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop")
     + ("pin", "undo", "budget", "mark", "release", "drain", "sort", "palette", "freeze"),
@@ -200,7 +200,7 @@ _OURS = frozenset({"quit", "lane", "lane_back", "repaint", "palette"})
 def footer(page: str, ink: Ink) -> list[tuple[int, list[Span]]]:
     """Chunks for :func:`hivemind_tui.ink.fitting`; a click on one does what its key does."""
     chunks: list[tuple[int, list[Span]]] = []
-    for rank, name in enumerate(_FOOTERS[page]):
+    for rank, name in enumerate(FOOTERS[page]):
         key = BY_ID[name]
         shown = _PAIRS.get(name, key.shown)
         word = _WORDS.get(name, key.short)

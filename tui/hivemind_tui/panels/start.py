@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
+from hivemind.setup import quick_lines
 from hivemind_tui.format import fit
 from hivemind_tui.ink import Ink, Span, body_size
 from hivemind_tui.view import View
@@ -40,10 +41,6 @@ def _what(view: View) -> list[list[Span]]:
 
 def _where(view: View) -> list[list[Span]]:
     return [[("  " + fit(title, _TITLE), "dim"), (line, "info")] for title, line in quick_lines(view.snapshot.address)]
-
-
-def quick_lines(url: str) -> tuple[tuple[str, str], ...]:
-    return (("Claude Code", f"export ANTHROPIC_BASE_URL={url}/agent/alice"),)
 
 
 def _targets(view: View) -> list[list[Span]]:
