@@ -23,6 +23,7 @@ from hivemind.providers.base import Dialect
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
 from hivemind.providers.profiles import family
+from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.types import Request
 from hivemind.settings import Settings
@@ -36,7 +37,9 @@ from .engine import Engine
 from .exchange import Exchange, Keepalive
 from .headers import fields, for_upstream
 from .identity import Address, BadIdentity, address, identify
+from .masking import with_heads
 from .relay import relay
+from .remembered import Remembered
 from .resend import Resends
 from .routing import open_routes
 
@@ -78,6 +81,7 @@ class Proxy:
         self._max_body = settings.max_body_mb << 20
         self._token = settings.token.get_secret_value().encode() if settings.token else None
         self._resends = Resends()
+        self._remembered = Remembered()
         self._active = 0
         self._idle: asyncio.Event | None = None
         self._engine: Engine | None = None
@@ -105,6 +109,17 @@ class Proxy:
         """The world at this moment."""
         self.engine.world.address = self.address
         return self.engine.snapshot()
+
+    def requests(self, since: int) -> Requests:
+        """What changed among the requests after that revision (0: all there are), a page at a time."""
+        return self.engine.requests(since)
+
+    def detail(self, ticket: int) -> RequestDetail | None:
+        """Everything there is to say about a request, credentials masked; None where it is forgotten."""
+        detail, heads = self.engine.detail(ticket), self._remembered.find(ticket)
+        if detail is None or heads is None:
+            return detail
+        return with_heads(detail, heads, (self._token.decode(),) if self._token else ())
 
     def apply(self, command: Command, who: str = "you") -> None:
         """Carry out an operator's command.
@@ -199,7 +214,8 @@ class Proxy:
         engine = self.engine
         engine.open_lane(call.lane, call.route.lane)
         ticket = engine.arrive(_request(call, kept_company=call.facts.stream))
-        exchange = Exchange(call, ticket, Audience(send), engine, self._wall, self._keepalive)
+        heads = self._remembered.add(ticket.id, scope)
+        exchange = Exchange(call, ticket, Audience(send), engine, self._wall, self._keepalive, heads)
         if ticket.waiting:
             self._resends.add(exchange)
         try:

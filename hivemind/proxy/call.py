@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hivemind.providers.base import Dialect, Facts
 from hivemind.providers.clients import Client
@@ -10,6 +10,7 @@ from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import Failure, FailureKind, record
 from hivemind.settings import Origin
 
+from .credentials import credentials_in, less
 from .headers import Headers, without
 from .identity import Identity
 from .upstream.base import ConnectFailed, Disconnected, NotTrusted, Upstream, UpstreamError, UpstreamTimeout
@@ -62,3 +63,9 @@ class Call:
         if isinstance(error, NotTrusted):
             retryable = False
         return Failure(kind, retryable, message=str(error))
+
+    def without_credentials(self, failure: Failure) -> Failure:
+        """The failure as it may be shown: its words are the upstream's, which may quote what it was sent."""
+        if not failure.message:
+            return failure
+        return replace(failure, message=less(failure.message, credentials_in(self.headers, self.target)))

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from hivemind.logs import redact
 from hivemind.providers.base import Limits
+from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler import Scheduler, Ticket
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
@@ -111,6 +112,14 @@ class Engine:
         """The world at this moment."""
         self._sample()
         return self.world.snapshot(self._time())
+
+    def requests(self, since: int) -> Requests:
+        """What changed among the requests after that revision."""
+        return self.world.requests(since, self._time())
+
+    def detail(self, ticket: int) -> RequestDetail | None:
+        """What the events tell of one request; None where it is forgotten."""
+        return self.world.detail(ticket, self._time())
 
     def close(self) -> None:
         """Let go of the timers."""

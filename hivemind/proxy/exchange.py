@@ -22,6 +22,7 @@ from .company import Company
 from .engine import Engine
 from .headers import Headers, for_client, value
 from .prelude import Prelude, plain
+from .remembered import Heads
 from .upstream.base import Truncated, UpstreamError, UpstreamResponse
 
 HOLD_LIMIT = 1 << 20
@@ -56,6 +57,7 @@ class Exchange:
         engine: Engine,
         wall: Callable[[], float],
         keepalive: Keepalive,
+        heads: Heads,
     ) -> None:
         self.call = call
         self.ticket = ticket
@@ -63,6 +65,7 @@ class Exchange:
         self._engine = engine
         self._wall = wall
         self._keepalive = keepalive
+        self._heads = heads
         self._company: Company | None = None
         self._over: asyncio.Future[None] | None = None
         self._sent = False
@@ -112,6 +115,7 @@ class Exchange:
             )
         except UpstreamError as error:
             return await self._failed(call.failure_of(error))
+        self._heads.response = response.headers
         try:
             self._engine.headers(self.ticket, read_limits(response.headers, self._wall()))
             if response.status >= 400:
@@ -222,7 +226,7 @@ class Exchange:
                 self._engine.progress(self.ticket, self._output_tokens())
         tap.end()
         if state.error is not None:
-            self._engine.fail(self.ticket, state.error, self._usage())
+            self._engine.fail(self.ticket, self.call.without_credentials(state.error), self._usage())
         elif self.call.facts.stream and not state.complete:
             # Finished cleanly, this would pass for a whole answer with most SDKs; cut off, it can't.
             return self._cut_off(_CUT_SHORT)
@@ -233,7 +237,7 @@ class Exchange:
 
     def _cut_off(self, failure: Failure) -> bool:
         """The client has a part of the answer and gets no more; its connection ends without the end of the body."""
-        self._engine.fail(self.ticket, failure, self._usage())
+        self._engine.fail(self.ticket, self.call.without_credentials(failure), self._usage())
         return True
 
     async def _begin(self, response: UpstreamResponse) -> Decoder | None:
@@ -252,7 +256,7 @@ class Exchange:
         """Try again if the scheduler says so, else tell the client, in the upstream's own words where there are any."""
         if self.call.facts.continues_state and failure.kind is not FailureKind.CONNECT:
             failure = replace(failure, retryable=False)
-        if self._engine.fail(self.ticket, failure, self._usage()):
+        if self._engine.fail(self.ticket, self.call.without_credentials(failure), self._usage()):
             return False
         await self._leave_company()
         if reply is None:

@@ -269,7 +269,7 @@ class World:
         agent.failed += 1
         agent.last_error = event.reason.replace("_", " ")
         ticket = None if event.ticket is None else self._tickets.get(event.ticket)
-        if ticket is not None and STOPPED in event.reason:
+        if ticket is not None and event.reason == STOPPED:
             agent.cut_off(event.at, flying=not ticket.waits)
         self._close(ticket, event)
 

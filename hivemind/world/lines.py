@@ -68,7 +68,7 @@ def _abandoned(event: ev.Abandoned) -> Told:
 
 
 def _refused(event: ev.Refused) -> Told | None:
-    if STOPPED in event.reason:
+    if event.reason == STOPPED:
         return None  # the command's own line says how many there were
     return "bad", str(event.status), event.agent, f"refused: {words(event.reason)}"
 

@@ -12,8 +12,8 @@ from .costs import Price, add
 
 End = Finished | AttemptFailed | Abandoned | Refused
 """The event that a request ends with."""
-STOPPED = "stopped"
-"""In the reason of a refusal: the operator stopped the agent."""
+STOPPED = "agent_stopped"
+"""Reason of a refusal: the operator stopped the agent."""
 
 Held = tuple[str, float | None, int | None, float | None]
 """The gate that holds a ticket, when it opens, the ticket's place in the queue, and when it flies, about."""
@@ -130,7 +130,7 @@ class TicketFold:
             self.state = "stopped" if self.agent.stopped else "left"
             self.use(end.usage)
         elif type(end) is Refused:
-            self.state = "stopped" if STOPPED in end.reason else "refused"
+            self.state = "stopped" if end.reason == STOPPED else "refused"
             self.last_error = end.reason.replace("_", " ")
 
     def catch_up(self, at: float) -> bool:

@@ -90,12 +90,12 @@ def test_a_boost_runs_down() -> None:
         ((arrived(1), granted(1), arrived(2), arrived(3)), (), "stopped: 1 in flight cut, 2 waiting refused"),
         (
             (arrived(1), granted(1), arrived(2)),
-            (refused(2, at=7.0, reason="stopped"),),
+            (refused(2, at=7.0, reason="agent_stopped"),),
             "stopped: 1 in flight cut, 1 waiting refused",
         ),
         (
-            (arrived(1), refused(1, at=6.0, reason="stopped"), arrived(2)),
-            (refused(2, at=7.0, reason="stopped"),),
+            (arrived(1), refused(1, at=6.0, reason="agent_stopped"), arrived(2)),
+            (refused(2, at=7.0, reason="agent_stopped"),),
             "stopped: 1 waiting refused",
         ),
     ],

@@ -82,7 +82,7 @@ def test_the_story_of_a_request_that_was_rescued() -> None:
         (abandoned(), "the client left while its answer came", "warn"),
         (abandoned(flying=False), "the client left in the queue", "warn"),
         (refused(), "refused with 503: queue full", "bad"),
-        (refused(reason="stopped"), "ended: the operator stopped its agent", "bad"),
+        (refused(reason="agent_stopped"), "ended: the operator stopped its agent", "bad"),
     ],
 )
 def test_how_it_ended(end: ev.Event, text: str, level: str) -> None:

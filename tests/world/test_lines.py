@@ -72,7 +72,7 @@ def test_what_people_read(event: ev.Event, level: str, tag: str, who: str, text:
         arrived(),
         granted(),
         finished(),
-        refused(reason="stopped"),
+        refused(reason="agent_stopped"),
         ev.LevelChanged(1.0, LANE, 4.5, "grow"),
         ev.LevelChanged(1.0, LANE, 4.5, "operator"),
         sampled(1.0),

@@ -65,7 +65,7 @@ def test_a_failed_attempt_that_was_made_good_is_there_beside_the_good_one() -> N
         (failed(None), "failed", 429, "rate_limited"),
         (abandoned(), "left", None, "left"),
         (refused(), "refused", 503, "left"),
-        (refused(reason="stopped"), "stopped", 503, "left"),
+        (refused(reason="agent_stopped"), "stopped", 503, "left"),
     ],
 )
 def test_how_a_request_can_be_over(end: ev.Event, state: str, status: int | None, outcome: str) -> None:

@@ -1,0 +1,89 @@
+"""The ring of remembered heads, and how they are masked."""
+
+from __future__ import annotations
+
+import pytest
+
+from hivemind.proxy.credentials import credentials_in, is_secret
+from hivemind.proxy.headers import Headers
+from hivemind.proxy.masking import with_heads
+from hivemind.proxy.remembered import Heads, Remembered
+from hivemind.requests import RequestDetail, RequestView
+from hivemind.scheduler.types import Priority
+
+NOTHING_YET = RequestView(
+    1, "ann", "up:1", "m", Priority.NORMAL, False, "queued", 0.0, None, 0.0, (), None, None, 0, 9, None, ""
+)
+DETAIL = RequestDetail(NOTHING_YET, "", None, "m", 1, 2, (), "", "", (), ())
+
+
+def scope(path: bytes = b"/v1/messages", query: bytes = b"", headers: Headers | None = None) -> dict[str, object]:
+    """What an ASGI server tells of a request."""
+    return {"method": "POST", "raw_path": path, "query_string": query, "headers": headers or []}
+
+
+def test_the_newest_are_remembered() -> None:
+    """Each takes the place of the one that many before it."""
+    remembered = Remembered(kept=3)
+    for ticket in range(1, 6):
+        remembered.add(ticket, scope())
+    found = [remembered.find(ticket) for ticket in range(1, 7)]
+    assert [heads and heads.ticket for heads in found] == [None, None, 3, 4, 5, None]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["authorization", "x-api-key", "api-key", "x-goog-api-key", "set-cookie", "x-auth-token", "key", "sig", "$key"],
+)
+def test_names_of_credentials(name: str) -> None:
+    """As providers, clouds and gateways call them."""
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "anthropic-ratelimit-tokens-remaining",
+        "x-ratelimit-limit-tokens",
+        "user-agent",
+        "keep-alive",
+        "monkey",
+        "design",
+    ],
+)
+def test_names_of_other_things(name: str) -> None:
+    """They are of use to whoever looks."""
+    assert not is_secret(name)
+
+
+def test_a_short_credential_is_masked_where_it_stands_and_nowhere_else() -> None:
+    """Local servers take any word for a key, and the word may be an innocent one."""
+    heads = Heads(1, scope(b"/v1/chat", b"key=v1", [(b"authorization", b"Bearer chat"), (b"user-agent", b"chat/1")]))
+    shown = with_heads(DETAIL, heads)
+    assert shown.path == "/v1/chat?key=***"
+    assert shown.request_headers == (("authorization", "Bearer ***"), ("user-agent", "chat/1"))
+
+
+def test_a_credential_in_another_spelling_hides_the_whole() -> None:
+    """Percent signs don't bring it to light."""
+    secret = b"a-gateway-secret"
+    spelled = b"".join(b"%%%02x" % byte for byte in secret)
+    headers = [(b"x-api-key", secret), (b"referer", b"http://x/" + spelled)]
+    shown = with_heads(DETAIL, Heads(1, scope(b"/v1/" + spelled, b"", headers)))
+    assert shown.path == "***"
+    assert dict(shown.request_headers)["referer"] == "***"
+
+
+def test_what_follows_a_cookie_is_no_credential() -> None:
+    """A path in `set-cookie` doesn't hide that path elsewhere."""
+    cookie = b"session=0123456789abcdef; path=/v1/messages/and/on; domain=.provider.example.com"
+    assert "/v1/messages/and/on" not in credentials_in([(b"set-cookie", cookie)], b"")
+    assert "0123456789abcdef" in credentials_in([(b"set-cookie", cookie)], b"")
+
+
+def test_nothing_that_upsets_a_terminal_is_shown() -> None:
+    """A header may hold any byte but a line's end."""
+    heads = Heads(1, scope(b"/v1/\x1b[2J", b"", [(b"x-\x1b", b"\x1b]0;title\x07")]))
+    shown = with_heads(DETAIL, heads)
+    assert "\x1b" not in f"{shown.path}{shown.request_headers}"
+    assert shown.path == "/v1/\N{REPLACEMENT CHARACTER}[2J"
