@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hivemind.setup import quick_lines
 from hivemind.snapshot import AgentView
-from hivemind_styles.themes import THEMES
 
 from . import intents
 from .keymap import here
@@ -32,8 +32,8 @@ def choices(app: ControlRoom) -> list[Choice]:
         if key.id not in _SILENT
     ]
     found += [
-        Choice(f"theme: {theme.name.removeprefix('hivemind-')}", "", partial(_theme, app, theme.name))
-        for theme in THEMES
+        Choice(f"theme: {name.removeprefix('hivemind-')}", "", partial(_theme, app, name))
+        for name in app.themes
     ]
     found += [Choice(f"open agent {agent.name}", "", partial(_open, app, agent.name)) for agent in view.snapshot.agents]
     return found
@@ -59,6 +59,8 @@ def named(agents: Sequence[AgentView]) -> str:
 
 def worth_copying(view: View) -> str:
     """What somebody who presses copy here most likely wants: an agent's base URL, a request's number, a line."""
+    if view.page == "start":
+        return quick_lines(view.snapshot.address)[0][1]
     if view.page in ("requests", "agent", "request") and view.request is not None:
         return f"#{view.request.ticket} {view.request.agent} {view.request.model}".rstrip()
     if view.page == "log" and view.snapshot.lines:

@@ -33,7 +33,7 @@ from .pace import Pace, wanted_fps
 from .plots.process import PlotProcess
 from .source import Source
 from .steering import Intent, Steering
-from .terminal import first_theme
+from .terminal import coloured, themes_for
 from .tuning import number
 from .view import View
 from .widgets.overlay import Overlay
@@ -67,10 +67,12 @@ class ControlRoom(GuestApp):
         who: str = "you",
     ) -> None:
         """`start_demo` brings up the demo's world where asked for; `who` gives the commands, for the log."""
-        super().__init__(driver_class=driver_class)
+        # Textual's filter for NO_COLOR makes the terminal's own colours black on black, unless it is told of them now.
+        super().__init__(driver_class=driver_class, ansi_color=None if coloured(environment) else True)
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = first_theme(environment)
+        self.themes = themes_for(environment)
+        self.theme = self.themes[0]
         self.animation_level = "none"
         self._source = source
         self._start_demo = start_demo
@@ -372,8 +374,7 @@ class ControlRoom(GuestApp):
         self._palette.open(actions.choices(self), partial(actions.offers, self), self._board.ink)
 
     def action_theme(self) -> None:
-        themes = [theme.name for theme in THEMES]
-        self.theme = themes[(themes.index(self.theme) + 1) % len(themes)]
+        self.theme = self.themes[(self.themes.index(self.theme) + 1) % len(self.themes)]
 
     def action_copy(self) -> None:
         text = actions.worth_copying(self._view)
@@ -389,7 +390,10 @@ class ControlRoom(GuestApp):
         self._draw_all()
 
     def action_demo(self) -> None:
-        if self._view.page != "start" or self._start_demo is None:
+        if self._view.page != "start":
+            return
+        if self._start_demo is None:
+            self.complain("this proxy has work to do already; `hivemind-tui --demo` starts the demo beside it")
             return
         self.notify("starting the demo", timeout=2)
         self.run_worker(self._become_demo(self._start_demo), exclusive=True, group="demo")

@@ -59,10 +59,11 @@ class Gatherer:
 
     def _follow(self, source: Source) -> None:
         news = source.requests(self._revision)
-        if news.revision == self._revision:
-            return
-        if news.revision < self._revision:  # another run of the proxy
+        if news.revision < self._revision:  # another run of the proxy, of which all is news
             self._known.clear()
+            news = source.requests(0)
+        elif news.revision == self._revision:
+            return
         self._revision = news.revision
         self._known.update((request.ticket, request) for request in news.changed)
         if len(self._known) > REQUESTS_KEPT:

@@ -9,7 +9,7 @@ from hivemind_tui.format import fit
 from hivemind_tui.ink import Ink, Span, body_size
 from hivemind_tui.view import View
 
-_TITLE = 13
+_TITLE = 15
 _ROOMY = 24
 """Rows from which there is air between the parts."""
 

@@ -1,0 +1,84 @@
+"""Commands on their way: in order, with the reason where one is refused, and taken back as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from tui.worlds import FakeSource, world
+
+from hivemind.scheduler.commands import Command, PauseAgent, Rejected
+from hivemind_tui.steering import Intent, Steering
+from hivemind_tui.view import View
+
+
+async def steered(source: FakeSource, *intents: Intent | None) -> list[str]:
+    """Tell the intents (None: undo) one after the other; what was complained about."""
+    told: list[str] = []
+    done = asyncio.Event()
+    count = 0
+
+    def changed() -> None:
+        nonlocal count
+        count += 1
+        if count == len(intents):
+            done.set()
+
+    steering = Steering(lambda: View(source.snapshot()), told.append, changed)
+    for intent in intents:
+        if intent is None:
+            steering.undo(source)
+        else:
+            steering.tell(source, intent)
+    running = asyncio.create_task(steering.run())
+    await asyncio.wait_for(done.wait(), 5)
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    return told
+
+
+def hold(*names: str) -> Intent:
+    return lambda _: [PauseAgent(name, True) for name in names]
+
+
+async def test_several_are_taken_back_together_in_reverse() -> None:
+    """What one key press did, one undo takes back."""
+    source = FakeSource(world())
+    assert await steered(source, hold("alice", "bob"), None) == []
+    assert source.applied[2:] == [PauseAgent("bob", False), PauseAgent("alice", False)]
+
+
+async def test_undo_goes_back_one_change_at_a_time() -> None:
+    """The newest first; after the first one there is nothing left, and that is said."""
+    source = FakeSource(world())
+    told = await steered(source, hold("alice"), hold("bob"), None, None, None)
+    assert source.applied[2:] == [PauseAgent("bob", False), PauseAgent("alice", False)]
+    assert told == ["nothing of yours to take back"]
+
+
+async def test_a_refusal_half_way_is_told_and_what_was_done_can_be_taken_back() -> None:
+    """Of three agents the second is refused: the first one's change is remembered, the third isn't tried."""
+    source = FakeSource(world())
+    tried: list[Command] = []
+
+    async def apply(command: Command, who: str) -> None:
+        tried.append(command)
+        if command == PauseAgent("bob", True):
+            raise Rejected("no agent named 'bob'")
+
+    source.apply = apply  # type: ignore[method-assign]
+    told = await steered(source, hold("alice", "bob", "carol"), None)
+    assert told == ["no agent named 'bob'"]
+    assert tried == [PauseAgent("alice", True), PauseAgent("bob", True), PauseAgent("alice", False)]
+
+
+async def test_an_intent_that_makes_no_sense_changes_nothing() -> None:
+    """Its reason is told; nothing is sent or remembered."""
+    source = FakeSource(world())
+
+    def refuse(_: View) -> list[Command]:
+        raise Rejected("nobody to select")
+
+    assert await steered(source, refuse, None) == ["nobody to select", "nothing of yours to take back"]
+    assert source.applied == []
