@@ -88,7 +88,7 @@ def test_added_command(capsys: pytest.CaptureFixture[str]) -> None:
     ("argv", "line"),
     [
         (["prxy"], "prxy: no such command; did you mean proxy?"),
-        (["x"], "x: no such command; there are proxy, version, echo, interrupted, missing, wrong"),
+        (["x"], "x: no such command; there are proxy, setup, version, echo, interrupted, missing, wrong"),
         (["missing"], "the command missing can't be loaded (No module named 'no_such_module')"),
         (["wrong"], "the command wrong can't be loaded (added_commands:_echo is no hivemind.plugin.Command)"),
         (["--frob"], "--frob: no such flag; see --help"),

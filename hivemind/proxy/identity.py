@@ -97,9 +97,7 @@ def identify(
     credential = fingerprint(headers, query, auth_headers)
     own = named or _text(headers.get(b"x-hivemind-agent") or headers.get(b"x-hivemind-agent-id"))
     if own:
-        if redact(own) != own:
-            raise BadIdentity("an agent's name would be shown, and this one looks like a key; choose another")
-        agent, parent = _checked(own), None
+        agent, parent = checked_name(own), None
     else:
         agent, parent = _by_client(client, session)
     return Identity(
@@ -109,6 +107,16 @@ def identify(
         credential=credential,
         priority=_priority(headers.get(b"x-hivemind-priority"), client),
     )
+
+
+def checked_name(name: str) -> str:
+    """The name that somebody gave an agent.
+
+    Raises: BadIdentity: it can't be one.
+    """
+    if redact(name) != name:
+        raise BadIdentity("an agent's name would be shown, and this one looks like a key; choose another")
+    return _checked(name)
 
 
 def fingerprint(headers: Mapping[bytes, bytes], query: bytes, auth_headers: tuple[bytes, ...] = ()) -> str:

@@ -1,0 +1,26 @@
+"""How to point each client at the proxy: what to paste, where, how to check it and how to undo it.
+
+:func:`instructions` and :func:`quick_lines` are pure; `hivemind setup` (:mod:`.command`) prints the one, the control
+room shows the other while it waits for the first request.
+"""
+
+from __future__ import annotations
+
+from .clients import CLIENTS, instructions, quick_lines
+from .model import Client, Instructions, Snippet, Target
+from .shells import SHELLS, Shell, shell_of
+from .text import as_text
+
+__all__ = [
+    "CLIENTS",
+    "SHELLS",
+    "Client",
+    "Instructions",
+    "Shell",
+    "Snippet",
+    "Target",
+    "as_text",
+    "instructions",
+    "quick_lines",
+    "shell_of",
+]

@@ -1,0 +1,89 @@
+"""What there is to say about a client, apart from how it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import quote
+
+from .shells import TOKEN, Shell
+
+Language = Literal["shell", "toml", "json", "dotenv", "python", "url"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The proxy, and the agent that is to reach it."""
+
+    url: str
+    """Scheme, host and port; nothing after them."""
+    agent: str
+    """As people write it; a URL has it quoted."""
+    token: bool
+    """The proxy asks for one."""
+    shell: Shell = "bash"
+
+    @property
+    def named(self) -> str:
+        """The base URL with the agent's name in it."""
+        return f"{self.url}/agent/{quote(self.agent, safe='')}"
+
+    @property
+    def base(self) -> str:
+        """The same with, where one is asked for, a place for the token: :data:`~.shells.TOKEN`."""
+        return self.named if not self.token else self.named.replace(self.url, f"{self.url}/token/{TOKEN}", 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """Something to paste."""
+
+    where: str
+    """Which file or shell it goes to."""
+    text: str
+    """Nothing but what is to be pasted. Empty where doing it needs no pasting."""
+    language: Language
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What a client has of its own."""
+
+    snippets: tuple[Snippet, ...]
+    undo: Snippet
+    needs: str
+    notes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    """What can't be done, said before anything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A program, or a kind of program, that can be pointed at the proxy at least in part."""
+
+    name: str
+    """As in `hivemind setup NAME`."""
+    title: str
+    summary: str
+    """What is set, in a few words."""
+    agent: str
+    """What its agent is called unless somebody says otherwise."""
+    docs: tuple[str, ...]
+    """The vendor's pages on it."""
+    steps: Callable[[Target], Steps]
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """Everything to be told about a client and a proxy."""
+
+    client: Client
+    target: Target
+    limits: tuple[str, ...]
+    snippets: tuple[Snippet, ...]
+    """The first is the shortest way."""
+    check: Snippet
+    undo: Snippet
+    facts: tuple[tuple[str, str], ...]
+    """Each a label of one word and a sentence or two."""

@@ -1,0 +1,26 @@
+"""Where a URL can be reached from."""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+
+def is_loopback(url: str) -> bool:
+    """Whether it is this machine's own."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def is_public(url: str) -> bool:
+    """Whether a server on the internet might reach it, over TLS."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    try:
+        reachable = ipaddress.ip_address(host).is_global
+    except ValueError:
+        reachable = "." in host and not host.endswith((".local", ".localhost", ".internal", ".lan", ".home.arpa"))
+    return parts.scheme == "https" and reachable

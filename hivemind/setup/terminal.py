@@ -1,0 +1,150 @@
+"""Coding agents that run in a terminal: Claude Code, Codex, opencode, Gemini CLI, aider.
+
+What is said here was tried with Claude Code 2.1, Codex 0.169, opencode 1.18, Gemini CLI 0.61 and aider 0.86; the
+vendors' pages are named with each client (:mod:`.clients`).
+"""
+
+from __future__ import annotations
+
+from . import shells
+from .model import Snippet, Steps, Target
+from .snippets import HERE, dotenv, exports, in_json, nothing_to_paste, unset
+
+_INLINE_TOKEN = "{env:" + shells.TOKEN_VARIABLE + "}"
+"""How opencode's configuration reads a variable."""
+
+
+def claude_code_line(target: Target) -> str:
+    """The one line to start with."""
+    return shells.exported(target.shell, "ANTHROPIC_BASE_URL", target.base)
+
+
+def claude_code(target: Target) -> Steps:
+    """One variable."""
+    return Steps(
+        snippets=(
+            Snippet(HERE, claude_code_line(target), "shell"),
+            in_json(
+                "Or for every session, in ~/.claude/settings.json, beside what is there",
+                {"env": {"ANTHROPIC_BASE_URL": target.base}},
+            ),
+        ),
+        undo=unset(target, "ANTHROPIC_BASE_URL", also="take the entry out of settings.json"),
+        needs="An Anthropic upstream. Claude Code keeps its login, or its ANTHROPIC_API_KEY; either is passed on.",
+        notes=(
+            "No /v1 at the end. What settings.json says wins over the shell; /status shows the URL in use.",
+            f"The name covers a session and its sub-agents. With {target.url} alone as the URL each of them is shown by"
+            " an id of its own.",
+            "With any base URL but Anthropic's, Claude Code leaves MCP tool search off unless ENABLE_TOOL_SEARCH is"
+            " true.",
+        ),
+    )
+
+
+def codex_line(target: Target) -> str:
+    """One session, with nothing in a file."""
+    return "codex -c " + shells.word(target.shell, f"openai_base_url={target.base}/v1")
+
+
+def codex(target: Target) -> Steps:
+    """A provider of its own in the configuration."""
+    lines = [
+        'model_provider = "hivemind"',
+        "",
+        "[model_providers.hivemind]",
+        'name = "HiveMind"',
+        f'base_url = "{target.named}/v1"',
+        'env_key = "OPENAI_API_KEY"',
+        'wire_api = "responses"',
+    ]
+    if target.token:
+        lines.append(f'env_http_headers = {{ "x-hivemind-token" = "{shells.TOKEN_VARIABLE}" }}')
+    another = f"model_providers.hivemind.base_url={target.named}-2/v1"
+    return Steps(
+        snippets=(
+            Snippet("In ~/.codex/config.toml, with model_provider above its first [table]", "\n".join(lines), "toml"),
+            Snippet(
+                "Then in another terminal, under another name",
+                "codex -c " + shells.word(target.shell, another),
+                "shell",
+            ),
+            Snippet("Or for one session, with nothing in a file", codex_line(target), "shell"),
+        ),
+        undo=nothing_to_paste("To undo it, take the lines out of config.toml again."),
+        needs="An OpenAI upstream, and the key in OPENAI_API_KEY; for a single session, a key saved with codex login"
+        " --with-api-key. A ChatGPT login is for another service than api.openai.com.",
+        notes=(
+            "The URL ends in /v1. Codex doesn't read OPENAI_BASE_URL any more.",
+            "Without a provider of its own it tries a WebSocket first, says that this failed, and goes on over HTTP.",
+        ),
+    )
+
+
+def opencode(target: Target) -> Steps:
+    """A base URL for each provider in the configuration."""
+    url = target.base.replace(shells.TOKEN, _INLINE_TOKEN) + "/v1"
+    providers = {name: {"options": {"baseURL": url}} for name in ("anthropic", "openai")}
+    inline = f'{{"provider":{{"anthropic":{{"options":{{"baseURL":"{url}"}}}}}}}}'
+    return Steps(
+        snippets=(
+            in_json(
+                "In opencode.json of the project, or ~/.config/opencode/opencode.json for all of them",
+                {"$schema": "https://opencode.ai/config.json", "provider": providers},
+            ),
+            Snippet(
+                "Or for one terminal, with a name of its own",
+                shells.exported(target.shell, "OPENCODE_CONFIG_CONTENT", inline),
+                "shell",
+            ),
+        ),
+        undo=unset(target, "OPENCODE_CONFIG_CONTENT", also="take the entries out of opencode.json"),
+        needs="An upstream for each provider in use. opencode keeps the keys it has, from /connect or the environment.",
+        notes=(
+            "Both URLs end in /v1.",
+            "Each new session makes two requests at once: the answer, and a title from a small model.",
+        ),
+    )
+
+
+def gemini_line(target: Target) -> str:
+    """The one line to start with."""
+    return shells.exported(target.shell, "GOOGLE_GEMINI_BASE_URL", target.base)
+
+
+def gemini(target: Target) -> Steps:
+    """One variable, and the way it logs in."""
+    return Steps(
+        snippets=(
+            Snippet(HERE, gemini_line(target), "shell"),
+            in_json(
+                "In ~/.gemini/settings.json, beside what is there; gemini -p doesn't start without it",
+                {"security": {"auth": {"selectedType": "gemini-api-key"}}},
+            ),
+            dotenv("Or for every session, in ~/.gemini/.env", {"GOOGLE_GEMINI_BASE_URL": target.base}),
+        ),
+        undo=unset(target, "GOOGLE_GEMINI_BASE_URL", also="take the line out of .env"),
+        needs="A Google upstream (https://generativelanguage.googleapis.com), and the key in GEMINI_API_KEY. With a"
+        " Google login it calls another service, which goes past HiveMind.",
+        notes=("No version at the end of the URL.",),
+    )
+
+
+def aider_line(target: Target) -> str:
+    """Claude models."""
+    return shells.exported(target.shell, "ANTHROPIC_API_BASE", target.base)
+
+
+def aider(target: Target) -> Steps:
+    """A variable for each provider."""
+    values = {"ANTHROPIC_API_BASE": target.base, "OPENAI_API_BASE": f"{target.base}/v1"}
+    return Steps(
+        snippets=(
+            Snippet(HERE, exports(target, values), "shell"),
+            dotenv("Or for every session, in .env at the root of the repository or in the home directory", values),
+        ),
+        undo=unset(target, *values, also="take the lines out of .env"),
+        needs="An upstream for each provider in use. aider keeps its ANTHROPIC_API_KEY and OPENAI_API_KEY.",
+        notes=(
+            "Only the OpenAI URL ends in /v1; aider --openai-api-base takes it too. OLLAMA_API_BASE takes the other.",
+        ),
+    )

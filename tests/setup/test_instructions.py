@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hivemind.proxy.identity import address
+from hivemind.setup import CLIENTS, SHELLS, Client, Instructions, Shell, Snippet, as_text, instructions, quick_lines
+from hivemind.setup.reach import is_loopback, is_public
+from hivemind.setup.shells import TOKEN
+
+URL = "http://127.0.0.1:8765"
+PUBLIC = "https://hive.example.com"
+ODD = "../a b/é$x'\"%&?#"
+"""A name that no URL and no shell takes as it is."""
+
+EVERY = [
+    pytest.param(client, url, agent, token, shell, id=f"{client.name}-{shell}-{url[:5]}-{token}-{agent[:5]}")
+    for client in CLIENTS.values()
+    for url, token in ((URL, False), (PUBLIC, True), ("http://[::1]:8765", False))
+    for agent in (client.agent, ODD)
+    for shell in SHELLS
+]
+every = pytest.mark.parametrize(("client", "url", "agent", "token", "shell"), EVERY)
+Golden = Callable[[str, str], None]
+
+
+def snippets(found: Instructions, *languages: str) -> list[Snippet]:
+    """Those in these languages."""
+    return [snippet for snippet in found.snippets if snippet.language in languages]
+
+
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
+def test_text(client: Client, golden: Golden) -> None:
+    """What a client's user reads, on the machine that the proxy runs on."""
+    golden(client.name, as_text(instructions(client, URL, client.agent, False)))
+
+
+@pytest.mark.parametrize("shell", ["fish", "powershell"])
+def test_text_elsewhere(shell: Shell, golden: Golden) -> None:
+    """What is read in another shell, for a proxy on another machine, which asks for a token."""
+    texts = [as_text(instructions(client, PUBLIC, "alice", True, shell=shell)) for client in CLIENTS.values()]
+    golden(f"{shell}_token", ("-" * 80 + "\n").join(texts))
+
+
+def test_quick_lines(golden: Golden) -> None:
+    """The lines of the control room's first page."""
+    golden("quick_lines", "\n".join(f"{title:<16}{line}" for title, line in quick_lines(URL)))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("token", [False, True])
+def test_quick_lines_are_in_the_long_form(shell: Shell, token: bool) -> None:
+    """Each quick line is a line of its client's instructions as well."""
+    long = {
+        line
+        for client in CLIENTS.values()
+        for line in as_text(instructions(client, URL, client.agent, token, shell=shell)).splitlines()
+    }
+    lines = quick_lines(URL, token=token, shell=shell)
+    assert {line for _, line in lines} - long == set()
+    assert len({title for title, _ in lines}) == len(lines) == 6
+
+
+def test_quick_lines_are_short() -> None:
+    """They fit beside their titles in a terminal of 80 columns or a few more."""
+    assert max(len(line) for _, line in quick_lines(URL)) <= 76
+
+
+@every
+def test_layout(client: Client, url: str, agent: str, token: bool, shell: Shell) -> None:
+    """What is to be pasted is alone on its lines, as it is; prose has 80 columns, but for a page's address."""
+    found = instructions(client, url, agent, token, shell=shell)
+    blocks = as_text(found).split("\n\n")
+    pasted = "\n\n".join(snippet.text for snippet in (*found.snippets, found.check, found.undo)).split("\n\n")
+    assert [block for block in pasted if block and block not in blocks] == []
+    prose = [line for block in blocks if block not in pasted for line in block.splitlines()]
+    assert [line for line in prose if len(line) > 80 and "https://" not in line] == []
+    assert all(snippet.text for snippet in found.snippets)
+
+
+def urls_in(content: object) -> list[str]:
+    """Every URL of the proxy's in a file's content."""
+    if isinstance(content, dict):
+        return [url for value in content.values() for url in urls_in(value)]
+    if isinstance(content, list):
+        return [url for value in content for url in urls_in(value)]
+    return [content] if isinstance(content, str) and "/agent/" in content else []
+
+
+def contents(found: Instructions) -> list[Any]:
+    """The files, read."""
+    read: dict[str, Callable[[str], Any]] = {
+        "json": json.loads,
+        "toml": tomllib.loads,
+        "dotenv": lambda text: dict(line.split("=", 1) for line in text.splitlines()),
+        "url": lambda text: [text],
+    }
+    return [read[snippet.language](snippet.text) for snippet in snippets(found, *read)]
+
+
+@every
+def test_files(client: Client, url: str, agent: str, token: bool, shell: Shell) -> None:
+    """Every file parses, and the URLs in it bring the agent's name to the proxy, whatever is in that."""
+    found = instructions(client, url, agent, token, shell=shell)
+    for file_url in urls_in(contents(found)):
+        assert file_url.startswith(url)
+        reached = address(file_url.removeprefix(url).encode())
+        assert reached.agent == agent
+        assert reached.path in ("/", "/v1", "/v1/messages")
+        assert reached.token in (None, TOKEN, "{env:HIVEMIND_TOKEN}")
+
+
+def test_codex_configuration() -> None:
+    """The provider that is chosen is the one that is defined; with a token it is sent from the variable."""
+    for token in (False, True):
+        found = instructions(CLIENTS["codex"], URL, "bob", token)
+        (file,) = contents(found)
+        provider = file["model_providers"][file["model_provider"]]
+        assert provider["base_url"] == f"{URL}/agent/bob/v1"
+        assert provider.get("env_http_headers") == ({"x-hivemind-token": "HIVEMIND_TOKEN"} if token else None)
+
+
+@every
+def test_python(client: Client, url: str, agent: str, token: bool, shell: Shell) -> None:
+    """Code compiles."""
+    for snippet in snippets(instructions(client, url, agent, token, shell=shell), "python"):
+        compile(snippet.text, "snippet", "exec")
+
+
+@every
+def test_nothing_is_left_to_guess(client: Client, url: str, agent: str, token: bool, shell: Shell) -> None:
+    """Where a token has a place or a variable, both are explained; where none is asked for, neither is there."""
+    found = instructions(client, url, agent, token, shell=shell)
+    facts = " ".join(text for label, text in found.facts if label == "Token")
+    pasted = " ".join(snippet.text for snippet in found.snippets)
+    for word in (TOKEN, "HIVEMIND_TOKEN"):
+        assert (word in pasted) == (word in facts)
+        assert token or word not in pasted
+    assert any(label == "Needs" for label, _ in found.facts)
+
+
+@pytest.mark.parametrize(
+    ("url", "loopback", "public"),
+    [
+        ("http://127.0.0.1:8765", True, False),
+        ("http://[::1]:8765", True, False),
+        ("http://localhost", True, False),
+        ("http://10.0.0.5:8765", False, False),
+        ("https://10.0.0.5:8765", False, False),
+        ("https://mac.local", False, False),
+        ("https://box", False, False),
+        ("https://hive.example.com", False, True),
+        ("http://hive.example.com", False, False),
+        ("https://1.1.1.1", False, True),
+    ],
+)
+def test_reach(url: str, loopback: bool, public: bool) -> None:
+    """What is on this machine, and what a server on the internet may call."""
+    assert (is_loopback(url), is_public(url)) == (loopback, public)

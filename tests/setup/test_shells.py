@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hivemind.proxy.identity import BadIdentity, address, checked_name
+from hivemind.setup import CLIENTS, Client, Shell, instructions, shell_of
+from hivemind.setup.shells import curl, exported, removed, variable, word
+
+URL = "http://127.0.0.1:8765"
+ENVIRON = {"PATH": os.environ["PATH"], "HIVEMIND_TOKEN": "t0k", "ANTHROPIC_API_KEY": "k3y"}
+_INTERPRETERS = {"bash": ("bash", "-c"), "fish": ("fish", "-c"), "powershell": ("pwsh", "-NoProfile", "-Command")}
+SHELLS_HERE = [
+    pytest.param(
+        shell,
+        marks=pytest.mark.skipif(shutil.which(command[0]) is None, reason=f"{command[0]} isn't installed"),
+    )
+    for shell, command in _INTERPRETERS.items()
+]
+
+
+def run(shell: Shell, script: str) -> str:
+    """What a script prints in that shell."""
+    done = subprocess.run(
+        [*_INTERPRETERS[shell], script], env=ENVIRON, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+def environment(shell: Shell, script: str) -> dict[str, str]:
+    """The variables that a child of that shell sees after a script."""
+    return dict(line.split("=", 1) for line in run(shell, f"{script}\nenv").splitlines() if "=" in line)
+
+
+def lines(client: Client, agent: str, token: bool, shell: Shell) -> list[str]:
+    """What is to be pasted into the shell that starts the client, without commands that start one."""
+    found = instructions(client, URL, agent, token, shell=shell)
+    return [
+        line
+        for snippet in found.snippets
+        if snippet.language == "shell"
+        for line in snippet.text.splitlines()
+        if not line.startswith(("codex ", "curl"))
+    ]
+
+
+@pytest.mark.parametrize("shell", SHELLS_HERE)
+@pytest.mark.parametrize("token", [False, True])
+@pytest.mark.parametrize(
+    "client", [client for client in CLIENTS.values() if client.name != "codex"], ids=lambda c: c.name
+)
+def test_lines_work(client: Client, token: bool, shell: Shell) -> None:
+    """In the real shell each line sets its variable, for children too, and the last line takes them all away."""
+    found = instructions(client, URL, "alice", token, shell=shell)
+    script = "\n".join(lines(client, "alice", token, shell))
+    seen = environment(shell, script)
+    new = {name: value for name, value in seen.items() if name not in environment(shell, "")}
+    urls = [value for name, value in new.items() if name.endswith(("_BASE_URL", "_API_BASE"))]
+    for url in urls:
+        reached = address(url.removeprefix(URL).encode())
+        assert (reached.agent, reached.path) in (("alice", "/"), ("alice", "/v1"))
+        assert reached.token == ("t0k" if token else None)
+    assert urls or "OPENCODE_CONFIG_CONTENT" in new
+    assert new.get("COPILOT_PROVIDER_API_KEY", "k3y") == "k3y"
+    assert environment(shell, f"{script}\n{found.undo.text}").keys() & new.keys() == set()
+
+
+@pytest.mark.parametrize("token", [False, True])
+def test_codex_arguments(token: bool) -> None:
+    """Codex gets each setting as one argument, with the token in it where there is one."""
+    found = instructions(CLIENTS["codex"], URL, "alice", token)
+    script = "\n".join(snippet.text for snippet in found.snippets if snippet.language == "shell")
+    printed = run("bash", f'codex() {{ printf "%s\\n" "$@"; }}\n{script}').split()
+    assert printed == [
+        "-c",
+        f"model_providers.hivemind.base_url={URL}/agent/alice-2/v1",
+        "-c",
+        f"openai_base_url={URL}{'/token/t0k' if token else ''}/agent/alice/v1",
+    ]
+
+
+@settings(max_examples=25, deadline=None)
+@given(agent=st.text(min_size=1, max_size=20).filter(lambda name: name not in (".", "..")), token=st.booleans())
+def test_any_name_survives_the_shell(agent: str, token: bool) -> None:
+    """Whatever name the proxy accepts is the name it gets, through bash and the URL."""
+    try:
+        checked_name(agent)
+    except BadIdentity:
+        return
+    seen = environment("bash", "\n".join(lines(CLIENTS["claude-code"], agent, token, "bash")))
+    assert address(seen["ANTHROPIC_BASE_URL"].removeprefix(URL).encode()).agent == agent
+
+
+@pytest.mark.parametrize("text", ["plain", "it's", '{"a":"b c"}', "a\\b", "$HOME `x`"])
+@pytest.mark.parametrize("shell", SHELLS_HERE)
+def test_words(shell: Shell, text: str) -> None:
+    """A text is one word of the shell's, letter by letter."""
+    assert environment(shell, exported(shell, "WORD", text))["WORD"] == text
+
+
+@pytest.mark.parametrize(
+    ("shell", "shown"),
+    [
+        ("bash", ["export A=http://a/b", "export A='x y'", "unset A B", "$A", "curl -s http://a"]),
+        ("fish", ["set -gx A http://a/b", "set -gx A 'x y'", "set -e A B", "$A", "curl -s http://a"]),
+        (
+            "powershell",
+            ['$env:A = "http://a/b"', "$env:A = 'x y'", "Remove-Item Env:A, Env:B", "$env:A", "curl.exe -s http://a"],
+        ),
+    ],
+)
+def test_spelling(shell: Shell, shown: list[str]) -> None:
+    """How each shell says it, also where that shell isn't here to be asked."""
+    assert [
+        exported(shell, "A", "http://a/b"),
+        exported(shell, "A", "x y"),
+        removed(shell, "A", "B"),
+        variable(shell, "A"),
+        curl(shell, "http://a"),
+    ] == shown
+
+
+def test_quotes_of_other_shells() -> None:
+    """Quotation marks and backslashes within quotes, by the rules of each."""
+    assert word("fish", r"a'b\c d") == r"'a\'b\\c d'"
+    assert word("powershell", r"a'b\c d") == r"'a''b\c d'"
+
+
+@pytest.mark.parametrize(
+    ("environ", "system", "shell"),
+    [
+        ({"SHELL": "/bin/zsh"}, "posix", "bash"),
+        ({"SHELL": "/usr/local/bin/fish"}, "posix", "fish"),
+        ({"SHELL": "/usr/bin/pwsh"}, "posix", "powershell"),
+        ({}, "posix", "bash"),
+        ({}, "nt", "powershell"),
+        ({"SHELL": "/usr/bin/bash"}, "nt", "bash"),
+    ],
+)
+def test_shell_of(environ: dict[str, str], system: str, shell: Shell) -> None:
+    """The user's own shell is found; where there is no telling, the system's usual one."""
+    assert shell_of(environ, system) == shell
