@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-import httpx
+from typing import TYPE_CHECKING
 
 from hivemind.providers.route import provider_for_path
 from hivemind.settings import Settings
 
 from .call import Route
 from .upstream import open_upstream
+
+if TYPE_CHECKING:
+    import httpx
 
 
 class Routes:

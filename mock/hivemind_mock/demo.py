@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -99,9 +100,9 @@ def _member(index: int) -> AgentConfig:
 
 
 @asynccontextmanager
-async def run_demo_provider(config: MockConfig) -> AsyncIterator[str]:
-    """The provider on a loopback socket; gives its base URL."""
-    async with serving(MockProvider(config)) as url:
+async def run_demo_provider(config: MockConfig, bound: socket.socket | None = None) -> AsyncIterator[str]:
+    """The provider on a loopback socket, on `bound` where that is given; gives its base URL."""
+    async with serving(MockProvider(config), bound=bound) as url:
         yield url
 
 

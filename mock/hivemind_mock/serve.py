@@ -7,6 +7,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -39,9 +40,15 @@ class DroppingProtocol(HttpToolsProtocol):
 
 @asynccontextmanager
 async def serving(
-    app: App, host: str = "127.0.0.1", port: int = 0, protocol: type[HttpToolsProtocol] = DroppingProtocol
+    app: App,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    protocol: type[HttpToolsProtocol] = DroppingProtocol,
+    *,
+    bound: socket.socket | None = None,
 ) -> AsyncIterator[str]:
-    """Serve an application for as long as the context lasts, and give its base URL.
+    """Serve an application for as long as the context lasts, and give its base URL. `bound` is a socket to listen on in
+    place of host and port; it is closed at the end.
 
     No signal handlers, no logging set-up, no lifespan; leaving ends open connections at once.
     Raises OSError where the address can't be bound.
@@ -52,7 +59,8 @@ async def serving(
     config.load()
     state = ServerState()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: protocol(config, state, {}, loop), host, port)
+    where: dict[str, Any] = {"host": host, "port": port} if bound is None else {"sock": bound}
+    server = await loop.create_server(lambda: protocol(config, state, {}, loop), **where)
     try:
         address = server.sockets[0].getsockname()
         yield f"http://[{address[0]}]:{address[1]}" if ":" in address[0] else f"http://{address[0]}:{address[1]}"

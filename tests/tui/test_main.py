@@ -16,18 +16,26 @@ from hivemind.errors import UsageError
 from hivemind_mock.demo import SEED
 from hivemind_mock.demo import demo as world
 from hivemind_tui import main
+from hivemind_tui.demo import Demo
 
 UPSTREAM = ["--upstream", "http://127.0.0.1:9"]
 
 
 def test_flags_are_the_proxys_and_the_demos(tmp_path: Path) -> None:
     """Every setting of the proxy is a flag here too, beside the demo's own."""
-    settings, demo = main.parse([*UPSTREAM, "--port", "0", "--rpm", "7"], {}, tmp_path)
-    assert (settings.port, settings.rpm, demo) == (0, 7, None)
-    _, demo = main.parse(["--demo", "--demo-agents", "3", "--seed", "5"], {}, tmp_path)
-    assert demo == main.Demo(agents=3, seed=5)
-    _, demo = main.parse(["--demo"], {}, tmp_path)
-    assert demo == main.Demo(agents=len(world().agents), seed=SEED)
+    asked = main.parse([*UPSTREAM, "--port", "0", "--rpm", "7"], {}, tmp_path)
+    assert (asked.settings.port, asked.settings.rpm, asked.demo) == (0, 7, None)
+    asked = main.parse(["--demo", "--demo-agents", "3", "--seed", "5"], {}, tmp_path)
+    assert asked.demo == Demo(agents=3, seed=5)
+    asked = main.parse(["--demo"], {}, tmp_path)
+    assert asked.demo == Demo(agents=len(world().agents), seed=SEED)
+
+
+def test_knobs_are_written_to_the_file_that_was_read(tmp_path: Path) -> None:
+    """The one named, else the one in the working directory."""
+    assert main.parse(["--demo"], {}, tmp_path).file == tmp_path / "hivemind.toml"
+    (tmp_path / "own.toml").write_text("rpm = 7\n")
+    assert main.parse(["--demo", "--config", "own.toml"], {}, tmp_path).file == tmp_path / "own.toml"
 
 
 @pytest.mark.parametrize(
@@ -46,8 +54,29 @@ def test_mistakes_are_named(argv: list[str], named: str, tmp_path: Path) -> None
 
 def test_without_a_screen_textual_is_not_imported() -> None:
     """The headless path starts fast and works where the terminal libraries don't."""
-    code = "import sys, hivemind_tui.main; sys.exit('textual' in sys.modules or 'plotext' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    code = "import sys, hivemind_tui.main, hivemind_tui.supervisor; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert not {"textual", "plotext"} & {*loaded}
+
+
+def test_the_first_frame_waits_for_nothing_that_it_does_not_show() -> None:
+    """The HTTP client of the demo's agents and the mock provider are imported once the screen stands."""
+    code = "import sys, hivemind_tui.screens, hivemind_tui.demo, hivemind.proxy.app; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert "textual.app" in loaded
+    assert not {"httpx", "hivemind_mock", "plotext"} & {*loaded}
+
+
+def test_a_report_needs_a_screen_and_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--monitor is refused before anything starts where there would be nothing to write, or nowhere."""
+    monkeypatch.setattr(main, "has_screen", lambda: False)
+    asked = main.parse(["--demo", "--monitor", str(tmp_path / "report.json")], {}, tmp_path)
+    with pytest.raises(UsageError, match="--monitor watches the screen"):
+        main._run(asked, lambda: None)
+    monkeypatch.setattr(main, "has_screen", lambda: True)
+    asked = main.parse(["--demo", "--monitor", str(tmp_path / "none" / "report.json")], {}, tmp_path)
+    with pytest.raises(UsageError, match="can't be written"):
+        main._run(asked, lambda: None)
 
 
 async def test_demo_without_a_screen(
@@ -55,10 +84,12 @@ async def test_demo_without_a_screen(
 ) -> None:
     """The demo says where it is ready, runs for its time, prints the closing table and ends by itself."""
     monkeypatch.setattr(main, "_DEMO_WITHOUT_SCREEN_S", 0.3)
-    settings, demo = main.parse(["--demo", "--demo-agents", "2", "--port", "0"], {}, tmp_path)
+    asked = main.parse(["--demo", "--demo-agents", "2", "--port", "0"], {}, tmp_path)
     stream = io.StringIO()
     console = Console(stream)
-    assert not await main._live(settings, demo, console, with_screen=False)
+    settled: list[bool] = []
+    assert not await main._live(asked, console, lambda: settled.append(True), with_screen=False)
+    assert settled
     assert console.close(5.0)
     out = capsys.readouterr().out
     assert out.startswith("hivemind-tui: ready on http://127.0.0.1:")
@@ -73,9 +104,9 @@ async def test_a_demo_takes_another_port_where_its_own_is_taken(
     server = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
     taken = server.sockets[0].getsockname()[1]
     async with server:
-        settings, demo = main.parse(["--demo", "--demo-agents", "0", "--port", str(taken)], {}, tmp_path)
+        asked = main.parse(["--demo", "--demo-agents", "0", "--port", str(taken)], {}, tmp_path)
         console = Console(io.StringIO())
-        await main._live(settings, demo, console, with_screen=False)
+        await main._live(asked, console, lambda: None, with_screen=False)
         assert console.close(5.0)
     out = capsys.readouterr().out
     assert "ready on" in out

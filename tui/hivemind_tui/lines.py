@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Protocol
 
 from hivemind.console import Console
 from hivemind.snapshot import Line, Snapshot
 
 from .format import clean, clock, count, plural, seconds
-from .source import Source
 
 _LOOK_EVERY_S = 0.5
 
 
-async def follow(source: Source, console: Console, stop: asyncio.Event) -> None:
+class Told(Protocol):
+    """Something that things happen to."""
+
+    def snapshot(self) -> Snapshot:
+        """The world now, with its newest lines."""
+
+
+async def follow(source: Told, console: Console, stop: asyncio.Event) -> None:
     """Write the event lines there are, and each new one, until `stop` is set."""
     last: Line | None = None
     while True:

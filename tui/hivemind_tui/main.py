@@ -1,45 +1,53 @@
-"""`hivemind-tui`: the proxy and its control room in one process, on one event loop."""
+"""`hivemind-tui`: the proxy and its control room in one process, on one event loop.
+
+A start has an order. What the screen needs is imported before the proxy takes its first connection, so that no client
+meets a loop that is held for it; what the first frame doesn't need is imported after that frame.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 from hivemind import __version__
 from hivemind.console import Console
 from hivemind.errors import BindError, HiveMindError, UsageError
-from hivemind.settings import Parser, Settings, add_flags, from_flags
 
-from .lines import closing_table
-from .signals import stop_on_signals
-from .supervisor import MakeScreen, Supervisor
+from .collector import Settle, quiet
+from .demo import Demo, DemoWorld
 
 if TYPE_CHECKING:
     from hivemind.proxy.app import Proxy
     from hivemind.server import Served
+    from hivemind.settings import Settings
+
+    from .screens import Screens
 
 _DEMO_WITHOUT_SCREEN_S = 20.0
+_FIRST_FRAME_S = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Demo:
-    """The built-in world: a mock provider and mock agents."""
+class Asked(NamedTuple):
+    """What the command line asks for."""
 
-    agents: int
-    seed: int
+    settings: Settings
+    file: Path
+    """Where knobs that were turned can be written down."""
+    demo: Demo | None = None
+    monitor: Path | None = None
+    """Where to write, at the end, how long the screen held the loop."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the program; returns the exit code."""
     try:
-        settings, demo = parse(sys.argv[1:] if argv is None else argv, os.environ, Path.cwd())
-        return _run(settings, demo)
+        with quiet() as settle:
+            return _run(parse(sys.argv[1:] if argv is None else argv, os.environ, Path.cwd()), settle)
     except HiveMindError as error:
         print(f"hivemind-tui: {error}", file=sys.stderr)
         return error.exit_code
@@ -47,14 +55,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> tuple[Settings, Demo | None]:
-    """Settings and, with --demo, its world. Raises: UsageError."""
+def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Asked:
+    """Read flags, variables and file. Raises: UsageError."""
+    from hivemind.settings import Parser, add_flags, from_flags, settings_file
+
     parser = Parser(
         prog="hivemind-tui",
         usage="%(prog)s (--upstream URL | --demo) [setting ...]",
         description="The proxy and its control room. Where standard output is no terminal: the same without a screen.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    parser.add_argument("--monitor", type=Path, metavar="FILE", help="at the end, write what held the screen up (JSON)")
     demo = parser.add_argument_group("demo")
     demo.add_argument("--demo", action="store_true", help="watch mock agents live through a mock provider's bad day")
     demo.add_argument("--demo-agents", type=int, default=11, metavar="N", help="how many of them [11]")
@@ -62,14 +73,15 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> tuple[S
     add_flags(parser)
     namespace = parser.parse_args(list(argv))
     settings = from_flags(namespace, environ=environ, cwd=cwd)
+    file = settings_file(namespace, environ=environ, cwd=cwd)
     if namespace.demo:
         if not 0 <= namespace.demo_agents <= 1000:
             parser.error(f"--demo-agents {namespace.demo_agents}: must be from 0 to 1000")
-        return settings, Demo(namespace.demo_agents, namespace.seed)
+        return Asked(settings, file, Demo(namespace.demo_agents, namespace.seed), namespace.monitor)
     if not settings.upstream:
         raise UsageError("no upstream: say where requests go with --upstream https://api.anthropic.com, or try --demo")
     settings.origins()
-    return settings, None
+    return Asked(settings, file, monitor=namespace.monitor)
 
 
 def has_screen() -> bool:
@@ -77,14 +89,17 @@ def has_screen() -> bool:
     return sys.stdout.isatty() and sys.stdin.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
-def _run(settings: Settings, demo: Demo | None) -> int:
+def _run(asked: Asked, settle: Settle) -> int:
+    with_screen = has_screen()
+    if asked.monitor is not None:
+        _check_monitor(asked.monitor, with_screen)
     from hivemind import logs, server  # a wrong setting is told before these are imported, which takes a while
 
     console = Console(sys.stderr)
-    logs.configure(settings.log_level, cast(TextIO, console))
+    logs.configure(asked.settings.log_level, cast(TextIO, console))
     stuck = False
     try:
-        stuck = server.run_loop(_live(settings, demo, console, with_screen=has_screen()))
+        stuck = server.run_loop(_live(asked, console, settle, with_screen=with_screen))
     finally:
         stuck = not console.close() or stuck
     if stuck:
@@ -93,39 +108,83 @@ def _run(settings: Settings, demo: Demo | None) -> int:
     return 0
 
 
-async def _live(settings: Settings, demo: Demo | None, console: Console, *, with_screen: bool) -> bool:
+def _check_monitor(file: Path, with_screen: bool) -> None:
+    """Raises: UsageError: it can't be written, or there is nothing to write."""
+    if not with_screen:
+        raise UsageError(
+            "--monitor watches the screen, and there is none: standard input and output must be a terminal"
+        )
+    try:
+        file.touch()
+    except OSError as error:
+        raise UsageError(f"--monitor {file}: can't be written ({error.strerror})") from None
+
+
+async def _live(asked: Asked, console: Console, settle: Settle, *, with_screen: bool) -> bool:
     """Serve until asked to stop, and drain; answers whether the terminal is stuck. Raises: BindError, UsageError."""
+    from .lines import closing_table
+    from .signals import stop_on_signals
+    from .source import Local
+    from .supervisor import Supervisor
+
+    settings, up = asked.settings, asyncio.Event()
     with stop_on_signals() as stop:
         async with AsyncExitStack() as stack:
-            if demo is not None:
-                settings = await _enter_demo(settings, demo, stack)
-            proxy, served = await _enter_proxy(settings, demo is not None, stack)
-            if not with_screen:
+            screens = await _enter_screens(asked, settle, up, stack) if with_screen else None
+            world = None if asked.demo is None else await stack.enter_async_context(DemoWorld(asked.demo))
+            if world is not None:
+                settings = world.behind(settings)
+            proxy, served = await _enter_proxy(settings, world is not None, stack)
+            if screens is None:
                 targets = ", ".join(f"{origin.name} {origin.url}" for origin in settings.origins())
                 print(f"hivemind-tui: ready on {served.url} -> {targets}", flush=True)
+                settle()
+                up.set()
+                if world is not None:
+                    asyncio.get_running_loop().call_later(_DEMO_WITHOUT_SCREEN_S, stop.ask)
             supervisor = Supervisor(proxy, console, stop, drain_s=settings.drain_s)
-            async with AsyncExitStack() as agents:
-                if demo is not None:
-                    from hivemind_mock.demo import run_demo_agents
-
-                    await agents.enter_async_context(run_demo_agents(served.url, demo.agents, demo.seed))
-                    if not with_screen:
-                        asyncio.get_running_loop().call_later(_DEMO_WITHOUT_SCREEN_S, stop.ask)
-                await supervisor.watch(await _screens(proxy, settings, stack) if with_screen else None)
+            async with _at_work(world, served.url, up) if world is not None else nullcontext():
+                await supervisor.watch(screens.on(Local(proxy, asked.file)) if screens else None)
                 snapshot = proxy.snapshot()
             await supervisor.drain()
-            if demo is not None and not supervisor.stuck:
+            if world is not None and not supervisor.stuck:
                 print(closing_table(snapshot), flush=True)
             return supervisor.stuck
 
 
-async def _enter_demo(settings: Settings, demo: Demo, stack: AsyncExitStack) -> Settings:
-    """Start the mock provider; settings that lead to it."""
-    from hivemind_mock.demo import bad_day, run_demo_provider
+async def _enter_screens(asked: Asked, settle: Settle, up: asyncio.Event, stack: AsyncExitStack) -> Screens:
+    """Import and make what screens need; `up` is set when there is a first frame."""
+    from .screens import Screens  # Textual, which lines don't need
 
-    url = await stack.enter_async_context(run_demo_provider(bad_day(demo.seed)))
-    profile = settings.profile or "anthropic"
-    return settings.model_copy(update={"upstream": (f"mock={url}",), "profile": profile})
+    def first_frame() -> None:
+        settle()
+        up.set()
+
+    screens = Screens(drain_s=asked.settings.drain_s, on_first_frame=first_frame)
+    stack.push_async_callback(screens.aclose)
+    if asked.monitor is not None:
+        stack.callback(screens.write_report, asked.monitor)
+    return screens
+
+
+@asynccontextmanager
+async def _at_work(world: DemoWorld, url: str, up: asyncio.Event) -> AsyncIterator[None]:
+    """The demo in the background, from the first frame on; leaving ends its agents."""
+
+    async def begin() -> None:
+        with suppress(TimeoutError):  # a screen that fails mustn't keep it waiting
+            async with asyncio.timeout(_FIRST_FRAME_S):
+                await up.wait()
+        await world.begin(url)
+
+    beginning = asyncio.create_task(begin(), name="hivemind-demo")
+    try:
+        yield
+    finally:
+        beginning.cancel()
+        with suppress(asyncio.CancelledError):
+            await beginning
+        await world.dismiss()
 
 
 async def _enter_proxy(settings: Settings, any_port: bool, stack: AsyncExitStack) -> tuple[Proxy, Served]:
@@ -142,15 +201,3 @@ async def _enter_proxy(settings: Settings, any_port: bool, stack: AsyncExitStack
     free = settings.model_copy(update={"port": 0})
     proxy = Proxy(free)
     return proxy, await stack.enter_async_context(serve(proxy, free))
-
-
-async def _screens(proxy: Proxy, settings: Settings, stack: AsyncExitStack) -> MakeScreen:
-    """How a screen on the proxy is made; the plotting process outlives the single screen."""
-    from .app import ControlRoom  # Textual takes a second to import, and lines don't need it
-    from .driver import driver_class
-    from .plots.process import PlotProcess
-
-    plots = PlotProcess()
-    stack.push_async_callback(plots.aclose)
-    driver = driver_class()
-    return lambda: ControlRoom(proxy, drain_s=settings.drain_s, plots=plots, driver_class=driver)

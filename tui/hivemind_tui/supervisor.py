@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from hivemind.console import Console
 
-from .lines import follow
+from .lines import Told, follow
 from .signals import Stop
-from .source import Source
 
 if TYPE_CHECKING:
     from .app import ControlRoom
@@ -35,7 +34,7 @@ _TOLD_AFTER_S = 0.1
 MakeScreen = Callable[[], "ControlRoom"]
 
 
-class Host(Source, Protocol):
+class Host(Told, Protocol):
     """The proxy, as far as the supervisor needs it."""
 
     async def drain(self, timeout_s: float) -> None:

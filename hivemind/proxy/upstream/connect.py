@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import httpx
+from typing import TYPE_CHECKING
 
 from .base import Timeouts, Upstream
 from .native import NativeUpstream
-from .origin import Origin, names_a_place
+from .origin import Origin
 from .tls import client_context
-from .transport import TransportUpstream
+
+if TYPE_CHECKING:
+    import httpx  # takes as long as all the rest of the proxy, and most need none of it
 
 
 def open_upstream(
@@ -30,26 +32,16 @@ def open_upstream(
     """
     origin = Origin.parse(url)
     if transport is not None:
-        return TransportUpstream(origin, transport, timeouts=timeouts, dials=False)
+        return _over(origin, transport, timeouts, dials=False)
     context = client_context(ca_file) if origin.tls or via is not None or ca_file is not None else None
     if via is None or context is None:
         return NativeUpstream(origin, context=context, timeouts=timeouts, max_idle=max_idle)
-    proxied = httpx.AsyncHTTPTransport(
-        proxy=_proxy(via, ca_file),
-        verify=context,
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=max_idle),
-        retries=0,
-    )
-    return TransportUpstream(origin, proxied, timeouts=timeouts, dials=True)
+    from .proxied import proxied_transport
+
+    return _over(origin, proxied_transport(via, ca_file, context, max_idle), timeouts, dials=True)
 
 
-def _proxy(via: str, ca_file: str | None) -> httpx.Proxy:
-    shown = "the proxy's URL" if "@" in via else f"proxy {via!r}"
-    try:
-        url = httpx.URL(via)
-        proxy = httpx.Proxy(url, ssl_context=client_context(ca_file) if url.scheme == "https" else None)
-    except (httpx.InvalidURL, ValueError) as exc:
-        raise ValueError(f"{shown} must be of the form http://, https://, socks5:// or socks5h://host:port") from exc
-    if not names_a_place(url):
-        raise ValueError(f"{shown} names no host and port that could exist")
-    return proxy
+def _over(origin: Origin, transport: httpx.AsyncBaseTransport, timeouts: Timeouts, *, dials: bool) -> Upstream:
+    from .transport import TransportUpstream
+
+    return TransportUpstream(origin, transport, timeouts=timeouts, dials=dials)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-
-import httpx
+from ipaddress import AddressValueError, IPv4Address
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+_USUAL = re.compile(r"(https?)://([a-z0-9.-]+)(?::([0-9]{1,5}))?(?:/[a-zA-Z0-9._~/-]*)?")
+_FOUR_NUMBERS = re.compile(r"[0-9.]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +28,13 @@ class Origin:
 
         Raises: ValueError, with a text that doesn't repeat a password.
         """
-        shown = "the upstream's URL" if "@" in url else f"upstream {url!r}"
-        try:
-            parsed = httpx.URL(url)
-        except httpx.InvalidURL as exc:
-            raise ValueError(f"{shown} is not a URL") from exc
-        if parsed.scheme not in _DEFAULT_PORTS or not names_a_place(parsed):
-            raise ValueError(f"{shown} must be of the form http://host[:port] or https://host[:port]")
-        if parsed.userinfo:
-            raise ValueError(f"{shown} must not carry a user name or password: clients send their own credentials")
-        host = parsed.raw_host.decode("ascii")
-        default = _DEFAULT_PORTS[parsed.scheme]
-        port = parsed.port or default
+        scheme, host, named_port = _usual(url) or _unusual(url)
+        default = _DEFAULT_PORTS[scheme]
+        port = named_port or default
         authority = f"[{host}]" if ":" in host else host
         if port != default:
             authority += f":{port}"
-        return cls(parsed.scheme, host, port, authority.encode("ascii"))
+        return cls(scheme, host, port, authority.encode("ascii"))
 
     @property
     def tls(self) -> bool:
@@ -52,12 +45,47 @@ class Origin:
         return f"{self.scheme}://{self.authority.decode('ascii')}"
 
 
-def names_a_place(url: httpx.URL) -> bool:
+def names_a_place(host: bytes, port: int | None) -> bool:
     """Whether host and port could exist; httpx takes more than that."""
-    host = url.raw_host
     labels = host.removesuffix(b".").split(b".")
     return (
         not set(host) & set(b"[]%, ")
         and all(0 < len(label) < 64 for label in labels)
-        and (url.port is None or 0 < url.port < 65536)
+        and (port is None or 0 < port < 65536)
     )
+
+
+def _usual(url: str) -> tuple[str, str, int | None] | None:
+    """Scheme, host and port of a URL that is written as nearly all are; None for any other."""
+    match = _USUAL.fullmatch(url)
+    if match is None:
+        return None
+    scheme, host, digits = match.groups()
+    port = int(digits) if digits else None
+    if not names_a_place(host.encode(), port) or (_FOUR_NUMBERS.fullmatch(host) and not _is_ipv4(host)):
+        return None
+    return scheme, host, port
+
+
+def _is_ipv4(host: str) -> bool:
+    try:
+        IPv4Address(host)
+    except AddressValueError:
+        return False
+    return True
+
+
+def _unusual(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port of any URL. Raises: ValueError, with a text that doesn't repeat a password."""
+    import httpx  # reads everything, and takes long to import
+
+    shown = "the upstream's URL" if "@" in url else f"upstream {url!r}"
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as exc:
+        raise ValueError(f"{shown} is not a URL") from exc
+    if parsed.scheme not in _DEFAULT_PORTS or not names_a_place(parsed.raw_host, parsed.port):
+        raise ValueError(f"{shown} must be of the form http://host[:port] or https://host[:port]")
+    if parsed.userinfo:
+        raise ValueError(f"{shown} must not carry a user name or password: clients send their own credentials")
+    return parsed.scheme, parsed.raw_host.decode("ascii"), parsed.port

@@ -7,13 +7,18 @@ from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from proxy.upstream.exchange import OK, post, whole
 from proxy.upstream.scripted import answering, serving
 
 from hivemind.proxy.upstream import open_upstream
+from hivemind.proxy.upstream import origin as origin_module
 from hivemind.proxy.upstream.native import NativeUpstream
 from hivemind.proxy.upstream.origin import Origin
 from hivemind.proxy.upstream.transport import TransportUpstream
+
+PORTS = {"http": 80, "https": 443}
 
 
 @pytest.mark.parametrize(
@@ -31,6 +36,30 @@ def test_an_origin_is_read_from_a_url(url: str, origin: tuple[str, str, int, byt
     read = Origin.parse(url)
     assert (read.scheme, read.host, read.port, read.authority) == origin
     assert str(read) == (shown or f"{origin[0]}://{origin[3].decode()}")
+
+
+@given(
+    scheme=st.sampled_from(["http", "https"]),
+    host=st.text("az09.-", min_size=1, max_size=70),
+    port=st.none() | st.integers(0, 70_000),
+    path=st.sampled_from(["", "/", "/v1/x.y~z/"]),
+)
+def test_the_short_way_reads_what_httpx_does(scheme: str, host: str, port: int | None, path: str) -> None:
+    """A URL written as most are is read without httpx, to the same end, or left to it."""
+    url = f"{scheme}://{host}{'' if port is None else f':{port}'}{path}"
+    short = origin_module._usual(url)
+    assert short is None or (*short[:2], short[2] or PORTS[scheme]) == _ports_filled(origin_module._unusual(url))
+
+
+@pytest.mark.parametrize("url", ["https://api.anthropic.com", "http://127.0.0.1:8080/v1", "http://localhost:11434"])
+def test_a_usual_url_needs_no_httpx(url: str) -> None:
+    """Importing that takes as long as importing the rest of the proxy."""
+    assert origin_module._usual(url) is not None
+
+
+def _ports_filled(read: tuple[str, str, int | None]) -> tuple[str, str, int]:
+    scheme, host, port = read
+    return scheme, host, port or PORTS[scheme]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,311 @@
+"""How long the screen holds the event loop that it shares with the traffic, measured from inside.
+
+A coroutine runs from one wait to the next without anybody else's getting a turn; here that is a step. The monitor times
+every step of the screen's own tasks, and none of the proxy's. What it needs of Textual's insides is in `watch.py`.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar
+
+LIMIT_S = 0.010
+"""No step of the screen's should hold the loop longer than this."""
+
+_WORTH_A_NAME_S = 0.001
+"""Shorter steps are counted and forgotten: to name them would cost more than they do."""
+_KEPT = 24
+_TOP = 5
+_BOUNDS_S = tuple(1e-6 * 1.25**power for power in range(75))
+"""From a microsecond to 15 seconds, each a quarter above the last."""
+
+_NOTHING: tuple[float, object] = (0.0, None)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the screen's that took a millisecond or more. Times in seconds."""
+
+    where: str
+    """Whose task it was: a widget, a timer, or the name given to :meth:`Monitor.timed`."""
+    doing: str
+    """The message that was dealt with for the longest part of it; empty where that isn't known."""
+    wall_s: float
+    """From beginning to end; so long the loop did nothing else."""
+    cpu_s: float
+    """Of that on a processor; the rest the machine gave to others."""
+    gc_s: float
+    """Of that in garbage collection."""
+    at_s: float
+    """When it began, after the program's start."""
+
+    @property
+    def name(self) -> str:
+        """Where and what in one."""
+        return f"{self.where} {self.doing}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Collections:
+    """The pauses for one generation of the garbage collector, whoever's rubbish it was. Times in seconds."""
+
+    generation: int
+    count: int
+    total_s: float
+    worst_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorReport:
+    """What the monitor saw since the first frame, or since it was last reset. Times in seconds."""
+
+    watching: bool
+    """False where Textual isn't built as expected: then only what :meth:`Monitor.timed` was given is in here."""
+    limit_s: float
+    """What no step should exceed."""
+    for_s: float
+    """How long it has been counting."""
+    steps: int
+    busy_s: float
+    """All steps together."""
+    p50_s: float
+    p99_s: float
+    """Of the steps' wall times; a quarter too high at most. 0 where there was no step."""
+    over: int
+    """Steps longer than the limit."""
+    over_cpu: int
+    """Those that spent more than the limit on a processor: with them the machine was not to blame."""
+    worst: tuple[Step, ...]
+    """The five worst names by wall time, each with its longest step, the worst first."""
+    worst_cpu: Step | None
+    """The step that spent the most on a processor; None where none took a millisecond."""
+    collections: tuple[Collections, ...]
+    """One for each generation, the youngest first."""
+    startup_s: float | None
+    """From the program's start to the screen's first turn; None before that."""
+    first_frame_s: float | None
+    """From the program's start to the screen's first frame; None before that."""
+    worst_at_start: Step | None
+    """The longest step up to the first frame."""
+
+    @property
+    def worst_s(self) -> float:
+        """The longest step's wall time; 0 where none took a millisecond."""
+        return self.worst[0].wall_s if self.worst else 0.0
+
+
+class Monitor:
+    """Counts steps, and keeps the worst. Its memory is bounded, and a step costs it about a microsecond."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.perf_counter,
+        cpu: Callable[[], float] = time.thread_time,
+        *,
+        age_s: float | None = None,
+    ) -> None:
+        """`age_s` is how long ago the program began; None: what the system says."""
+        self.watching = False
+        """Set by whoever has Textual's tasks timed."""
+        self._clock = clock
+        self._cpu = cpu
+        self._born_s = clock() - (process_age_s() if age_s is None else age_s)
+        self._startup_s: float | None = None
+        self._first_frame_s: float | None = None
+        self._worst_at_start: Step | None = None
+        self._in_step = False
+        self._what: object = None
+        self._longest = _NOTHING
+        self._part_began_s = 0.0
+        self._gc_began_s = self._gc_s = 0.0
+        self.reset()
+
+    def timed(self, coroutine: Coroutine[Any, Any, T], where: str) -> Coroutine[Any, Any, T]:
+        """The same coroutine, for a task or an `await`, with every step of it counted under this name."""
+        return _Timed(self, coroutine, where)
+
+    def handling(self, what: object) -> None:
+        """The rest of the current step, up to the next such call, is for this: a message, or its name."""
+        now_s = self._clock()
+        self._end_part(now_s)
+        self._what, self._part_began_s = what, now_s
+
+    def begun(self) -> None:
+        """The screen has its first turn; until now the program was getting ready."""
+        if self._startup_s is None:
+            self._startup_s = self._clock() - self._born_s
+
+    def first_frame(self) -> None:
+        """The screen is up. Counting begins anew, so that the start is told apart; a second call does nothing."""
+        if self._first_frame_s is None:
+            self._first_frame_s = self._clock() - self._born_s
+            self._worst_at_start = max(self._named.values(), key=_WALL, default=None)
+            self.reset()
+
+    def reset(self) -> None:
+        """Forget what was counted, and go on counting."""
+        self._since_s = self._clock()
+        self._counts = [0] * (len(_BOUNDS_S) + 1)
+        self._busy_s = 0.0
+        self._over = self._over_cpu = 0
+        self._named: dict[str, Step] = {}
+        self._worst_cpu: Step | None = None
+        self._pauses = [(0, 0.0, 0.0)] * 3
+
+    def report(self) -> MonitorReport:
+        """What was seen so far. Asking changes nothing."""
+        return MonitorReport(
+            watching=self.watching,
+            limit_s=LIMIT_S,
+            for_s=self._clock() - self._since_s,
+            steps=sum(self._counts),
+            busy_s=self._busy_s,
+            p50_s=self._below(0.5),
+            p99_s=self._below(0.99),
+            over=self._over,
+            over_cpu=self._over_cpu,
+            worst=tuple(sorted(self._named.values(), key=_WALL, reverse=True)[:_TOP]),
+            worst_cpu=self._worst_cpu,
+            collections=tuple(Collections(generation, *pauses) for generation, pauses in enumerate(self._pauses)),
+            startup_s=self._startup_s,
+            first_frame_s=self._first_frame_s,
+            worst_at_start=self._worst_at_start,
+        )
+
+    @contextmanager
+    def watching_gc(self) -> Iterator[None]:
+        """Count the garbage collector's pauses for as long as the context lasts."""
+        gc.callbacks.append(self._on_gc)
+        try:
+            yield
+        finally:
+            gc.callbacks.remove(self._on_gc)
+
+    def _ended(self, where: str, began_s: float, cpu_began_s: float, gc_before_s: float) -> None:
+        """A step is over."""
+        ended_s = self._clock()
+        wall_s = ended_s - began_s
+        self._busy_s += wall_s
+        self._counts[bisect_left(_BOUNDS_S, wall_s)] += 1
+        if wall_s >= _WORTH_A_NAME_S:
+            self._end_part(ended_s)
+            cpu_s, gc_s = self._cpu() - cpu_began_s, self._gc_s - gc_before_s
+            self._note(Step(where, _named(self._longest[1]), wall_s, cpu_s, gc_s, began_s - self._born_s))
+        self._longest = _NOTHING
+        self._what = None
+
+    def _end_part(self, now_s: float) -> None:
+        took_s = now_s - self._part_began_s
+        if took_s > self._longest[0]:
+            self._longest = (took_s, self._what)
+
+    def _note(self, step: Step) -> None:
+        self._over += step.wall_s > LIMIT_S
+        self._over_cpu += step.cpu_s > LIMIT_S
+        if self._worst_cpu is None or step.cpu_s > self._worst_cpu.cpu_s:
+            self._worst_cpu = step
+        known = self._named.get(step.name)
+        if known is None or step.wall_s > known.wall_s:
+            self._named[step.name] = step
+        if len(self._named) > _KEPT:
+            del self._named[min(self._named.values(), key=_WALL).name]
+
+    def _below(self, share: float) -> float:
+        """The bound below which this share of the steps lies."""
+        wanted, seen = share * sum(self._counts), 0
+        for bound_s, count in zip(_BOUNDS_S, self._counts, strict=False):
+            seen += count
+            if seen and seen >= wanted:
+                return bound_s
+        return _BOUNDS_S[-1] if seen < wanted else 0.0
+
+    def _on_gc(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._gc_began_s = self._clock()
+            return
+        took_s = self._clock() - self._gc_began_s
+        self._gc_s += took_s
+        count, total_s, worst_s = self._pauses[info["generation"]]
+        self._pauses[info["generation"]] = (count + 1, total_s + took_s, max(worst_s, took_s))
+
+
+class _Timed(Coroutine[Any, Any, T]):
+    """A coroutine whose steps are counted."""
+
+    __slots__ = ("_coroutine", "_monitor", "_resume", "_where")
+
+    def __init__(self, monitor: Monitor, coroutine: Coroutine[Any, Any, T], where: str) -> None:
+        self._monitor = monitor
+        self._coroutine = coroutine
+        self._resume = coroutine.send
+        self._where = where
+
+    def send(self, value: Any) -> Any:
+        return self._step(self._resume, value)
+
+    def throw(self, *given: Any) -> Any:
+        return self._step(self._coroutine.throw, *given)
+
+    def close(self) -> None:
+        self._coroutine.close()
+
+    def __next__(self) -> Any:
+        return self._step(self._resume, None)
+
+    def __iter__(self) -> Generator[Any, Any, T]:
+        return self
+
+    __await__ = __iter__
+
+    def _step(self, resume: Callable[..., Any], *given: Any) -> Any:
+        """Let the coroutine run up to its next wait, and count that."""
+        monitor = self._monitor
+        if monitor._in_step:  # one timed coroutine awaits another, and both run in this step
+            return resume(*given)
+        monitor._in_step = True
+        gc_before_s, cpu_began_s = monitor._gc_s, monitor._cpu()
+        began_s = monitor._part_began_s = monitor._clock()
+        try:
+            return resume(*given)
+        finally:
+            monitor._in_step = False
+            monitor._ended(self._where, began_s, cpu_began_s, gc_before_s)
+
+
+_WALL = attrgetter("wall_s")
+
+
+def callback_name(callback: object) -> str:
+    """What a callback is called in the code."""
+    while isinstance(callback, partial):  # Textual's own wrap what is meant: call_next(meant)
+        inner = callback.args[0] if callback.args else None
+        callback = inner if callable(inner) else callback.func
+    return getattr(callback, "__qualname__", type(callback).__name__)
+
+
+def _named(what: object) -> str:
+    if what is None or isinstance(what, str):
+        return what or ""
+    callback = getattr(what, "callback", None)
+    return type(what).__name__ if callback is None else callback_name(callback)
+
+
+def process_age_s() -> float:
+    """How long ago this process began; where the system doesn't say, how much of a processor it used."""
+    try:
+        # proc_pid_stat(5): field 22, in clock ticks since the machine was booted; field 2 may hold blanks.
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, AttributeError, ValueError, IndexError):
+        return time.process_time()

@@ -1,0 +1,85 @@
+"""Has the tasks of Textual's widgets and timers timed by the app's :class:`~hivemind_tui.monitor.Monitor`.
+
+It leans on private names of Textual's: :func:`instrument` checks them, and where one differs leaves all as it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any
+
+from textual.message_pump import MessagePump
+from textual.timer import Timer
+
+from .monitor import Monitor, callback_name
+
+Body = Callable[[Any], Coroutine[Any, Any, None]]
+
+
+def instrument() -> bool:
+    """From now on tasks of widgets and timers are timed where their app has a `monitor`; answers whether they can be.
+
+    It is done to Textual's classes, so once is enough for a process; more does no harm.
+    """
+    pumps: Any = MessagePump
+    timers: Any = Timer
+    pump: Any = getattr(pumps, "_process_messages", None)
+    timer: Any = getattr(timers, "_run_timer", None)
+    if not (_is_body(pump) and _is_body(timer) and hasattr(timers, "target")):
+        return False
+    if not hasattr(pump, "__wrapped__"):
+        pumps._process_messages, timers._run_timer = _timed(pump, _of_pump), _timed(timer, _of_timer)
+    return True
+
+
+@contextmanager
+def messages_told(tell: Callable[[object], None]) -> Iterator[None]:
+    """Have every message told that this task, or one that it starts, is about to deal with; nothing where Textual has
+    no such hook."""
+    hook = _message_hook()
+    if hook is None:
+        yield
+        return
+    token = hook.set(tell)
+    try:
+        yield
+    finally:
+        hook.reset(token)
+
+
+def _message_hook() -> ContextVar[Any] | None:
+    try:
+        from textual._context import message_hook
+    except ImportError:
+        return None
+    return message_hook if isinstance(message_hook, ContextVar) else None
+
+
+def _is_body(function: Any) -> bool:
+    if not inspect.iscoroutinefunction(inspect.unwrap(function) if callable(function) else None):
+        return False
+    return len(inspect.signature(function).parameters) == 1
+
+
+def _timed(body: Body, of: Callable[[Any], tuple[MessagePump, str]]) -> Body:
+    @wraps(body)
+    def timed(self: Any) -> Coroutine[Any, Any, None]:
+        pump, where = of(self)
+        monitor = getattr(pump.app, "monitor", None)
+        return monitor.timed(body(self), where) if isinstance(monitor, Monitor) else body(self)
+
+    return timed
+
+
+def _of_pump(pump: Any) -> tuple[MessagePump, str]:
+    named = getattr(pump, "id", None)
+    return pump, f"{type(pump).__name__}#{named}" if named else type(pump).__name__
+
+
+def _of_timer(timer: Any) -> tuple[MessagePump, str]:
+    what = callback_name(timer._callback) if getattr(timer, "_callback", None) else timer.name
+    return timer.target, f"timer {what}"
