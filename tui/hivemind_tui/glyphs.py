@@ -37,8 +37,6 @@ class Glyphs:
     empty: str = "─"
     marked: str = "◆"
     boost: str = "»"
-    more: str = "+"
-    """After an amount that is at least so large."""
     ascending: str = "▴"
     descending: str = "▾"
     thumb: str = "┃"
@@ -59,7 +57,7 @@ class Glyphs:
         return text if self.braille or text.isascii() else text.translate(_PLAIN)
 
 
-_PLAIN = str.maketrans({"—": "-", "…": "~", "∞": "inf", "→": ">", "·": "."})
+_PLAIN = str.maketrans({"—": "-", "…": "~", "∞": "inf", "→": ">", "·": ".", "×": "x", "≈": "~"})
 
 UNICODE = Glyphs()
 ASCII = Glyphs(
@@ -81,6 +79,16 @@ ASCII = Glyphs(
     full="#",
     part="=",
     empty=".",
+    marked="@",
+    boost="^",
+    ascending="^",
+    descending="v",
+    thumb="#",
+    track=":",
+    queue=".",
+    lost="x",
+    asked="-",
+    stream="=",
     frame="++++-|",
     steps=" .:-=+*#@",
     braille=False,

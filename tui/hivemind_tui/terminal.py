@@ -39,14 +39,17 @@ def coloured(environment: Mapping[str, str]) -> bool:
 
 
 def colours(environment: Mapping[str, str]) -> int:
-    """How many there are: 0, 16, 256 or 16,777,216. By the same signs as Rich, which reduces ours to that many."""
+    """How many there are: 0, 16, 256 or 16,777,216. By the same signs as Rich, which reduces ours to that many.
+
+    Without a TERM nothing is known about the terminal, and nothing is held back.
+    """
     term = environment.get("TERM", "").strip().lower()
     if not coloured(environment) or _NONE.fullmatch(term):
         return 0
     forced = _FORCED.get(environment.get("TEXTUAL_COLOR_SYSTEM", ""))
     if forced is not None:
         return forced
-    if environment.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
+    if environment.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit") or not term:
         return _TRUE
     return _DEPTHS.get(term.rpartition("-")[2], 16)
 
