@@ -55,7 +55,7 @@ async def test_the_token_opens_it() -> None:
 @pytest.mark.parametrize("token", [None, AGENTS])
 async def test_nothing_else_does(headers: dict[str, str], said: str, token: str | None) -> None:
     """Without it nobody learns a thing, not even what is there; the agents' token is no help."""
-    shown = {name: value.encode("latin-1") for name, value in headers.items()}
+    shown = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
     async with steered(KEY, token) as (running, web):
         for path in ("snapshot", "requests/1", "nothing"):
             answer = await web.get(f"{running.url}/_control/{path}", headers=shown)

@@ -1,0 +1,270 @@
+"""A proxy elsewhere as a source: what it shows, what it carries out, and how a lost one is told and mended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from control.kit import RUN, TOKEN, busy_proxy, controlled
+from proxy.upstream.scripted import unused_port
+from world.kit import arrived, commanded, sampled, state, told
+
+from hivemind.control.find import Token
+from hivemind.control.tokenfile import Key
+from hivemind.control.wire import encode, world_part
+from hivemind.errors import UsageError
+from hivemind.scheduler import commands as cmd
+from hivemind.settings.write import Draft
+from hivemind_tui.attach import AttachedSource, Pace, attached
+from hivemind_tui.source import Link
+
+HANGS_S = 20
+OURS = Token(TOKEN, "HIVEMIND_CONTROL_TOKEN")
+QUICK = Pace(looked_at_s=0.002, unseen_s=0.002, lately_s=1000.0, again_s=0.001, again_most_s=0.004)
+NEVER = Pace(looked_at_s=1000.0, unseen_s=2000.0, lately_s=3000.0, again_s=1000.0, again_most_s=1000.0)
+
+
+@contextlib.asynccontextmanager
+async def watching(url: str, token: Token = OURS, pace: Pace = QUICK) -> AsyncIterator[AttachedSource]:
+    """Attached to what is at that URL, and asked once."""
+    async with (
+        asyncio.timeout(HANGS_S),
+        httpx.AsyncClient(trust_env=False, timeout=5) as http,
+        AttachedSource(url, token, http, name="ann@desk", pace=pace, wall=lambda: 77.0) as source,
+    ):
+        await source.asked_once()
+        yield source
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Wait until it is so."""
+    while not true():  # noqa: ASYNC110 - it is read, not told
+        await asyncio.sleep(0.001)
+
+
+async def test_it_shows_the_world() -> None:
+    """What the proxy knows is known here, at first and after everything that happens."""
+    proxy = busy_proxy()
+    async with controlled(proxy) as url, watching(url) as source:
+        assert source.snapshot() == proxy.snapshot()
+        assert source.link == Link("attached", url)
+        for at in range(11, 30):
+            proxy.at = float(at)
+            proxy.happens(sampled(at, state()), commanded("Drain", at=float(at), draining=True))
+            await until(lambda: source.snapshot() == proxy.snapshot())
+
+
+async def test_it_shows_requests() -> None:
+    """Requests come once somebody asks for them, and then as they change; each one in full is asked for by itself."""
+    proxy = busy_proxy()
+    async with controlled(proxy) as url, watching(url) as source:
+        await until(lambda: source.requests(0).changed == proxy.requests(0).changed)
+        reached = source.requests(0).revision
+        proxy.happens(arrived(3, at=9.0))
+        await until(lambda: [view.ticket for view in source.requests(reached).changed] == [3])
+        assert await source.detail(1) == proxy.detail(1)
+        assert await source.detail(99) is None
+
+
+async def test_before_the_first_answer() -> None:
+    """There is an empty world with the URL as its address, and it is told that nothing came yet."""
+    async with httpx.AsyncClient() as http:
+        source = AttachedSource("http://proxy:1", OURS, http, clock=lambda: 5.0, wall=lambda: 77.0)
+        snapshot = source.snapshot()
+        assert (snapshot.address, snapshot.wall, snapshot.agents, snapshot.lanes) == ("http://proxy:1", 77.0, (), ())
+        assert (source.link.lost_for_s, source.link.why) == (0.0, "connecting")
+        assert source.requests(0).changed == ()
+        await source.aclose()
+
+
+async def test_commands() -> None:
+    """Whoever sits here signs with the name of this place; anybody else with his own."""
+    proxy = busy_proxy()
+    async with controlled(proxy) as url, watching(url) as source:
+        await source.apply(cmd.PauseAdmissions(True), "you")
+        await source.apply(cmd.PauseAdmissions(False), "script")
+        assert proxy.applied == [(cmd.PauseAdmissions(True), "ann@desk"), (cmd.PauseAdmissions(False), "script")]
+        proxy.reject = "no agent named 'bob'; known: ann"
+        with pytest.raises(cmd.Rejected, match=r"^no agent named 'bob'; known: ann$"):
+            await source.apply(cmd.PauseAgent("bob", True), "you")
+
+
+async def test_what_came_of_a_command_is_seen_at_once() -> None:
+    """The world is asked for after it, without waiting for its turn."""
+    proxy = busy_proxy()
+    async with controlled(proxy) as url, watching(url, pace=NEVER) as source:
+        proxy.at = 11.0
+        assert source.snapshot().at == 10.0
+        await source.apply(cmd.PauseAdmissions(True), "you")
+        await until(lambda: source.snapshot().at == 11.0)
+
+
+async def test_settings(tmp_path: Path) -> None:
+    """What was tuned is drafted and written where the proxy runs."""
+    file = tmp_path / "hivemind.toml"
+    file.write_text("rpm = 10\n")
+    async with controlled(busy_proxy(file)) as url, watching(url) as source:
+        draft = await source.draft({"rpm": 50})
+        assert (draft.path, draft.before, draft.after) == (file, "rpm = 10\n", "rpm = 50\n")
+        file.write_text("rpm = 20\n")
+        with pytest.raises(cmd.Rejected, match="has changed in the meantime"):
+            await source.write(draft)
+        await source.write(await source.draft({"rpm": 50}))
+        assert file.read_text() == "rpm = 50\n"
+
+
+async def test_lost_and_mended() -> None:
+    """What was heard last stays, its age and the reason are told, nothing is carried out, and it mends by itself."""
+    proxy, now = busy_proxy(), [100.0]
+    async with asyncio.timeout(HANGS_S), httpx.AsyncClient(trust_env=False, timeout=5) as http:
+        url = f"http://127.0.0.1:{unused_port()}"
+        async with AttachedSource(url, OURS, http, name="ann", pace=QUICK, clock=lambda: now[0]) as source:
+            async with controlled(proxy, port_of(url)):
+                await until(lambda: source.link.lost_for_s is None)
+            await until(lambda: source.link.why)
+            now[0] = 107.5
+            assert (source.link.lost_for_s, source.link.why) == (7.5, "nothing listens there; start the proxy")
+            assert source.snapshot() == proxy.snapshot()
+            await refused(source, f"not connected to {url}: nothing listens there; start the proxy")
+            async with controlled(proxy, port_of(url)):
+                await until(lambda: source.link.lost_for_s is None)
+                await source.apply(cmd.Drain(True), "you")
+        assert proxy.applied == [(cmd.Drain(True), "ann")]
+
+
+def port_of(url: str) -> int:
+    return int(url.rpartition(":")[2])
+
+
+async def refused(source: AttachedSource, why: str) -> None:
+    """Nothing can be asked, nothing is done, and each says so."""
+    nothing = Draft(Path("hivemind.toml"), "", "")
+    for asked, then in (
+        (source.apply(cmd.Drain(True), "you"), "; nothing was changed"),
+        (source.write(nothing), "; nothing was written"),
+        (source.draft({"rpm": 5.0}), ""),
+        (source.detail(1), ""),
+    ):
+        with pytest.raises(cmd.Rejected) as caught:
+            await asked
+        assert str(caught.value) == why + then
+
+
+async def test_lost_in_the_middle_of_a_command() -> None:
+    """Where a command was sent and no answer came, nobody says that nothing happened."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            part = world_part(busy_proxy().snapshot(), RUN, None)
+            return httpx.Response(200, content=encode(part))
+        raise httpx.ReadError("reset", request=request)
+
+    async with (
+        httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http,
+        AttachedSource("http://proxy:1", OURS, http, pace=NEVER) as source,
+    ):
+        await source.asked_once()
+        with pytest.raises(cmd.Rejected) as caught:
+            await source.apply(cmd.Drain(True), "you")
+    said = "not connected to http://proxy:1: the connection broke off; it isn't known whether it was done"
+    assert str(caught.value) == said
+
+
+async def test_started_anew(tmp_path: Path) -> None:
+    """After a restart the new token is found where the old one was, and nothing of the old run is left."""
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    proxy = busy_proxy()
+    async with controlled(proxy) as url, watching(url, Token(TOKEN, str(file), file)) as source:
+        await until(lambda: len(source.requests(0).changed) == 2)
+        reached = source.requests(0).revision
+        proxy.control_key = Key("run-2", "another-token")
+        proxy.fold = told(arrived(1, "bob", at=1.0))
+        await until(lambda: source.link.lost_for_s is not None)
+        assert source.link.why.startswith(f"it doesn't take the token from {file}: that is not this proxy's")
+        file.write_text("another-token")
+        await until(lambda: source.link.lost_for_s is None)
+        assert source.snapshot() == proxy.snapshot()
+        forgotten = source.requests(reached)
+        assert (forgotten.revision, forgotten.oldest, forgotten.changed) == (0, 3, ())
+        await until(lambda: [view.agent for view in source.requests(0).changed] == ["bob"])
+
+
+async def test_out_of_step() -> None:
+    """A part that doesn't join what is known is no loss: the whole is asked for."""
+    proxy = busy_proxy()
+    async with controlled(proxy) as url, watching(url, pace=NEVER) as source:
+        # The same run, with a past that it can't have had.
+        proxy.fold = told(*(sampled(float(at), state()) for at in range(9)))
+        await source.apply(cmd.Drain(True), "you")
+        await until(lambda: source.snapshot() == proxy.snapshot())
+
+
+async def test_two_at_once() -> None:
+    """Two screens see the same, and what one does is seen by the other; one that leaves doesn't matter to it."""
+    proxy = busy_proxy()
+    async with controlled(proxy) as url, watching(url) as one:
+        async with watching(url) as other:
+            await other.apply(cmd.PauseAdmissions(True), "you")
+            proxy.happens(commanded("PauseAdmissions", at=10.0, who="ann@desk", paused=True))
+            await until(lambda: one.snapshot().mode == other.snapshot().mode == "paused")
+        proxy.at = 11.0
+        await until(lambda: one.snapshot().at == 11.0)
+
+
+async def test_nobody_looks() -> None:
+    """Then the world is asked for seldom and the requests never; whoever looks again needn't wait for the next time."""
+    proxy, now = busy_proxy(), [0.0]
+    seldom = Pace(unseen_s=1000.0, lately_s=3.0)
+    async with asyncio.timeout(HANGS_S), httpx.AsyncClient(trust_env=False) as http, controlled(proxy) as url:
+        source = AttachedSource(url, OURS, http, pace=seldom, clock=lambda: now[0])
+        now[0] = 10.0
+        async with source:
+            await source.asked_once()
+            proxy.at = 20.0
+            assert source.snapshot().at == 10.0
+            await until(lambda: source.snapshot().at == 20.0)
+            assert proxy.asked_since == []
+            now[0] = 30.0
+            source.requests(0)
+            await until(lambda: source.requests(0).changed)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("127.0.0.1:8765", "must begin with http://"),
+        ("http://ann:secret@host", "no user name or password"),
+        ("http://127.0.0.1:8765", "no proxy of yours runs there"),
+        ("http://10.0.0.5:8765", "put the proxy's control token in HIVEMIND_CONTROL_TOKEN"),
+    ],
+)
+async def test_bad_input(tmp_path: Path, url: str, said: str) -> None:
+    """What can't be attached to is told before anything else happens."""
+    with pytest.raises(UsageError, match=said):
+        async with attached(url, {"HIVEMIND_STATE_DIR": str(tmp_path)}):
+            pytest.fail("attached")
+
+
+async def test_attached() -> None:
+    """With a token it is there, and the first picture has the world in it; it signs as who sits here."""
+    proxy = busy_proxy()
+    environ = {"HIVEMIND_CONTROL_TOKEN": TOKEN, "USER": "ann"}
+    async with controlled(proxy) as url, attached(url + "/", environ) as source:
+        assert (source.link, source.snapshot()) == (Link("attached", url), proxy.snapshot())
+        await source.apply(cmd.Drain(True), "you")
+    ((_, who),) = proxy.applied
+    assert who.startswith("ann")
+
+
+async def test_attached_to_nothing_yet() -> None:
+    """A proxy that isn't there yet is no error: it is shown as lost until it comes."""
+    environ = {"HIVEMIND_CONTROL_TOKEN": TOKEN}
+    async with asyncio.timeout(HANGS_S), attached(f"http://127.0.0.1:{unused_port()}", environ) as source:
+        assert source.link.why == "nothing listens there; start the proxy"
+        async with controlled(busy_proxy(), port_of(source.link.where)):
+            await until(lambda: source.link.lost_for_s is None)

@@ -1,0 +1,109 @@
+"""The requests of a proxy elsewhere, followed by several."""
+
+from __future__ import annotations
+
+from control.kit import FakeProxy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from world.kit import arrived, finished, granted
+
+from hivemind import __version__
+from hivemind.control.messages import RequestsPart
+from hivemind.requests import REQUESTS_KEPT, REQUESTS_PAGE, RequestView
+from hivemind_tui.follow import Followed
+
+
+def hear(followed: Followed, proxy: FakeProxy) -> None:
+    """All there is to hear."""
+    assert proxy.control_key is not None
+    more = True
+    while more:
+        run = proxy.control_key.run
+        found = proxy.requests(followed.heard if followed.run == run else 0)
+        more = followed.hear(RequestsPart(run, __version__, found.revision, found.oldest, found.changed))
+
+
+class Asker:
+    """Collects what it is told, as the contract says."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self.known: dict[int, RequestView] = {}
+
+    def ask(self, followed: Followed) -> int:
+        """Until nothing is left; how often it took."""
+        times = 0
+        while True:
+            times += 1
+            news = followed.since(self.revision)
+            done = news.revision == self.revision
+            self.revision = news.revision
+            self.known.update((view.ticket, view) for view in news.changed)
+            self.known = {number: view for number, view in self.known.items() if number >= news.oldest}
+            if done:
+                return times
+
+
+@given(st.lists(st.sampled_from(["arrive", "finish", "hear", "one asks", "other asks", "restart"]), max_size=60))
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_every_asker_knows_all(steps: list[str]) -> None:
+    """Whoever asks now and then knows just what the proxy does, however many ask and however often it starts anew."""
+    proxy, followed = FakeProxy(), Followed()
+    one, other = Asker(), Asker()
+    number, opened, runs = 0, list[int](), 1
+    for step in steps:
+        proxy.at += 1
+        if step == "arrive":
+            number += 1
+            opened.append(number)
+            proxy.happens(arrived(number, at=proxy.at), granted(number, at=proxy.at))
+        elif step == "finish" and opened:
+            proxy.happens(finished(opened.pop(0), at=proxy.at))
+        elif step == "hear":
+            hear(followed, proxy)
+        elif step == "one asks":
+            one.ask(followed)
+        elif step == "other asks":
+            other.ask(followed)
+        elif step == "restart":
+            runs, number, opened = runs + 1, 0, []
+            proxy = FakeProxy(run=f"run-{runs}")
+    hear(followed, proxy)
+    for asker in (one, other):
+        asker.ask(followed)
+        assert tuple(asker.known[number] for number in sorted(asker.known)) == proxy.requests(0).changed
+
+
+def test_nothing_heard_yet() -> None:
+    """Whoever asks before anything was heard begins at 0 the next time too."""
+    assert (Followed().since(0).revision, Followed().since(0).changed) == (0, ())
+
+
+def test_pages() -> None:
+    """Very many are told a page at a time, those that changed first before others."""
+    proxy, followed = FakeProxy(*(arrived(number) for number in range(1, 2 * REQUESTS_PAGE + 2))), Followed()
+    hear(followed, proxy)
+    first = followed.since(0)
+    assert [view.ticket for view in first.changed] == list(range(1, REQUESTS_PAGE + 1))
+    proxy.happens(granted(1, at=9.0))
+    hear(followed, proxy)
+    second = followed.since(first.revision)
+    assert [view.ticket for view in second.changed] == list(range(REQUESTS_PAGE + 1, 2 * REQUESTS_PAGE + 1))
+    third = followed.since(second.revision)
+    assert [(view.ticket, view.state) for view in third.changed] == [(1, "waiting"), (2 * REQUESTS_PAGE + 1, "queued")]
+
+
+def test_bounded() -> None:
+    """An old request that is still open keeps its place, and what ended longest ago is forgotten all the same."""
+    proxy, followed = FakeProxy(arrived(1)), Followed()
+    for number in range(2, 3 * REQUESTS_KEPT):
+        proxy.happens(arrived(number, at=float(number)), finished(number, at=float(number)))
+        if number % 100 == 0:
+            hear(followed, proxy)
+    hear(followed, proxy)
+    asker = Asker()
+    asker.ask(followed)
+    assert min(asker.known) == 1
+    assert max(asker.known) == 3 * REQUESTS_KEPT - 1
+    assert REQUESTS_KEPT < len(asker.known) < REQUESTS_KEPT + 300
+    assert sorted(asker.known)[1] > 2 * REQUESTS_KEPT - 300
