@@ -88,6 +88,8 @@ class Ink:
         plain, left = not self.glyphs.braille, width
         run, last = "", styles["text"]
         for text, role in spans:
+            if not text:
+                continue
             if text.isascii() and text.isprintable():
                 length = len(text)
             else:

@@ -1,0 +1,221 @@
+"""Rows: as wide as they should be, cut between cells, clickable where they say so, and cheap to compare."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.app import App, ComposeResult
+from textual.geometry import Region
+from textual.strip import Strip
+
+from hivemind_styles.themes import CONTRAST, DARK, MONO, SIXTEEN
+from hivemind_tui.glyphs import ASCII, UNICODE
+from hivemind_tui.ink import Ink, Span, body_size, call, linked, scrollbar
+from hivemind_tui.widgets.line_table import LineTable
+
+PLAIN = Ink()
+
+
+def themed(theme: object = DARK, boxed: bool = True) -> Ink:
+    assert isinstance(theme, type(DARK))
+    return Ink.themed({**theme.variables, "background": theme.background or ""}, UNICODE, boxed)
+
+
+def segments(strip: Strip) -> list[Segment]:
+    return list(strip)
+
+
+def style(segment: Segment) -> Style:
+    assert segment.style is not None
+    return segment.style
+
+
+@pytest.mark.parametrize(
+    ("spans", "text"),
+    [
+        ([], "        "),
+        ([("ab", "text"), ("cd", "ok")], "abcd    "),
+        ([("abcdef", "text"), ("ghijkl", "ok")], "abcdefgh"),
+        ([("abcdefgh", "text"), ("i", "ok")], "abcdefgh"),
+        ([("日本語日本語", "text")], "日本語日"),
+        ([("a日本語日", "text")], "a日本語 "),
+        ([("", "ok"), ("a\x1b[31m\n", "bad")], "a·[31m· "),
+    ],
+)
+def test_a_row_is_as_wide_as_asked(spans: list[Span], text: str) -> None:
+    """Short rows are padded, long ones cut, never in the middle of a wide character; nothing is obeyed."""
+    row = PLAIN.row(8, *spans)
+    assert row.text == text
+    assert row.cell_length == cell_len(row.text) == 8
+
+
+def test_no_room() -> None:
+    """A row of no cells is empty, whatever is in it."""
+    assert PLAIN.row(0, ("abc", "text")).text == ""
+    assert PLAIN.row(-3, ("abc", "text")).cell_length == 0
+
+
+def test_ascii_where_there_is_nothing_else() -> None:
+    """Our own signs in a text are replaced where the terminal lacks them; as wide as what they became."""
+    row = replace(PLAIN, glyphs=ASCII).row(12, ("— 3 → ∞ …", "text"))
+    assert row.text == "- 3 > inf ~ "
+
+
+def test_neighbours_of_one_role_are_one_segment() -> None:
+    """Each segment costs the terminal some forty bytes, so a row has no more of them than it has changes of style."""
+    row = themed().row(20, ("  a", "text"), ("  b", "text"), ("", "ok"), ("  c", "text"), ("d", "ok"), ("e", "bad"))
+    assert [segment.text for segment in segments(row)] == ["  a  b  c", "d", "e", " " * 9]
+
+
+def test_equal_rows_share_their_styles() -> None:
+    """Two rows with the same content compare equal, links and all, and by identity of their styles: that is quick."""
+    ink = themed()
+
+    def row(name: str) -> Strip:
+        return ink.row(
+            20, linked(name, "ok", call("app.open", name)), ("x", "dim"), selected=True, link=call("app.select", name)
+        )
+
+    assert row("bob") == row("bob")
+    assert row("bob") != row("eve")
+    pairs = zip(row("bob"), row("bob"), strict=True)
+    assert all(one.style is other.style for one, other in pairs)
+
+
+def test_styles_are_not_kept_for_ever() -> None:
+    """Agents come and go; what their links look like is forgotten, and rows stay right."""
+    ink = themed()
+    for number in range(5000):
+        ink.row(10, linked(f"{number}", "ok", f"app.open({number})"), ("x", "dim"), link=f"app.select({number})")
+        ink.row(10, linked(f"{number}", "ok", f"app.open({number})"), ("x", "dim"))
+    kept = sum(len(styles) for styles in ink._made.values())
+    assert kept < 10_000
+    last = segments(ink.row(2, linked("a", "ok", "app.open(1)"), ("x", "dim")))
+    assert style(last[0]).meta == {"@click": "app.open(1)"}
+    assert style(last[1]) == ink.styles["dim"]
+
+
+def test_links() -> None:
+    """A link covers its span, a row's link the rest of the row; the look is the role's."""
+    ink = themed()
+    row = segments(ink.row(12, ("a", "text"), linked("b", "ok", "app.b"), ("c", "dim"), link="app.row"))
+    assert [style(segment).meta.get("@click") for segment in row] == ["app.row", "app.b", "app.row", "app.row"]
+    assert style(row[1]).color == ink.styles["ok"].color
+    bare = segments(ink.row(3, ("a", "text"), linked("b", "ok", "")))
+    assert [style(segment).meta for segment in bare] == [{}, {}, {}]
+
+
+def test_selected_rows() -> None:
+    """A selected row has the bar's ground; where a theme says so one colour for all of it, and attributes alone do."""
+    dark = segments(themed().row(4, ("a", "ok"), ("b", "dim"), selected=True))
+    assert {style(segment).bgcolor for segment in dark} == {themed().selection.bgcolor}
+    assert len({style(segment).color for segment in dark}) == 3
+    strong = segments(themed(CONTRAST).row(4, ("a", "ok"), ("b", "dim"), selected=True))
+    assert len({style(segment).color for segment in strong}) == 1
+    for theme in (SIXTEEN, MONO):
+        bare = segments(themed(theme).row(4, ("a", "bad"), ("b", "dim"), selected=True))
+        assert all(style(segment).reverse and not style(segment).dim for segment in bare)
+
+
+@pytest.mark.parametrize("boxed", [True, False])
+@pytest.mark.parametrize("size", [(40, 6), (16, 3), (15, 3), (40, 2), (3, 3), (2, 2), (40, 0)])
+def test_a_frame_fits_its_place(size: tuple[int, int], boxed: bool) -> None:
+    """Exactly as many rows and cells as asked for, with more body than room and with less."""
+    width, height = size
+    ink = replace(PLAIN, boxed=boxed)
+    cells, rows = body_size(ink, width, height)
+    for count in (0, 1, rows, rows + 5):
+        drawn = ink.frame(
+            "Title", "a note", [ink.row(max(0, cells), ("x" * 50, "text"))] * max(0, count), width, height
+        )
+        assert [cell_len(row.text) for row in drawn] == [width] * height
+
+
+def test_scrollbar() -> None:
+    """The thumb is as long as what is in sight, touches an end only where the list does, and is never lost."""
+
+    def drawn(first: int, shown: int, total: int, rows: int) -> str:
+        return "".join(text for text, _ in scrollbar(first, shown, total, rows, replace(PLAIN, glyphs=ASCII)))
+
+    assert drawn(0, 10, 10, 10) == ""
+    assert drawn(0, 0, 10, 0) == ""
+    assert drawn(0, 10, 20, 10) == "#####:::::"
+    assert drawn(10, 10, 20, 10) == ":::::#####"
+    assert drawn(1, 10, 2000, 10) == ":#::::::::"
+    assert drawn(1989, 10, 2000, 10) == "::::::::#:"
+    assert drawn(1990, 10, 2000, 10) == ":::::::::#"
+    assert drawn(99_999, 10, 2000, 10) == ":::::::::#"
+    assert drawn(1, 2, 4, 2) in ("#:", ":#")
+    assert [len(drawn(first, 7, 300, 7)) for first in range(300)] == [7] * 300
+
+
+NASTY = "x'),app.quit('\\\"\n"
+
+
+class Clicked(App[None]):
+    """A table whose cells do something."""
+
+    CSS: ClassVar[str] = "LineTable { height: 3; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[tuple[str, object]] = []
+        self.table = LineTable()
+
+    def compose(self) -> ComposeResult:
+        yield self.table
+
+    def action_select(self, name: str) -> None:
+        self.done.append(("select", name))
+
+    def action_sort(self, column: str, up: bool) -> None:
+        self.done.append(("sort", (column, up)))
+
+
+async def test_a_click_does_what_the_span_says() -> None:
+    """A click runs the span's action, else the row's; elsewhere nothing; a name can't smuggle another action in."""
+    app, ink = Clicked(), themed()
+    async with app.run_test(size=(30, 5)) as pilot:
+        app.table.set_rows(
+            [
+                ink.row(30, ("AGENT ", "dim"), linked("IN", "dim", call("app.sort", "in", True))),
+                ink.row(30, ("bob", "text"), link=call("app.select", "bob"), selected=True),
+                ink.row(30, ("nasty", "text"), link=call("app.select", NASTY)),
+            ]
+        )
+        await pilot.pause()
+        for x, y in ((0, 0), (7, 0), (1, 1), (29, 1), (2, 2)):
+            await pilot.click(LineTable, offset=(x, y))
+        assert app.done == [("sort", ("in", True)), ("select", "bob"), ("select", "bob"), ("select", NASTY)]
+
+
+async def test_the_mouse_repaints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither moving over links nor clicking twice, which selects text elsewhere, has anything painted."""
+    app, ink = Clicked(), themed()
+    async with app.run_test(size=(30, 5)) as pilot:
+        app.table.set_rows([ink.row(30, ("bob", "text"), link=call("app.select", "bob"))])
+        await pilot.pause()
+        painted: list[object] = []
+        refresh = app.table.refresh
+
+        def counted(*regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> LineTable:
+            painted.append(regions)
+            return refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+        monkeypatch.setattr(app.table, "refresh", counted)
+        await pilot.hover(LineTable, offset=(1, 0))
+        await pilot.hover(LineTable, offset=(9, 0))
+        await pilot.click(LineTable, offset=(1, 0), times=2)
+        await pilot.pause()
+        assert painted == []
+        assert app.done == [("select", "bob")] * 2
+        app.table.auto_links = True
+        painted.clear()
+        await pilot.hover(LineTable, offset=(2, 0))
+        await pilot.pause()
+        assert painted
