@@ -28,6 +28,9 @@ bench: $(VENV)/.ready ## the paper's seven scenarios, and what the proxy costs (
 	@$(BIN)/hivemind bench --json bench.json
 	@$(BIN)/hivemind perf --json perf.json
 
+screenshots: $(VENV)/.ready ## take the README's pictures anew (about a minute and a half)
+	@$(BIN)/python screenshots/make.py
+
 clean: ## remove .venv and every cache
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -54,4 +57,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e . --group dev; \
 	touch $@
 
-.PHONY: help setup run test bench clean
+.PHONY: help setup run test bench screenshots clean

@@ -1,8 +1,8 @@
-"""Takes the picture of the control room that the README shows: the demo, half a minute in, 160 columns by 45 rows.
+"""Takes the pictures that the README shows: the real control room on the demo, in two sizes, dark and light.
 
-    .venv/bin/python screenshots/make.py
+    make screenshots
 
-writes control_room.svg and, where rsvg-convert is installed, control_room.png beside this file.
+writes an SVG and, where rsvg-convert is installed, a PNG of each beside this file.
 """
 
 from __future__ import annotations
@@ -11,8 +11,12 @@ import asyncio
 import re
 import shutil
 import subprocess
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
+
+from textual.pilot import Pilot
 
 from hivemind.proxy.app import Proxy
 from hivemind.server import run_loop, serve
@@ -20,8 +24,15 @@ from hivemind.settings import Settings
 from hivemind_mock.demo import SEED, bad_day, run_demo_agents, run_demo_provider
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.plots.process import PlotProcess
+from hivemind_tui.source import Local
 
-PICTURE = Path(__file__).with_name("control_room.svg")
+FOLDER = Path(__file__).parent
+WARM_UP_S = 40.0
+"""Of demo traffic before the first picture: by then the provider had its first bad minutes."""
+SETTLE_S = 2.5
+"""Until a page is drawn and its plot is there."""
+LARGE, SMALL = (160, 45), (80, 24)
+ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 CELL = 12.2
 """Width of a character in the exported picture."""
 BLANK = "&#160;"
@@ -44,34 +55,89 @@ def placed(match: re.Match[str]) -> str:
     return "".join(pieces)
 
 
-async def take(after_s: float) -> str:
-    """The control room on the demo's world, as SVG."""
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One picture: what to press to get there, and how it is seen."""
+
+    name: str
+    keys: str
+    theme: str = "hivemind-dark"
+    size: tuple[int, int] = LARGE
+
+
+PICTURES = (
+    Picture("overview", "1"),
+    Picture("overview_light", "1", theme="hivemind-light"),
+    Picture("overview_small", "1", size=SMALL),
+    Picture("overview_small_light", "1", theme="hivemind-light", size=SMALL),
+    Picture("agents", "2 s s s"),
+    Picture("agent", "2 enter"),
+    Picture("request", "3 enter"),
+    Picture("tuning", "4 j j j right right left"),
+    Picture("tuning_small", "4", size=SMALL),
+    Picture("log_light", "5", theme="hivemind-light"),
+)
+
+
+async def take(pilot: Pilot[str], picture: Picture) -> str:
+    """One picture, as SVG."""
+    await pilot.resize_terminal(*picture.size)
+    pilot.app.theme = picture.theme
+    for key in picture.keys.split():
+        await pilot.press(key)
+    await asyncio.sleep(SETTLE_S)
+    await pilot.pause()
+    svg = pilot.app.export_screenshot(title="hivemind-tui --demo", simplify=True)
+    for key in ("escape", "escape", "1"):
+        await pilot.press(key)
+    return svg
+
+
+async def all_pictures() -> AsyncIterator[tuple[Picture, str]]:
+    """Every picture in turn, of one demo that runs on meanwhile."""
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(run_demo_provider(bad_day(SEED)))
-        proxy = Proxy(Settings(upstream=(f"mock={url}",), profile="anthropic", port=8765))
-        served = await stack.enter_async_context(serve(proxy, Settings(port=8765)))
+        settings = Settings(upstream=(f"mock={url}",), profile="anthropic", port=8765)
+        proxy = Proxy(settings)
+        served = await stack.enter_async_context(serve(proxy, settings))
         plots = PlotProcess()
         stack.push_async_callback(plots.aclose)
-        app = ControlRoom(proxy, drain_s=30, plots=plots, environment={})
-        async with app.run_test(size=(160, 45)) as pilot:
+        source = Local(proxy, FOLDER / "hivemind.toml")
+        app = ControlRoom(source, drain_s=30, plots=plots, environment=ENVIRONMENT)
+        async with app.run_test(size=LARGE) as pilot:
             await stack.enter_async_context(run_demo_agents(served.url))
-            await asyncio.sleep(after_s)
-            await pilot.pause()
-            return app.export_screenshot(title="hivemind-tui --demo", simplify=True)
+            await asyncio.sleep(WARM_UP_S)
+            for picture in PICTURES:
+                yield picture, await take(pilot, picture)
+
+
+def placed_text(svg: str) -> str:
+    """The picture with its text placed piece by piece, in a font that machines have, and without chance in its names."""
+    svg = _TEXT.sub(placed, _FACES.sub("", svg))
+    # DejaVu's characters are exactly a cell wide at this size.
+    svg = svg.replace("font-family: Fira Code, monospace", "font-family: DejaVu Sans Mono, Menlo, Consolas, monospace")
+    svg = svg.replace("font-size: 20px", "font-size: 20.265px")
+    return re.sub(r"terminal-\d+", "terminal", svg) + "\n"
+
+
+async def write_all(convert: str | None) -> None:
+    """Write every picture."""
+    async for picture, svg in all_pictures():
+        path = FOLDER / f"{picture.name}.svg"
+        path.write_text(placed_text(svg), encoding="utf-8")
+        print(path.name)
+        if convert is not None:
+            width = str(picture.size[0] * 10)
+            command = (convert, "-w", width, "-o", str(path.with_suffix(".png")), str(path))
+            await asyncio.to_thread(subprocess.run, command, check=True)
 
 
 def main() -> None:
     """Write the pictures."""
-    svg = _TEXT.sub(placed, _FACES.sub("", run_loop(take(30.0))))
-    # DejaVu's characters are exactly a cell wide at this size.
-    svg = svg.replace("font-family: Fira Code, monospace", "font-family: DejaVu Sans Mono, Menlo, Consolas, monospace")
-    svg = svg.replace("font-size: 20px", "font-size: 20.265px")
-    PICTURE.write_text(re.sub(r"terminal-\d+", "terminal", svg) + "\n", encoding="utf-8")
     convert = shutil.which("rsvg-convert")
     if convert is None:
-        print("no PNG: rsvg-convert (librsvg2-bin) is missing")
-    else:
-        subprocess.run([convert, "-w", "1600", "-o", str(PICTURE.with_suffix(".png")), str(PICTURE)], check=True)
+        print("no PNGs: rsvg-convert (librsvg2-bin) is missing")
+    run_loop(write_all(convert))
 
 
 if __name__ == "__main__":

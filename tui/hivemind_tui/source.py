@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +87,7 @@ class Local:
         self._proxy.apply(command, who)
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
-        return draft(self._settings_file, values)
+        return await asyncio.to_thread(draft, self._settings_file, values)
 
     async def write(self, draft: Draft) -> None:
-        write(draft)
+        await asyncio.to_thread(write, draft)  # it waits for the disk
