@@ -10,7 +10,7 @@ from dataclasses import replace
 from hivemind.logs import redact
 from hivemind.providers.base import Limits
 from hivemind.requests import RequestDetail, Requests
-from hivemind.scheduler import Scheduler, Ticket
+from hivemind.scheduler import Scheduler, Ticket, TicketState
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.types import Failure, Request, Usage
@@ -148,9 +148,12 @@ class Engine:
             self.world.apply(event)
         scheduler.events.clear()
         for ticket in scheduler.decisions:
-            waiter = ticket.tag
-            if isinstance(waiter, asyncio.Future) and not waiter.done():
-                waiter.set_result(None)
+            tag = ticket.tag
+            if isinstance(tag, asyncio.Future):
+                if not tag.done():
+                    tag.set_result(None)
+            elif ticket.refusal is not None and ticket.state is TicketState.FLYING and callable(tag):
+                tag()
         scheduler.decisions.clear()
         at = scheduler.wake_at()
         if at != self._wake_at:

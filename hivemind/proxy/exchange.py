@@ -22,7 +22,9 @@ from .company import Company
 from .engine import Engine
 from .headers import Headers, for_client, value
 from .prelude import Prelude, plain
+from .refusals import text_of
 from .remembered import Heads
+from .reply import Reply, read_most
 from .upstream.base import Truncated, UpstreamError, UpstreamResponse
 
 HOLD_LIMIT = 1 << 20
@@ -68,31 +70,62 @@ class Exchange:
         self._heads = heads
         self._company: Company | None = None
         self._over: asyncio.Future[None] | None = None
+        self._task = asyncio.current_task()
+        self._told_to_end = False
         self._sent = False
         self._tap: TapState | None = None
 
     async def run(self) -> None:
         """See the request through. Cancelling it means that nobody listens any more."""
         try:
-            while True:
-                if self.ticket.waiting:
-                    self._sent = False
-                    self._seek_company()
-                    await self._engine.granted(self.ticket)
-                    self._rest()
-                if self.ticket.refusal is not None:
-                    await self._refuse(self.ticket.refusal)
-                    return
-                if await self._attempt():
-                    return
-        except BaseException:
+            await self._see_through()
+        except BaseException as error:
             self._engine.abandon(self.ticket, self._usage(), sent=self._sent)
-            raise
+            if not self._ended_by_us(error):
+                raise
+            await self._stop_short()
         finally:
+            self.ticket.tag = None
             if self._company is not None:
                 self._company.drop()
             if self._over is not None and not self._over.done():
                 self._over.set_result(None)
+
+    async def _see_through(self) -> None:
+        ticket = self.ticket
+        while True:
+            if ticket.waiting:
+                self._sent = False
+                self._seek_company()
+                await self._engine.granted(ticket)
+                self._rest()
+            if ticket.refusal is not None:
+                # It may have been granted a moment before.
+                self._engine.abandon(ticket, sent=False)
+                await self._refuse(ticket.refusal)
+                return
+            ticket.tag = self._end
+            if await self._attempt():
+                return
+
+    def _end(self) -> None:
+        """End the attempt, wherever it is: the scheduler wants it so."""
+        self._told_to_end = True
+        assert self._task is not None
+        self._task.cancel()
+
+    def _ended_by_us(self, error: BaseException) -> bool:
+        """The attempt was cancelled for the scheduler's sake, and nobody else wants the whole exchange cancelled."""
+        if not (self._told_to_end and isinstance(error, asyncio.CancelledError)):
+            return False
+        assert self._task is not None
+        return not self._task.uncancel()
+
+    async def _stop_short(self) -> None:
+        """Say why, as long as nothing of an answer is out; one that has begun is cut off where it is."""
+        assert self.ticket.refusal is not None
+        if not self.ticket.content_started:
+            await self._refuse(self.ticket.refusal)
 
     def over(self) -> asyncio.Future[None]:
         """Done when the exchange is."""
@@ -127,7 +160,7 @@ class Exchange:
     async def _answered_error(self, response: UpstreamResponse) -> bool:
         """The upstream said no."""
         try:
-            body, ended = await _read_most(response, ERROR_LIMIT)
+            body, ended = await read_most(response, ERROR_LIMIT)
         except UpstreamError as error:
             return await self._failed(self.call.failure_of(error))
         failure = self.call.dialect.classify(response.status, response.headers, body, self._wall())
@@ -138,7 +171,7 @@ class Exchange:
             failure = replace(failure, retryable=failure.retryable and asked)
         self._engine.headers(self.ticket, Limits(readings=failure.readings))
         # The rest of a very long one goes through as it comes.
-        return await self._failed(failure, _Reply(response, body, stream=not (ended or self.audience.started)))
+        return await self._failed(failure, Reply(response, body, stream=not (ended or self.audience.started)))
 
     async def _answered(self, response: UpstreamResponse) -> bool:
         """The upstream said yes; hold what comes until it can't be taken back."""
@@ -194,9 +227,9 @@ class Exchange:
     async def _ended_early(self, response: UpstreamResponse, state: TapState, body: bytes, *, whole: bool) -> bool:
         """All of the answer was held: a whole one, or a stream that ended or failed before its first content."""
         if state.error is not None:
-            return await self._failed(state.error, _Reply(response, body, stream=not whole))
+            return await self._failed(state.error, Reply(response, body, stream=not whole))
         if not (whole or state.complete):
-            return await self._failed(_CUT_SHORT, _Reply(response, body, stream=True, cut=True))
+            return await self._failed(_CUT_SHORT, Reply(response, body, stream=True, cut=True))
         await self._leave_company()
         if not self.audience.started:
             self._engine.succeed(self.ticket, response.status, self._usage())
@@ -252,7 +285,7 @@ class Exchange:
 
     # --- Failure --------------------------------------------------------------------------------------------------
 
-    async def _failed(self, failure: Failure, reply: _Reply | None = None) -> bool:
+    async def _failed(self, failure: Failure, reply: Reply | None = None) -> bool:
         """Try again if the scheduler says so, else tell the client, in the upstream's own words where there are any."""
         if self.call.facts.continues_state and failure.kind is not FailureKind.CONNECT:
             failure = replace(failure, retryable=False)
@@ -271,7 +304,7 @@ class Exchange:
             await self.audience.answer(reply.response.status, for_client(reply.response.headers), reply.body)
         return True
 
-    async def _pass_stream_on(self, reply: _Reply) -> None:
+    async def _pass_stream_on(self, reply: Reply) -> None:
         """A stream that failed before its first content goes out as it came, ending as it ended."""
         response, data = reply.response, reply.body
         decoder = None
@@ -290,11 +323,10 @@ class Exchange:
 
     async def _refuse(self, refusal: Refusal) -> None:
         await self._leave_company()
-        text = _REFUSALS.get(refusal.reason, refusal.reason.replace("_", " "))
         retry_after_s, most_s = refusal.retry_after_s, self.call.client.max_retry_after_s
         if retry_after_s is not None and most_s is not None:
             retry_after_s = min(retry_after_s, most_s)
-        await self._say(503, refusal.reason, text, retry_after_s)
+        await self._say(refusal.status, refusal.reason, text_of(refusal), retry_after_s)
 
     async def _say(self, status: int, reason: str, text: str, retry_after_s: float | None) -> None:
         """An error of our own, in the provider's shape."""
@@ -349,46 +381,9 @@ class Exchange:
         return 0 if self._tap is None else self._tap.output_chars // CHARS_PER_TOKEN
 
 
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    """An answer that counts as a failure."""
-
-    response: UpstreamResponse
-    body: bytes
-    """What was read of it."""
-    stream: bool = False
-    """A stream, of which there may be more to read."""
-    cut: bool = False
-    """It ended before its own end marker."""
-
-
 _CUT_SHORT = Failure(FailureKind.TRUNCATED, True, message="the stream ended before its own end marker")
-
-_REFUSALS = {
-    "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",
-    "queue_full": "too many requests are waiting already",
-    "wait_too_long": "the request waited longer than it may",
-    "draining": "the proxy is shutting down",
-    "too_many_agents": "as many agents are at work as may be (max_agents)",
-}
 
 
 def _is_stream(headers: Headers) -> bool:
     content_type = value(headers, b"content-type") or b""
     return content_type.partition(b";")[0].strip().lower() in _STREAMED
-
-
-async def _read_most(response: UpstreamResponse, limit: int) -> tuple[bytes, bool]:
-    """The body as far as about `limit` bytes, and whether that is all of it.
-
-    Raises: Truncated, UpstreamTimeout.
-    """
-    parts: list[bytes] = []
-    size = 0
-    while size < limit:
-        data = await response.read()
-        if not data:
-            return b"".join(parts), True
-        parts.append(data)
-        size += len(data)
-    return b"".join(parts), False

@@ -25,12 +25,12 @@ class Agents(dict[str, Agent]):
         if not self._config.max_agents:
             return False
         agent = self.get(name)
-        if agent is not None and self._live(agent, now):
+        if agent is not None and (agent.stopped or self._live(agent, now)):
             return False
         return sum(1 for each in self.values() if self._live(each, now)) >= self._config.max_agents
 
     def _live(self, agent: Agent, now: float) -> bool:
-        return bool(agent.tickets) or agent.last_seen > now - self._config.agent_idle_s
+        return bool(agent.tickets) or (agent.last_seen > now - self._config.agent_idle_s and not agent.stopped)
 
     def meet(self, name: str, now: float) -> Agent:
         """The agent of this name, known from now on."""

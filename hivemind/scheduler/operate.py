@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from . import commands as cmd
 from .events import CircuitChanged, Commanded, LevelChanged
 from .lane import Lane
+from .refuse import AGENT_STOPPED
+from .ticket import Agent
 from .tune import tune
 from .types import Priority
 
@@ -41,6 +43,8 @@ def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) 
             scheduler.agents[_known(scheduler, agent)].paused = paused
             for each in scheduler.lanes.values():
                 each.queue.pause(agent, paused)
+        case cmd.StopAgent(agent, stopped):
+            _stop(scheduler, scheduler.agents[_known(scheduler, agent)], stopped, now)
         case cmd.ReleaseLane(lane):
             for each in _lanes(scheduler, lane):
                 each.release(now)
@@ -55,6 +59,17 @@ def _set_priority(scheduler: Scheduler, name: str, priority: Priority, now: floa
             ticket.lane.queue.reclass(ticket, priority, now)
         else:
             ticket.priority = priority
+
+
+def _stop(scheduler: Scheduler, agent: Agent, stopped: bool, now: float) -> None:
+    agent.stopped = stopped
+    if not stopped:
+        return
+    scheduler.turn_away(agent, AGENT_STOPPED, now)
+    for ticket in agent.tickets.values():
+        if ticket.refusal is None:
+            ticket.refusal = AGENT_STOPPED
+            scheduler.decisions.append(ticket)
 
 
 def _follow(scheduler: Scheduler, lane: Lane, now: float) -> None:

@@ -14,10 +14,13 @@ DRAINING = Refusal("draining", 5.0)
 TOO_MANY_AGENTS = Refusal("too_many_agents", 60.0)
 QUEUE_FULL = Refusal("queue_full", 10.0)
 WAIT_TOO_LONG = Refusal("wait_too_long", 10.0)
+AGENT_STOPPED = Refusal("agent_stopped", None, 403)
 
 
 def on_arrival(scheduler: Scheduler, ticket: Ticket, now: float) -> Refusal | None:
     """Why a ticket that came may neither fly nor wait."""
+    if ticket.agent.stopped:
+        return AGENT_STOPPED
     if scheduler.draining:
         return DRAINING
     return by_circuit(ticket, now)

@@ -1,9 +1,10 @@
 """The scheduler: told what happened and when, it says who may fly.
 
 No sockets, no clock, no randomness of its own: `now` is a monotonic time in seconds that never goes back, `draw` gives
-uniform numbers in [0, 1). After any call, the caller looks at :attr:`Scheduler.decisions` (tickets whose state changed
-without its asking: granted or turned away), hands on :attr:`Scheduler.events`, and calls :meth:`Scheduler.advance` no
-later than :meth:`Scheduler.wake_at`. The live proxy, the simulator and the tests drive the same machine.
+uniform numbers in [0, 1). After any call, the caller looks at :attr:`Scheduler.decisions` (tickets that were granted,
+turned away or are to be ended without its asking), hands on :attr:`Scheduler.events`, and calls
+:meth:`Scheduler.advance` no later than :meth:`Scheduler.wake_at`. The live proxy, the simulator and the tests drive the
+same machine.
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ from .types import Failure, FailureKind, Request, Usage, Utilisation, WindowRead
 
 
 class Scheduler:
-    """Lanes, agents and tickets, and the rules between them."""
+    """Lanes, agents and tickets, and the rules between them.
+
+    A decision of a ticket that flies and has a refusal means that its attempt is to be ended: the caller closes the
+    connection upstream, calls :meth:`abandon` with the usage so far, and tells the client why, or, where a part of the
+    answer is out already, cuts it off.
+    """
 
     def __init__(self, config: SchedulerConfig, draw: Callable[[], float]) -> None:
         self.config = config
@@ -42,7 +48,7 @@ class Scheduler:
         self.events: list[ev.Event] = []
         """What happened since the caller last took them."""
         self.decisions: list[Ticket] = []
-        """Tickets that were granted or turned away since the caller last took them."""
+        """Tickets that were granted, turned away, or are to be ended, since the caller last took them."""
         self._draw = draw
         self._numbers = 0
         self._timers = Timers()
@@ -78,7 +84,7 @@ class Scheduler:
         agent.tickets[ticket.id] = ticket
         agent.last_seen = now
         lane.retry_budget.earn()
-        self.events.append(_arrived(now, ticket))
+        self.events.append(ticket.arrived(now))
         lane.poll_circuit(now)
         refusal = refuse.TOO_MANY_AGENTS if crowded else refuse.on_arrival(self, ticket, now)
         if refusal is None and self._open_road(lane, ticket, now):
@@ -153,7 +159,8 @@ class Scheduler:
         if opened:
             self._refuse_waiting(lane, now)
         self._land(ticket, now, usage, failed=True, sent=failure.kind is not FailureKind.CONNECT)
-        retry_at = None if self.draining else next_attempt_at(ticket, failure, self.config.retry, now, self._draw)
+        final = self.draining or ticket.refusal is not None
+        retry_at = None if final else next_attempt_at(ticket, failure, self.config.retry, now, self._draw)
         self.events.append(
             ev.AttemptFailed(
                 now,
@@ -176,7 +183,7 @@ class Scheduler:
         return retry_at
 
     def abandon(self, now: float, ticket: Ticket, usage: Usage | None = None, *, sent: bool = True) -> None:
-        """The client left. `sent` False: nothing of the present attempt had reached the upstream."""
+        """The client left, or the attempt was ended. `sent` False: nothing of it had reached the upstream."""
         if ticket.state is TicketState.DONE:
             return
         flying = ticket.state is TicketState.FLYING
@@ -193,7 +200,10 @@ class Scheduler:
 
         Raises: Rejected, with what was wrong and what would be right.
         """
-        self.events.append(carry_out(self, command, who, now))
+        before = len(self.events)
+        carried_out = carry_out(self, command, who, now)
+        # Ahead of what it brought about.
+        self.events.insert(before, carried_out)
         for lane in self.lanes.values():
             lane.poll_circuit(now)
             self._refuse_waiting(lane, now)
@@ -204,8 +214,12 @@ class Scheduler:
         """Grant nothing more; turn away whoever waits."""
         self.draining = True
         for agent in list(self.agents.values()):
-            for ticket in [t for t in agent.tickets.values() if t.waiting]:
-                self._turn_away(ticket, refuse.DRAINING, now)
+            self.turn_away(agent, refuse.DRAINING, now)
+
+    def turn_away(self, agent: Agent, refusal: Refusal, now: float) -> None:
+        """Refuse whatever the agent has waiting."""
+        for ticket in [each for each in agent.tickets.values() if each.waiting]:
+            self._turn_away(ticket, refusal, now)
 
     def advance(self, now: float) -> None:
         """Let time act."""
@@ -330,7 +344,9 @@ class Scheduler:
             self.decisions.append(ticket)
         ticket.refusal = refusal
         self._forget(ticket)
-        self.events.append(ev.Refused(now, ticket.id, ticket.agent.name, ticket.lane.key, refusal.reason, 503))
+        self.events.append(
+            ev.Refused(now, ticket.id, ticket.agent.name, ticket.lane.key, refusal.reason, refusal.status)
+        )
 
     def _expire(self, ticket: Ticket, now: float) -> None:
         if now < ticket.expires_at:
@@ -361,21 +377,3 @@ class Scheduler:
     def _forget_agent(self, name: str) -> None:
         for lane in self.lanes.values():
             lane.queue.forget(name)
-
-
-def _arrived(now: float, ticket: Ticket) -> ev.Arrived:
-    request = ticket.request
-    return ev.Arrived(
-        now,
-        ticket.id,
-        request.agent,
-        request.lane,
-        request.model,
-        request.family,
-        ticket.priority,
-        request.stream,
-        ticket.estimated_input,
-        ticket.estimated_output,
-        request.client,
-        request.parent,
-    )

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from .allowance import Reservation
+from .events import Arrived
 from .types import Priority, Request
 
 if TYPE_CHECKING:
@@ -27,20 +28,24 @@ class Refusal:
     """Why a ticket was turned away, and when it may try again."""
 
     reason: str
-    """`circuit_open`, `queue_full`, `wait_too_long`, `draining` or `too_many_agents`."""
+    """`circuit_open`, `queue_full`, `wait_too_long`, `draining`, `too_many_agents` or `agent_stopped`."""
     retry_after_s: float | None
+    status: int = 503
+    """Of the answer that says so. 403 where trying again can't help: official SDKs take it for final."""
 
 
 class Agent:
     """Who asks; shared by all its tickets."""
 
-    __slots__ = ("flying", "last_seen", "name", "paused", "priority", "tickets")
+    __slots__ = ("flying", "last_seen", "name", "paused", "priority", "stopped", "tickets")
 
     def __init__(self, name: str, now: float) -> None:
         self.name = name
         self.priority: Priority | None = None
         """As the operator decided; it overrules what requests ask for. None: nobody decided."""
         self.paused = False
+        self.stopped = False
+        """The operator cut it off."""
         self.flying = 0
         self.last_seen = now
         self.tickets: dict[int, Ticket] = {}
@@ -49,7 +54,7 @@ class Agent:
     @property
     def ordinary(self) -> bool:
         """Nobody decided anything about it that would be lost with it."""
-        return self.priority is None and not self.paused
+        return self.priority is None and not (self.paused or self.stopped)
 
 
 class Ticket:
@@ -106,11 +111,29 @@ class Ticket:
         """The circuit's when it was granted."""
         self.reservation: Reservation | None = None
         self.refusal: Refusal | None = None
-        """Set when the scheduler turned the ticket away."""
+        """Set when the scheduler turned the ticket away, or wants its attempt ended."""
         self.shared = 0.0
         """Weighted tokens charged to the agent's share for the present attempt."""
         self.tag: object = None
         """The driver's own; the scheduler never looks at it."""
+
+    def arrived(self, now: float) -> Arrived:
+        """The event that tells of it."""
+        request = self.request
+        return Arrived(
+            now,
+            self.id,
+            request.agent,
+            request.lane,
+            request.model,
+            request.family,
+            self.priority,
+            request.stream,
+            self.estimated_input,
+            self.estimated_output,
+            request.client,
+            request.parent,
+        )
 
     @property
     def waiting(self) -> bool:

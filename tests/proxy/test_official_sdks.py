@@ -207,6 +207,6 @@ async def test_own_refusals_are_errors_of_the_sdk() -> None:
             (_chat_streams, openai.APIStatusError),
             (_responses, openai.APIStatusError),
         ):
-            with pytest.raises(error, match="HiveMind: the proxy is shutting down") as caught:
+            with pytest.raises(error, match="HiveMind: the proxy is draining or shutting down") as caught:
                 await ask(proxy, 1)
             assert caught.value.status_code == 503  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from hivemind.scheduler import Scheduler, Ticket, TicketState
+from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import CircuitConfig, LaneConfig, QueueConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.lane import Lane
@@ -80,6 +81,8 @@ class Hands:
         self.now = 0.0
         self.log: list[Event] = []
         self.granted: list[Ticket] = []
+        self.ending: list[Ticket] = []
+        """Flying tickets whose attempt the scheduler wants ended."""
         settings = config or SchedulerConfig(queue=queue or QueueConfig(), retry=retry or RetryConfig())
         self.scheduler = Scheduler(settings, draw)
         self.lane: Lane = self.scheduler.open_lane(0.0, LANE, lane or lane_config())
@@ -105,8 +108,12 @@ class Hands:
         self.gather()
         return again
 
-    def leave(self, ticket: Ticket) -> None:
-        self.scheduler.abandon(self.now, ticket)
+    def leave(self, ticket: Ticket, usage: Usage | None = None) -> None:
+        self.scheduler.abandon(self.now, ticket, usage)
+        self.gather()
+
+    def apply(self, command: Command) -> None:
+        self.scheduler.apply(self.now, command, "you")
         self.gather()
 
     def wait(self, seconds: float) -> None:
@@ -124,7 +131,9 @@ class Hands:
         """Keep what happened."""
         self.log += self.scheduler.events
         self.scheduler.events.clear()
-        self.granted += [ticket for ticket in self.scheduler.decisions if ticket.state is TicketState.FLYING]
+        flying = [ticket for ticket in self.scheduler.decisions if ticket.state is TicketState.FLYING]
+        self.granted += [ticket for ticket in flying if ticket.refusal is None]
+        self.ending += [ticket for ticket in flying if ticket.refusal is not None]
         self.scheduler.decisions.clear()
 
     def seen(self, kind: type[E]) -> list[E]:

@@ -20,6 +20,7 @@ from hivemind.scheduler.commands import (
     ReleaseLane,
     SetCircuit,
     SetPriority,
+    StopAgent,
     Tune,
 )
 from hivemind.scheduler.config import QueueConfig, RetryConfig, SchedulerConfig
@@ -39,6 +40,7 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(SetCircuit, st.sampled_from(["auto", "open", "closed", "probe"])),
     st.builds(PauseAdmissions, st.booleans()),
     st.builds(PauseAgent, AGENTS, st.booleans()),
+    st.builds(StopAgent, AGENTS, st.booleans()),
     st.just(ReleaseLane(LANE)),
 )
 
@@ -134,8 +136,13 @@ class Histories(RuleBasedStateMachine):
         try:
             self.hands.scheduler.apply(self.hands.now, command, "you")
         except Rejected:
-            assert isinstance(command, SetPriority | PauseAgent | Tune)
+            assert isinstance(command, SetPriority | PauseAgent | StopAgent | Tune)
         self.hands.gather()
+
+    @precondition(lambda self: bool(self.hands.ending))
+    @rule(used=st.integers(0, 500))
+    def end(self, used: int) -> None:
+        self.hands.leave(self.hands.ending.pop(), Usage(100, 0, 0, used))
 
     @rule(seconds=st.sampled_from([0.001, 0.3, 2.0, 15.0, 70.0]))
     def pass_time(self, seconds: float) -> None:
@@ -188,7 +195,7 @@ class Histories(RuleBasedStateMachine):
         """Without faults and pauses every ticket flies or is turned away."""
         names = list(self.hands.scheduler.agents)
         commands: list[Command] = [SetCircuit("auto"), PauseAdmissions(False)]
-        commands += [PauseAgent(name, False) for name in names]
+        commands += [each(name, False) for name in names for each in (PauseAgent, StopAgent)]
         for command in commands:
             self.hands.scheduler.apply(self.hands.now, command, "you")
         self.hands.gather()

@@ -1,0 +1,19 @@
+"""What is said to an agent whose request HiveMind refuses."""
+
+from __future__ import annotations
+
+from hivemind.scheduler import Refusal
+
+_TEXTS = {
+    "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",
+    "queue_full": "too many requests are waiting already",
+    "wait_too_long": "the request waited longer than it may",
+    "draining": "the proxy is draining or shutting down, and takes no new requests",
+    "too_many_agents": "as many agents are at work as may be (max_agents)",
+    "agent_stopped": "the operator stopped this agent; it is refused until somebody lets it go in the control room",
+}
+
+
+def text_of(refusal: Refusal) -> str:
+    """Why, and what would help, in a sentence."""
+    return _TEXTS.get(refusal.reason, refusal.reason.replace("_", " "))

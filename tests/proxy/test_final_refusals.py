@@ -1,0 +1,104 @@
+"""Refusals that asking again can't change: the official SDKs, as they come, ask once and raise one clear error."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import anthropic
+import openai
+import pytest
+from proxy.kit import Hang, Running, between
+from proxy.upstream.scripted import Scripted
+
+from hivemind.scheduler.commands import StopAgent
+
+Ask = Callable[[Running], Awaitable[object]]
+STOPPED = "HiveMind: the operator stopped this agent"
+
+
+@contextlib.asynccontextmanager
+async def _claude(proxy: Running) -> AsyncIterator[anthropic.AsyncAnthropic]:
+    async with anthropic.AsyncAnthropic(api_key="k", base_url=f"{proxy.url}/agent/alice", timeout=20) as sdk:
+        assert sdk.max_retries > 0
+        yield sdk
+
+
+@contextlib.asynccontextmanager
+async def _gpt(proxy: Running) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai.AsyncOpenAI(api_key="k", base_url=f"{proxy.url}/agent/alice/v1", timeout=20) as sdk:
+        assert sdk.max_retries > 0
+        yield sdk
+
+
+async def messages(proxy: Running) -> object:
+    async with _claude(proxy) as sdk:
+        return await sdk.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": "hi"}])
+
+
+async def message_stream(proxy: Running) -> object:
+    async with (
+        _claude(proxy) as sdk,
+        sdk.messages.stream(model="m", max_tokens=9, messages=[{"role": "user", "content": "hi"}]) as stream,
+    ):
+        return await stream.get_final_message()
+
+
+async def chat(proxy: Running) -> object:
+    async with _gpt(proxy) as sdk:
+        return await sdk.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}])
+
+
+async def chat_stream(proxy: Running) -> object:
+    async with _gpt(proxy) as sdk:
+        stream = await sdk.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}], stream=True)
+        return [chunk async for chunk in stream]
+
+
+async def response(proxy: Running) -> object:
+    async with _gpt(proxy) as sdk:
+        return await sdk.responses.create(model="m", input="hi")
+
+
+async def response_stream(proxy: Running) -> object:
+    async with _gpt(proxy) as sdk:
+        return [event async for event in await sdk.responses.create(model="m", input="hi", stream=True)]
+
+
+KINDS: list[Ask] = [messages, message_stream, chat, chat_stream, response, response_stream]
+DENIED = (anthropic.PermissionDeniedError, openai.PermissionDeniedError)
+
+
+async def asked_once(proxy: Running, upstream: Scripted, asking: Awaitable[object], text: str) -> None:
+    """One error with our words in it, and no other request followed the first."""
+    requests, forwarded = proxy.snapshot().totals.requests, len(upstream.requests)
+    with pytest.raises(DENIED) as denied:
+        await asking
+    assert text in str(denied.value)
+    assert denied.value.status_code == 403  # type: ignore[attr-defined]
+    assert (proxy.snapshot().totals.requests - requests, len(upstream.requests)) == (1, forwarded)
+
+
+@pytest.mark.parametrize("ask", KINDS)
+async def test_stopped_before(ask: Ask) -> None:
+    """An agent that was stopped learns so from the first request that follows."""
+    async with between([Hang()]) as (proxy, upstream):
+        await _stop_in_flight(proxy, upstream, chat)
+        await asked_once(proxy, upstream, ask(proxy), STOPPED)
+
+
+@pytest.mark.parametrize("ask", KINDS)
+async def test_stopped_in_flight(ask: Ask) -> None:
+    """And one whose request was upstream learns so from that."""
+    async with between([Hang()]) as (proxy, upstream):
+        await _stop_in_flight(proxy, upstream, ask)
+        assert proxy.snapshot().totals.requests == 1
+
+
+async def _stop_in_flight(proxy: Running, upstream: Scripted, ask: Ask) -> None:
+    asking = asyncio.ensure_future(ask(proxy))
+    await upstream.until(lambda: len(upstream.requests) == 1)
+    proxy.proxy.apply(StopAgent("alice", True))
+    with pytest.raises(DENIED, match=STOPPED):
+        await asking

@@ -1,0 +1,283 @@
+"""Agents that the operator cuts off, wherever their requests are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from proxy.kit import Hang, Play, Raw, Running, between, client, proxying, raw, request
+from proxy.upstream.scripted import serving
+from proxy.wire import (
+    ANSWER,
+    BLOCK_START,
+    HELLO,
+    JSON,
+    MESSAGE_START,
+    PLAIN_BODY,
+    SSE,
+    STREAM_BODY,
+    chunk,
+    head,
+    http,
+)
+
+from hivemind.scheduler.commands import StopAgent
+
+PATH = "/agent/alice/v1/messages"
+TEXT = "HiveMind: the operator stopped this agent; it is refused until somebody lets it go in the control room"
+PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+
+
+def stop(proxy: Running, *, stopped: bool = True) -> None:
+    proxy.proxy.apply(StopAgent("alice", stopped))
+
+
+async def refused(answering: Raw) -> None:
+    """The client is told so, in its provider's shape, and that asking again is no use."""
+    status, headers = await answering.head()
+    said = dict(headers)
+    assert (status, said[b"x-should-retry"], said.get(b"retry-after")) == (403, b"false", None)
+    error = json.loads(await answering.body(headers))["error"]
+    assert (error["type"], error["message"]) == ("permission_error", TEXT)
+
+
+async def at_rest(proxy: Running) -> None:
+    """Wait until nothing flies or waits, and check that nothing is held for anybody."""
+    world = await proxy.until(lambda world: not (world.slots or world.queued))
+    (lane,) = world.lanes
+    assert (lane.state.active, lane.state.waiting, lane.state.retrying) == (0, 0, 0)
+    assert [window.reserved for window in lane.state.windows] == [0] * len(lane.state.windows)
+    assert world.totals.abandoned + world.totals.refused == world.totals.requests
+
+
+LIMITS = ("anthropic-ratelimit-requests-limit: 77", "anthropic-ratelimit-requests-remaining: 76")
+UNBEGUN: dict[str, tuple[Play, bytes]] = {
+    "before the head": ([Hang()], PLAIN_BODY),
+    "after the head": ([head(SSE, *LIMITS), Hang()], STREAM_BODY),
+    "in the prelude": ([head(SSE, *LIMITS) + chunk(MESSAGE_START), Hang()], STREAM_BODY),
+    "in a whole answer": ([http(200, b" " * 90, *LIMITS)[:-5], Hang()], PLAIN_BODY),
+    "in an error's body": ([http(500, b" " * 90, *LIMITS)[:-5], Hang()], PLAIN_BODY),
+}
+
+
+@pytest.mark.parametrize(("play", "body"), UNBEGUN.values(), ids=list(UNBEGUN))
+async def test_nothing_sent_yet(play: Play, body: bytes) -> None:
+    """As long as the client has nothing of an answer it is told why; the upstream's connection is closed at once."""
+    async with between(play, tpm=100_000) as (proxy, upstream), raw(proxy.port) as asking:
+        await asking.send(request(PATH, body))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        if len(play) > 1:
+            await proxy.until(lambda world: 77 in [window.limit for window in world.lanes[0].state.windows])
+        stop(proxy)
+        await refused(asking)
+        await at_rest(proxy)
+        await upstream.until(lambda: not upstream.open)
+        assert len(upstream.requests) == 1
+
+
+async def test_while_connecting() -> None:
+    """A connection that isn't there yet is given up."""
+
+    async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with (
+        serving(lambda _: silent) as upstream,
+        proxying(f"lab=https://127.0.0.1:{upstream.port}") as proxy,
+        raw(proxy.port) as asking,
+    ):
+        await asking.send(request(PATH, PLAIN_BODY))
+        await upstream.until(lambda: upstream.accepted == 1)
+        stop(proxy)
+        await refused(asking)
+        await upstream.until(lambda: not upstream.open)
+        await at_rest(proxy)
+
+
+BEGUN: dict[str, tuple[Play, bytes]] = {
+    "a stream": ([head(SSE) + chunk(MESSAGE_START + BLOCK_START + HELLO), Hang()], STREAM_BODY),
+    "a long answer": ([head(JSON) + chunk(b" " * (2 << 20)), Hang()], PLAIN_BODY),
+}
+
+
+@pytest.mark.parametrize(("play", "body"), BEGUN.values(), ids=list(BEGUN))
+async def test_an_answer_that_has_begun_is_cut(play: Play, body: bytes) -> None:
+    """Never ended in good order: its chunked body has no end, so it can't pass for a whole answer."""
+    async with between(play, rpm=100) as (proxy, upstream), raw(proxy.port) as asking:
+        await asking.send(request(PATH, body))
+        status, _ = await asking.head()
+        assert status == 200
+        part = await asking.chunk()
+        await proxy.until(lambda world: [slot.state for slot in world.slots] == ["streaming"])
+        stop(proxy)
+        rest = await asking.rest()
+        assert part
+        assert not rest.endswith(b"0\r\n\r\n")
+        assert b"HiveMind" not in rest
+        await upstream.until(lambda: not upstream.open)
+        await at_rest(proxy)
+        (agent,) = proxy.snapshot().agents
+        assert (agent.flying, agent.queued) == (0, 0)
+
+
+async def test_waiting() -> None:
+    """Whoever waits is told, and the one before it isn't touched where it is another agent's."""
+    gate = asyncio.Event()
+    async with (
+        between([gate, ANSWER], max_concurrency=1) as (proxy, upstream),
+        raw(proxy.port) as flying,
+        raw(proxy.port) as waiting,
+    ):
+        await flying.send(request("/agent/bob/v1/messages", PLAIN_BODY))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        await waiting.send(request(PATH, PLAIN_BODY))
+        await proxy.until(lambda world: world.queued == 1)
+        stop(proxy)
+        await refused(waiting)
+        gate.set()
+        assert (await flying.head())[0] == 200
+        assert len(upstream.requests) == 1
+
+
+async def test_between_two_attempts() -> None:
+    """The next one isn't made."""
+    async with (
+        between([http(503, b"", "retry-after: 200")], [ANSWER]) as (proxy, upstream),
+        raw(proxy.port) as asking,
+    ):
+        await asking.send(request(PATH, PLAIN_BODY))
+        await proxy.until(lambda world: world.totals.retries == 1)
+        stop(proxy)
+        await refused(asking)
+        assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("flying", [False, True], ids=["waiting", "flying"])
+async def test_a_stream_that_was_kept_company(flying: bool) -> None:
+    """Its head is out, so it is told by its provider's error event, and ends well: nothing of an answer was in it."""
+    gate = asyncio.Event()
+    company = {"keepalive_after_s": 0.005, "keepalive_every_s": 0.005, "max_concurrency": 1}
+    async with (
+        between([gate, ANSWER], [Hang()], **company) as (proxy, upstream),
+        raw(proxy.port) as before,
+        raw(proxy.port) as asking,
+    ):
+        await before.send(request("/agent/bob/v1/messages", PLAIN_BODY))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        await asking.send(request(PATH, STREAM_BODY))
+        status, headers = await asking.head()
+        assert status == 200
+        if flying:
+            gate.set()
+            await upstream.until(lambda: len(upstream.requests) == 2)
+        stop(proxy)
+        got = (await asking.body(headers)).replace(PING, b"")
+        name, data = got.removesuffix(b"\n\n").split(b"\n")
+        assert name == b"event: error"
+        error = json.loads(data.removeprefix(b"data: "))["error"]
+        assert (error["type"], error["message"]) == ("permission_error", TEXT)
+        gate.set()
+        assert (await before.head())[0] == 200
+        await upstream.until(lambda: len(upstream.open) <= 1)
+
+
+async def test_refused_until_it_is_let_go() -> None:
+    """Every request of it, and nobody else's; then it goes on as before."""
+    async with between([ANSWER]) as (proxy, upstream), client() as web:
+        statuses = []
+        for stopped in (None, True, True, False):
+            if stopped is not None:
+                stop(proxy, stopped=stopped)
+            statuses.append((await web.post(proxy.url + PATH, content=PLAIN_BODY)).status_code)
+        assert statuses == [200, 403, 403, 200]
+        stop(proxy)
+        other = await web.post(f"{proxy.url}/agent/bob/v1/messages", content=PLAIN_BODY)
+        assert (other.status_code, len(upstream.requests)) == (200, 3)
+
+
+def listening(proxy: Running) -> int:
+    """How many wait for the answer of alice's."""
+    return sum(len(each.audience._listeners) for each in proxy.proxy._resends._waiting.get("alice", ()))
+
+
+async def test_all_who_wait_for_the_same_answer() -> None:
+    """A request that was sent again while the first one waited is told as well."""
+    gate = asyncio.Event()
+    async with (
+        between([gate, ANSWER], [Hang()], max_concurrency=1) as (proxy, upstream),
+        raw(proxy.port) as before,
+        raw(proxy.port) as first,
+        raw(proxy.port) as again,
+    ):
+        await before.send(request("/agent/bob/v1/messages", PLAIN_BODY))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        await first.send(request(PATH, PLAIN_BODY, "x-stainless-retry-count: 0"))
+        await proxy.until(lambda world: world.queued == 1)
+        await again.send(request(PATH, PLAIN_BODY, "x-stainless-retry-count: 1"))
+        while listening(proxy) < 2:  # noqa: ASYNC110 - joining makes no event
+            await asyncio.sleep(0.001)
+        gate.set()
+        await upstream.until(lambda: len(upstream.requests) == 2)
+        stop(proxy)
+        await refused(first)
+        await refused(again)
+
+
+async def test_granted_in_the_same_moment() -> None:
+    """A request that was let through and stopped before it could go upstream never gets there."""
+    gate = asyncio.Event()
+    async with (
+        between([gate, ANSWER], [ANSWER], max_concurrency=1) as (proxy, upstream),
+        raw(proxy.port) as before,
+        raw(proxy.port) as asking,
+    ):
+        await before.send(request("/agent/bob/v1/messages", PLAIN_BODY))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        await asking.send(request(PATH, PLAIN_BODY))
+        await proxy.until(lambda world: world.queued == 1)
+        proxy.proxy.apply(StopAgent("bob", True))
+        # Bob's attempt ends in one of the loop's next rounds, which grants alice's, whose turn to run comes after ours.
+        while not any(slot.agent == "alice" for slot in proxy.snapshot().slots):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        stop(proxy)
+        await refused(asking)
+        await proxy.until(lambda world: not world.slots)
+        assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("first", ["the client", "the operator"])
+async def test_a_client_that_leaves_in_the_same_moment(first: str) -> None:
+    """Whichever comes first, everything is free and nobody waits for the other."""
+    async with between([Hang()], rpm=100) as (proxy, upstream), raw(proxy.port) as asking:
+        await asking.send(request(PATH, PLAIN_BODY))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        if first == "the operator":
+            stop(proxy)
+        asking.leave(hard=True)
+        if first == "the client":
+            stop(proxy)
+        await proxy.until(lambda world: not world.slots)
+        await upstream.until(lambda: not upstream.open)
+        await asyncio.wait_for(proxy.proxy.drain(5), 5)
+
+
+async def test_somebody_else_s_cancellation_is_not_swallowed() -> None:
+    """Whoever cancels the task in the same moment means more than this attempt, and sees it cancelled."""
+    sent: list[object] = []
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "raw_path": PATH.encode(), "query_string": b"", "headers": headers}
+    messages = asyncio.Queue[dict[str, object]]()
+    messages.put_nowait({"type": "http.request", "body": PLAIN_BODY, "more_body": False})
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    async with between([Hang()]) as (proxy, upstream):
+        task = asyncio.create_task(proxy.proxy(scope, messages.get, send))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        stop(proxy)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (sent, proxy.snapshot().slots) == ([], ())

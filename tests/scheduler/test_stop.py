@@ -1,0 +1,131 @@
+"""Agents that the operator cuts off."""
+
+from __future__ import annotations
+
+import pytest
+from scheduler.driving import LANE, Hands, failure, lane_config
+
+from hivemind.scheduler import Refusal, Ticket, TicketState
+from hivemind.scheduler.commands import PauseAgent, Rejected, StopAgent
+from hivemind.scheduler.config import SchedulerConfig
+from hivemind.scheduler.events import Abandoned, AttemptFailed, Commanded, Refused
+from hivemind.scheduler.types import FailureKind, Usage, WindowKind
+
+STOPPED = Refusal("agent_stopped", None, 403)
+
+
+def test_what_waits_is_refused() -> None:
+    """In the queue and between two attempts, with an event for each after the one that says who did it."""
+    hands = Hands(lane_config(slots=1))
+    retrying = hands.arrive("a")
+    hands.lane.failure_share = 1.0
+    hands.fail(retrying)
+    other, waiting = hands.arrive("b"), hands.arrive("a")
+    hands.log.clear()
+    hands.apply(StopAgent("a", True))
+    assert [ticket.refusal for ticket in (retrying, waiting)] == [STOPPED] * 2
+    assert other.state is TicketState.FLYING
+    assert [(event.ticket, event.reason, event.status) for event in hands.seen(Refused)] == [
+        (retrying.id, "agent_stopped", 403),
+        (waiting.id, "agent_stopped", 403),
+    ]
+    assert isinstance(hands.log[0], Commanded)
+    assert hands.log[0].arguments == {"agent": "a", "stopped": True}
+    assert hands.lane.queue.waiting == len(hands.lane.retries) == 0
+
+
+def test_what_comes_is_refused_at_once() -> None:
+    """Though slots are free, and until the agent may ask again."""
+    hands = Hands(lane_config(slots=5))
+    hands.succeed(hands.arrive("a"))
+    hands.apply(StopAgent("a", True))
+    assert hands.arrive("a").refusal == STOPPED
+    assert hands.arrive("b").state is TicketState.FLYING
+    hands.apply(StopAgent("a", False))
+    assert hands.arrive("a").state is TicketState.FLYING
+
+
+def test_what_flies_is_to_be_ended() -> None:
+    """The driver is told once; until it has ended the attempt, its slot and its reservations are held."""
+    hands = Hands(lane_config(slots=2, tpm=100_000))
+    flying, other = hands.arrive("a"), hands.arrive("b")
+    hands.apply(StopAgent("a", True))
+    hands.apply(StopAgent("a", True))
+    assert hands.ending == [flying]
+    assert (flying.state, flying.refusal) == (TicketState.FLYING, STOPPED)
+    assert hands.lane.gate.active == 2
+    hands.leave(flying, Usage(100, 0, 0, 7))
+    assert hands.lane.gate.active == 1
+    assert hands.seen(Abandoned) == [Abandoned(0.0, flying.id, "a", LANE, True, Usage(100, 0, 0, 7))]
+    window = hands.lane.allowance("m").windows[WindowKind.TOKENS]
+    assert (window.used - window.reserved, other.refusal) == (107.0, None)
+
+
+def test_granted_a_moment_before() -> None:
+    """A ticket that was granted by the same call as stopped is told as both; the driver ends it unsent."""
+    hands = Hands(lane_config(slots=1))
+    holder, waiting = hands.arrive("b"), hands.arrive("a")
+    hands.succeed(holder)
+    hands.apply(StopAgent("a", True))
+    assert hands.granted == hands.ending == [waiting]
+
+
+@pytest.mark.parametrize("kind", [FailureKind.DISCONNECTED, FailureKind.RATE_LIMITED])
+def test_a_stopped_attempt_that_fails_is_not_tried_again(kind: FailureKind) -> None:
+    """It may fail in the moment before the driver ends it."""
+    hands = Hands(lane_config(slots=2))
+    flying = hands.arrive("a")
+    hands.apply(StopAgent("a", True))
+    assert hands.fail(flying, failure(kind)) is None
+    assert flying.state is TicketState.DONE
+    assert [event.retry_in_s for event in hands.seen(AttemptFailed)] == [None]
+
+
+def test_a_stopped_attempt_that_is_answered_is_answered() -> None:
+    """In the moment before the driver ends it, likewise; the agent is stopped all the same."""
+    hands = Hands(lane_config(slots=2))
+    flying = hands.arrive("a")
+    hands.apply(StopAgent("a", True))
+    hands.succeed(flying)
+    hands.leave(flying)
+    assert hands.seen(Abandoned) == []
+    assert hands.arrive("a").refusal == STOPPED
+
+
+def test_let_go_again_while_an_attempt_is_ended() -> None:
+    """That one is ended; what comes now flies."""
+    hands = Hands(lane_config(slots=2))
+    flying = hands.arrive("a")
+    hands.apply(StopAgent("a", True))
+    hands.apply(StopAgent("a", False))
+    assert flying.refusal == STOPPED
+    assert hands.arrive("a").state is TicketState.FLYING
+
+
+def test_a_stopped_agent_stays_paused() -> None:
+    """The one has nothing to do with the other."""
+    hands = Hands(lane_config(slots=2))
+    hands.arrive("a")
+    for command in (PauseAgent("a", True), StopAgent("a", True), StopAgent("a", False)):
+        hands.apply(command)
+    assert hands.arrive("a").in_queue
+
+
+def test_nobody_knows_it() -> None:
+    """Only an agent that was seen can be stopped."""
+    hands = Hands()
+    with pytest.raises(Rejected, match="no agent named 'zoe'; known: none yet"):
+        hands.apply(StopAgent("zoe", True))
+
+
+def test_a_stopped_agent_is_remembered_and_takes_nobodys_place() -> None:
+    """However long it is away it stays stopped, and it isn't one of those that may live at once."""
+    hands = Hands(lane_config(slots=5), config=SchedulerConfig(max_agents=1, agent_idle_s=10.0))
+    hands.succeed(hands.arrive("a"))
+    assert not hands.scheduler.agents["a"].stopped
+    hands.apply(StopAgent("a", True))
+    assert not hands.scheduler.agents["a"].ordinary
+    assert hands.arrive("b").state is TicketState.FLYING
+    assert hands.arrive("a").refusal == STOPPED
+    refused: list[Ticket] = [hands.arrive("c")]
+    assert [ticket.refusal.reason for ticket in refused if ticket.refusal] == ["too_many_agents"]
