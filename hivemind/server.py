@@ -200,11 +200,12 @@ async def run(settings: Settings, settings_file: Path | None = None) -> int:
 
     Raises: BindError, UsageError: before anything was served.
     """
+    from .prices import Prices
     from .proxy.app import Proxy  # not needed to say that a setting is wrong, and slow to import
 
     origins = settings.origins()
     try:
-        proxy = Proxy(settings)
+        proxy = Proxy(settings, prices=Prices())
     except ValueError as error:
         raise UsageError(str(error)) from None
     stop = _stop_signal()

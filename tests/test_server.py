@@ -159,7 +159,7 @@ async def test_proxy_that_does_not_start() -> None:
 def fake_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProxy]:
     """What :func:`server.run` makes in place of a proxy; signal handlers are put back afterwards."""
     fake, module = FakeProxy(), ModuleType("hivemind.proxy.app")
-    module.Proxy = lambda _: fake  # type: ignore[attr-defined]
+    module.Proxy = lambda _, **__: fake  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "hivemind.proxy.app", module)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield fake
@@ -190,7 +190,7 @@ import asyncio, sys, types
 from hivemind import server
 from hivemind.settings import Settings
 class Proxy:
-    def __init__(self, settings): pass
+    def __init__(self, settings, prices): pass
     async def start(self): pass
     async def drain(self, timeout_s): print("draining", flush=True); await asyncio.Event().wait()
     async def aclose(self): pass

@@ -19,6 +19,7 @@ import httpx
 from hivemind.control.app import control_app
 from hivemind.control.guard import guards_itself
 from hivemind.control.tokenfile import Key
+from hivemind.prices import Prices
 from hivemind.providers.base import Dialect
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
@@ -46,13 +47,16 @@ from .routing import open_routes
 Scope = Mapping[str, Any]
 Fields = Mapping[bytes, bytes]
 
+PRICES_AFTER_S = 1.0
+"""Whoever starts the proxy has more urgent things to load; what is used until then is priced afterwards."""
 TOKEN_HEADER = b"x-hivemind-token"
 
 
 class Proxy:
     """One proxy: its settings, its upstreams, its scheduler. Use it on one event loop: `start`, serve, `aclose`.
 
-    `transports` replaces the network for the upstreams it names; `wall` is the time of day in seconds since the epoch.
+    `transports` replaces the network for the upstreams it names; `wall` is the time of day in seconds since the epoch;
+    without `prices` no request has a cost.
 
     Raises: UsageError, ValueError: with one line, when the settings name no upstream or one that can't be opened.
     """
@@ -64,6 +68,7 @@ class Proxy:
         transports: Mapping[str, httpx.AsyncBaseTransport] | None = None,
         rng: random.Random | None = None,
         wall: Callable[[], float] = time.time,
+        prices: Prices | None = None,
     ) -> None:
         self.settings = settings
         self.address = ""
@@ -82,6 +87,8 @@ class Proxy:
         self._token = settings.token.get_secret_value().encode() if settings.token else None
         self._resends = Resends()
         self._remembered = Remembered()
+        self._prices = prices
+        self._pricing: asyncio.Task[None] | None = None
         self._active = 0
         self._idle: asyncio.Event | None = None
         self._engine: Engine | None = None
@@ -92,6 +99,8 @@ class Proxy:
         self._idle = asyncio.Event()
         self._idle.set()
         self._engine = Engine(self.settings.scheduler_config(), self._rng, self._world)
+        if self._prices is not None:
+            self._pricing = asyncio.create_task(self._load(self._prices), name="load the prices")
 
     async def drain(self, timeout_s: float) -> None:
         """Grant nothing more, and wait until what is in flight is done, but no longer than this."""
@@ -102,6 +111,9 @@ class Proxy:
 
     async def aclose(self) -> None:
         """Let go of timers and upstream connections."""
+        if self._pricing is not None:
+            self._pricing.cancel()
+            await asyncio.wait((self._pricing,))
         self.engine.close()
         await self._routes.aclose()
 
@@ -132,6 +144,11 @@ class Proxy:
     def engine(self) -> Engine:
         assert self._engine is not None, "call start() first"
         return self._engine
+
+    async def _load(self, prices: Prices) -> None:
+        await asyncio.sleep(PRICES_AFTER_S)
+        await asyncio.to_thread(prices.load)
+        self.engine.world.price_by(prices.cost)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from hivemind.logs import redact
 from hivemind.requests import RequestDetail
 
-from .credentials import MASK, SCHEME, TOKEN_IN_PATH, credentials_in, is_secret, less, query_fields, texts
+from .credentials import MASK, SCHEME, SHORTEST, TOKEN_IN_PATH, credentials_in, is_secret, less, query_fields, texts
 from .headers import Headers
 from .remembered import Heads
 
@@ -21,7 +21,8 @@ from .remembered import Heads
 def with_heads(detail: RequestDetail, heads: Heads, known: Iterable[str] = ()) -> RequestDetail:
     """The detail with what is remembered of the heads; `known` are credentials of our own."""
     target = heads.raw_path + b"?" + heads.query
-    found = [*known, *credentials_in(heads.request, target), *credentials_in(heads.response, b"")]
+    secrets = {*known, *credentials_in(heads.request, target), *credentials_in(heads.response, b"")}
+    found = sorted((each for each in secrets if len(each) >= SHORTEST), key=len, reverse=True)
     return replace(
         detail,
         method=_anywhere(heads.method, found),

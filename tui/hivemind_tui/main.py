@@ -189,15 +189,16 @@ async def _at_work(world: DemoWorld, url: str, up: asyncio.Event) -> AsyncIterat
 
 async def _enter_proxy(settings: Settings, any_port: bool, stack: AsyncExitStack) -> tuple[Proxy, Served]:
     """Start and serve the proxy; where its port is taken and any will do, on a free one. Raises: BindError."""
+    from hivemind.prices import Prices
     from hivemind.proxy.app import Proxy
     from hivemind.server import serve
 
     try:
-        proxy = Proxy(settings)
+        proxy = Proxy(settings, prices=Prices())
         return proxy, await stack.enter_async_context(serve(proxy, settings))
     except BindError:
         if not any_port:
             raise
     free = settings.model_copy(update={"port": 0})
-    proxy = Proxy(free)
+    proxy = Proxy(free, prices=Prices())
     return proxy, await stack.enter_async_context(serve(proxy, free))

@@ -1,0 +1,127 @@
+"""What a model's tokens cost, by the public prices that the library genai-prices brings along; never from the network.
+
+The library takes some time to import and a fraction of a millisecond for each price, so it is imported away from the
+event loop, and asked once for each model and hour; from then on a cost is four multiplications.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from .scheduler.types import Usage
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelPrice
+
+PROVIDERS: Mapping[str, str | None] = {
+    "anthropic": "anthropic",
+    "openai": "openai",
+    "azure": "azure",
+    "google": "google",
+    "generic": "litellm",
+}
+"""Our profiles by the library's names. `litellm` means whoever makes the model, which may be written before its name
+(`anthropic/claude-…`), as gateways do. A model that runs at home costs nothing that anybody could know."""
+FRESH_S = 3600.0
+"""A price may hold from a date on, or for some hours of the day."""
+MODELS_KEPT = 1000
+"""A model that comes when so many are known has no price, and neither has one with a very long name: names are the
+agents' choice."""
+NAME_LENGTH = 200
+
+Rates = tuple[tuple[int, float, float, float, float, float], ...]
+"""Dearest first: for requests with more than so many input tokens, dollars for one token of plain input, of cache read,
+of cache write and of output, and for the request itself."""
+
+
+class Prices:
+    """Give it to whoever needs it once :meth:`load` has returned. Not for several threads at a time.
+
+    `wall` is the time of day in seconds since the epoch.
+    """
+
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+        self._wall = wall
+        self._rates: dict[tuple[str, str], Rates | None] = {}
+        self._asked_at = wall()
+
+    def load(self) -> None:
+        """Import the library; takes about a tenth of a second, so call it in a thread."""
+        self._look_up("openai", "gpt-4o")
+
+    def cost(self, provider: str, model: str, usage: Usage) -> float | None:
+        """US dollars; None where the price isn't known.
+
+        `provider` is the name of a profile. What isn't told apart in :class:`Usage` has the usual price: caches are
+        written for five minutes, at the standard tier of service.
+        """
+        if self._wall() - self._asked_at > FRESH_S:
+            self._rates.clear()
+            self._asked_at = self._wall()
+        key = (provider, model)
+        try:
+            rates = self._rates[key]
+        except KeyError:
+            if len(self._rates) >= MODELS_KEPT or len(model) > NAME_LENGTH:
+                return None
+            rates = self._rates[key] = self._look_up(provider, model)
+        if rates is None:
+            return None
+        total = usage.total_input
+        for rate in rates:
+            if total > rate[0]:
+                break
+        _, plain, read, write, output, request = rate
+        return (
+            plain * usage.input_tokens
+            + read * usage.cache_read_tokens
+            + write * usage.cache_write_tokens
+            + output * usage.output_tokens
+            + request
+        )
+
+    def _look_up(self, provider: str, model: str) -> Rates | None:
+        maker = PROVIDERS.get(provider)
+        if maker is None or not model:
+            return None
+        import genai_prices
+
+        at = datetime.fromtimestamp(self._wall(), UTC)
+        nothing = genai_prices.Usage(input_tokens=0, output_tokens=0)
+        try:
+            found = genai_prices.calc_price(nothing, model, provider_id=maker, genai_request_timestamp=at)
+        except LookupError:
+            return None
+        return _rates(found.model_price)
+
+
+def _rates(price: ModelPrice) -> Rates | None:
+    """None for a model that isn't paid by the token."""
+    if price.input_mtok is None and price.output_mtok is None:
+        return None
+    parts = (
+        price.input_mtok,
+        # Cached input without a price of its own is input like any other.
+        price.input_mtok if price.cache_read_mtok is None else price.cache_read_mtok,
+        price.input_mtok if price.cache_write_mtok is None else price.cache_write_mtok,
+        price.output_mtok,
+    )
+    starts = {tier.start for part in parts for tier in getattr(part, "tiers", ())}
+    request = float(_at(price.requests_kcount, 0)) / 1e3
+    rates = []
+    for above in (*sorted(starts, reverse=True), -1):
+        plain, read, write, output = (float(_at(part, above)) / 1e6 for part in parts)
+        rates.append((above, plain, read, write, output, request))
+    return tuple(rates)
+
+
+def _at(price: Any, above: int) -> Decimal:
+    """Of a price with tiers, the one for requests with more input tokens than that."""
+    if price is None or isinstance(price, Decimal):
+        return price or Decimal(0)
+    reached = [tier.price for tier in price.tiers if tier.start <= above]
+    return Decimal(reached[-1] if reached else price.base)

@@ -1,0 +1,42 @@
+"""Dollars, from the answer of an upstream to the screen."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+from proxy.kit import HANGS_S, Running, client, playing, settings_for
+from proxy.upstream.scripted import serving
+from proxy.wire import ANSWER, PLAIN_BODY
+
+from hivemind.prices import Prices
+from hivemind.proxy import app
+from hivemind.proxy.app import Proxy
+from hivemind.proxy.departure import ClientProtocol
+from hivemind_mock.serve import serving as serving_app
+
+
+async def test_costs_are_known_once_the_prices_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of before too."""
+    monkeypatch.setattr(app, "PRICES_AFTER_S", 0.01)
+    async with serving(playing([ANSWER])) as upstream, asyncio.timeout(HANGS_S):
+        proxy = Proxy(settings_for(f"lab={upstream.url}"), rng=random.Random(1), prices=Prices())
+        await proxy.start()
+        try:
+            async with serving_app(proxy, protocol=ClientProtocol) as base, client() as web:
+                body = PLAIN_BODY.replace(b'"m"', b'"claude-sonnet-5"')
+                assert (await web.post(f"{base}/v1/messages", content=body)).status_code == 200
+                totals = (await Running(proxy, base, 0).until(lambda world: world.totals.dollars > 0)).totals
+                assert totals.unpriced == 0
+                assert [view.dollars for view in proxy.requests(0).changed] == [totals.dollars]
+        finally:
+            await proxy.aclose()
+
+
+async def test_a_proxy_may_end_before_its_prices_are_there() -> None:
+    """Nobody waits for them."""
+    proxy = Proxy(settings_for("lab=http://127.0.0.1:9"), prices=Prices())
+    await proxy.start()
+    await proxy.aclose()
+    assert [task for task in asyncio.all_tasks() if task.get_name() == "load the prices"] == []

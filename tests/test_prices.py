@@ -1,0 +1,149 @@
+"""What tokens cost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import genai_prices
+import pytest
+from genai_prices.data_snapshot import get_snapshot
+
+from hivemind.prices import FRESH_S, MODELS_KEPT, PROVIDERS, Prices
+from hivemind.providers.profiles import PROFILES
+from hivemind.scheduler.types import Usage
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC).timestamp()
+USED = Usage(1_000, 200, 300, 100)
+SIZES = (
+    Usage(),
+    USED,
+    Usage(150_000, 49_999, 1, 700),
+    Usage(150_000, 50_000, 1, 700),
+    Usage(10, 0, 271_990, 5),
+    Usage(11, 271_990, 0, 5),
+    Usage(1_000_000, 0, 0, 64_000),
+)
+"""On both sides of the marks from which providers take more for long prompts."""
+
+
+def by_the_library(provider: str, model: str, usage: Usage) -> float:
+    """What it says itself; its input is all input."""
+    used = genai_prices.Usage(
+        input_tokens=usage.total_input,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        output_tokens=usage.output_tokens,
+    )
+    at = datetime.fromtimestamp(NOON, UTC)
+    return float(genai_prices.calc_price(used, model, provider_id=provider, genai_request_timestamp=at).total_price)
+
+
+def test_a_cost_is_the_sum_of_its_parts() -> None:
+    """In dollars a million: 2 for input, a tenth of it from the cache, a quarter more into it, 10 for output."""
+    cost = Prices(lambda: NOON).cost("anthropic", "claude-sonnet-5", USED)
+    assert cost == pytest.approx((1_000 * 2 + 200 * 0.2 + 300 * 2.5 + 100 * 10) / 1e6)
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "azure", "google"])
+def test_costs_are_the_library_s(provider: str) -> None:
+    """For every model that is paid by the token, short prompts and long ones."""
+    (known,) = [each for each in get_snapshot().providers if each.id == provider]
+    prices, seen = Prices(lambda: NOON), 0
+    for model in known.models:
+        costs = [prices.cost(provider, model.id, usage) for usage in SIZES]
+        if None not in costs:
+            seen += 1
+            assert costs == pytest.approx([by_the_library(provider, model.id, usage) for usage in SIZES]), model.id
+    assert seen > 10
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("openai", "gpt-4o-2024-08-06"),
+        ("anthropic", "claude-sonnet-4-5-20250929"),
+        ("generic", "claude-sonnet-5"),
+        ("generic", "anthropic/claude-sonnet-5"),
+        ("generic", "openai/gpt-5.5"),
+    ],
+)
+def test_models_are_known_by_all_their_names(provider: str, model: str) -> None:
+    """With a date, and as gateways call them."""
+    cost = Prices(lambda: NOON).cost(provider, model, USED)
+    assert cost is not None
+    assert cost > 0
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("openai", "no-such-model"),
+        ("openai", ""),
+        ("generic", "x" * 100_000),
+        ("generic", "who/knows"),
+        ("ollama", "gpt-4o"),
+        ("", "gpt-4o"),
+        ("openai", "whisper-1"),
+    ],
+)
+def test_an_unknown_price_is_none(provider: str, model: str) -> None:
+    """Not nothing: of a model nobody knows, one at home, one that isn't paid by the token."""
+    assert Prices(lambda: NOON).cost(provider, model, USED) is None
+
+
+def test_every_profile_has_a_decision() -> None:
+    """Whose prices hold for it; those that run at home have none."""
+    assert set(PROFILES) - set(PROVIDERS) == {"ollama"}
+
+
+def test_a_model_is_looked_up_once_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prices may change with the date."""
+    asked: list[datetime] = []
+    library = genai_prices.calc_price
+
+    def counting(*args: object, **more: object) -> object:
+        at = more["genai_request_timestamp"]
+        assert isinstance(at, datetime)
+        asked.append(at)
+        return library(*args, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(genai_prices, "calc_price", counting)
+    clock = [NOON]
+    prices = Prices(lambda: clock[0])
+    for model in ("gpt-4o", "no-such-model"):
+        for _ in range(3):
+            prices.cost("openai", model, USED)
+    clock[0] += FRESH_S + 1
+    prices.cost("openai", "gpt-4o", USED)
+    assert [at.timestamp() for at in asked] == [NOON, NOON, NOON + FRESH_S + 1]
+
+
+def test_names_that_agents_make_up_do_not_fill_the_memory() -> None:
+    """Beyond so many, new ones have no price; those known keep theirs."""
+    prices = Prices(lambda: NOON)
+    assert prices.cost("openai", "gpt-4o", USED) is not None
+    for n in range(MODELS_KEPT):
+        prices.cost("ollama", f"model-{n}", USED)
+    assert prices.cost("openai", "gpt-4o-mini", USED) is None
+    assert prices.cost("openai", "gpt-4o", USED) is not None
+
+
+def test_the_library_waits_until_it_is_needed_and_stays_off_the_network() -> None:
+    """Importing us doesn't import it, and loading opens no socket."""
+    script = (
+        "import sys\n"
+        "import hivemind.prices\n"
+        "assert 'genai_prices' not in sys.modules\n"
+        "def refuse(event, args):\n"
+        "    assert not event.startswith('socket.'), event\n"
+        "sys.addaudithook(refuse)\n"
+        "prices = hivemind.prices.Prices()\n"
+        "prices.load()\n"
+        "assert 'genai_prices.data' in sys.modules\n"
+        "print(prices.cost('openai', 'gpt-4o', hivemind.prices.Usage(1000)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+    assert float(done.stdout) > 0

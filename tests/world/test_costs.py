@@ -1,0 +1,85 @@
+"""Dollars in the world."""
+
+from __future__ import annotations
+
+import pytest
+from world.kit import LANE, USED, abandoned, arrived, failed, finished, granted, only_agent, sampled, state, told
+
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import Usage
+from hivemind.world.agents import AgentFold
+from hivemind.world.costs import PENDING_KEPT, Costs, Price
+
+OPENED = ev.LaneOpened(0.0, LANE, "up", "anthropic")
+
+
+def dollar_a_token(provider: str, model: str, usage: Usage) -> float | None:
+    """For Anthropic's model; nobody knows what others cost."""
+    return float(usage.total) if (provider, model) == ("anthropic", "model") else None
+
+
+def test_what_was_used_has_a_cost() -> None:
+    """By agent and over all, answered or wasted; a request has that of all its attempts once it is over."""
+    world = told(OPENED, arrived(), granted(), failed(1.0, usage=Usage(1, 0, 0, 2)), price=dollar_a_token)
+    (view,) = world.requests(0, 3.0).changed
+    assert view.dollars is None
+    for event in (granted(attempt=2), finished(attempts=2), arrived(2), granted(2), abandoned(2, usage=Usage(5))):
+        world.apply(event)
+    snapshot = world.snapshot(9.0)
+    assert (snapshot.totals.dollars, snapshot.totals.unpriced) == (3 + USED.total + 5, 0)
+    assert (only_agent(snapshot).dollars, only_agent(snapshot).unpriced) == (3 + USED.total + 5, 0)
+    assert [view.dollars for view in world.requests(0, 9.0).changed] == [3 + USED.total, 5]
+
+
+@pytest.mark.parametrize("end", [finished(usage=None), abandoned(usage=None), failed(None)])
+def test_a_request_without_usage_has_no_cost(end: ev.Event) -> None:
+    """Nobody said what it used."""
+    (view,) = told(OPENED, arrived(), granted(), end, price=dollar_a_token).requests(0, 9.0).changed
+    assert (view.usage, view.dollars) == (None, None)
+
+
+def test_tokens_whose_price_is_not_known_are_counted() -> None:
+    """The provider of a lane comes from its opening, or from a sample where that was missed."""
+    world = told(arrived(), granted(), finished(), price=dollar_a_token)
+    assert (world.snapshot(6.0).totals.dollars, world.snapshot(6.0).totals.unpriced) == (0.0, USED.total)
+    assert only_agent(world.snapshot(6.0)).unpriced == USED.total
+    assert world.requests(0, 6.0).changed[0].dollars is None
+    for event in (sampled(7.0, state(provider="anthropic")), arrived(2), granted(2), finished(2)):
+        world.apply(event)
+    assert (world.snapshot(9.0).totals.dollars, world.snapshot(9.0).totals.unpriced) == (USED.total, USED.total)
+
+
+def test_what_was_used_before_prices_were_known_is_priced_when_they_are() -> None:
+    """Until then it counts as unpriced; requests that are over show their cost to those who had asked already."""
+    world = told(OPENED, arrived(), granted(), finished())
+    known = world.requests(0, 6.0)
+    assert (known.changed[0].dollars, world.snapshot(6.0).totals.unpriced) == (None, USED.total)
+    world.price_by(dollar_a_token)
+    assert [view.dollars for view in world.requests(known.revision, 6.0).changed] == [USED.total]
+    totals = world.snapshot(6.0).totals
+    assert (totals.dollars, totals.unpriced) == (USED.total, 0)
+
+
+def test_a_sample_settles_too() -> None:
+    """A proxy that nobody looks at doesn't pile up what it has to price."""
+    asked: list[Usage] = []
+
+    def price(provider: str, model: str, usage: Usage) -> float:
+        asked.append(usage)
+        return 1.0
+
+    world = told(OPENED, arrived(), granted(), finished(), price=price)
+    assert asked == []
+    world.apply(sampled(6.0, state()))
+    assert asked == [USED]
+
+
+def test_without_prices_the_past_is_bounded() -> None:
+    """What is beyond stays unpriced, for good."""
+    costs, agent = Costs(), AgentFold("ann")
+    for _ in range(PENDING_KEPT + 5):
+        costs.note(agent, "anthropic", "model", Usage(1))
+        costs.settle(None)
+    price: Price = dollar_a_token
+    costs.settle(price)
+    assert (costs.dollars, costs.priced, agent.dollars, agent.priced) == (PENDING_KEPT,) * 4
