@@ -6,15 +6,18 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from . import commands as cmd
-from .events import CircuitChanged, Commanded, LevelChanged
+from .events import BoostEnded, CircuitChanged, Commanded, LevelChanged
 from .lane import Lane
 from .refuse import AGENT_STOPPED
 from .ticket import Agent
+from .timers import Timer
 from .tune import tune
 from .types import Priority
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
+
+LONGEST_BOOST_S = 3600.0
 
 
 def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) -> Commanded:
@@ -43,6 +46,8 @@ def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) 
             scheduler.agents[_known(scheduler, agent)].paused = paused
             for each in scheduler.lanes.values():
                 each.queue.pause(agent, paused)
+        case cmd.BoostAgent(agent, for_s):
+            _boost(scheduler, scheduler.agents[_known(scheduler, agent)], for_s, now)
         case cmd.StopAgent(agent, stopped):
             _stop(scheduler, scheduler.agents[_known(scheduler, agent)], stopped, now)
         case cmd.ReleaseLane(lane):
@@ -54,11 +59,35 @@ def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) 
 def _set_priority(scheduler: Scheduler, name: str, priority: Priority, now: float) -> None:
     agent = scheduler.agents[_known(scheduler, name)]
     agent.priority = priority
+    reclass(agent, now)
+
+
+def reclass(agent: Agent, now: float) -> None:
+    """Move the agent's tickets to the class in which they count now."""
     for ticket in agent.tickets.values():
-        if ticket.in_queue:
+        priority = agent.priority_of(ticket.request)
+        if ticket.in_queue and ticket.priority is not priority:
             ticket.lane.queue.reclass(ticket, priority, now)
         else:
             ticket.priority = priority
+
+
+def _boost(scheduler: Scheduler, agent: Agent, for_s: float, now: float) -> None:
+    if not 0 <= for_s <= LONGEST_BOOST_S:
+        raise cmd.Rejected(f"boost {for_s:g}: must be a number of seconds up to {LONGEST_BOOST_S:,.0f}, or 0 to end it")
+    if for_s:
+        agent.boosted_until = now + for_s
+        scheduler.timers.set(agent.boosted_until, Timer.BOOST, agent)
+        reclass(agent, now)
+    elif agent.boosted_until is not None:
+        end_boost(scheduler, agent, now)
+
+
+def end_boost(scheduler: Scheduler, agent: Agent, now: float) -> None:
+    """The agent counts again as it would without."""
+    agent.boosted_until = None
+    reclass(agent, now)
+    scheduler.events.append(BoostEnded(now, agent.name))
 
 
 def _stop(scheduler: Scheduler, agent: Agent, stopped: bool, now: float) -> None:

@@ -20,7 +20,7 @@ from .commands import Command
 from .config import LaneConfig, SchedulerConfig
 from .lane import Lane
 from .lanes import Lanes
-from .operate import carry_out
+from .operate import carry_out, end_boost
 from .retry import next_attempt_at
 from .ticket import Agent, Refusal, Ticket, TicketState
 from .timers import Timer, Timers
@@ -40,6 +40,7 @@ class Scheduler:
         self.config = config
         self.lanes = Lanes()
         self.tuned = Tuned()
+        self.timers = Timers()
         self.agents = Agents(config)
         self.paused = False
         """Nothing more is granted until an operator resumes."""
@@ -51,7 +52,6 @@ class Scheduler:
         """Tickets that were granted, turned away, or are to be ended, since the caller last took them."""
         self._draw = draw
         self._numbers = 0
-        self._timers = Timers()
 
     # --- What happened -------------------------------------------------------------------------------------------
 
@@ -223,11 +223,16 @@ class Scheduler:
 
     def advance(self, now: float) -> None:
         """Let time act."""
-        for at, kind, subject in self._timers.due(now):
+        for at, kind, subject in self.timers.due(now):
             if isinstance(subject, Lane):
                 if subject.wake_at == at:
                     subject.wake_at = math.inf
                     self._wake_lane(subject, now)
+            elif isinstance(subject, Agent):
+                if subject.boosted_until == at:
+                    end_boost(self, subject, now)
+                    for lane in dict.fromkeys(ticket.lane for ticket in subject.tickets.values()):
+                        self._pump(lane, now)
             elif kind is Timer.DUE:
                 if subject.state is TicketState.BACKING_OFF:
                     del subject.lane.retries[subject.id]
@@ -238,7 +243,7 @@ class Scheduler:
 
     def wake_at(self) -> float | None:
         """When to call :meth:`advance` at the latest; None: when something happens."""
-        return self._timers.next_at
+        return self.timers.next_at
 
     def sample(self, now: float) -> ev.Sampled:
         """Gauges of every lane, for people."""
@@ -301,7 +306,7 @@ class Scheduler:
         ticket.state = TicketState.QUEUED
         ticket.queued_at = now
         ticket.lane.queue.push(ticket, now)
-        self._timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
+        self.timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
 
     def _leave_queue(self, ticket: Ticket) -> None:
         queued, ticket.state = ticket.state is TicketState.QUEUED, TicketState.DONE
@@ -324,8 +329,8 @@ class Scheduler:
         ticket.state = TicketState.BACKING_OFF
         ticket.retry_at = retry_at
         ticket.lane.retries[ticket.id] = ticket
-        self._timers.set(retry_at, Timer.DUE, ticket)
-        self._timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
+        self.timers.set(retry_at, Timer.DUE, ticket)
+        self.timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
 
     # --- Turning away --------------------------------------------------------------------------------------------
 
@@ -350,7 +355,7 @@ class Scheduler:
 
     def _expire(self, ticket: Ticket, now: float) -> None:
         if now < ticket.expires_at:
-            self._timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
+            self.timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
         else:
             self._turn_away(ticket, refuse.WAIT_TOO_LONG, now)
             self._pump(ticket.lane, now)
@@ -372,7 +377,7 @@ class Scheduler:
     def _set_wake(self, lane: Lane, at: float) -> None:
         if at < lane.wake_at:
             lane.wake_at = at
-            self._timers.set(at, Timer.LANE, lane)
+            self.timers.set(at, Timer.LANE, lane)
 
     def _forget_agent(self, name: str) -> None:
         for lane in self.lanes.values():

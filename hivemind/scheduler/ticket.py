@@ -37,12 +37,14 @@ class Refusal:
 class Agent:
     """Who asks; shared by all its tickets."""
 
-    __slots__ = ("flying", "last_seen", "name", "paused", "priority", "stopped", "tickets")
+    __slots__ = ("boosted_until", "flying", "last_seen", "name", "paused", "priority", "stopped", "tickets")
 
     def __init__(self, name: str, now: float) -> None:
         self.name = name
         self.priority: Priority | None = None
         """As the operator decided; it overrules what requests ask for. None: nobody decided."""
+        self.boosted_until: float | None = None
+        """It counts as CRITICAL, whatever anybody else decided, until it is told that this is over."""
         self.paused = False
         self.stopped = False
         """The operator cut it off."""
@@ -54,7 +56,15 @@ class Agent:
     @property
     def ordinary(self) -> bool:
         """Nobody decided anything about it that would be lost with it."""
-        return self.priority is None and not (self.paused or self.stopped)
+        return self.priority is None and self.boosted_until is None and not (self.paused or self.stopped)
+
+    def priority_of(self, request: Request) -> Priority:
+        """What a request of this agent counts as now."""
+        if self.boosted_until is not None:
+            return Priority.CRITICAL
+        if self.priority is not None:
+            return self.priority
+        return Priority.NORMAL if request.priority is None else request.priority
 
 
 class Ticket:
@@ -91,7 +101,7 @@ class Ticket:
         self.request = request
         self.agent = agent
         self.lane = lane
-        self.priority = next(p for p in (agent.priority, request.priority, Priority.NORMAL) if p is not None)
+        self.priority = agent.priority_of(request)
         self.state = TicketState.QUEUED
         self.arrived_at = self.queued_at = self.granted_at = now
         self.expires_at = now

@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterator
 from enum import Enum
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from .lane import Lane
-    from .ticket import Ticket
+    from .ticket import Agent, Ticket
+
+    Subject: TypeAlias = Lane | Ticket | Agent
 
 
 class Timer(Enum):
@@ -22,6 +24,8 @@ class Timer(Enum):
     """A ticket's wait between two attempts is over."""
     EXPIRE = "expire"
     """A ticket may have waited too long."""
+    BOOST = "boost"
+    """An agent's boost is over."""
 
 
 class Timers:
@@ -30,7 +34,7 @@ class Timers:
     __slots__ = ("_heap", "_numbers")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Timer, Lane | Ticket]] = []
+        self._heap: list[tuple[float, int, Timer, Subject]] = []
         self._numbers = 0
 
     @property
@@ -38,13 +42,13 @@ class Timers:
         """When the earliest is due; None: there is none."""
         return self._heap[0][0] if self._heap else None
 
-    def set(self, at: float, kind: Timer, subject: Lane | Ticket) -> None:
+    def set(self, at: float, kind: Timer, subject: Subject) -> None:
         """Wake at this moment; infinity is never."""
         if not math.isinf(at):
             self._numbers += 1
             heappush(self._heap, (at, self._numbers, kind, subject))
 
-    def due(self, now: float) -> Iterator[tuple[float, Timer, Lane | Ticket]]:
+    def due(self, now: float) -> Iterator[tuple[float, Timer, Subject]]:
         """Those whose time has come, including ones set meanwhile."""
         while self._heap and self._heap[0][0] <= now:
             at, _, kind, subject = heappop(self._heap)

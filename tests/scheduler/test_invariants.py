@@ -12,6 +12,7 @@ from scheduler.driving import LANE, Hands, failure, lane_config
 
 from hivemind.scheduler import Ticket, TicketState
 from hivemind.scheduler.commands import (
+    BoostAgent,
     Command,
     PauseAdmissions,
     PauseAgent,
@@ -41,6 +42,7 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(PauseAdmissions, st.booleans()),
     st.builds(PauseAgent, AGENTS, st.booleans()),
     st.builds(StopAgent, AGENTS, st.booleans()),
+    st.builds(BoostAgent, AGENTS, st.sampled_from([0, 1, 30])),
     st.just(ReleaseLane(LANE)),
 )
 
@@ -136,7 +138,7 @@ class Histories(RuleBasedStateMachine):
         try:
             self.hands.scheduler.apply(self.hands.now, command, "you")
         except Rejected:
-            assert isinstance(command, SetPriority | PauseAgent | StopAgent | Tune)
+            assert isinstance(command, SetPriority | PauseAgent | StopAgent | BoostAgent | Tune)
         self.hands.gather()
 
     @precondition(lambda self: bool(self.hands.ending))
