@@ -65,6 +65,14 @@ def seconds(value: float | None) -> str:
     return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"
 
 
+def about(value: float | None) -> str:
+    """An estimated duration, no finer than it deserves and never nothing: `1s`, `42s`, `3m05s`."""
+    if value is None:
+        return NOTHING
+    whole = max(1, round(value))
+    return f"{whole}s" if whole < 10 else seconds(whole)
+
+
 def uptime(value: float) -> str:
     """Time since start: `04:12` in the first hour; by the minute afterwards, so that no cell changes each second."""
     whole = int(value)
@@ -93,6 +101,12 @@ def plural(value: int, noun: str) -> str:
     return f"{count(value)} {noun}{'' if value == 1 else 's'}"
 
 
+def ordinal(value: int) -> str:
+    """`1st`, `2nd`, `3rd`, `4th`, `11th`."""
+    last = 0 if value // 10 % 10 == 1 else value % 10
+    return f"{value}{('th', 'st', 'nd', 'rd')[last] if last < 4 else 'th'}"
+
+
 def percent(part: float, total: float) -> str:
     """A share, or nothing where there is no whole to share."""
     return f"{100 * part / total:.0f}%" if total > 0 else NOTHING
@@ -105,3 +119,21 @@ def dollars(value: float | None) -> str:
     if value < 0.995:
         return f"${value:.4f}" if value < 0.0995 else f"${value:.2f}"
     return f"${value:.2f}" if value < 99.995 else f"${value:,.0f}" if value < 99_999.5 else f"${count(value)}"
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` cells, broken at blanks; a word longer than a line is broken too."""
+    lines: list[str] = []
+    line = ""
+    for word in clean(text).split(" "):
+        if line and cell_len(line) + 1 + cell_len(word) <= width:
+            line += f" {word}"
+            continue
+        if line:
+            lines.append(line)
+        while cell_len(word) > width > 1:
+            head = set_cell_size(word, width).rstrip()
+            lines.append(head)
+            word = word[len(head) :]
+        line = word
+    return [*lines, line] if line else lines
