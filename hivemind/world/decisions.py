@@ -103,11 +103,15 @@ def _boosted(for_s: Any, who: Any) -> str:
 
 def _slot(ahead: int, level: float, opens_in_s: float | None) -> str:
     limit = "no limit" if math.isinf(level) else f"limit {math.floor(level)}"
-    return f"waits for a slot: {ahead} ahead, {limit}{_opens(opens_in_s)}"
+    return f"waits for a slot: {_line(ahead)}, {limit}{_opens(opens_in_s)}"
 
 
 def _room_in(window: str) -> Callable[..., str]:
-    return lambda ahead, _, opens_in_s: f"waits for room in the window of {window}: {ahead} ahead{_opens(opens_in_s)}"
+    return lambda ahead, _, opens_in_s: f"waits for room in the window of {window}: {_line(ahead)}{_opens(opens_in_s)}"
+
+
+def _line(ahead: int) -> str:
+    return f"{ahead} ahead" if ahead else "next in line"
 
 
 def _because(reason: str) -> Callable[..., str]:

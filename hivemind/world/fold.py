@@ -92,9 +92,14 @@ class World:
             if fold is not None:
                 fold(event)
         line = line_of(event, event.at + self._wall_offset, before)
-        if line is not None:
+        if line is not None and not self._told_by_a_stop(event):
             self._lines.append(line)
             self.tell(line)
+
+    def _told_by_a_stop(self, event: ev.Event) -> bool:
+        """An agent that was stopped didn't leave: its connections were cut, and the command's line says so."""
+        agent = self._agents.get(event.agent) if type(event) is ev.Abandoned else None
+        return agent is not None and agent.stopped
 
     def end(self) -> None:
         """The proxy is on its way out, which no command takes back."""

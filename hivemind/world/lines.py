@@ -11,6 +11,8 @@ from hivemind.snapshot import Line
 from .sentences import sentence, subject
 from .tickets import STOPPED
 
+_WORDS = {"connect": "no connection", "timeout": "timed out", "truncated": "cut off"}
+
 Told = tuple[str, str, str, str]
 """Level, tag, who and text."""
 
@@ -37,8 +39,8 @@ def seconds(value: float) -> str:
 
 
 def words(name: str) -> str:
-    """A reason or cause, as people write it."""
-    return name.replace("_", " ")
+    """A reason, a cause or the kind of a failure, as people write it."""
+    return _WORDS.get(name) or name.replace("_", " ")
 
 
 def _commanded(event: ev.Commanded, before: str) -> Told:
@@ -50,10 +52,11 @@ def _commanded(event: ev.Commanded, before: str) -> Told:
 
 def _failed(event: ev.AttemptFailed) -> Told:
     tag = str(event.status) if event.status is not None else words(event.kind.value)
-    text = event.message or words(event.kind.value)
+    text = event.message if event.message not in ("", tag) else words(event.kind.value)
     if event.retry_in_s is None:
         return "bad", tag, event.agent, f"{text}; passed on to the agent"
-    return "warn", tag, event.agent, f"{text}; attempt {event.attempt + 1} in {event.retry_in_s:.1f} s"
+    again = f"in {event.retry_in_s:.1f} s" if event.retry_in_s >= 0.05 else "at once"
+    return "warn", tag, event.agent, f"{text}; attempt {event.attempt + 1} {again}"
 
 
 def _finished(event: ev.Finished) -> Told | None:

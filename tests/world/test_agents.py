@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from world.kit import arrived, commanded, failed, finished, granted, only_agent, only_ticket, refused, told
+from world.kit import abandoned, arrived, commanded, failed, finished, granted, only_agent, only_ticket, refused, told
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
@@ -104,3 +104,10 @@ def test_a_stop_says_what_it_ended(before: tuple[ev.Event, ...], after: tuple[ev
     """Requests whose end is told at the same moment count, those that an earlier stop ended don't."""
     world = told(*before, *after, commanded("StopAgent", at=7.0, agent="ann", stopped=True))
     assert [line.text for line in world.snapshot(8.0).lines] == [text]
+
+
+def test_one_that_was_stopped_did_not_leave() -> None:
+    """That its connections end is part of the stop, which has its line."""
+    stop = commanded("StopAgent", agent="ann", stopped=True)
+    world = told(arrived(1), granted(1), arrived(2), granted(2), abandoned(1, at=0.5), stop, abandoned(2, at=1.0))
+    assert [line.tag for line in world.snapshot(8.0).lines] == ["left", "you"]

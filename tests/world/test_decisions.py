@@ -44,6 +44,7 @@ def test_the_story_of_a_request_that_was_rescued() -> None:
         arrived(),
         sampled(0.5, state(8.0, upcoming=(hold(7), hold(8), hold(9), hold(1)))),
         sampled(0.8, state(8.0, upcoming=(hold(9), hold(1)))),
+        sampled(0.85, state(8.0, upcoming=(hold(1, "tokens", 0.1),))),
         sampled(0.9, state(8.0, upcoming=(hold(1, "next"),))),
         granted(at=1.0),
         failed(1.5, at=2.0, message="slow down"),
@@ -55,6 +56,7 @@ def test_the_story_of_a_request_that_was_rescued() -> None:
     assert story(world) == [
         (0.0, ARRIVAL, "info"),
         (0.5, "waits for a slot: 3 ahead, limit 8", "info"),
+        (0.85, "waits for room in the window of tokens: next in line, about 0.1 s to go", "info"),
         (1.0, "granted after 1.0 s, attempt 1", "info"),
         (
             2.0,
@@ -76,7 +78,7 @@ def test_the_story_of_a_request_that_was_rescued() -> None:
         (failed(None), "attempt 1 failed after 1.0 s: 429 rate limited; passed on to the agent", "bad"),
         (
             ev.AttemptFailed(2.0, 1, "ann", LANE, 1, FailureKind.CONNECT, None, "", None),
-            "attempt 1 failed after 1.0 s: connect; passed on to the agent",
+            "attempt 1 failed after 1.0 s: no connection; passed on to the agent",
             "bad",
         ),
         (abandoned(), "the client left while its answer came", "warn"),

@@ -29,6 +29,7 @@ from hivemind.world.sentences import SENTENCES
     ("event", "level", "tag", "who", "text"),
     [
         (failed(1.5, message="slow down"), "warn", "429", "ann", "slow down; attempt 2 in 1.5 s"),
+        (failed(0.01, message="429"), "warn", "429", "ann", "rate limited; attempt 2 at once"),
         (failed(None), "bad", "429", "ann", "rate limited; passed on to the agent"),
         (finished(attempts=3), "good", "saved", "ann", "answered at attempt 3; the agent saw no error"),
         (abandoned(flying=True), "info", "left", "ann", "the client left while its answer came"),
