@@ -15,7 +15,8 @@ _HIDDEN = "***"
 _SECRETS = (
     # A header or a setting, by its name: `authorization: Bearer x`, `'x-api-key': 'x'`, `(b'api-key', b'x')`.
     re.compile(
-        r"""((?:proxy-)?authorization|(?:[\w-]*[-_])?(?:api[-_]?key|auth[-_]token|hivemind[-_]token)|(?:set-)?cookie)"""
+        r"""((?:proxy-)?authorization|(?:set-)?cookie"""
+        r"""|(?:[\w-]*[-_])?(?:api[-_]?key|auth[-_]token|hivemind[-_]token|control[-_]token))"""
         r"""(['"]?\s*[:=,]\s*(?:b?['"])?(?:bearer\s+|basic\s+)?)[^\s'",;)&]+""",
         re.IGNORECASE,
     ),

@@ -35,6 +35,7 @@ def _root_logger() -> Iterator[None]:
         f"api-key: {SECRET}",
         f"x-hivemind-token: {SECRET}",
         f"HIVEMIND_TOKEN={SECRET}",
+        f"HIVEMIND_CONTROL_TOKEN={SECRET}",
         f"ANTHROPIC_API_KEY={SECRET}",
         f"ANTHROPIC_AUTH_TOKEN={SECRET}",
         f"Cookie: {SECRET}",

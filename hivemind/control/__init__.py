@@ -1,1 +1,1 @@
-"""What the proxy says of itself over HTTP."""
+"""What the proxy says of itself over HTTP, and how it is steered from elsewhere."""

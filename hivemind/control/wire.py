@@ -10,6 +10,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
+from functools import cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -80,7 +81,7 @@ def encode(value: object) -> bytes:
 def decode_world(data: bytes) -> WorldPart:
     """Raises: msgspec.MsgspecError: it isn't one, or one of another version."""
     values = msgspec.json.decode(data)
-    _IN_WORLD.fill(values)
+    _in_world().fill(values)
     return msgspec.convert(values, WorldPart)
 
 
@@ -121,4 +122,6 @@ def _fill_mapping(values: Any) -> None:
         values.update({name: math.inf for name, value in values.items() if value is None})
 
 
-_IN_WORLD = _Infinities(WorldPart)
+@cache
+def _in_world() -> _Infinities:
+    return _Infinities(WorldPart)

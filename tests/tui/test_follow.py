@@ -44,7 +44,10 @@ class Asker:
                 return times
 
 
-@given(st.lists(st.sampled_from(["arrive", "finish", "hear", "one asks", "other asks", "restart"]), max_size=60))
+STEPS = st.sampled_from(["arrive", "arrive", "finish", "hear and ask", "hear", "one asks", "other asks", "restart"])
+
+
+@given(st.lists(STEPS, min_size=20, max_size=60))
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_every_asker_knows_all(steps: list[str]) -> None:
     """Whoever asks now and then knows just what the proxy does, however many ask and however often it starts anew."""
@@ -61,6 +64,9 @@ def test_every_asker_knows_all(steps: list[str]) -> None:
             proxy.happens(finished(opened.pop(0), at=proxy.at))
         elif step == "hear":
             hear(followed, proxy)
+        elif step == "hear and ask":
+            hear(followed, proxy)
+            one.ask(followed)
         elif step == "one asks":
             one.ask(followed)
         elif step == "other asks":
@@ -72,6 +78,29 @@ def test_every_asker_knows_all(steps: list[str]) -> None:
     for asker in (one, other):
         asker.ask(followed)
         assert tuple(asker.known[number] for number in sorted(asker.known)) == proxy.requests(0).changed
+
+
+def test_started_anew() -> None:
+    """Whoever knew requests of an earlier run is told that all are forgotten, and begins again."""
+    proxy, followed, asker = FakeProxy(arrived(1), arrived(2)), Followed(), Asker()
+    hear(followed, proxy)
+    asker.ask(followed)
+    before = asker.revision
+    hear(followed, FakeProxy(arrived(1, "bob"), run="run-2"))
+    forgotten = followed.since(before)
+    assert (forgotten.revision, forgotten.oldest, forgotten.changed) == (0, 3, ())
+    asker.ask(followed)
+    assert [(view.ticket, view.agent) for view in asker.known.values()] == [(1, "bob")]
+
+
+def test_forgotten_over_there() -> None:
+    """What the proxy has forgotten is forgotten here, and told so."""
+    followed = Followed()
+    views = FakeProxy(arrived(1), arrived(2), arrived(3)).requests(0).changed
+    followed.hear(RequestsPart("run", __version__, 3, 1, views))
+    followed.hear(RequestsPart("run", __version__, 3, 3, ()))
+    told = followed.since(0)
+    assert (told.oldest, [view.ticket for view in told.changed]) == (3, [3])
 
 
 def test_nothing_heard_yet() -> None:

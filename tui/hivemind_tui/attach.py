@@ -194,7 +194,7 @@ class AttachedSource:
         known = self._known
         part = await self._client.world(self._run, None if known is None else known.at)
         try:
-            self._known = joined(known if part.run == self._run else None, part)
+            self._known = joined(known, part)
         except OutOfStep:
             part = await self._client.world()
             self._known = joined(None, part)
