@@ -16,4 +16,7 @@ _TEXTS = {
 
 def text_of(refusal: Refusal) -> str:
     """Why, and what would help, in a sentence."""
+    if refusal.budget is not None:
+        used = f"the budget of {refusal.budget:,} tokens is used up ({refusal.used:,} used)"
+        return f"{used}; raise it with B in the control room"
     return _TEXTS.get(refusal.reason, refusal.reason.replace("_", " "))

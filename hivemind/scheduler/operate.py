@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from . import commands as cmd
+from .budget import hold, weigh
 from .events import BoostEnded, CircuitChanged, Commanded, LevelChanged
 from .lane import Lane
 from .refuse import AGENT_STOPPED
@@ -44,12 +45,13 @@ def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) 
             scheduler.paused = paused
         case cmd.PauseAgent(agent, paused):
             scheduler.agents[_known(scheduler, agent)].paused = paused
-            for each in scheduler.lanes.values():
-                each.queue.pause(agent, paused)
+            hold(scheduler, scheduler.agents[agent])
         case cmd.BoostAgent(agent, for_s):
             _boost(scheduler, scheduler.agents[_known(scheduler, agent)], for_s, now)
         case cmd.StopAgent(agent, stopped):
             _stop(scheduler, scheduler.agents[_known(scheduler, agent)], stopped, now)
+        case cmd.SetBudget(agent, tokens):
+            _set_budget(scheduler, scheduler.agents[_known(scheduler, agent)], tokens, now)
         case cmd.ReleaseLane(lane):
             for each in _lanes(scheduler, lane):
                 each.release(now)
@@ -99,6 +101,14 @@ def _stop(scheduler: Scheduler, agent: Agent, stopped: bool, now: float) -> None
         if ticket.refusal is None:
             ticket.refusal = AGENT_STOPPED
             scheduler.decisions.append(ticket)
+
+
+def _set_budget(scheduler: Scheduler, agent: Agent, tokens: int | None, now: float) -> None:
+    if tokens is not None and not tokens >= 1:
+        raise cmd.Rejected(f"budget {tokens:,}: must be 1 token or more, or none")
+    agent.budget = tokens
+    agent.warned = 0
+    weigh(scheduler, agent, now)
 
 
 def _follow(scheduler: Scheduler, lane: Lane, now: float) -> None:

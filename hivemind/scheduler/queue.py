@@ -287,7 +287,7 @@ class LaneQueue:
         share = self._shares.get(agent.name)
         if share is None:
             share = self._shares[agent.name] = Share(self._served_now, now)
-            self._mark(agent.name, share, agent.paused)
+            self._mark(agent.name, share, agent.held)
         elif now - share.last_active > REMEMBERED_S and len(agent.tickets) <= 1:
             share.served = max(share.served, self._served_now)
         share.last_active = now

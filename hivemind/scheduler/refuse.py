@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import budget
 from .circuit import CircuitState
 from .ticket import Refusal, Ticket
 
 if TYPE_CHECKING:
+    from .lane import Lane
     from .scheduler import Scheduler
 
 DRAINING = Refusal("draining", 5.0)
@@ -23,6 +25,8 @@ def on_arrival(scheduler: Scheduler, ticket: Ticket, now: float) -> Refusal | No
         return AGENT_STOPPED
     if scheduler.draining:
         return DRAINING
+    if ticket.agent.budget is not None and (refusal := budget.spent(ticket.agent)) is not None:
+        return refusal
     return by_circuit(ticket, now)
 
 
@@ -42,3 +46,14 @@ def by_circuit(ticket: Ticket, now: float) -> Refusal | None:
         wait_s = lane.config.circuit.cooldown_s if reopens_at is None else reopens_at - now
         return Refusal("circuit_open", max(wait_s, 1.0))
     return None
+
+
+def behind_circuit(scheduler: Scheduler, lane: Lane, now: float) -> None:
+    """Turn away whoever waits in vain for the lane's circuit."""
+    if lane.circuit.state is not CircuitState.OPEN or not lane.settings.backpressure:
+        return
+    waiting = [t for a in scheduler.agents.values() for t in a.tickets.values() if t.lane is lane and t.waiting]
+    for ticket in waiting:
+        refusal = by_circuit(ticket, now)
+        if refusal is not None:
+            scheduler.refuse(ticket, refusal, now)

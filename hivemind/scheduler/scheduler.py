@@ -12,10 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from . import budget, refuse
 from . import events as ev
-from . import refuse
 from .agents import Agents
-from .circuit import CircuitState
 from .commands import Command
 from .config import LaneConfig, SchedulerConfig
 from .lane import Lane
@@ -92,7 +91,7 @@ class Scheduler:
             return ticket
         refusal = refusal or refuse.full(self)
         if refusal is not None:
-            self._turn_away(ticket, refusal, now)
+            self.refuse(ticket, refusal, now)
         else:
             self._enqueue(ticket, now)
             self._pump(lane, now)
@@ -145,7 +144,7 @@ class Scheduler:
                 duration_s,
             )
         )
-        self._pump(ticket.lane, now)
+        self._move_on(ticket, now)
 
     def fail(self, now: float, ticket: Ticket, failure: Failure, usage: Usage | None = None) -> float | None:
         """The attempt failed.
@@ -157,7 +156,7 @@ class Scheduler:
         opened = lane.failed(now, ticket, failure)
         self._rearm(lane, now)
         if opened:
-            self._refuse_waiting(lane, now)
+            refuse.behind_circuit(self, lane, now)
         self._land(ticket, now, usage, failed=True, sent=failure.kind is not FailureKind.CONNECT)
         final = self.draining or ticket.refusal is not None
         retry_at = None if final else next_attempt_at(ticket, failure, self.config.retry, now, self._draw)
@@ -179,7 +178,7 @@ class Scheduler:
             self._forget(ticket)
         else:
             self._wait_again(ticket, retry_at, now)
-        self._pump(lane, now)
+        self._move_on(ticket, now)
         return retry_at
 
     def abandon(self, now: float, ticket: Ticket, usage: Usage | None = None, *, sent: bool = True) -> None:
@@ -193,7 +192,7 @@ class Scheduler:
             self._leave_queue(ticket)
         self._forget(ticket)
         self.events.append(ev.Abandoned(now, ticket.id, ticket.agent.name, ticket.lane.key, flying, usage))
-        self._pump(ticket.lane, now)
+        self._move_on(ticket, now)
 
     def apply(self, now: float, command: Command, who: str) -> None:
         """Carry out an operator's command.
@@ -206,7 +205,7 @@ class Scheduler:
         self.events.insert(before, carried_out)
         for lane in self.lanes.values():
             lane.poll_circuit(now)
-            self._refuse_waiting(lane, now)
+            refuse.behind_circuit(self, lane, now)
             self._rearm(lane, now)
             self._pump(lane, now)
 
@@ -219,7 +218,12 @@ class Scheduler:
     def turn_away(self, agent: Agent, refusal: Refusal, now: float) -> None:
         """Refuse whatever the agent has waiting."""
         for ticket in [each for each in agent.tickets.values() if each.waiting]:
-            self._turn_away(ticket, refusal, now)
+            self.refuse(ticket, refusal, now)
+
+    def let_go(self, agent: Agent, now: float) -> None:
+        """Something about the agent changed: see who may fly now wherever it waits."""
+        for lane in dict.fromkeys(ticket.lane for ticket in agent.tickets.values()):
+            self._pump(lane, now)
 
     def advance(self, now: float) -> None:
         """Let time act."""
@@ -231,8 +235,7 @@ class Scheduler:
             elif isinstance(subject, Agent):
                 if subject.boosted_until == at:
                     end_boost(self, subject, now)
-                    for lane in dict.fromkeys(ticket.lane for ticket in subject.tickets.values()):
-                        self._pump(lane, now)
+                    self.let_go(subject, now)
             elif kind is Timer.DUE:
                 if subject.state is TicketState.BACKING_OFF:
                     del subject.lane.retries[subject.id]
@@ -254,7 +257,7 @@ class Scheduler:
     def _open_road(self, lane: Lane, ticket: Ticket, now: float) -> bool:
         """Nobody waits and nothing holds: the queue needn't be asked."""
         return (
-            not (lane.queue.waiting or self.paused or ticket.agent.paused)
+            not (lane.queue.waiting or self.paused or ticket.agent.held)
             and lane.closed_until(now) is None
             and lane.window_delay_s(ticket, now) <= 0
         )
@@ -275,16 +278,26 @@ class Scheduler:
             self._grant(ticket, now)
             self.decisions.append(ticket)
 
+    def _move_on(self, ticket: Ticket, now: float) -> None:
+        """An attempt has ended."""
+        if ticket.agent.budget is not None:
+            budget.weigh(self, ticket.agent, now)
+        self._pump(ticket.lane, now)
+
     def _grant(self, ticket: Ticket, now: float) -> None:
         ticket.state = TicketState.FLYING
         ticket.attempts += 1
         ticket.granted_at = now
-        ticket.agent.flying += 1
+        agent = ticket.agent
+        agent.flying += 1
+        agent.reserved_tokens += ticket.estimated_input + ticket.estimated_output
+        if agent.budget is not None:
+            budget.hold(self, agent)
         ticket.lane.enter(ticket, now)
         ticket.shared = ticket.weight
         ticket.lane.queue.served(ticket, ticket.shared, now)
         self.events.append(
-            ev.Granted(now, ticket.id, ticket.agent.name, ticket.lane.key, ticket.attempts, now - ticket.queued_at)
+            ev.Granted(now, ticket.id, agent.name, ticket.lane.key, ticket.attempts, now - ticket.queued_at)
         )
 
     def _land(
@@ -293,8 +306,12 @@ class Scheduler:
         """Give back the slot and settle what was reserved."""
         lane = ticket.lane
         lane.leave(ticket, now)
-        ticket.agent.flying -= 1
-        ticket.agent.last_seen = now
+        agent = ticket.agent
+        agent.flying -= 1
+        agent.last_seen = now
+        agent.reserved_tokens -= ticket.estimated_input + ticket.estimated_output
+        if usage is not None:
+            agent.used_tokens += usage.total
         if ticket.reservation is not None:
             lane.allowance(ticket.request.family).settle(now, ticket.reservation, usage, sent=sent)
             ticket.reservation = None
@@ -334,16 +351,8 @@ class Scheduler:
 
     # --- Turning away --------------------------------------------------------------------------------------------
 
-    def _refuse_waiting(self, lane: Lane, now: float) -> None:
-        if not self.config.backpressure or lane.circuit.state is not CircuitState.OPEN:
-            return
-        waiting = [t for a in self.agents.values() for t in a.tickets.values() if t.lane is lane and t.waiting]
-        for ticket in waiting:
-            refusal = refuse.by_circuit(ticket, now)
-            if refusal is not None:
-                self._turn_away(ticket, refusal, now)
-
-    def _turn_away(self, ticket: Ticket, refusal: Refusal, now: float) -> None:
+    def refuse(self, ticket: Ticket, refusal: Refusal, now: float) -> None:
+        """Turn the ticket away, which waits or has just come."""
         if ticket.entry or ticket.state is TicketState.BACKING_OFF:
             self._leave_queue(ticket)
             self.decisions.append(ticket)
@@ -357,7 +366,7 @@ class Scheduler:
         if now < ticket.expires_at:
             self.timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
         else:
-            self._turn_away(ticket, refuse.WAIT_TOO_LONG, now)
+            self.refuse(ticket, refuse.WAIT_TOO_LONG, now)
             self._pump(ticket.lane, now)
 
     # --- Lanes and timers ----------------------------------------------------------------------------------------

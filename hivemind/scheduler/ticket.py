@@ -28,16 +28,34 @@ class Refusal:
     """Why a ticket was turned away, and when it may try again."""
 
     reason: str
-    """`circuit_open`, `queue_full`, `wait_too_long`, `draining`, `too_many_agents` or `agent_stopped`."""
+    """`circuit_open`, `queue_full`, `wait_too_long`, `draining`, `too_many_agents`, `agent_stopped` or `budget`."""
     retry_after_s: float | None
     status: int = 503
     """Of the answer that says so. 403 where trying again can't help: official SDKs take it for final."""
+    budget: int | None = None
+    """Tokens that the agent may use, where that is why."""
+    used: int = 0
+    """Tokens that it has used, likewise."""
 
 
 class Agent:
     """Who asks; shared by all its tickets."""
 
-    __slots__ = ("boosted_until", "flying", "last_seen", "name", "paused", "priority", "stopped", "tickets")
+    __slots__ = (
+        "boosted_until",
+        "budget",
+        "flying",
+        "held",
+        "last_seen",
+        "name",
+        "paused",
+        "priority",
+        "reserved_tokens",
+        "stopped",
+        "tickets",
+        "used_tokens",
+        "warned",
+    )
 
     def __init__(self, name: str, now: float) -> None:
         self.name = name
@@ -48,6 +66,16 @@ class Agent:
         self.paused = False
         self.stopped = False
         """The operator cut it off."""
+        self.budget: int | None = None
+        """Tokens that it may use in all; None: as many as it likes."""
+        self.used_tokens = 0
+        """By everything that has ended, attempts that failed included."""
+        self.reserved_tokens = 0
+        """Estimated, of what flies."""
+        self.warned = 0
+        """The highest mark of its budget that was told."""
+        self.held = False
+        """Its tickets are left out of the order: it is paused, or might use up its budget with what flies."""
         self.flying = 0
         self.last_seen = now
         self.tickets: dict[int, Ticket] = {}
@@ -56,7 +84,13 @@ class Agent:
     @property
     def ordinary(self) -> bool:
         """Nobody decided anything about it that would be lost with it."""
-        return self.priority is None and self.boosted_until is None and not (self.paused or self.stopped)
+        undecided = self.priority is None and self.boosted_until is None and self.budget is None
+        return undecided and not (self.paused or self.stopped)
+
+    @property
+    def out_of_budget(self) -> bool:
+        """With what flies it has used as much as it may."""
+        return self.budget is not None and self.used_tokens + self.reserved_tokens >= self.budget
 
     def priority_of(self, request: Request) -> Priority:
         """What a request of this agent counts as now."""

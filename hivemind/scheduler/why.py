@@ -90,11 +90,13 @@ class _View:
 
     def left_out(self, ticket: Ticket) -> Hold:
         """Of an agent that is held."""
-        gate, opens_in_s = self._for_all or ("held", None)
+        gate, opens_in_s = self._for_all or ("budget" if ticket.agent.out_of_budget else "held", None)
         return Hold(ticket.id, gate, opens_in_s, None)
 
     def backing_off(self, ticket: Ticket) -> Hold:
         """Between two attempts. It comes back ahead of its agent's others, so not at the end of the line."""
+        if ticket.agent.held:
+            return self.left_out(ticket)
         retry_in_s = max(0.0, ticket.retry_at - self._now)
         gate, opens_in_s = self._for_all or ("backoff", retry_in_s)
         return Hold(ticket.id, gate, opens_in_s, self._estimate(0, retry_in_s))

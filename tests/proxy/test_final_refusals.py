@@ -11,8 +11,9 @@ import openai
 import pytest
 from proxy.kit import Hang, Running, between
 from proxy.upstream.scripted import Scripted
+from proxy.wire import ANSWER
 
-from hivemind.scheduler.commands import StopAgent
+from hivemind.scheduler.commands import SetBudget, StopAgent
 
 Ask = Callable[[Running], Awaitable[object]]
 STOPPED = "HiveMind: the operator stopped this agent"
@@ -94,6 +95,36 @@ async def test_stopped_in_flight(ask: Ask) -> None:
     async with between([Hang()]) as (proxy, upstream):
         await _stop_in_flight(proxy, upstream, ask)
         assert proxy.snapshot().totals.requests == 1
+
+
+@pytest.mark.parametrize("ask", KINDS)
+async def test_out_of_budget(ask: Ask) -> None:
+    """An agent that has used what it may learns how much that was, and where it can be raised; then it goes on."""
+    async with between([ANSWER]) as (proxy, upstream):
+        await messages(proxy)
+        proxy.proxy.apply(SetBudget("alice", 5))
+        text = "HiveMind: the budget of 5 tokens is used up (7 used); raise it with B in the control room"
+        await asked_once(proxy, upstream, ask(proxy), text)
+        proxy.proxy.apply(SetBudget("alice", 5_000))
+        await messages(proxy)
+        assert len(upstream.requests) == 2
+
+
+async def test_what_waits_for_the_rest_of_a_budget() -> None:
+    """Is told so when the answer before it has used that up, and never goes upstream."""
+    gate = asyncio.Event()
+    async with between([ANSWER], [gate, ANSWER]) as (proxy, upstream):
+        await messages(proxy)
+        proxy.proxy.apply(SetBudget("alice", 14))
+        flying = asyncio.ensure_future(messages(proxy))
+        await upstream.until(lambda: len(upstream.requests) == 2)
+        waiting = asyncio.ensure_future(chat(proxy))
+        await proxy.until(lambda world: world.queued == 1)
+        gate.set()
+        await flying
+        with pytest.raises(DENIED, match=r"the budget of 14 tokens is used up \(14 used\)"):
+            await waiting
+        assert (len(upstream.requests), proxy.snapshot().totals.requests) == (2, 3)
 
 
 async def _stop_in_flight(proxy: Running, upstream: Scripted, ask: Ask) -> None:

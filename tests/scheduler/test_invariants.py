@@ -19,6 +19,7 @@ from hivemind.scheduler.commands import (
     PinLevel,
     Rejected,
     ReleaseLane,
+    SetBudget,
     SetCircuit,
     SetPriority,
     StopAgent,
@@ -42,6 +43,7 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(PauseAdmissions, st.booleans()),
     st.builds(PauseAgent, AGENTS, st.booleans()),
     st.builds(StopAgent, AGENTS, st.booleans()),
+    st.builds(SetBudget, AGENTS, st.sampled_from([None, 1, 800, 5000])),
     st.builds(BoostAgent, AGENTS, st.sampled_from([0, 1, 30])),
     st.just(ReleaseLane(LANE)),
 )
@@ -138,7 +140,7 @@ class Histories(RuleBasedStateMachine):
         try:
             self.hands.scheduler.apply(self.hands.now, command, "you")
         except Rejected:
-            assert isinstance(command, SetPriority | PauseAgent | StopAgent | BoostAgent | Tune)
+            assert isinstance(command, SetPriority | PauseAgent | StopAgent | BoostAgent | SetBudget | Tune)
         self.hands.gather()
 
     @precondition(lambda self: bool(self.hands.ending))
@@ -161,7 +163,10 @@ class Histories(RuleBasedStateMachine):
         assert lane.queue.waiting == len(self.some(TicketState.QUEUED))
         assert len(lane.retries) == len(self.some(TicketState.BACKING_OFF))
         for agent in self.hands.scheduler.agents.values():
-            assert agent.flying == sum(t.agent is agent for t in self.some(TicketState.FLYING))
+            flying = [ticket for ticket in self.some(TicketState.FLYING) if ticket.agent is agent]
+            assert agent.flying == len(flying)
+            assert agent.reserved_tokens == sum(t.estimated_input + t.estimated_output for t in flying)
+            assert agent.held is (agent.paused or agent.out_of_budget)
             assert all(ticket.state is not TicketState.DONE for ticket in agent.tickets.values())
 
     @invariant()
@@ -198,6 +203,7 @@ class Histories(RuleBasedStateMachine):
         names = list(self.hands.scheduler.agents)
         commands: list[Command] = [SetCircuit("auto"), PauseAdmissions(False)]
         commands += [each(name, False) for name in names for each in (PauseAgent, StopAgent)]
+        commands += [SetBudget(name, None) for name in names]
         for command in commands:
             self.hands.scheduler.apply(self.hands.now, command, "you")
         self.hands.gather()

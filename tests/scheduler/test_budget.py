@@ -1,0 +1,255 @@
+"""How much an agent may use in all."""
+
+from __future__ import annotations
+
+import pytest
+from scheduler.driving import Hands, failure, lane_config
+
+from hivemind.scheduler import Refusal, Ticket, TicketState
+from hivemind.scheduler.commands import PauseAdmissions, PauseAgent, Rejected, SetBudget
+from hivemind.scheduler.config import LaneConfig
+from hivemind.scheduler.estimate import FIRST_OUTPUT
+from hivemind.scheduler.events import BudgetWarned, Commanded, Event, Refused
+from hivemind.scheduler.types import FailureKind, Usage
+
+SIZE = 4 * (400 - FIRST_OUTPUT)
+"""Of a request that is estimated at four hundred tokens."""
+
+
+def known(lane: LaneConfig | None = None) -> Hands:
+    """Agent a was seen, and has used nothing that anybody knows of."""
+    hands = Hands(lane or lane_config(slots=50))
+    hands.leave(hands.arrive("a"))
+    hands.log.clear()
+    return hands
+
+
+def ask(hands: Hands, count: int) -> list[Ticket]:
+    return [hands.arrive("a", size=SIZE) for _ in range(count)]
+
+
+def flying(tickets: list[Ticket]) -> list[Ticket]:
+    return [ticket for ticket in tickets if ticket.state is TicketState.FLYING]
+
+
+def estimate(ticket: Ticket) -> int:
+    return ticket.estimated_input + ticket.estimated_output
+
+
+def used(hands: Hands) -> int:
+    return hands.scheduler.agents["a"].used_tokens
+
+
+def gates(hands: Hands) -> list[str]:
+    return [hold.gate for hold in hands.lane.state(hands.now, paused=False).upcoming]
+
+
+@pytest.mark.parametrize("real", [100, 400, 900])
+def test_fifty_at_once_overshoot_by_no_more_than_was_in_flight(real: int) -> None:
+    """Whatever they turn out to use: as many fly as might use the budget up, and never more than that."""
+    hands = known()
+    hands.apply(SetBudget("a", 3000))
+    tickets = ask(hands, 50)
+    agent = hands.scheduler.agents["a"]
+    assert len(flying(tickets)) == 8
+    before: list[Ticket] = []
+    most = 8
+    while now := flying(tickets):
+        if fresh := [ticket for ticket in now if ticket not in before]:
+            # The last one that was let go was so while the others left some.
+            assert agent.used_tokens + agent.reserved_tokens - estimate(fresh[-1]) < 3000
+            most = len(now)
+        before = now
+        hands.succeed(now[0], Usage(real - 100, 0, 0, 100))
+    assert 3000 <= used(hands) < 3000 + most * real
+    refused = [ticket.refusal for ticket in tickets if ticket.refusal is not None]
+    assert len(refused) == 50 - len([event for event in hands.log if type(event).__name__ == "Finished"])
+    assert {*refused} == {Refusal("budget", None, 403, 3000, used(hands))}
+    assert hands.scheduler.agents["a"].reserved_tokens == 0
+
+
+def test_what_waits_for_it_is_left_out_of_the_order() -> None:
+    """It isn't refused while something flies that could turn out smaller, and others aren't kept by it."""
+    hands = known()
+    hands.apply(SetBudget("a", 700))
+    tickets = ask(hands, 4)
+    assert len(flying(tickets)) == 2
+    assert gates(hands) == ["budget", "budget"]
+    assert hands.arrive("b").state is TicketState.FLYING
+    hands.succeed(tickets[0], Usage(50, 0, 0, 50))
+    assert len(flying(tickets)) == 2
+    assert gates(hands) == ["budget"]
+
+
+def test_when_all_is_used_and_nothing_flies_the_rest_is_refused() -> None:
+    """In the queue and between two attempts, and whatever comes; the text can tell both numbers."""
+    hands = known()
+    hands.apply(SetBudget("a", 500))
+    first, second, third = ask(hands, 3)
+    hands.lane.failure_share = 1.0
+    hands.scheduler.fail(hands.now, second, failure(), Usage(40, 0, 0, 10))
+    hands.gather()
+    assert (second.state, third.state) == (TicketState.BACKING_OFF, TicketState.FLYING)
+    for ticket in (first, third):
+        hands.succeed(ticket, Usage(200, 0, 0, 100))
+    expected = Refusal("budget", None, 403, 500, 650)
+    assert second.refusal == expected
+    assert hands.arrive("a").refusal == expected
+    assert [(event.reason, event.status) for event in hands.seen(Refused)] == [("budget", 403)] * 2
+    assert hands.lane.queue.waiting == len(hands.lane.retries) == 0
+
+
+def test_an_attempt_that_used_it_up_is_not_tried_again() -> None:
+    """Wasted tokens count too; the ticket's own wait for its retry ends at once."""
+    hands = known()
+    hands.apply(SetBudget("a", 500))
+    (ticket,) = ask(hands, 1)
+    hands.scheduler.fail(hands.now, ticket, failure(FailureKind.TRUNCATED), Usage(500, 0, 0, 0))
+    hands.gather()
+    assert ticket.refusal == Refusal("budget", None, 403, 500, 500)
+    assert ticket.state is TicketState.DONE
+
+
+def test_everything_counts_from_the_first_request_on() -> None:
+    """What was used before there was a budget, what failed, and what a client left, cached or not."""
+    hands = Hands(lane_config(slots=9))
+    hands.succeed(hands.arrive("a"), Usage(1, 20, 300, 4000))
+    hands.scheduler.fail(hands.now, hands.arrive("a"), failure(retryable=False), Usage(10_000, 0, 0, 0))
+    hands.leave(hands.arrive("a"), Usage(0, 0, 0, 200_000))
+    hands.succeed(hands.arrive("a"))
+    assert used(hands) == 214_321
+    hands.apply(SetBudget("a", 214_321))
+    assert hands.arrive("a").refusal is not None
+    hands.apply(SetBudget("a", 214_322))
+    assert hands.arrive("a").state is TicketState.FLYING
+
+
+@pytest.mark.parametrize("tokens", [5000, None])
+def test_more_lets_them_go_at_once(tokens: int | None) -> None:
+    """As many as it is good for; without one all of them."""
+    hands = known()
+    hands.apply(SetBudget("a", 400))
+    tickets = ask(hands, 20)
+    assert len(flying(tickets)) == 1
+    hands.apply(SetBudget("a", tokens))
+    assert len(flying(tickets)) == (13 if tokens else 20)
+    assert hands.seen(Commanded)[-1].arguments == {"agent": "a", "tokens": tokens}
+
+
+def test_less_than_what_is_used_refuses_what_waits() -> None:
+    """As soon as nothing flies; here at once, since another agent has the slot."""
+    hands = known(lane_config(slots=1))
+    hands.succeed(hands.arrive("a"), Usage(1000, 0, 0, 0))
+    hands.arrive("b")
+    waiting = hands.arrive("a")
+    hands.apply(SetBudget("a", 10))
+    assert waiting.refusal == Refusal("budget", None, 403, 10, 1000)
+
+
+def test_over_several_lanes() -> None:
+    """A budget is the agent's, wherever it asks; what comes free on one lane lets it go on another."""
+    hands = known()
+    hands.scheduler.open_lane(0.0, "other", lane_config(slots=5))
+    hands.apply(SetBudget("a", 700))
+    here = ask(hands, 2)
+    there = hands.arrive("a", lane="other", size=SIZE)
+    assert there.in_queue
+    hands.succeed(here[0], Usage(10, 0, 0, 0))
+    assert there.state is TicketState.FLYING
+
+
+def test_a_paused_agent_stays_paused() -> None:
+    """Raising its budget doesn't resume it, and resuming it doesn't raise its budget."""
+    hands = known()
+    hands.apply(SetBudget("a", 400))
+    tickets = ask(hands, 3)
+    hands.apply(PauseAgent("a", True))
+    assert gates(hands) == ["budget"] * 2
+    hands.apply(SetBudget("a", 10_000))
+    assert (len(flying(tickets)), gates(hands)) == (1, ["held"] * 2)
+    hands.apply(SetBudget("a", 400))
+    hands.apply(PauseAgent("a", False))
+    assert (len(flying(tickets)), gates(hands)) == (1, ["budget"] * 2)
+
+
+def test_between_two_attempts_it_is_told_too() -> None:
+    """The retry would come first, but what keeps the ticket is its agent's budget."""
+    hands = known()
+    hands.apply(SetBudget("a", 700))
+    tickets = ask(hands, 2)
+    hands.lane.failure_share = 1.0
+    hands.fail(tickets[0])
+    assert gates(hands) == ["backoff"]
+    hands.apply(SetBudget("a", 300))
+    assert gates(hands) == ["budget"]
+    hands.apply(PauseAdmissions(True))
+    (state,) = hands.scheduler.sample(hands.now).lanes
+    assert [hold.gate for hold in state.upcoming] == ["paused"]
+
+
+def warnings(hands: Hands) -> list[tuple[int, int, bool]]:
+    return [(event.used, event.budget, event.exhausted) for event in hands.seen(BudgetWarned)]
+
+
+def test_two_marks_are_told_once_a_budget() -> None:
+    """At 85 % and when nothing is left; another budget has its own."""
+    hands = known()
+    hands.apply(SetBudget("a", 1000))
+    for tokens in (849, 1, 100, 40, 10, 5):
+        hands.scheduler.agents["a"].used_tokens += tokens - 1
+        ticket = hands.arrive("a", size=4)
+        if ticket.state is TicketState.FLYING:
+            hands.succeed(ticket, Usage(1, 0, 0, 0))
+    assert warnings(hands) == [(850, 1000, False), (1000, 1000, True)]
+    hands.apply(SetBudget("a", 1100))
+    assert warnings(hands)[2:] == [(1004, 1100, False)]
+    hands.apply(SetBudget("a", 1004))
+    assert warnings(hands)[3:] == [(1004, 1004, True)]
+
+
+def test_both_marks_at_once_are_one_word() -> None:
+    """That nothing is left."""
+    hands = known()
+    hands.apply(SetBudget("a", 100))
+    (ticket,) = ask(hands, 1)
+    hands.succeed(ticket, Usage(400, 0, 0, 0))
+    assert warnings(hands) == [(400, 100, True)]
+
+
+def test_the_command_is_told_before_what_it_brings_about() -> None:
+    """Cause before effect, in the order of the events."""
+    hands = known(lane_config(slots=1))
+    hands.succeed(hands.arrive("a"), Usage(1000, 0, 0, 0))
+    hands.arrive("b")
+    hands.arrive("a")
+    hands.log.clear()
+    hands.apply(SetBudget("a", 10))
+    kinds: list[type[Event]] = [type(event) for event in hands.log]
+    assert kinds == [Commanded, BudgetWarned, Refused]
+
+
+@pytest.mark.parametrize("tokens", [0, -5_000])
+def test_at_least_one_token(tokens: int) -> None:
+    """The text says what would be right, and nothing changes."""
+    hands = known()
+    with pytest.raises(Rejected) as rejected:
+        hands.apply(SetBudget("a", tokens))
+    assert str(rejected.value) == f"budget {tokens:,}: must be 1 token or more, or none"
+    assert hands.arrive("a").state is TicketState.FLYING
+
+
+def test_nobody_knows_it() -> None:
+    """Only an agent that was seen can have a budget."""
+    hands = known()
+    with pytest.raises(Rejected, match="no agent named 'zoe'; known: a"):
+        hands.apply(SetBudget("zoe", 5))
+
+
+def test_an_agent_with_a_budget_is_remembered() -> None:
+    """What it used would be lost with it."""
+    hands = known()
+    agent = hands.scheduler.agents["a"]
+    hands.apply(SetBudget("a", 5))
+    assert not agent.ordinary
+    hands.apply(SetBudget("a", None))
+    assert agent.ordinary
