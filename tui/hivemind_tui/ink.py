@@ -134,7 +134,7 @@ class Ink:
         if selected:
             style += self.selection
         if action or link:
-            style += Style(meta={"@click": action or link})
+            style += _clicked(action or link)
         styles[role] = style
         return style
 
@@ -246,6 +246,11 @@ def scrollbar(first: int, shown: int, total: int, rows: int, ink: Ink) -> list[S
 
 def _wide(strip: Strip, width: int) -> Strip:
     return strip if strip.cell_length == width else strip.adjust_cell_length(width)
+
+
+@lru_cache(1024)
+def _clicked(action: str) -> Style:
+    return Style(meta={"@click": action})
 
 
 @lru_cache(4096)
