@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import os
 import subprocess
@@ -16,6 +17,7 @@ from hivemind.errors import UsageError
 from hivemind_mock.demo import SEED
 from hivemind_mock.demo import demo as world
 from hivemind_tui import main
+from hivemind_tui.collector import Collector, quiet
 from hivemind_tui.demo import Demo
 
 UPSTREAM = ["--upstream", "http://127.0.0.1:9"]
@@ -72,11 +74,11 @@ def test_a_report_needs_a_screen_and_a_place(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(main, "has_screen", lambda: False)
     asked = main.parse(["--demo", "--monitor", str(tmp_path / "report.json")], {}, tmp_path)
     with pytest.raises(UsageError, match="--monitor watches the screen"):
-        main._run(asked, lambda: None)
+        main._run(asked, Collector())
     monkeypatch.setattr(main, "has_screen", lambda: True)
     asked = main.parse(["--demo", "--monitor", str(tmp_path / "none" / "report.json")], {}, tmp_path)
     with pytest.raises(UsageError, match="can't be written"):
-        main._run(asked, lambda: None)
+        main._run(asked, Collector())
 
 
 async def test_demo_without_a_screen(
@@ -87,9 +89,9 @@ async def test_demo_without_a_screen(
     asked = main.parse(["--demo", "--demo-agents", "2", "--port", "0"], {}, tmp_path)
     stream = io.StringIO()
     console = Console(stream)
-    settled: list[bool] = []
-    assert not await main._live(asked, console, lambda: settled.append(True), with_screen=False)
-    assert settled
+    with quiet() as collector:
+        assert not await main._live(asked, console, collector, with_screen=False)
+        assert gc.isenabled()
     assert console.close(5.0)
     out = capsys.readouterr().out
     assert out.startswith("hivemind-tui: ready on http://127.0.0.1:")
@@ -106,7 +108,8 @@ async def test_a_demo_takes_another_port_where_its_own_is_taken(
     async with server:
         asked = main.parse(["--demo", "--demo-agents", "0", "--port", str(taken)], {}, tmp_path)
         console = Console(io.StringIO())
-        await main._live(asked, console, lambda: None, with_screen=False)
+        with quiet() as collector:
+            await main._live(asked, console, collector, with_screen=False)
         assert console.close(5.0)
     out = capsys.readouterr().out
     assert "ready on" in out

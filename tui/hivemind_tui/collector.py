@@ -1,48 +1,74 @@
-"""The garbage collector, kept from walking what will stay anyway while every agent waits for it."""
+"""The garbage collector, kept from holding the loop: nothing while the program starts, then a little at a time."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-_THRESHOLDS = (2_000, 5, 5)
-"""Small, so that a pause is too: walking 2,000 objects takes a millisecond."""
+_LATEST = (50_000, 10, 10)
+"""When Python collects by itself, in the middle of whatever makes objects; only where that is more than we can tend."""
+_TEND_EVERY_S = 0.1
+_YOUNG = 1_500
+"""New objects worth a collection; walking so many takes less than a millisecond."""
+_AGED = 5
+"""Collections of one generation before one of the next."""
 
-Settle = Callable[[], None]
+
+class Collector:
+    """The collector of this process while a program is at work in it; made by :func:`quiet`."""
+
+    def __init__(self) -> None:
+        self._tending: asyncio.TimerHandle | None = None
+
+    def settle(self) -> None:
+        """The program is up, or has grown: from now on collect, but only among what is made from here on. Call it on
+        the loop; also more than once.
+
+        The rest is freed by its reference counts alone, and so is what outlives a full collection: rubbish that only a
+        cycle keeps alive stays. There is little of that, and walking all of Textual takes 50 ms and more.
+        """
+        gc.freeze()
+        gc.set_threshold(*_LATEST)
+        gc.enable()
+        if self._tending is None:
+            self._tend(asyncio.get_running_loop())
+
+    def loosen(self) -> None:
+        """Have the next full collection walk everything, once: what a screen left behind is full of cycles."""
+        gc.unfreeze()
+
+    def stop(self) -> None:
+        """Tend no longer."""
+        if self._tending is not None:
+            self._tending.cancel()
+            self._tending = None
+
+    def _tend(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Collect between other things rather than in the midst of one, so that two pauses don't add up."""
+        young, middle, old = gc.get_count()
+        if young > _YOUNG:
+            gc.collect(0 if middle < _AGED else 1 if old < _AGED else 2)
+        self._tending = loop.call_later(_TEND_EVERY_S, self._tend, loop)
 
 
 @contextmanager
-def quiet() -> Iterator[Settle]:
-    """Nothing is collected before the given function is called, once the program is up: what a start makes stays, and
-    looking for rubbish in it again and again takes a tenth of the time. At the end everything is as it was.
-
-    From that call on only what is made later is looked at. The rest is freed by its reference counts alone, and so is
-    what outlives a full collection: rubbish that only a cycle keeps alive stays. There is little of that, and walking
-    all of Textual takes 50 ms and more.
-    """
-    thresholds, enabled = gc.get_threshold(), gc.isenabled()
+def quiet() -> Iterator[Collector]:
+    """Nothing is collected before :meth:`Collector.settle`: what a start makes stays, and looking for rubbish in it
+    again and again takes a tenth of the time. At the end everything is as it was."""
+    collector, thresholds, enabled = Collector(), gc.get_threshold(), gc.isenabled()
     gc.disable()
     gc.callbacks.append(_freeze_survivors)
     try:
-        yield _settle
+        yield collector
     finally:
+        collector.stop()
         gc.callbacks.remove(_freeze_survivors)
         gc.set_threshold(*thresholds)
         gc.unfreeze()
         if enabled:
             gc.enable()
-
-
-def loosen() -> None:
-    """Have the next full collection walk everything, once: what a screen left behind is full of cycles."""
-    gc.unfreeze()
-
-
-def _settle() -> None:
-    gc.freeze()
-    gc.set_threshold(*_THRESHOLDS)
-    gc.enable()
 
 
 def _freeze_survivors(phase: str, info: dict[str, int]) -> None:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from hivemind.server import bind
-
 if TYPE_CHECKING:
     from hivemind.settings import Settings
 
@@ -30,6 +28,8 @@ class DemoWorld:
     """Enter it for the provider's address; the provider answers after :meth:`begin`, and until the context ends."""
 
     def __init__(self, demo: Demo) -> None:
+        from hivemind.server import bind  # and with it uvicorn, which flags and settings are read without
+
         self._demo = demo
         (self._socket,) = bind("127.0.0.1", 0)
         self._provider = AsyncExitStack()

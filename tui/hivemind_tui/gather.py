@@ -15,6 +15,9 @@ from .panels.request_table import REQUESTS
 from .source import Source
 from .view import View
 
+_SLACK = 250
+"""More than are remembered, before it is worth looking which are forgotten."""
+
 
 class Gatherer:
     """What is known of the source's requests, as far as anybody looked, and the list last arranged."""
@@ -66,9 +69,17 @@ class Gatherer:
             return
         self._revision = news.revision
         self._known.update((request.ticket, request) for request in news.changed)
-        if len(self._known) > REQUESTS_KEPT:
-            self._known = {n: each for n, each in self._known.items() if n >= news.oldest or not each.over}
+        if len(self._known) > REQUESTS_KEPT + _SLACK:
+            self._forget(news.oldest)
         self._all = tuple(self._known[number] for number in sorted(self._known, reverse=True))
+
+    def _forget(self, oldest: int) -> None:
+        """As the source does: of those that are over, the ones that ended last stay."""
+        over = sorted((each for each in self._known.values() if each.over), key=lambda each: each.ended_at or 0.0)
+        for request in over[:-REQUESTS_KEPT]:
+            del self._known[request.ticket]
+        for number in [n for n, each in self._known.items() if n < oldest and each.over]:
+            del self._known[number]
 
 
 def _first_seen(snapshot: Snapshot) -> dict[str, dict[str, float]]:

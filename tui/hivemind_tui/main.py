@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
@@ -18,18 +19,30 @@ from hivemind import __version__
 from hivemind.console import Console
 from hivemind.errors import BindError, HiveMindError, UsageError
 
-from .collector import Settle, quiet
+from .collector import Collector, quiet
 from .demo import Demo, DemoWorld
+from .elsewhere import Elsewhere
+from .elsewhere import watch as watch_elsewhere
 
 if TYPE_CHECKING:
+    import argparse
+
     from hivemind.proxy.app import Proxy
     from hivemind.server import Served
     from hivemind.settings import Settings
 
     from .screens import Screens
 
+FIRST_UPSTREAMS = (
+    "https://api.anthropic.com",
+    "https://api.openai.com",
+    "https://generativelanguage.googleapis.com",
+)
+"""Where requests go when nobody said: to the provider whose API their path belongs to."""
 _DEMO_WITHOUT_SCREEN_S = 20.0
 _FIRST_FRAME_S = 3.0
+_AGENTS, _SEED = 11, 2125
+"""Of the demo, where nobody says otherwise."""
 
 
 class Asked(NamedTuple):
@@ -41,13 +54,17 @@ class Asked(NamedTuple):
     demo: Demo | None = None
     monitor: Path | None = None
     """Where to write, at the end, how long the screen held the loop."""
+    elsewhere: Elsewhere | None = None
+    """A proxy to attach to, in place of one of our own."""
+    first_run: bool = False
+    """Nobody said where requests go, so the screen explains itself, and offers the demo."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the program; returns the exit code."""
     try:
-        with quiet() as settle:
-            return _run(parse(sys.argv[1:] if argv is None else argv, os.environ, Path.cwd()), settle)
+        with quiet() as collector:
+            return _run(parse(sys.argv[1:] if argv is None else argv, os.environ, Path.cwd()), collector)
     except HiveMindError as error:
         print(f"hivemind-tui: {error}", file=sys.stderr)
         return error.exit_code
@@ -61,27 +78,50 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Asked:
 
     parser = Parser(
         prog="hivemind-tui",
-        usage="%(prog)s (--upstream URL | --demo) [setting ...]",
+        usage="%(prog)s [--upstream URL | --demo | --attach URL] [setting ...]",
         description="The proxy and its control room. Where standard output is no terminal: the same without a screen.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument("--monitor", type=Path, metavar="FILE", help="at the end, write what held the screen up (JSON)")
+    attach = parser.add_argument_group("a proxy elsewhere")
+    attach.add_argument(
+        "--attach", metavar="URL", help="show and steer the proxy at this address; leaving doesn't stop it"
+    )
+    attach.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="where its control token is noted, if not in the usual place"
+    )
     demo = parser.add_argument_group("demo")
     demo.add_argument("--demo", action="store_true", help="watch mock agents live through a mock provider's bad day")
-    demo.add_argument("--demo-agents", type=int, default=11, metavar="N", help="how many of them [11]")
-    demo.add_argument("--seed", type=int, default=2125, metavar="N", help="of the demo's faults and agents [2125]")
+    demo.add_argument("--demo-agents", type=int, default=_AGENTS, metavar="N", help=f"how many of them [{_AGENTS}]")
+    demo.add_argument("--seed", type=int, default=_SEED, metavar="N", help=f"of the demo's faults and agents [{_SEED}]")
     add_flags(parser)
     namespace = parser.parse_args(list(argv))
     settings = from_flags(namespace, environ=environ, cwd=cwd)
+    if namespace.attach is not None:
+        return _attaching(namespace, settings, environ)
+    if namespace.token_file is not None:
+        parser.error("--token-file: only goes with --attach")
     file = settings_file(namespace, environ=environ, cwd=cwd)
     if namespace.demo:
         if not 0 <= namespace.demo_agents <= 1000:
             parser.error(f"--demo-agents {namespace.demo_agents}: must be from 0 to 1000")
         return Asked(settings, file, Demo(namespace.demo_agents, namespace.seed), namespace.monitor)
-    if not settings.upstream:
+    if not settings.upstream and not has_screen():
         raise UsageError("no upstream: say where requests go with --upstream https://api.anthropic.com, or try --demo")
+    first_run = not settings.upstream
+    if first_run:
+        settings = settings.model_copy(update={"upstream": FIRST_UPSTREAMS})
     settings.origins()
-    return Asked(settings, file, monitor=namespace.monitor)
+    return Asked(settings, file, monitor=namespace.monitor, first_run=first_run)
+
+
+def _attaching(namespace: argparse.Namespace, settings: Settings, environ: Mapping[str, str]) -> Asked:
+    """What --attach asks for. Raises: UsageError: flags of a proxy of our own stand beside it."""
+    if namespace.demo or namespace.upstream:
+        other = "--demo" if namespace.demo else "--upstream"
+        raise UsageError(f"{other}: doesn't go with --attach, which shows a proxy that runs already")
+    elsewhere = Elsewhere(namespace.attach, namespace.token_file, environ)
+    return Asked(settings, Path(), monitor=namespace.monitor, elsewhere=elsewhere)
 
 
 def has_screen() -> bool:
@@ -89,7 +129,7 @@ def has_screen() -> bool:
     return sys.stdout.isatty() and sys.stdin.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
-def _run(asked: Asked, settle: Settle) -> int:
+def _run(asked: Asked, collector: Collector) -> int:
     with_screen = has_screen()
     if asked.monitor is not None:
         _check_monitor(asked.monitor, with_screen)
@@ -99,7 +139,7 @@ def _run(asked: Asked, settle: Settle) -> int:
     logs.configure(asked.settings.log_level, cast(TextIO, console))
     stuck = False
     try:
-        stuck = server.run_loop(_live(asked, console, settle, with_screen=with_screen))
+        stuck = server.run_loop(_live(asked, console, collector, with_screen=with_screen))
     finally:
         stuck = not console.close() or stuck
     if stuck:
@@ -120,47 +160,65 @@ def _check_monitor(file: Path, with_screen: bool) -> None:
         raise UsageError(f"--monitor {file}: can't be written ({error.strerror})") from None
 
 
-async def _live(asked: Asked, console: Console, settle: Settle, *, with_screen: bool) -> bool:
+async def _live(asked: Asked, console: Console, collector: Collector, *, with_screen: bool) -> bool:
     """Serve until asked to stop, and drain; answers whether the terminal is stuck. Raises: BindError, UsageError."""
+    from .later import DemoLater
     from .lines import closing_table
     from .signals import stop_on_signals
     from .source import Local
     from .supervisor import Supervisor
 
     settings, up = asked.settings, asyncio.Event()
+    if asked.elsewhere is not None:
+        async with AsyncExitStack() as stack:
+            screens = await _enter_screens(asked, collector, up, stack) if with_screen else None
+            return await watch_elsewhere(asked.elsewhere, console, screens)
     with stop_on_signals() as stop:
         async with AsyncExitStack() as stack:
-            screens = await _enter_screens(asked, settle, up, stack) if with_screen else None
+            screens = await _enter_screens(asked, collector, up, stack) if with_screen else None
             world = None if asked.demo is None else await stack.enter_async_context(DemoWorld(asked.demo))
             if world is not None:
                 settings = world.behind(settings)
-            proxy, served = await _enter_proxy(settings, world is not None, stack)
+            proxy, served = await _enter_proxy(settings, asked.file, world is not None, stack)
             if screens is None:
                 targets = ", ".join(f"{origin.name} {origin.url}" for origin in settings.origins())
                 print(f"hivemind-tui: ready on {served.url} -> {targets}", flush=True)
-                settle()
+                collector.settle()
                 up.set()
                 if world is not None:
                     asyncio.get_running_loop().call_later(_DEMO_WITHOUT_SCREEN_S, stop.ask)
+            later = DemoLater(
+                partial(_start_demo, settings, asked.file, stack, collector), settings.drain_s, asked.file
+            )
+            if screens is not None and asked.first_run:
+                screens.start_demo = later.start
             supervisor = Supervisor(proxy, console, stop, drain_s=settings.drain_s)
-            async with _at_work(world, served.url, up) if world is not None else nullcontext():
+            async with _at_work(world, served.url, up, collector) if world is not None else nullcontext():
                 await supervisor.watch(screens.on(Local(proxy, asked.file)) if screens else None)
                 snapshot = proxy.snapshot()
             await supervisor.drain()
-            if world is not None and not supervisor.stuck:
+            snapshot = await later.finished() or snapshot
+            if (world is not None or later.world is not None) and not supervisor.stuck:
                 print(closing_table(snapshot), flush=True)
             return supervisor.stuck
 
 
-async def _enter_screens(asked: Asked, settle: Settle, up: asyncio.Event, stack: AsyncExitStack) -> Screens:
+async def _start_demo(
+    settings: Settings, file: Path, stack: AsyncExitStack, collector: Collector
+) -> tuple[Proxy, DemoWorld]:
+    """The demo beside a proxy that nobody uses, on a port of its own."""
+    world = await stack.enter_async_context(DemoWorld(Demo(_AGENTS, _SEED)))
+    proxy, served = await _enter_proxy(world.behind(settings).model_copy(update={"port": 0}), file, True, stack)
+    await world.begin(served.url)
+    collector.settle()
+    return proxy, world
+
+
+async def _enter_screens(asked: Asked, collector: Collector, up: asyncio.Event, stack: AsyncExitStack) -> Screens:
     """Import and make what screens need; `up` is set when there is a first frame."""
     from .screens import Screens  # Textual, which lines don't need
 
-    def first_frame() -> None:
-        settle()
-        up.set()
-
-    screens = Screens(drain_s=asked.settings.drain_s, on_first_frame=first_frame)
+    screens = Screens(drain_s=asked.settings.drain_s, collector=collector, up=up)
     stack.push_async_callback(screens.aclose)
     if asked.monitor is not None:
         stack.callback(screens.write_report, asked.monitor)
@@ -168,7 +226,7 @@ async def _enter_screens(asked: Asked, settle: Settle, up: asyncio.Event, stack:
 
 
 @asynccontextmanager
-async def _at_work(world: DemoWorld, url: str, up: asyncio.Event) -> AsyncIterator[None]:
+async def _at_work(world: DemoWorld, url: str, up: asyncio.Event, collector: Collector) -> AsyncIterator[None]:
     """The demo in the background, from the first frame on; leaving ends its agents."""
 
     async def begin() -> None:
@@ -176,6 +234,7 @@ async def _at_work(world: DemoWorld, url: str, up: asyncio.Event) -> AsyncIterat
             async with asyncio.timeout(_FIRST_FRAME_S):
                 await up.wait()
         await world.begin(url)
+        collector.settle()
 
     beginning = asyncio.create_task(begin(), name="hivemind-demo")
     try:
@@ -187,7 +246,7 @@ async def _at_work(world: DemoWorld, url: str, up: asyncio.Event) -> AsyncIterat
         await world.dismiss()
 
 
-async def _enter_proxy(settings: Settings, any_port: bool, stack: AsyncExitStack) -> tuple[Proxy, Served]:
+async def _enter_proxy(settings: Settings, file: Path, any_port: bool, stack: AsyncExitStack) -> tuple[Proxy, Served]:
     """Start and serve the proxy; where its port is taken and any will do, on a free one. Raises: BindError."""
     from hivemind.prices import Prices
     from hivemind.proxy.app import Proxy
@@ -195,10 +254,9 @@ async def _enter_proxy(settings: Settings, any_port: bool, stack: AsyncExitStack
 
     try:
         proxy = Proxy(settings, prices=Prices())
+        proxy.settings_file = file
         return proxy, await stack.enter_async_context(serve(proxy, settings))
     except BindError:
         if not any_port:
             raise
-    free = settings.model_copy(update={"port": 0})
-    proxy = Proxy(free, prices=Prices())
-    return proxy, await stack.enter_async_context(serve(proxy, free))
+    return await _enter_proxy(settings.model_copy(update={"port": 0}), file, False, stack)

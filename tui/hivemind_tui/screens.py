@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
 
 from .app import ControlRoom
-from .collector import loosen
+from .collector import Collector
 from .driver import driver_class
 from .monitor import Monitor
 from .plots.process import PlotProcess
@@ -20,16 +20,21 @@ from .supervisor import MakeScreen
 class Screens:
     """What outlives the single screen: the plotting process, the monitor, and the choice of a driver."""
 
-    def __init__(self, *, drain_s: float, on_first_frame: Callable[[], None]) -> None:
+    def __init__(self, *, drain_s: float, collector: Collector, up: asyncio.Event) -> None:
+        """`up` is set when there is a first frame."""
         self.monitor = Monitor()
         self._drain_s = drain_s
-        self._on_first_frame = on_first_frame
+        self._collector = collector
+        self._up = up
+        self.start_demo: Callable[[], Awaitable[Source]] | None = None
+        """Brings up the demo where the operator asks for it; None where it isn't offered."""
         self._plots = PlotProcess()
         self._driver = driver_class()
 
     def on(self, source: Source) -> MakeScreen:
         """How a screen on this source is made."""
-        return partial(self._make, source)
+        self._source = source
+        return self._make
 
     def write_report(self, file: Path) -> None:
         """What the monitor saw, as JSON. Raises: OSError."""
@@ -39,8 +44,24 @@ class Screens:
         """End what they share."""
         await self._plots.aclose()
 
-    def _make(self, source: Source) -> ControlRoom:
-        loosen()
-        room = ControlRoom(source, drain_s=self._drain_s, plots=self._plots, driver_class=self._driver)
-        room.monitor, room.on_first_frame = self.monitor, self._on_first_frame
+    def _make(self) -> ControlRoom:
+        self._collector.loosen()
+        room = ControlRoom(
+            self._source,
+            drain_s=self._drain_s,
+            plots=self._plots,
+            driver_class=self._driver,
+            start_demo=self._begin_demo if self.start_demo is not None else None,
+        )
+        room.monitor, room.on_first_frame = self.monitor, self._first_frame
         return room
+
+    async def _begin_demo(self) -> Source:
+        """From now on that is what screens show, one drawn anew too."""
+        assert self.start_demo is not None
+        self._source, self.start_demo = await self.start_demo(), None
+        return self._source
+
+    def _first_frame(self) -> None:
+        self._collector.settle()
+        self._up.set()
