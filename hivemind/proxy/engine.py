@@ -11,7 +11,7 @@ from hivemind.logs import redact
 from hivemind.providers.base import Limits
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler import Scheduler, Ticket, TicketState
-from hivemind.scheduler.commands import Command
+from hivemind.scheduler.commands import Command, Drain, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.types import Failure, Request, Usage
 from hivemind.snapshot import Snapshot
@@ -32,6 +32,7 @@ class Engine:
         self._time = self._loop.time
         self._scheduler = Scheduler(config, rng.random)
         self.world = world(self._time())
+        self._ending = False
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at: float | None = None
         self._sampler = self._loop.call_later(SAMPLE_EVERY_S, self._sample_again)
@@ -88,7 +89,7 @@ class Engine:
         return retry_at is not None
 
     def abandon(self, ticket: Ticket, usage: Usage | None = None, *, sent: bool = True) -> None:
-        """The client left; `sent` False: before anything had reached the upstream."""
+        """The client left, or the attempt was ended; `sent` False: before anything had reached the upstream."""
         self._scheduler.abandon(self._time(), ticket, usage, sent=sent)
         self._settle()
 
@@ -97,13 +98,16 @@ class Engine:
 
         Raises: Rejected.
         """
+        if self._ending and isinstance(command, Drain) and not command.draining:
+            raise Rejected("the proxy is shutting down, which can't be taken back")
         try:
             self._scheduler.apply(self._time(), command, who)
         finally:
             self._sample()
 
     def drain(self) -> None:
-        """Grant nothing more; whoever waits is turned away."""
+        """For the end: grant nothing more; whoever waits is turned away."""
+        self._ending = True
         self.world.end()
         self._scheduler.drain(self._time())
         self._settle()

@@ -52,6 +52,11 @@ def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) 
             _stop(scheduler, scheduler.agents[_known(scheduler, agent)], stopped, now)
         case cmd.SetBudget(agent, tokens):
             _set_budget(scheduler, scheduler.agents[_known(scheduler, agent)], tokens, now)
+        case cmd.Drain(draining):
+            if draining:
+                scheduler.drain(now)
+            else:
+                scheduler.draining = False
         case cmd.ReleaseLane(lane):
             for each in _lanes(scheduler, lane):
                 each.release(now)

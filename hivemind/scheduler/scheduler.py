@@ -44,7 +44,7 @@ class Scheduler:
         self.paused = False
         """Nothing more is granted until an operator resumes."""
         self.draining = False
-        """Nothing more is granted ever."""
+        """Nothing more is taken or granted, until an operator says otherwise."""
         self.events: list[ev.Event] = []
         """What happened since the caller last took them."""
         self.decisions: list[Ticket] = []

@@ -9,6 +9,8 @@ import pytest
 from proxy.kit import between, client, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY
 
+from hivemind.scheduler.commands import Drain, Rejected
+
 WHOLE = b'{"model":"m","stream":false}'
 DIALECTS = {
     "/v1/messages": ("error", "type", "overloaded_error"),
@@ -82,3 +84,18 @@ async def test_longest_wait() -> None:
         assert proxy.snapshot().queued == 0
         gate.set()
         assert (await first.head())[0] == 200
+
+
+async def test_draining_that_is_taken_back() -> None:
+    """An operator's drain ends when he says so; the one of a proxy that shuts down doesn't."""
+    async with between([ANSWER]) as (proxy, _), client() as web:
+        statuses = []
+        for draining in (True, False):
+            proxy.proxy.apply(Drain(draining))
+            statuses.append((await web.post(f"{proxy.url}/v1/messages", content=PLAIN_BODY)).status_code)
+        assert statuses == [503, 200]
+        await proxy.proxy.drain(0)
+        proxy.proxy.apply(Drain(True))
+        with pytest.raises(Rejected, match="the proxy is shutting down, which can't be taken back"):
+            proxy.proxy.apply(Drain(False))
+        assert (await web.post(f"{proxy.url}/v1/messages", content=PLAIN_BODY)).status_code == 503

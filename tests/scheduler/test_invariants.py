@@ -14,6 +14,7 @@ from hivemind.scheduler import Ticket, TicketState
 from hivemind.scheduler.commands import (
     BoostAgent,
     Command,
+    Drain,
     PauseAdmissions,
     PauseAgent,
     PinLevel,
@@ -41,6 +42,7 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(PinLevel, st.one_of(st.none(), st.floats(1, 6))),
     st.builds(SetCircuit, st.sampled_from(["auto", "open", "closed", "probe"])),
     st.builds(PauseAdmissions, st.booleans()),
+    st.builds(Drain, st.booleans()),
     st.builds(PauseAgent, AGENTS, st.booleans()),
     st.builds(StopAgent, AGENTS, st.booleans()),
     st.builds(SetBudget, AGENTS, st.sampled_from([None, 1, 800, 5000])),
@@ -201,7 +203,7 @@ class Histories(RuleBasedStateMachine):
     def let_everything_end(self) -> None:
         """Without faults and pauses every ticket flies or is turned away."""
         names = list(self.hands.scheduler.agents)
-        commands: list[Command] = [SetCircuit("auto"), PauseAdmissions(False)]
+        commands: list[Command] = [SetCircuit("auto"), PauseAdmissions(False), Drain(False)]
         commands += [each(name, False) for name in names for each in (PauseAgent, StopAgent)]
         commands += [SetBudget(name, None) for name in names]
         for command in commands:

@@ -10,6 +10,7 @@ from scheduler.driving import LANE, Hands, failure, lane_config
 from hivemind.scheduler import TicketState
 from hivemind.scheduler.commands import (
     Command,
+    Drain,
     PauseAdmissions,
     PauseAgent,
     PinLevel,
@@ -19,7 +20,7 @@ from hivemind.scheduler.commands import (
     SetPriority,
     Tune,
 )
-from hivemind.scheduler.events import CircuitChanged, Commanded, LaneReleased, LevelChanged
+from hivemind.scheduler.events import CircuitChanged, Commanded, LaneReleased, LevelChanged, Refused
 from hivemind.scheduler.types import FailureKind, Priority
 
 
@@ -39,6 +40,7 @@ def apply(hands: Hands, command: Command) -> None:
         (PauseAdmissions(True), "PauseAdmissions", {"paused": True}),
         (PauseAgent("a", True), "PauseAgent", {"agent": "a", "paused": True}),
         (ReleaseLane(LANE), "ReleaseLane", {"lane": LANE}),
+        (Drain(True), "Drain", {"draining": True}),
     ],
 )
 def test_what_was_carried_out_is_an_event(command: Command, name: str, arguments: dict[str, object]) -> None:
@@ -175,3 +177,31 @@ def test_a_pause_that_the_provider_asked_for_can_be_ended() -> None:
     apply(hands, ReleaseLane(LANE))
     assert ticket.state is TicketState.FLYING
     assert len(hands.seen(LaneReleased)) == 1
+
+
+def test_draining_refuses_all_but_what_flies() -> None:
+    """Whoever waits, whoever comes and whoever fails; what is in flight finishes."""
+    hands = Hands(lane_config(slots=2))
+    flying, failing, waiting = (hands.arrive(name) for name in "abc")
+    hands.log.clear()
+    apply(hands, Drain(True))
+    assert [type(event) for event in hands.log] == [Commanded, Refused]
+    coming = hands.arrive("d")
+    assert [ticket.refusal and ticket.refusal.reason for ticket in (waiting, coming)] == ["draining"] * 2
+    assert hands.fail(failing) is None
+    hands.succeed(flying)
+    assert flying.refusal is None
+    assert hands.granted == []
+
+
+def test_draining_can_be_taken_back() -> None:
+    """Requests are taken again; those that were refused stay so. Taking back what isn't so does nothing."""
+    hands = Hands(lane_config(slots=1))
+    hands.arrive("a")
+    refused = hands.arrive("b")
+    for draining in (True, True, False, False):
+        apply(hands, Drain(draining))
+    assert refused.state is TicketState.DONE
+    waiting = hands.arrive("b")
+    assert waiting.in_queue
+    assert len(hands.seen(Refused)) == 1
