@@ -19,6 +19,7 @@ from hivemind import __version__
 from hivemind.console import Console
 from hivemind.errors import BindError, HiveMindError, UsageError
 
+from . import terminal
 from .collector import Collector, quiet
 from .demo import Demo, DemoWorld
 from .elsewhere import Elsewhere
@@ -133,6 +134,8 @@ def _run(asked: Asked, collector: Collector) -> int:
     with_screen = has_screen()
     if asked.monitor is not None:
         _check_monitor(asked.monitor, with_screen)
+    if with_screen:
+        terminal.prepare(os.environ)
     from hivemind import logs, server  # a wrong setting is told before these are imported, which takes a while
 
     console = Console(sys.stderr)
