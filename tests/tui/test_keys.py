@@ -242,13 +242,19 @@ async def test_the_circuit_menu_names_what_is_in_flight_and_any_other_key_leaves
 
 
 async def test_what_was_tuned_is_written_after_a_look() -> None:
-    """w shows the difference; y writes just that; what is written is no longer new."""
+    """w shows the difference; y writes what was turned here, not what changed by itself; then it is no longer new."""
     source = FakeSource(world())
+
+    def tuned() -> object:
+        beta = next((c.value for c in reversed(source.applied) if isinstance(c, Tune)), 0.5)
+        lane = world().lanes[0]
+        knobs = {**lane.state.knobs, "aimd.beta": beta, "rpm": 0.0 if source.applied else 50.0}
+        return replace(world(), lanes=(replace(lane, state=replace(lane.state, knobs=knobs)),))
+
+    source.become(tuned)  # type: ignore[arg-type]
     async with screen(source) as pilot:
-        lane = source.snapshot().lanes[0]
-        knobs = {**lane.state.knobs, "aimd.beta": 0.7}
-        source.become(replace(world(), lanes=(replace(lane, state=replace(lane.state, knobs=knobs)),)))
-        await press(pilot, "4")
+        await press(pilot, "4 w j enter 0 . 7 enter")
+        assert len(pilot.app._notifications) == 1
         await wait_until(pilot, lambda: "was 0.5" in seen(pilot, "knobs"))
         await press(pilot, "w")
         assert source.drafted == {"aimd.beta": 0.7}

@@ -10,6 +10,7 @@ import pytest
 from tui.kit import press, screen, settle, whole_screen
 from tui.worlds import FakeSource, busy_source, empty_world
 
+from hivemind.snapshot import Snapshot
 from hivemind_styles.themes import DARK, LIGHT
 
 SIZES = ((160, 45), (80, 24))
@@ -29,7 +30,7 @@ SCREENS = {
     "drain": "D",
     "filter": "2 / s t a t e : s t r e a m",
     "budget": "2 B 5 0 0 k",
-    "write": "4 w",
+    "write": "4 g j j j enter 0 . 7 enter w",
 }
 
 
@@ -37,6 +38,13 @@ SCREENS = {
 async def test_every_screen_looks_as_agreed(size: tuple[int, int], golden: Callable[[str, str], None]) -> None:
     """Each page and each question, in the two sizes; a theme changes colours and nothing else."""
     source = busy_source()
+    lane = source.snapshot().lanes[0]
+    knobs = {**lane.state.knobs, "aimd.beta": 0.7}
+    before, after = source.snapshot(), replace(lane, state=replace(lane.state, knobs=knobs))
+
+    def tuned() -> Snapshot:
+        return replace(before, lanes=(after,)) if source.applied else before
+
     async with screen(source, size=size) as pilot:
         for name, keys in SCREENS.items():
             await press(pilot, "escape escape escape 1")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,10 +30,7 @@ def choices(app: ControlRoom) -> list[Choice]:
         for key in here(view.page)
         if key.id not in _SILENT
     ]
-    found += [
-        Choice(f"theme: {name.removeprefix('hivemind-')}", "", partial(_theme, app, name))
-        for name in app.themes
-    ]
+    found += [Choice(f"theme: {name.removeprefix('hivemind-')}", "", partial(_theme, app, name)) for name in app.themes]
     found += [Choice(f"open agent {agent.name}", "", partial(_open, app, agent.name)) for agent in view.snapshot.agents]
     return found
 
@@ -84,4 +80,4 @@ def _open(app: ControlRoom, name: str) -> None:
 
 
 def _set(app: ControlRoom, knob: str, value: str) -> None:
-    app.steer(lambda view: intents.set_knob(replace(view, knob=knob), value))
+    app.steer(lambda view: intents.set_knob(view, knob, value))

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -16,11 +16,11 @@ from textual.binding import BindingType
 from textual.driver import Driver
 from textual.geometry import Size
 
-from hivemind.scheduler.commands import Command, Drain, Rejected, SetCircuit
+from hivemind.scheduler.commands import Rejected
 from hivemind_styles import STYLE_SHEETS
 from hivemind_styles.themes import THEMES
 
-from . import actions, dialogs, intents, keymap, navigation
+from . import actions, asking, dialogs, keymap, navigation
 from .board import Board
 from .driver import TerminalBack
 from .format import clean, seconds
@@ -34,7 +34,6 @@ from .plots.process import PlotProcess
 from .source import Source
 from .steering import Intent, Steering
 from .terminal import coloured, themes_for
-from .tuning import number
 from .view import View
 from .widgets.overlay import Overlay
 from .widgets.palette import Palette
@@ -135,7 +134,8 @@ class ControlRoom(GuestApp):
         self._pace.drawn(time.perf_counter() - started, late_s)
 
     def _look(self) -> None:
-        self._view = self._gatherer.look(self._view, self._source)
+        view = replace(self._view, untuned=self._steering.untuned)
+        self._view = self._gatherer.look(view, self._source)
         if self._inside:
             pace = self._pace
             seen = Insides(self.monitor.report(), pace.fps, pace.wanted, pace.cost_s, memory_mb())
@@ -237,7 +237,7 @@ class ControlRoom(GuestApp):
 
     def action_open(self) -> None:
         if self._view.page == "tuning":
-            self._type_knob()
+            asking.a_knob(self)
         else:
             self.go(navigation.into(self._view))
 
@@ -273,22 +273,12 @@ class ControlRoom(GuestApp):
 
     def action_pick_knob(self, name: str) -> None:
         if self._view.knob == name:
-            self._type_knob()
+            asking.a_knob(self)
         else:
             self.go(replace(self._view, knob=name))
 
     def action_filter(self) -> None:
-        view = self._view
-        if view.page not in navigation.OF_AGENTS | navigation.OF_REQUESTS | {"log"}:
-            self.complain("nothing to filter on this page")
-            return
-        self._board.bottom.ask(
-            "filter",
-            navigation.filter_of(view),
-            self._board.ink,
-            hint="words, !not, state:retry  enter keeps it, esc drops the change",
-            typed=lambda text: self.go(navigation.filtered(self._view, text)),
-        )
+        asking.a_filter(self)
 
     # --- Steering --------------------------------------------------------------------------------------------------
 
@@ -304,62 +294,34 @@ class ControlRoom(GuestApp):
         self._steering.undo(self._source)
 
     def action_budget(self) -> None:
-        if not self._view.targets:
-            self.complain("no agent yet: there is nobody to give a budget")
-            return
-        names = actions.named(self._view.targets)
-        self._board.bottom.ask(
-            f"budget of {names} in tokens",
-            "",
-            self._board.ink,
-            hint="500k, +50k on top, none",
-            done=lambda text: self.steer(lambda view: intents.budget(view, text)),
-        )
-
-    def _type_knob(self) -> None:
-        knob, lane = self._view.knob, self._view.lane
-        now = lane.state.knobs.get(knob) if lane is not None else None
-        self._board.bottom.ask(
-            knob,
-            "",
-            self._board.ink,
-            hint=f"now {number(now)}" if now is not None else "",
-            done=lambda text: self.steer(lambda view: intents.set_knob(replace(view, knob=knob), text)),
-        )
+        asking.a_budget(self)
 
     def action_stop(self) -> None:
-        targets = self._view.targets
-        if not targets or all(agent.stopped for agent in targets):
-            self.steer(intents.stop)
-            return
-        rows = dialogs.stop_question(self._view, targets)
-        self.ask("Stop?", rows, partial(self.steer, intents.stop))
+        asking.whether_to_stop(self)
 
     def action_drain(self) -> None:
-        if self._view.snapshot.mode == "draining":
-            self.steer(lambda _: [Drain(False)])
-            return
-        self.ask("Drain?", dialogs.drain_question(self._view), partial(self.steer, lambda _: [Drain(True)]))
-
-    def ask(self, title: str, rows: dialogs.Rows, yes: Callable[[], object]) -> None:
-        """A question that only `y` says yes to."""
-        self._overlay.open(title, rows, self._board.ink, {"y": yes})
+        asking.whether_to_drain(self)
 
     def action_circuit(self) -> None:
-        lane = self._view.lane.state.lane if self._view.lane else None
-        title, rows = dialogs.circuit_menu(self._view)
-        choices = {
-            key: partial(self.steer, partial(_circuit, SetCircuit(mode, lane)))
-            for key, mode in dialogs.CIRCUIT_MODES.items()
-        }
+        asking.the_circuits_mode(self)
+
+    def action_leave(self) -> None:
+        asking.whether_to_leave(self)
+
+    def ask(self, title: str, rows: dialogs.Rows, choices: Mapping[str, Callable[[], object]]) -> None:
+        """Ask for one key; any that is none of the choices means no."""
         self._overlay.open(title, rows, self._board.ink, choices)
+
+    def ask_line(self, label: str, text: str = "", **how: Any) -> None:
+        """Ask for a line, as :meth:`.BottomRow.ask` does."""
+        self._board.bottom.ask(label, text, self._board.ink, **how)
 
     def action_write(self) -> None:
         self.run_worker(write_down(self), group="write", exclusive=True)
 
-    def wrote(self, upstream: str, knobs: Mapping[str, float]) -> None:
-        """What these knobs stand at is in the file now."""
-        self._view = replace(self._view, untuned={**self._view.untuned, upstream: dict(knobs)})
+    def wrote(self, upstream: str) -> None:
+        """What was turned stands in the file now."""
+        self._steering.written(upstream)
 
     # --- The rest --------------------------------------------------------------------------------------------------
 
@@ -404,17 +366,3 @@ class ControlRoom(GuestApp):
         self._gatherer.forget()
         fresh = View(self._source.snapshot(), drain_s=self._view.drain_s)
         self.go(fresh)
-
-    def action_leave(self) -> None:
-        leave = partial(self.exit, "quit")
-        now = self._source.snapshot()
-        flying, queued = len(now.slots), now.queued
-        if self._source.link.kind != "live" or not (flying or queued):
-            leave()
-            return
-        rows = dialogs.quit_question(flying, queued, self._view.drain_s)
-        self._overlay.open("Quit?", rows, self._board.ink, dict.fromkeys(("y", "ctrl+c", "ctrl+q"), leave))
-
-
-def _circuit(command: SetCircuit, _view: View) -> list[Command]:
-    return [command]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hivemind.requests import REQUESTS_KEPT, RequestView
-from hivemind.scheduler.events import LaneState
-from hivemind.snapshot import Snapshot
 
 from .listing import agent_fields, arranged, request_fields
 from .navigation import OF_REQUESTS
@@ -38,12 +36,11 @@ class Gatherer:
         if view.frozen:
             return self.arrange(view)
         snapshot = source.snapshot()
-        untuned = {**_first_seen(snapshot), **view.untuned}
         if view.page in (*OF_REQUESTS, "request"):
             self._follow(source)
         names = {agent.name for agent in snapshot.agents} if view.marked else frozenset()
         marked = view.marked & names if view.marked else view.marked
-        return self.arrange(replace(view, snapshot=snapshot, untuned=untuned, marked=marked))
+        return self.arrange(replace(view, snapshot=snapshot, marked=marked))
 
     def arrange(self, view: View) -> View:
         """The lists in the order that the view asks for."""
@@ -80,8 +77,3 @@ class Gatherer:
             del self._known[request.ticket]
         for number in [n for n, each in self._known.items() if n < oldest and each.over]:
             del self._known[number]
-
-
-def _first_seen(snapshot: Snapshot) -> dict[str, dict[str, float]]:
-    states: list[LaneState] = [lane.state for lane in snapshot.lanes]
-    return {state.upstream: dict(state.knobs) for state in states}

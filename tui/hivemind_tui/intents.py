@@ -98,9 +98,9 @@ def turn(view: View, steps: int) -> list[Command]:
     return [Tune(view.knob, stepped(view.knob, _knob(view), steps), state.upstream)]
 
 
-def set_knob(view: View, text: str) -> list[Command]:
-    """The knob under the cursor, at the number that was typed. Raises: Rejected."""
-    return [Tune(view.knob, typed(view.knob, text), _lane(view).upstream)]
+def set_knob(view: View, knob: str, text: str) -> list[Command]:
+    """A knob at the number that was typed. Raises: Rejected."""
+    return [Tune(knob, typed(knob, text), _lane(view).upstream)]
 
 
 def pin(view: View) -> list[Command]:

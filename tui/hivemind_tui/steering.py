@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from hivemind.scheduler.commands import Command, Rejected
+from hivemind.scheduler.commands import Command, Rejected, Tune
 
 from .source import Source
 from .undo import DEPTH, inverse
@@ -22,6 +22,8 @@ class Steering:
     def __init__(self, look: Callable[[], View], told: Callable[[str], None], changed: Callable[[], None]) -> None:
         self.who = "you"
         """Whose name stands in the log."""
+        self.untuned: dict[str, dict[str, float]] = {}
+        """By upstream, the knobs that were turned from here, as they stood before; see :meth:`written`."""
         self._look = look
         self._told = told
         self._changed = changed
@@ -58,9 +60,21 @@ class Steering:
                 back = inverse(command, view.snapshot)
                 await source.apply(command, self.who)
                 undone = back + undone
+                self._note(command, view)
         finally:
             if undone:
                 self._done.append(undone)
+
+    def written(self, upstream: str) -> None:
+        """What was turned is in the settings file now."""
+        self.untuned.pop(upstream, None)
+
+    def _note(self, command: Command, view: View) -> None:
+        if isinstance(command, Tune):
+            for lane in view.snapshot.lanes:
+                if command.upstream in (None, lane.state.upstream) and command.knob in lane.state.knobs:
+                    before = self.untuned.setdefault(lane.state.upstream, {})
+                    before.setdefault(command.knob, lane.state.knobs[command.knob])
 
     async def _take_back(self, source: Source) -> None:
         if not self._done:

@@ -51,7 +51,7 @@ class View:
     knob: str = "aimd.alpha"
     """The knob that the tuning page's cursor is on."""
     untuned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By upstream, the knobs as this screen first saw them, or as they were last written down."""
+    """By upstream, the knobs that were turned here, as they stood before, or as they were last written down."""
     inside: Insides | None = None
     """How the screen itself is doing, while somebody looks at that."""
     drain_s: float = 30.0

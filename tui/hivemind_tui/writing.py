@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ async def write_down(app: ControlRoom) -> None:
     upstream, now = lane.state.upstream, dict(lane.state.knobs)
     values = tuned(app.view.untuned.get(upstream, {}), now)
     if not values:
-        app.complain("nothing was tuned since the start, so there is nothing to write")
+        app.complain("nothing was turned here, so there is nothing to write")
         return
     try:
         draft = await app.source.draft(values)
@@ -36,15 +35,15 @@ async def write_down(app: ControlRoom) -> None:
     if not draft.diff:
         app.complain(f"{draft.path} says so already")
         return
-    write = partial(_write, app, draft, upstream, now)
-    app.ask("Write the settings?", dialogs.write_question(draft), lambda: app.run_worker(write(), group="write"))
+    write = partial(_write, app, draft, upstream)
+    app.ask("Write the settings?", dialogs.write_question(draft), {"y": lambda: app.run_worker(write(), group="write")})
 
 
-async def _write(app: ControlRoom, draft: Draft, upstream: str, knobs: Mapping[str, float]) -> None:
+async def _write(app: ControlRoom, draft: Draft, upstream: str) -> None:
     try:
         await app.source.write(draft)
     except Rejected as rejected:
         app.complain(str(rejected))
         return
-    app.wrote(upstream, knobs)
+    app.wrote(upstream)
     app.notify(f"wrote {clean(str(draft.path))}", markup=False)
