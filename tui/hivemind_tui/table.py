@@ -37,9 +37,11 @@ class Table(Generic[T]):
     """What is the same for every list of one kind: the first column takes the room that the others leave it."""
 
     name: Column[T]
+    """Its width is what it has before any of the others goes."""
     columns: tuple[Column[T], ...]
     rest: Column[T] | None = None
-    """Takes the cells that are left at the right, where there are enough for it (its width)."""
+    """Takes the cells that are left at the right, where there are enough for it (its width). With a rank above 0, the
+    columns of higher ranks go before it does."""
 
     @property
     def keys(self) -> dict[str, Callable[[T], Any]]:
@@ -49,9 +51,20 @@ class Table(Generic[T]):
     def fitting(self, width: int) -> Sequence[Column[T]]:
         """The columns that fit beside the first one."""
         columns = list(self.columns)
-        while any(c.rank for c in columns) and 2 + 12 + sum(c.width + GAP for c in columns) > width:
+        if self.rest is not None and self.rest.rank:
+            columns.append(self.rest)
+        while any(c.rank for c in columns) and 2 + self.name.width + sum(c.width + GAP for c in columns) > width:
             columns.remove(max(columns, key=lambda column: column.rank))
-        return columns
+        return [column for column in columns if column is not self.rest]
+
+    def layout(self, width: int) -> tuple[Sequence[Column[T]], int, int]:
+        """The columns that fit, the width of the first one, and that of the last (0: it doesn't fit)."""
+        columns = self.fitting(width)
+        left = width - 2 - sum(column.width + GAP for column in columns)
+        claimed = self.rest.width + GAP if self.rest is not None and self.rest.rank else 0
+        name = max(NAME[0], min(NAME[1], left - claimed if left - claimed >= self.name.width else left))
+        rest = left - name - GAP
+        return columns, name, rest if self.rest is not None and rest >= self.rest.width else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +90,8 @@ def render(table: Table[T], rows: Rows[T], at: float, width: int, height: int, i
     room = height - 1
     long = len(rows.items) > room
     cells = width - (1 if long else 0)
-    columns = table.fitting(cells)
-    left = cells - 2 - sum(column.width + GAP for column in columns)
-    name = max(NAME[0], min(NAME[1], left))
-    rest = cells - 2 - name - sum(column.width + GAP for column in columns) - GAP
-    last = table.rest if table.rest is not None and rest >= table.rest.width else None
+    columns, name, rest = table.layout(cells)
+    last = table.rest if rest else None
     first = scrolled(rows.selected, len(rows.items), room)
     body = [_head(table.name, name, columns, last, rest, rows, cells, ink)]
     for index in range(first, min(len(rows.items), first + room)):
@@ -107,15 +117,16 @@ def _head(
     width: int,
     ink: Ink,
 ) -> Strip:
-    spans: list[Span] = [("  ", "dim"), *_heading(first, name, "<", rows, ink)]
+    spans: list[Span] = [("  ", "dim"), *heading(first, name, "<", rows, ink)]
     for column in columns:
-        spans += [(" " * GAP, "dim"), *_heading(column, column.width, column.align, rows, ink)]
+        spans += [(" " * GAP, "dim"), *heading(column, column.width, column.align, rows, ink)]
     if last is not None:
         spans += [(" " * GAP, "dim"), (fit(last.head, rest), "dim")]
     return ink.row(width, *spans)
 
 
-def _heading(column: Column[T], width: int, align: str, rows: Rows[T], ink: Ink) -> list[Span]:
+def heading(column: Column[T], width: int, align: str, rows: Rows[T], ink: Ink) -> list[Span]:
+    """A column's head, in so many cells: a click sorts by it, and an arrow tells that the list is sorted so."""
     text, role = column.head, "dim"
     if column.id == rows.sort:
         arrow = ink.glyphs.descending if rows.reverse else ink.glyphs.ascending

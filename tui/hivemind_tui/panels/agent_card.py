@@ -1,18 +1,308 @@
-"""One agent closer, beside the table of all: what it does now, and why it waits."""
+"""One agent closer, beside the table of all: what it does, why it waits, what it used, what each key would do."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
+
 from textual.strip import Strip
 
-from hivemind_tui.ink import Ink, body_size
-from hivemind_tui.view import View
+from hivemind.scheduler.types import Priority
+from hivemind.snapshot import AgentView, TicketView
+from hivemind_tui import why
+from hivemind_tui.format import NOTHING, about, count, dollars, fit, percent, plural, seconds, wrapped
+from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
+from hivemind_tui.ink import Ink, Span, body_size, fitting, linked
+from hivemind_tui.keymap import BY_ID
+from hivemind_tui.view import View, join
+
+from .agent_table import at_least, budget_role, budget_share
+
+Row = list[Span]
+
+_TALL = 18
+"""Rows from which every fact has one of its own."""
+_LABEL = 13
+_BAR = 16
+_OPEN = 6
+"""Open requests told of where there is room for all else too."""
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
-    """The panel's rows."""
-    cells, _ = body_size(ink, width, height)
+    """The panel's rows: in a tall place one fact a row, in a short one the same facts side by side."""
+    cells, rows = body_size(ink, width, height)
     agent = view.agent
     if agent is None:
-        return ink.frame("Agent", "", [], width, height)
-    body = [ink.row(cells, (agent.name, "strong")), ink.row(cells, (agent.last_error, "dim"))]
-    return ink.frame("Agent", "", body, width, height)
+        note: Row = [("Nobody yet. Whoever is selected at the left is told of here.", "dim")]
+        return ink.frame("Agent", "", [ink.row(cells, *note)], width, height)
+    tickets = [each for each in chain(view.snapshot.slots, view.snapshot.queue) if each.agent == agent.name]
+    lines = (
+        _tall(view, agent, tickets, cells, rows, ink)
+        if rows >= _TALL
+        else _short(view, agent, tickets, cells, rows, ink)
+    )
+    marked = f"keys go to {plural(len(view.marked), 'marked agent')}" if view.marked else ""
+    body = [ink.row(cells, *line) for line in lines[:rows]]
+    return ink.frame(f"Agent {agent.name}", join(marked), body, width, height)
+
+
+# --- A row each --------------------------------------------------------------------------------------------------
+
+
+def _tall(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, rows: int, ink: Ink) -> list[Row]:
+    parts = [
+        _who(agent, cells, ink),
+        _tokens(agent, ink),
+        _money(agent, cells, ink),
+        _requests(agent, cells),
+        _address(view, agent, cells),
+        _keys_listed(view, cells),
+    ]
+    room = rows - sum(len(part) for part in parts)
+    parts.insert(1, _open(view, agent, tickets, cells, room, ink))
+    gaps = rows - sum(len(part) for part in parts) >= len(parts) - 1
+    lines: list[Row] = []
+    for part in parts:
+        if lines and part and gaps:
+            lines.append([])
+        lines += part
+    return lines
+
+
+def _labelled(label: str, *spans: Span) -> Row:
+    return [(fit(label, _LABEL), "dim"), *spans]
+
+
+def _who(agent: AgentView, cells: int, ink: Ink) -> list[Row]:
+    client = agent.client or "of an unknown client"
+    started = f", started by {agent.parent}" if agent.parent else ""
+    rows = [_state(agent, ink)]
+    rows += [[(line, "dim")] for line in wrapped(f"{client}{started}, seen {seconds(agent.last_seen_s)} ago", cells)]
+    return rows
+
+
+def _state(agent: AgentView, ink: Ink) -> Row:
+    glyph, role = ink.mark(agent.state)
+    word, colour = PRIORITIES[agent.priority]
+    spans: Row = [(f"{glyph} {sign(agent.state).word}", role), ("  priority ", "dim"), (word, colour)]
+    if agent.boosted_for_s > 0:
+        spans.append((f"  {ink.glyphs.boost} boosted, {about(agent.boosted_for_s)} left", "accent"))
+    if agent.paused and agent.state != "paused":
+        spans.append((f"  {ink.glyphs.pause} paused", "wait"))
+    if agent.stopped and agent.state != "stopped":
+        spans.append((f"  {ink.glyphs.stop} stopped", "bad"))
+    return spans
+
+
+def _open(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, room: int, ink: Ink) -> list[Row]:
+    """Each open request with how far it is or why it waits."""
+    if not tickets:
+        return [[("nothing asked at the moment", "dim")]]
+    told: list[list[Row]] = []
+    for ticket in tickets[:_OPEN]:
+        glyph, role = ink.mark(ticket.state)
+        head: Row = [(f"{glyph} ", role), (f"#{ticket.ticket} ", "strong"), (ticket.model, "text")]
+        text, colour = _progress(view, agent, ticket)
+        told.append([head, *([(f"  {line}", colour)] for line in wrapped(text, cells - 2))])
+    while len(told) > 1 and sum(map(len, told)) + (len(told) < len(tickets)) > room:
+        told.pop()
+    if len(told) < len(tickets):
+        told.append([[(f"{ink.glyphs.ellipsis} {len(tickets) - len(told)} more", "dim")]])
+    return list(chain.from_iterable(told))
+
+
+def _progress(view: View, agent: AgentView, ticket: TicketView) -> Span:
+    """How far a flying request is, or why a waiting one waits."""
+    again = f", try {ticket.attempt}" if ticket.attempt > 1 else ""
+    if ticket.state == "streaming":
+        pace = f", {count(ticket.output_tokens / ticket.since_s)}/s" if ticket.since_s >= 1 else ""
+        return f"{count(ticket.output_tokens)} tokens in {seconds(ticket.since_s)}{pace}{again}", "text"
+    if ticket.state == "waiting":
+        return f"sent {seconds(ticket.since_s)} ago, no content yet{again}", "text"
+    return why.sentence(ticket, why.lane_of(view.snapshot.lanes, ticket), agent), gate_sign(ticket.gate).role
+
+
+def _tokens(agent: AgentView, ink: Ink) -> list[Row]:
+    usage = agent.usage
+    parts = (
+        ("input", usage.input_tokens),
+        ("cache read", usage.cache_read_tokens),
+        ("cache written", usage.cache_write_tokens),
+        ("output", usage.output_tokens),
+    )
+    rows: list[Row] = []
+    for name, tokens in parts:
+        bar = ink.gauge(_BAR, tokens / (usage.total or 1), role="info")
+        rows.append(_labelled(name, (f"{count(tokens):>6}  ", "strong" if tokens else "dim"), *bar))
+    return rows
+
+
+def _money(agent: AgentView, cells: int, ink: Ink) -> list[Row]:
+    rows = [_labelled("cost", (f"{_cost(agent):>6}", "strong"), *_unpriced(agent))]
+    share = budget_share(agent)
+    if share is None or agent.budget_tokens is None:
+        return [*rows, _labelled("budget", (f"{NOTHING:>6}", "dim"), ("  none, B gives one", "dim"))]
+    role = budget_role(share)
+    bar = ink.gauge(_BAR, share, role="ok" if role == "text" else role)
+    figures = f"{percent(share, 1):>6}" if share < 99.5 else "  ×99+"
+    rows.append(_labelled("budget", (f"{figures}  ", role), *bar, (f" of {count(agent.budget_tokens)}", "dim")))
+    return [*rows, _labelled("", (f"{_left(agent)}", role))]
+
+
+def _cost(agent: AgentView) -> str:
+    return at_least(agent.dollars) if agent.unpriced else dollars(agent.dollars)
+
+
+def _unpriced(agent: AgentView) -> list[Span]:
+    return [(f"  {count(agent.unpriced)} tok without price", "wait")] if agent.unpriced else []
+
+
+def _left(agent: AgentView) -> str:
+    left = (agent.budget_tokens or 0) - agent.usage.total
+    return f"{count(left)} left" if left >= 0 else f"{count(-left)} over"
+
+
+def _requests(agent: AgentView, cells: int) -> list[Row]:
+    facts: tuple[tuple[str, str, str, str], ...] = (
+        ("asked", count(agent.requests), "strong", " requests"),
+        ("answered", count(agent.finished), "ok", ""),
+        ("failed", count(agent.failed), "bad" if agent.failed else "dim", ""),
+        ("saved", count(agent.rescued), "recover" if agent.rescued else "dim", " errors it never saw"),
+        ("waited", seconds(agent.waited_s), "text", " in the queue, in all"),
+        ("first token", seconds(agent.ttft_s), "text", " of the last answer"),
+    )
+    rows = [_labelled(label, (f"{value:>6}", role), (more, "dim")) for label, value, role, more in facts]
+    errors = wrapped(agent.last_error or "none", cells - _LABEL - 1)[:2]
+    role = "bad" if agent.failed else "text" if agent.last_error else "dim"
+    return rows + [_labelled("last error" if n == 0 else "", (f" {line}", role)) for n, line in enumerate(errors)]
+
+
+def _address(view: View, agent: AgentView, cells: int) -> list[Row]:
+    url = wrapped(_url(view, agent), cells)
+    return [[("base URL for it, y copies it", "dim")], *([(line, "info")] for line in url)]
+
+
+def _url(view: View, agent: AgentView) -> str:
+    return f"{view.snapshot.address}/agent/{agent.name}"
+
+
+# --- Side by side ------------------------------------------------------------------------------------------------
+
+
+def _short(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, rows: int, ink: Ink) -> list[Row]:
+    usage = agent.usage
+    who: list[tuple[int, Row]] = [(0, _state(agent, ink)), (2, [(agent.client, "dim")])]
+    if agent.parent:
+        who.append((3, [("of ", "dim"), (agent.parent, "dim")]))
+    who.append((4, [(f"seen {seconds(agent.last_seen_s)} ago", "dim")]))
+    used: list[tuple[int, Row]] = [
+        (0, _fact("in", count(usage.input_tokens))),
+        (1, _fact("cache read", count(usage.cache_read_tokens))),
+        (2, _fact("written", count(usage.cache_write_tokens))),
+        (0, _fact("out", count(usage.output_tokens))),
+        (0, _fact("cost", _cost(agent))),
+        (3, _fact("unpriced", count(agent.unpriced)) if agent.unpriced else []),
+    ]
+    asked: list[tuple[int, Row]] = [
+        (0, _budget_fact(agent, ink)),
+        (2, _fact("asked", count(agent.requests))),
+        (0, _fact("failed", count(agent.failed), "bad" if agent.failed else "dim")),
+        (1, _fact("saved", count(agent.rescued), "recover")),
+        (3, _fact("waited", seconds(agent.waited_s))),
+        (4, _fact("first token", seconds(agent.ttft_s))),
+    ]
+    error: Row = [("last error ", "dim"), (agent.last_error, "text")] if agent.last_error else []
+    rest = [
+        fitting(cells, [chunk for chunk in used if chunk[1]]),
+        fitting(cells, asked),
+        fitting(cells, [(1, [("y copies ", "dim"), (_url(view, agent), "info")]), *([(0, error)] if error else [])]),
+        fitting(cells, [(rank, _key(key, what)) for rank, (key, what) in enumerate(effects(view))]),
+    ]
+    open_ = _open_short(view, agent, tickets, max(1, rows - 1 - len(rest)), ink)
+    return [fitting(cells, [chunk for chunk in who if chunk[1][-1][0]]), *open_, *rest]
+
+
+def _open_short(view: View, agent: AgentView, tickets: Sequence[TicketView], room: int, ink: Ink) -> list[Row]:
+    """One row each; where there are more, the last row says how many."""
+    if not tickets:
+        return [[("nothing asked at the moment", "dim")]]
+    shown = tickets if len(tickets) <= room else tickets[: max(1, room - 1)]
+    rows: list[Row] = []
+    for ticket in shown:
+        text, role = _progress(view, agent, ticket)
+        rows.append(
+            [
+                (f"{ink.mark(ticket.state)[0]} ", ink.mark(ticket.state)[1]),
+                (f"#{ticket.ticket} ", "strong"),
+                (text, role),
+            ]
+        )
+    if len(shown) < len(tickets) and room > len(shown):
+        rows.append([(f"{ink.glyphs.ellipsis} {len(tickets) - len(shown)} more", "dim")])
+    return rows
+
+
+def _fact(label: str, value: str, role: str = "strong") -> Row:
+    return [(f"{label} ", "dim"), (value, role)]
+
+
+def _budget_fact(agent: AgentView, ink: Ink) -> Row:
+    share = budget_share(agent)
+    if share is None:
+        return [("no budget", "dim")]
+    role = budget_role(share)
+    bar = ink.gauge(8, share, role="ok" if role == "text" else role)
+    return [("budget ", "dim"), *bar, (f" {_left(agent)}", role), (f" of {count(agent.budget_tokens)}", "dim")]
+
+
+# --- Keys --------------------------------------------------------------------------------------------------------
+
+
+def effects(view: View) -> list[tuple[str, str]]:
+    """What the keys that act on agents would do now: each key's id, and its effect in a few words."""
+    targets = view.targets
+    if not targets:
+        return []
+    boosted = all(agent.boosted_for_s > 0 for agent in targets)
+    paused = all(agent.paused for agent in targets)
+    stopped = all(agent.stopped for agent in targets)
+    limited = any(agent.budget_tokens is not None for agent in targets)
+    it = "it" if len(targets) == 1 else "them"
+    return [
+        ("raise", _to(targets, -1)),
+        ("lower", _to(targets, 1)),
+        ("boost", "ends the boost" if boosted else f"boosts {it}"),
+        ("hold", f"lets {it} go" if paused else f"holds {it}"),
+        ("budget", "changes the budget" if limited else "gives a budget"),
+        ("stop", f"lets {it} ask again" if stopped else f"stops {it}"),
+    ]
+
+
+def _to(targets: Sequence[AgentView], step: int) -> str:
+    """The priority that a step leads to."""
+    if len(targets) > 1:
+        return "more urgent" if step < 0 else "less urgent"
+    wanted = targets[0].priority + step
+    if not Priority.CRITICAL <= wanted <= Priority.LOW:
+        return "no further"
+    return f"to {PRIORITIES[Priority(wanted)][0]}"
+
+
+def _key(name: str, what: str) -> Row:
+    key = BY_ID[name]
+    return [linked(key.shown, "accent", f"app.{key.action}"), (f" {what}", "dim")]
+
+
+def _keys_listed(view: View, cells: int) -> list[Row]:
+    """In two columns, where there is room for both."""
+    marked = view.agent is not None and view.agent.name in view.marked
+    more = (("mark", "unmarks it" if marked else "marks it"), ("open", "its requests"))
+    shown = [_key(name, what) for name, what in (*effects(view), *more)]
+    each = cells // 2
+    if each < 22:
+        return shown
+    rows: list[Row] = []
+    for left, right in zip(shown[::2], shown[1::2], strict=True):
+        pad = each - sum(len(text) for text, _ in left)
+        rows.append([*left, (" " * max(1, pad), "text"), *right])
+    return rows

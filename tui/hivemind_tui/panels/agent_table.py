@@ -1,18 +1,32 @@
-"""The table of agents: who they are, what they are doing, what they used, what was kept from them."""
+"""The table of agents: who they are, what they do or wait for, what they used, what was kept from them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from textual.strip import Strip
 
-from hivemind.snapshot import AgentView
-from hivemind_tui.format import NOTHING, count, dollars, percent, seconds
-from hivemind_tui.glyphs import PRIORITIES, sign
-from hivemind_tui.ink import Ink, Span, body_size
-from hivemind_tui.table import Column, Rows, Table, render as render_table
+from hivemind.snapshot import AgentView, TicketView
+from hivemind_tui import why
+from hivemind_tui.format import NOTHING, about, count, dollars, percent, plural, seconds
+from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
+from hivemind_tui.ink import Ink, Span, body_size, call
+from hivemind_tui.table import Column, Rows, Table
+from hivemind_tui.table import render as render_table
 from hivemind_tui.view import View, join
 
 WARN_AT = 0.85
 """Share of a budget from which it is shown as nearly gone (the scheduler warns there too)."""
+_BAR = 5
+_ROOMY = 120
+_NAME, _REASON = 18, 26
+"""Least for names and for reasons in a table of so many cells."""
+_WAITING = ("queued", "retry", "paused")
+
+
+def _name(agent: AgentView, ink: Ink, at: float) -> Span:
+    return agent.name, "dim" if agent.state in ("idle", "stopped") else "text"
 
 
 def _state(agent: AgentView, ink: Ink, at: float) -> Span:
@@ -22,7 +36,7 @@ def _state(agent: AgentView, ink: Ink, at: float) -> Span:
 
 def _priority(agent: AgentView, ink: Ink, at: float) -> Span:
     if agent.boosted_for_s > 0:
-        return f"{ink.glyphs.boost} {seconds(agent.boosted_for_s)}", "accent"
+        return f"{ink.glyphs.boost}{about(agent.boosted_for_s)}", "accent"
     return PRIORITIES[agent.priority]
 
 
@@ -38,42 +52,72 @@ def budget_share(agent: AgentView) -> float | None:
     return agent.usage.total / agent.budget_tokens if agent.budget_tokens else 1.0
 
 
+def budget_role(share: float) -> str:
+    """How near its end a budget is."""
+    return "bad" if share >= 1 else "wait" if share >= WARN_AT else "text"
+
+
 def _budget(agent: AgentView, ink: Ink, at: float) -> Span:
     share = budget_share(agent)
-    if share is None or agent.budget_tokens is None:
+    if share is None:
         return NOTHING, "rule"
-    role = "bad" if share >= 1 else "wait" if share >= WARN_AT else "text"
-    cells = min(5, round(share * 5))
-    bar = ink.glyphs.full * cells + ink.glyphs.empty * (5 - cells)
-    return f"{bar} {percent(share, 1):>4} of {count(agent.budget_tokens)}", role
+    cells = min(_BAR, round(share * _BAR))
+    bar = ink.glyphs.full * cells + ink.glyphs.empty * (_BAR - cells)
+    shown = percent(share, 1) if share < 9.995 else f"×{count(share)}"
+    return f"{bar} {shown:>4}", budget_role(share)
+
+
+def _of(agent: AgentView, ink: Ink, at: float) -> Span:
+    return (count(agent.budget_tokens), "dim") if agent.budget_tokens is not None else (NOTHING, "rule")
 
 
 def _dollars(agent: AgentView, ink: Ink, at: float) -> Span:
     if agent.unpriced:
-        return f"{dollars(agent.dollars)}{ink.glyphs.more}", "text"
+        return at_least(agent.dollars), "text"
     return (dollars(agent.dollars), "text") if agent.dollars else (".", "rule")
 
 
+def at_least(spent: float) -> str:
+    """Money where some tokens have no known price: `$2.58+`, in as many cells as without."""
+    return f"${spent:.3f}+" if spent < 0.0995 else f"{dollars(spent)}+"
+
+
+def _out(agent: AgentView, ink: Ink, at: float) -> Span:
+    return number(agent.usage.output_tokens)
+
+
+def _wait(agent: AgentView, ink: Ink, at: float) -> Span:
+    return (seconds(agent.waited_s), "text") if agent.waited_s else (".", "rule")
+
+
+def _error(agent: AgentView, ink: Ink, at: float) -> Span:
+    return agent.last_error, "bad" if agent.failed else "dim"
+
+
 AGENTS: Table[AgentView] = Table(
-    Column("name", "AGENT", 12, 0, lambda a, _i, _t: (a.name, "text"), "<", lambda a: a.name),
+    Column("name", "AGENT", 12, 0, _name, "<", lambda a: a.name),
     (
-        Column("prio", "PRIO", 6, 1, _priority, "<", lambda a: a.priority),
+        Column("prio", "PRIO", 5, 2, _priority, "<", lambda a: a.priority),
         Column("state", "STATE", 9, 0, _state, "<", lambda a: a.state),
-        Column("fly", "FLY", 3, 4, lambda a, _i, _t: number(a.flying), key=lambda a: a.flying),
-        Column("wait", "WAIT", 4, 4, lambda a, _i, _t: number(a.queued), key=lambda a: a.queued),
-        Column("asked", "ASKED", 5, 6, lambda a, _i, _t: number(a.requests), key=lambda a: a.requests),
-        Column("ok", "OK", 5, 7, lambda a, _i, _t: number(a.finished, "ok"), key=lambda a: a.finished),
-        Column("fail", "FAIL", 4, 2, lambda a, _i, _t: number(a.failed, "bad"), key=lambda a: a.failed),
-        Column("saved", "SAVED", 5, 2, lambda a, _i, _t: number(a.rescued, "recover"), key=lambda a: a.rescued),
-        Column("in", "IN", 5, 5, lambda a, _i, _t: number(a.usage.total_input), key=lambda a: a.usage.total_input),
-        Column("out", "OUT", 5, 3, lambda a, _i, _t: number(a.usage.output_tokens), key=lambda a: a.usage.output_tokens),
-        Column("cost", "COST", 7, 3, _dollars, key=lambda a: a.dollars),
-        Column("budget", "BUDGET", 18, 9, _budget, "<", budget_share),
-        Column("queued", "WAITED", 6, 8, lambda a, _i, _t: (seconds(a.waited_s), "dim"), key=lambda a: a.waited_s),
+        Column("fly", "FLY", 3, 9, lambda a, _i, _t: number(a.flying), key=lambda a: a.flying),
+        Column("queue", "WAIT", 4, 9, lambda a, _i, _t: number(a.queued, "wait"), key=lambda a: a.queued),
+        Column("asked", "ASKED", 5, 10, lambda a, _i, _t: number(a.requests), key=lambda a: a.requests),
+        Column("ok", "OK", 5, 11, lambda a, _i, _t: number(a.finished, "ok"), key=lambda a: a.finished),
+        Column("fail", "FAIL", 4, 1, lambda a, _i, _t: number(a.failed, "bad"), key=lambda a: a.failed),
+        Column("saved", "SAVED", 5, 3, lambda a, _i, _t: number(a.rescued, "recover"), key=lambda a: a.rescued),
+        Column("in", "IN", 5, 6, lambda a, _i, _t: number(a.usage.total_input), key=lambda a: a.usage.total_input),
+        Column(
+            "out", "OUT", 5, 4, lambda a, _i, _t: number(a.usage.output_tokens), key=lambda a: a.usage.output_tokens
+        ),
+        Column("cost", "COST", 7, 5, _dollars, key=lambda a: a.dollars),
+        Column("budget", "BUDGET", 10, 6, _budget, "<", budget_share),
+        Column("of", "OF", 5, 10, _of, key=lambda a: a.budget_tokens),
+        Column("waited", "WAITED", 6, 7, _wait, key=lambda a: a.waited_s),
         Column("ttft", "TTFT", 5, 8, lambda a, _i, _t: (seconds(a.ttft_s), "text"), key=lambda a: a.ttft_s),
-        Column("seen", "SEEN", 6, 10, lambda a, _i, _t: (seconds(a.last_seen_s), "dim"), key=lambda a: a.last_seen_s),
+        Column("seen", "SEEN", 6, 12, lambda a, _i, _t: (seconds(a.last_seen_s), "dim"), key=lambda a: a.last_seen_s),
+        Column("client", "CLIENT", 14, 13, lambda a, _i, _t: (a.client or NOTHING, "dim"), "<", lambda a: a.client),
     ),
-    rest=Column("error", "LAST ERROR", 14, 0, lambda a, _i, _t: (a.last_error, "dim"), "<"),
+    rest=Column("why", "WAITS OR ERROR", 14, 3, _error, "<"),
 )
 
 
@@ -84,24 +128,47 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     if not agents:
         note = "No agent fits the filter (esc takes it away)." if order.filter else _NOBODY
         return ink.frame("Agents", _note(view), [ink.row(cells, (note, "dim"))], width, height)
+    picked = view.agent
     shown = Rows(
         agents,
-        next((i for i, agent in enumerate(agents) if agent is view.agent), 0),
+        next((i for i, agent in enumerate(agents) if agent is picked), 0),
         order.sort,
         order.reverse,
         marked=lambda agent: agent.name in view.marked,
-        link=lambda agent: f"app.pick_agent({agent.name!r})",
+        link=lambda agent: call("app.pick_agent", agent.name),
         sort_link="app.sort_by({})",
     )
-    return ink.frame("Agents", _note(view), render_table(AGENTS, shown, view.snapshot.at, cells, rows, ink), width, height)
+    table = _with_reasons(why.first_of_each(view.snapshot.queue), cells)
+    body = render_table(table, shown, view.snapshot.at, cells, rows, ink)
+    return ink.frame("Agents", _note(view), body, width, height)
 
 
 _NOBODY = "No agent yet. Each appears here with its first request."
 
 
+def _with_reasons(waiting: Mapping[str, TicketView], cells: int) -> Table[AgentView]:
+    """The table that tells of each agent that waits what holds it, of the others their last error."""
+    assert AGENTS.rest is not None
+    table = AGENTS
+    if cells >= _ROOMY:
+        table = replace(AGENTS, name=replace(AGENTS.name, width=_NAME), rest=replace(AGENTS.rest, width=_REASON))
+    _, _, room = table.layout(cells - 1)  # the list may have a scrollbar
+
+    def reason(agent: AgentView, ink: Ink, at: float) -> Span:
+        ticket = waiting.get(agent.name) if agent.state in _WAITING else None
+        if ticket is None:
+            return _error(agent, ink, at)
+        return why.short(ticket, room), gate_sign(ticket.gate).role
+
+    return replace(table, rest=replace(table.rest or AGENTS.rest, cell=reason))
+
+
 def _note(view: View) -> str:
     everybody = view.snapshot.agents
-    active = sum(1 for agent in everybody if agent.state in ("streaming", "waiting"))
+    flying = sum(1 for agent in everybody if agent.flying)
+    waiting = sum(1 for agent in everybody if agent.queued and not agent.flying)
+    stopped = sum(1 for agent in everybody if agent.stopped)
     marked = f"{len(view.marked)} marked" if view.marked else ""
     shown = f"/{view.agents_order.filter}  {len(view.agents)} of " if view.agents_order.filter else ""
-    return join(marked, f"{shown}{len(everybody)} agents, {active} active")
+    counts = [f"{shown}{plural(len(everybody), 'agent')}", f"{flying} in flight", f"{waiting} waiting"]
+    return join(marked, ", ".join([*counts, f"{stopped} stopped"] if stopped else counts))

@@ -5,56 +5,126 @@ from __future__ import annotations
 from textual.strip import Strip
 
 from hivemind.scheduler.events import LaneState
-from hivemind_tui.format import percent, plural, seconds
+from hivemind.snapshot import Line
+from hivemind_tui.format import clock, fit, percent, seconds
 from hivemind_tui.glyphs import sign
-from hivemind_tui.ink import Ink, Span, body_size
-from hivemind_tui.view import View
+from hivemind_tui.ink import Ink, Span, body_size, fitting
+from hivemind_tui.view import View, join
 
-_MEANS = {
-    "closed": "requests flow",
-    "open": "nothing is sent upstream",
-    "half_open": "one probe decides",
-}
+_BAR = 24
+_LABEL = 8
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     """The panel's rows: state and how it is steered, errors against the threshold, a provider's pause."""
-    cells, _ = body_size(ink, width, height)
+    cells, rows = body_size(ink, width, height)
     lane = view.lane
     if lane is None:
         body = [ink.row(cells, ("closed until the first request says otherwise", "dim"))]
         return ink.frame("Circuit", "", body, width, height)
     state = lane.state
-    body = [_state(state, cells, ink), _errors(state, cells, ink)]
+    lines = [_state(state, ink), _errors(state, cells, ink)]
+    lines += [line for line in (_probe(state, cells, ink), _parked(state, ink), _paused(view, state, ink)) if line]
+    quiet = [line for line in (_last(view, state, ink), _upstream(view, state)) if line]
+    lines += quiet[: max(0, rows - len(lines))]
+    note = join("forced, c changes" if state.circuit_forced else "automatic", view.lane_note())
+    return ink.frame("Circuit", note, [ink.row(cells, *line) for line in lines], width, height)
+
+
+def summary(state: LaneState, width: int, ink: Ink) -> list[Span]:
+    """In one line: the state, and what comes next."""
+    chunks: list[tuple[int, list[Span]]] = [(0, [("circuit ", "text"), _word(state, ink)])]
+    if state.circuit == "open" and state.circuit_reopens_in_s is not None:
+        chunks.append((1, [(f"probe in {seconds(state.circuit_reopens_in_s)}", "wait")]))
     if state.parked_for_s > 0:
-        spans = [(f"{ink.glyphs.clock} parked {seconds(state.parked_for_s)} more", "wait"), (" by the provider", "dim")]
-        body.append(ink.row(cells, *spans, ("  r ends it", "dim")))
-    if state.paused:
-        body.append(ink.row(cells, (f"{ink.glyphs.stop} admissions paused", "wait"), ("  p resumes", "dim")))
-    body.append(ink.row(cells, (_upstream(view, state), "dim")))
-    return ink.frame("Circuit", "forced, c changes" if state.circuit_forced else "automatic", body, width, height)
+        chunks.append((1, [(f"{ink.glyphs.clock} parked {seconds(state.parked_for_s)}", "wait")]))
+    if state.circuit == "closed":
+        chunks.append((2, [(f"{state.circuit_errors} of {state.circuit_results} failed", "dim")]))
+    return fitting(width, chunks)
 
 
-def _state(state: LaneState, width: int, ink: Ink) -> Strip:
+def _word(state: LaneState, ink: Ink) -> Span:
+    glyph, role = ink.mark(state.circuit)
+    return f"{glyph} {sign(state.circuit).word}{' forced' if state.circuit_forced else ''}", role
+
+
+def _state(state: LaneState, ink: Ink) -> list[Span]:
     glyph, role = ink.mark(state.circuit)
     spans: list[Span] = [(f"{glyph} {sign(state.circuit).word.upper()}", role)]
     if state.circuit_forced:
         spans.append((" forced", "accent"))
-    spans.append((f"  {_MEANS.get(state.circuit, '')}", "dim"))
-    if state.circuit_reopens_in_s is not None and state.circuit == "open":
-        spans.append((f", probe in {seconds(state.circuit_reopens_in_s)}", "wait"))
-    return ink.row(width, *spans)
+    spans.append((f"  {sign(state.circuit).meaning}", "dim"))
+    return spans
 
 
-def _errors(state: LaneState, width: int, ink: Ink) -> Strip:
-    share = state.circuit_errors / state.circuit_results if state.circuit_results else 0.0
+def _errors(state: LaneState, width: int, ink: Ink) -> list[Span]:
+    """The share of errors, on a bar that also shows where it opens."""
+    errors, results = state.circuit_errors, state.circuit_results
+    share = errors / results if results else 0.0
+    full = results >= state.circuit_window
     role = "bad" if share >= state.circuit_threshold else "wait" if share >= state.circuit_threshold / 2 else "ok"
-    figures = f" {plural(state.circuit_errors, 'error')} in {state.circuit_results}"
-    limit = f", opens at {percent(state.circuit_threshold, 1)} of {state.circuit_window}"
-    bar = max(4, min(20, width - len(figures) - len(limit)))
-    return ink.row(width, *ink.gauge(bar, share, role=role), (figures, "text"), (limit, "dim"))
+    figures = f" {fit(percent(errors, results), 4, '>')}, {errors} of {results}"
+    limit = f", opens at {percent(state.circuit_threshold, 1)}{'' if full else f' of {state.circuit_window}'}"
+    bar = max(4, min(_BAR, width - _LABEL - len(figures) - len(limit)))
+    cells = round(min(1.0, share) * bar) or int(errors > 0)
+    at = min(bar - 1, round(state.circuit_threshold * bar))
+    glyphs = ink.glyphs
+    drawn: list[Span] = [(glyphs.full, role) if n < cells else (glyphs.empty, "rule") for n in range(bar)]
+    drawn[at] = (glyphs.frame[5], "strong")
+    return [(fit("errors", _LABEL), "dim"), *drawn, (figures, "text"), (limit, "dim")]
 
 
-def _upstream(view: View, state: LaneState) -> str:
+def _probe(state: LaneState, width: int, ink: Ink) -> list[Span]:
+    """The countdown to the probe, or the probe itself."""
+    label = (fit("probe", _LABEL), "dim")
+    if state.circuit == "half_open":
+        under_way = "under way, its end decides" if state.active else "goes with the next request"
+        return [label, (f"{ink.glyphs.half} {under_way}", "recover")]
+    left = state.circuit_reopens_in_s
+    if state.circuit != "open":
+        return []
+    if left is None:
+        return [label, ("none while it is forced open; c changes that", "wait")]
+    cooldown = state.knobs.get("circuit.cooldown_s") or left or 1.0
+    gauge = ink.gauge(max(4, min(_BAR, width - _LABEL - 10)), 1 - left / cooldown, role="wait")
+    return [label, *gauge, (f" in {seconds(left)}", "wait")]
+
+
+def _parked(state: LaneState, ink: Ink) -> list[Span]:
+    if state.parked_for_s <= 0:
+        return []
+    return [
+        (fit("parked", _LABEL), "dim"),
+        (f"{ink.glyphs.clock} {seconds(state.parked_for_s)} more", "wait"),
+        (", the provider asked for it; r ends it", "dim"),
+    ]
+
+
+def _paused(view: View, state: LaneState, ink: Ink) -> list[Span]:
+    if view.snapshot.mode == "draining":
+        label, what, key = "drain", f"{ink.glyphs.half} nothing new is taken", "; D ends it"
+    elif state.paused or view.snapshot.mode == "paused":
+        label, what, key = "paused", f"{ink.glyphs.pause} no admissions", "; p resumes"
+    else:
+        return []
+    return [(fit(label, _LABEL), "dim"), (what, "wait"), (key, "dim")]
+
+
+def _last(view: View, state: LaneState, ink: Ink) -> list[Span]:
+    """What the log last said of this circuit: since when, why, by whom."""
+    line = next((line for line in reversed(view.snapshot.lines) if _about(line, state.lane)), None)
+    if line is None:
+        return []
+    by = "you: " if line.tag == "you" else ""
+    return [(fit("last", _LABEL), "dim"), (f"{clock(line.wall)} ", "dim"), (f"{by}{line.text}", "text")]
+
+
+def _about(line: Line, lane: str) -> bool:
+    if line.who not in (lane, "all"):
+        return False
+    return line.tag == "circuit" or (line.tag in ("you", "other") and line.text.startswith("circuit "))
+
+
+def _upstream(view: View, state: LaneState) -> list[Span]:
     url = dict(view.snapshot.upstreams).get(state.upstream, "")
-    return f"{state.upstream} {url}" if url else state.upstream
+    return [(fit("to", _LABEL), "dim"), (f"{state.upstream} {url}" if url else state.upstream, "dim")]

@@ -1,19 +1,33 @@
-"""The concurrency level over time with the time to first token under it: plotext's figure, or a sketch of our own."""
+"""The concurrency level over time, what bent it, and the time to first token under it: plotext's figure, or a sketch
+of our own."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 
 from textual.strip import Strip
 
 from hivemind.scheduler.events import LaneState
-from hivemind.snapshot import LaneView
-from hivemind_tui.format import level, seconds, whole
+from hivemind.snapshot import CurvePoint, LaneView
+from hivemind_tui.format import clock, level, seconds, whole
 from hivemind_tui.ink import Ink, Span, body_size, fitting
-from hivemind_tui.plots.braille import braille, columns, steps
-from hivemind_tui.plots.sample import job_for
-from hivemind_tui.plots.wire import PENS, Figure, Job
+from hivemind_tui.plots.braille import columns, steps
+from hivemind_tui.plots.canvas import Canvas, Runs
+from hivemind_tui.plots.marks import Mark, mark, turned
+from hivemind_tui.plots.sample import job_for, span_of
+from hivemind_tui.plots.wire import PENS, Figure, Job, Points
 from hivemind_tui.view import View, join
+
+_WORDS_FROM = 7
+"""Rows from which what bent the curve has one under it."""
+_SPLIT_FROM = 9
+"""Rows from which the time to first token has a part of its own."""
+_SCALE = 6
+"""Cells of the sketch's scale."""
+_TREND = 24
+"""Narrowest trend beside which the last cut is told."""
 
 
 def wanted(view: View, width: int, height: int, ink: Ink) -> Job | None:
@@ -21,59 +35,161 @@ def wanted(view: View, width: int, height: int, ink: Ink) -> Job | None:
     cells, rows = body_size(ink, width, height)
     if view.lane is None or not ink.glyphs.braille:
         return None
-    return job_for(view.lane, cells, rows - 1)
+    return job_for(view.lane, cells, _picture(rows))
 
 
 def render(view: View, width: int, height: int, ink: Ink, figure: Figure | None = None) -> list[Strip]:
-    """The panel's rows: the newest figure where it has the right size, else a sketch; under it the level in words."""
+    """The panel's rows: the newest figure where it has the right size, else a sketch; under it what there is to say."""
     cells, rows = body_size(ink, width, height)
     lane = view.lane
     if lane is None:
         body = [ink.row(cells, ("The curve begins with the first request.", "dim"))]
         return ink.frame("Concurrency", "", body, width, height)
-    if figure is not None and (figure.width, figure.height) == (cells, rows - 1):
+    picture = _picture(rows)
+    if figure is not None and (figure.width, figure.height) == (cells, picture):
         body = [ink.row(cells, *((text, PENS[pen]) for text, pen in runs)) for runs in figure.rows]
     else:
-        body = _sketch(lane, cells, rows - 1, ink)
-    body.append(ink.row(cells, *_words(lane.state, cells)))
+        body = [ink.row(cells, *runs) for runs in _sketch(lane, cells, picture, ink)]
+    if rows >= _WORDS_FROM:
+        body.append(ink.row(cells, *_bends(view, lane, cells, ink)))
+    body.append(ink.row(cells, *_gauges(lane.state, cells)))
     return ink.frame("Concurrency", join(_how(lane.state), view.lane_note()), body, width, height)
+
+
+def _picture(rows: int) -> int:
+    return rows - 2 if rows >= _WORDS_FROM else rows - 1
 
 
 def _how(state: LaneState) -> str:
     return "pinned, a gives it back" if state.pinned else "AIMD automatic"
 
 
-def _words(state: LaneState, width: int) -> list[Span]:
+# --- In words ----------------------------------------------------------------------------------------------------
+
+
+def _gauges(state: LaneState, width: int) -> list[Span]:
     slow = state.mean_ttft_s is not None and state.mean_ttft_s > state.latency_target_s
-    first = [(f"first token {seconds(state.mean_ttft_s)}", "bad" if slow else "recover")]
+    target: list[Span] = [(", target ", "dim"), (seconds(state.latency_target_s), "wait")]
+    reach = f" of {whole(state.floor)}-{whole(state.ceiling)}"
     return fitting(
         width,
         [
-            (0, [(f"level {level(state.level)}", "ok"), (f" of {whole(state.floor)}-{whole(state.ceiling)}", "dim")]),
-            (1, [(f"in flight {state.active}", "info")]),
-            (2, [*first, (f" target {seconds(state.latency_target_s)}", "wait")]),
+            (0, [("level ", "dim"), (level(state.level), "ok"), (reach, "dim")]),
+            (1, [("flying ", "dim"), (f"{state.active}", "info")]),
+            (2, [("first token ", "dim"), (seconds(state.mean_ttft_s), "bad" if slow else "recover"), *target]),
         ],
     )
 
 
-def _sketch(lane: LaneView, width: int, height: int, ink: Ink) -> list[Strip]:
-    job = job_for(lane, width, max(4, height))
-    if job is None or height < 1:
-        note = "" if height < 1 else "gathering points…"
-        return [ink.row(width, (note, "dim"))] * max(0, height)
-    curve = job.level or job.active
-    top = max(job.top, 1.0)
-    if not ink.glyphs.braille:
-        return [ink.row(width)] * (height - 1) + [trend(lane, width, ink)]
-    rows = braille(columns(curve, job.span_s, (width - 5) * 2), top, height)
-    labels = [f"{top:4g} "] + ["     "] * (height - 2) + ["   0 "] if height > 1 else ["     "]
-    return [ink.row(width, (label, "dim"), (row, "ok")) for label, row in zip(labels, rows, strict=True)]
+def _bends(view: View, lane: LaneView, width: int, ink: Ink) -> list[Span]:
+    """What bent the level last, and what each other sign on the curve stands for."""
+    last = _last_bent(lane)
+    told = None if last is None else mark(lane.curve[last].mark)
+    now, span_s = (lane.curve[-1].at, span_of(lane.curve)) if lane.curve else (0.0, 0.0)
+    signs = Counter(mark(point.mark) for point in lane.curve if point.mark and now - point.at <= span_s)
+    others = [sign for sign, _ in signs.most_common() if sign is not told]
+    counted = [(0, last_bend(view, lane, ink)), *((1, _sign(sign, ink, signs[sign])) for sign in others)]
+    if sum(len(text) for _, spans in counted for text, _ in spans) + 2 * len(others) <= width:
+        return fitting(width, counted)
+    return fitting(width, [counted[0], *((1 + rank, _sign(sign, ink)) for rank, sign in enumerate(others))])
 
 
-def trend(lane: LaneView, width: int, ink: Ink) -> Strip:
-    """The level's course as one row of bars."""
-    now = lane.curve[-1].at if lane.curve else 0.0
+def _sign(sign: Mark, ink: Ink, times: int = 1) -> list[Span]:
+    return [(f"{sign.shown(ink.glyphs.braille)} ", sign.role), (sign.word + (f" ×{times}" if times > 1 else ""), "dim")]
+
+
+def last_bend(view: View, lane: LaneView, ink: Ink) -> list[Span]:
+    """What bent the level last: `×0.5 at 14:04:02: 429`, or a hand on the dial."""
+    index = _last_bent(lane)
+    if index is None:
+        return [("no cut in sight", "dim")]
+    point = lane.curve[index]
+    when = f" at {clock(view.snapshot.wall - (view.snapshot.at - point.at))}"
+    sign = mark(point.mark)
+    shown = (f"{sign.shown(ink.glyphs.braille)} ", sign.role)
+    if turned(point.mark):
+        return [shown, (point.mark, sign.role), (when, "dim")]
+    return [shown, (_cut(lane.curve[index - 1], point), "strong"), (f"{when}: ", "dim"), (sign.word, sign.role)]
+
+
+def _last_bent(lane: LaneView) -> int | None:
+    """Where on the curve; None where nothing is in sight."""
+    return next((index for index in range(len(lane.curve) - 1, 0, -1) if lane.curve[index].mark), None)
+
+
+def _cut(before: CurvePoint, after: CurvePoint) -> str:
+    if math.isinf(before.level) or math.isinf(after.level) or before.level <= 0:
+        return "cut"
+    return f"×{after.level / before.level:.2g}"
+
+
+def trend(view: View, lane: LaneView, width: int, ink: Ink) -> Strip:
+    """The level's course as one row of bars with the signs of what bent it, and the last cut in words."""
+    label, told = f"level {level(lane.state.level)} of {whole(lane.state.ceiling)}  ", last_bend(view, lane, ink)
+    cells = width - len(label) - 2 - sum(len(text) for text, _ in told)
+    if cells < _TREND:
+        told, cells = [], width - len(label)
+    if cells <= 0 or not lane.curve:
+        return ink.row(width, (label, "dim"))
+    now, span_s = lane.curve[-1].at, span_of(lane.curve)
     points = [(point.at - now, point.level) for point in lane.curve if not math.isinf(point.level)]
-    span = max(60.0, -points[0][0]) if points else 60.0
     top = max((y for _, y in points), default=1.0)
-    return ink.row(width, (steps(columns(points, span, width), top, ink.glyphs.steps), "ok"))
+    bars: list[Span] = [(bar, "ok") for bar in steps(columns(points, span_s, cells), top, ink.glyphs.steps)]
+    for point in lane.curve:
+        if point.mark and now - point.at <= span_s:
+            sign = mark(point.mark)
+            at = min(cells - 1, int((point.at - now + span_s) / span_s * cells))
+            bars[at] = (sign.shown(ink.glyphs.braille), sign.role)
+    return ink.row(width, (label, "dim"), *bars, ("  ", "text"), *told)
+
+
+# --- The sketch --------------------------------------------------------------------------------------------------
+
+
+def _sketch(lane: LaneView, width: int, height: int, ink: Ink) -> list[Runs]:
+    """What the figure shows, drawn here."""
+    if height < 1:
+        return []
+    job = job_for(lane, width, max(4, height), braille=ink.glyphs.braille)
+    if job is None:
+        note: Runs = [("gathering points…" if width >= 24 else "", "dim")]
+        return [note, *([] for _ in range(height - 1))]
+    under = max(4, height * 2 // 5) if height >= _SPLIT_FROM and job.ttft else 0
+    rows = _levels(job, width - _SCALE, height - under, ink)
+    return rows + _first_tokens(job, width - _SCALE, under - 1, ink) if under else rows
+
+
+def _levels(job: Job, width: int, height: int, ink: Ink) -> list[Runs]:
+    canvas = Canvas(width, height, braille=ink.glyphs.braille)
+    canvas.curve(_course(job.active, job, canvas), job.top, "info", ".")
+    canvas.curve(_course(job.level, job, canvas), job.top, "ok", "*")
+    if job.ceiling is not None:
+        canvas.line(job.ceiling, job.top, ink.glyphs.frame[4], "rule")
+    for x, y, sign, pen in job.marks:
+        canvas.put((x + job.span_s) / job.span_s, y, job.top, sign, PENS[pen])
+    return _scaled(canvas.rows(), f"{job.top:g}", ink)
+
+
+def _first_tokens(job: Job, width: int, height: int, ink: Ink) -> list[Runs]:
+    top = max(job.target_s, *(y for _, y in job.ttft)) * 1.1
+    canvas = Canvas(width, height, braille=ink.glyphs.braille)
+    canvas.curve(_course(job.ttft, job, canvas), top, "recover", "*")
+    canvas.line(job.target_s, top, ink.glyphs.frame[4], "wait")
+    return [*_scaled(canvas.rows(), f"{top:.1f}s", ink), _times(job.span_s, width)]
+
+
+def _times(span_s: float, width: int) -> Runs:
+    """The time axis: when it begins, and now."""
+    begin = f"-{span_s:.0f}s" if span_s < 120 else f"-{span_s / 60:g}m"
+    return [(f"{' ' * _SCALE}{begin}{'now':>{max(0, width - len(begin))}}", "dim")]
+
+
+def _course(points: Points, job: Job, canvas: Canvas) -> Sequence[float | None]:
+    return columns(points, job.span_s, canvas.columns)
+
+
+def _scaled(rows: list[Runs], top: str, ink: Ink) -> list[Runs]:
+    """With the scale's two ends at the left."""
+    labels = [top] + [""] * (len(rows) - 2) + ["0"] if len(rows) > 1 else [""]
+    side = ink.glyphs.frame[5]
+    return [[(f"{label:>{_SCALE - 1}}", "dim"), (side, "rule"), *row] for label, row in zip(labels, rows, strict=True)]

@@ -10,6 +10,9 @@ from hivemind_tui.glyphs import sign
 from hivemind_tui.ink import Ink, body_size
 from hivemind_tui.view import View
 
+_TAG = 8
+_WHO = (10, 20)
+
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     """The panel's rows: as many of the newest lines as fit."""
@@ -28,10 +31,11 @@ def line_row(line: Line, width: int, ink: Ink) -> Strip:
     """One line of the log."""
     glyph, _ = ink.mark(line.level)
     role = sign(line.level).role
+    who = max(_WHO[0], min(_WHO[1], width // 7))
     return ink.row(
         width,
         (clock(line.wall) + " ", "dim"),
-        (f"{glyph} {fit(line.tag, 8)} ", role),
-        (fit(line.who, 14) + " ", "text"),
+        (f"{glyph} {fit(line.tag, _TAG)} ", role),
+        (fit(line.who, who) + " ", "text"),
         (line.text, "text" if line.level != "info" else "dim"),
     )

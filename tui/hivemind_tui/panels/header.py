@@ -3,78 +3,134 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from hivemind.snapshot import Snapshot
-from hivemind_tui.format import count, dollars, seconds, uptime
+from hivemind.scheduler.events import LaneState
+from hivemind.snapshot import Snapshot, Totals
+from hivemind_tui.format import count, dollars, fit, seconds, uptime
 from hivemind_tui.glyphs import sign
 from hivemind_tui.ink import Ink, Span, fitting, linked
 from hivemind_tui.view import PAGES, View
 
 Chunk = tuple[int, list[Span]]
-_LONG_TABS = 120
+_WITH_NAMES = 4
+"""Totals up to this rank go before the names of the pages that aren't shown."""
+_FILTER = 24
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     """One row of identity and health, and under it, where there is a second, the pages and the totals since start."""
-    rows = [ink.row(width, (" ", "text"), *fitting(width - 2, _health(view, ink))), _second(view, width, ink)]
+    lost = view.link.lost_for_s is not None
+    chunks = _lost(view, ink) if lost else _health(view, ink)
+    if height == 1 and not lost:
+        chunks += [(3, chunk) for rank, chunk in _totals(view.snapshot) if rank == 0]
+    first = ink.row(width, (" ", "text"), *fitting(width - 2, chunks), selected=lost)
+    rows = [first, _second(view, width, ink)]
     return (rows + [ink.row(width)] * height)[:height]
 
 
-def _second(view: View, width: int, ink: Ink) -> Strip:
-    """The pages at the left; at the right as many totals as fit."""
-    tabs = _tabs(view, ink, short=width < _LONG_TABS)
-    left = sum(len(span[0]) for span in tabs)
-    totals = fitting(width - left - 4, _totals(view.snapshot, ink), gap=" · ")
-    gap = width - left - 2 - sum(cell_len(span[0]) for span in totals)
-    return ink.row(width, (" ", "text"), *tabs, (" " * max(0, gap), "text"), *totals)
+# --- The first row -----------------------------------------------------------------------------------------------
 
 
-def _tabs(view: View, ink: Ink, *, short: bool) -> list[Span]:
-    spans: list[Span] = []
-    for number, name in enumerate(PAGES, 1):
-        here = view.trail[0] == name
-        text = str(number) if short and not here else f"{number} {name.capitalize()}"
-        shown = f"[{text}]" if here else f" {text} "
-        spans.append(linked(shown, "title" if here else "dim", f"app.page({name!r})"))
-    return spans
+def _lost(view: View, ink: Ink) -> list[Chunk]:
+    """Nothing comes from the proxy: all else that could stand here would be old."""
+    link = view.link
+    where = link.where or view.snapshot.address
+    return [
+        (0, [(f"{ink.glyphs.cross} NOT CONNECTED for {seconds(link.lost_for_s)}", "bad")]),
+        (1, [(f"to {where}", "bad")]),
+        (0, [(link.why, "bad")] if link.why else []),
+        (2, [("what is shown is old", "dim")]),
+    ]
 
 
 def _health(view: View, ink: Ink) -> list[Chunk]:
-    snapshot = view.snapshot
-    chunks: list[Chunk] = [(1, [("HiveMind", "title")]), (0, _mode(view, ink))]
+    snapshot, lane = view.snapshot, view.lane
+    chunks: list[Chunk] = [(2, [("HiveMind", "title")]), (0, _mode(view, ink))]
+    if view.frozen:
+        chunks.append((0, [(f"{ink.glyphs.pause} VIEW FROZEN", "accent")]))
+    if _filter(view):
+        chunks.append((3, [("filter ", "dim"), (fit(_filter(view), _FILTER).rstrip(), "accent")]))
     upstreams = ", ".join(name for name, _ in snapshot.upstreams)
-    chunks.append((4, [(snapshot.address, "text"), (f" {ink.glyphs.arrow} ", "dim"), (upstreams, "text")]))
-    lane = view.lane
+    chunks.append((6, [(snapshot.address, "text"), (f" {ink.glyphs.arrow} ", "dim"), (upstreams, "text")]))
     if lane is not None:
-        glyph, role = ink.mark(lane.state.circuit)
-        forced = " forced" if lane.state.circuit_forced else ""
-        word = sign(lane.state.circuit).word
-        chunks.append((2, [("circuit ", "dim"), (f"{glyph} {word}{forced}", role)]))
-        limit = "∞" if math.isinf(lane.state.level) else str(int(lane.state.level))
-        chunks.append((1, [("slots ", "dim"), (f"{lane.state.active}/{limit}", "strong")]))
-        if lane.state.parked_for_s > 0:
-            chunks.append((2, [(f"{ink.glyphs.clock} parked", "wait")]))
+        chunks += _lane(lane.state, ink)
     chunks.append((2, [("queue ", "dim"), (str(snapshot.queued), "wait" if snapshot.queued else "strong")]))
-    chunks.append((5, [("up ", "dim"), (uptime(snapshot.uptime_s), "text")]))
+    if lane is not None and lane.state.parked_for_s > 0:
+        chunks.append((1, [(f"{ink.glyphs.clock} parked {seconds(lane.state.parked_for_s)}", "wait")]))
+    elsewhere = sum(1 for other in snapshot.lanes if other is not lane and _in_trouble(other.state))
+    if elsewhere:
+        which = "another lane is" if elsewhere == 1 else f"{elsewhere} other lanes are"
+        chunks.append((4, [(f"{ink.glyphs.warn} {which} in trouble", "wait")]))
+    chunks.append((7, [("up ", "dim"), (uptime(snapshot.uptime_s), "text")]))
     return chunks
 
 
 def _mode(view: View, ink: Ink) -> list[Span]:
-    mode, link = view.snapshot.mode, view.link
-    if link.lost_for_s is not None:
-        return [(f"{ink.glyphs.cross} NOT CONNECTED for {seconds(link.lost_for_s)}", "bad"), (f" {link.why}", "dim")]
+    mode = view.snapshot.mode
     glyph, role = ink.mark(mode)
-    if mode == "paused":
-        spans: list[Span] = [(f"{glyph} ADMISSIONS PAUSED", "wait")]
-    else:
-        spans = [(f"{glyph} {sign(mode).word}", role)]
-    if link.kind == "attached":
+    words = {"paused": "ADMISSIONS PAUSED", "draining": f"DRAINING, {len(view.snapshot.slots)} to go"}
+    spans: list[Span] = [(f"{glyph} {words.get(mode, sign(mode).word)}", role)]
+    if view.link.kind == "attached":
         spans.append((" attached", "info"))
-    if view.frozen:
-        spans.append((f"  {ink.glyphs.stop} VIEW FROZEN", "accent"))
+    return spans
+
+
+def _lane(state: LaneState, ink: Ink) -> list[Chunk]:
+    """The lane shown: its circuit and its slots."""
+    glyph, role = ink.mark(state.circuit)
+    forced = " forced" if state.circuit_forced else ""
+    circuit: list[Span] = [("circuit ", "dim"), (f"{glyph} {sign(state.circuit).word}{forced}", role)]
+    if state.circuit == "open" and state.circuit_reopens_in_s is not None:
+        circuit.append((f" {seconds(state.circuit_reopens_in_s)}", "wait"))
+    limit = "∞" if math.isinf(state.level) else str(int(state.level))
+    slots: list[Span] = [("slots ", "dim"), (f"{state.active}/{limit}", "strong")]
+    return [(4 if state.circuit == "closed" else 1, circuit), (1, slots)]
+
+
+def _in_trouble(state: LaneState) -> bool:
+    return state.circuit != "closed" or state.parked_for_s > 0
+
+
+def _filter(view: View) -> str:
+    """What the page's list is filtered by, so that nobody thinks that rows have gone."""
+    if view.page == "log":
+        return view.log_filter
+    return (view.requests_order if view.page in ("requests", "agent") else view.agents_order).filter
+
+
+# --- The second row ----------------------------------------------------------------------------------------------
+
+
+def _second(view: View, width: int, ink: Ink) -> Strip:
+    """The pages at the left; at the right as many totals as fit. The pages' names make way for those that must stay."""
+    totals = _totals(view.snapshot)
+    tabs = _tabs(view, ())
+    for names, rank in ((PAGES, _WITH_NAMES), ((view.trail[0],), 0)):
+        named = _tabs(view, names)
+        if _cells(named) + sum(_cells(chunk) + 3 for least, chunk in totals if least <= rank) < width:
+            tabs = named
+            break
+    left = _cells(tabs)
+    shown = fitting(width - left - 4, totals, gap=" · ")
+    gap = width - left - 2 - _cells(shown)
+    return ink.row(width, (" ", "text"), *tabs, (" " * max(0, gap), "text"), *shown)
+
+
+def _cells(spans: Sequence[Span]) -> int:
+    return sum(cell_len(text) for text, _ in spans)
+
+
+def _tabs(view: View, named: tuple[str, ...]) -> list[Span]:
+    spans: list[Span] = []
+    for number, name in enumerate(PAGES, 1):
+        here = view.trail[0] == name
+        text = f"{number} {name.capitalize()}" if name in named else str(number)
+        shown = f"[{text}]" if here else f" {text} "
+        spans.append(linked(shown, "title" if here else "dim", f"app.page({name!r})"))
     return spans
 
 
@@ -82,23 +138,28 @@ def _s(value: int) -> str:
     return "" if value == 1 else "s"
 
 
-def _totals(snapshot: Snapshot, ink: Ink) -> list[Chunk]:
+def _totals(snapshot: Snapshot) -> list[Chunk]:
+    """What matters to whoever pays comes first: did anything fail, and what was kept from failing."""
     totals = snapshot.totals
-    failed_role = "bad" if totals.failed else "dim"
     chunks: list[Chunk] = [
-        (4, [(count(totals.requests), "strong"), (" asked", "dim")]),
-        (2, [(count(totals.finished), "ok"), (" answered", "dim")]),
-        (0, [(count(totals.failed), failed_role), (" failed", "dim")]),
-        (1, [(count(totals.rescued), "recover"), (f" error{_s(totals.rescued)} no agent saw", "dim")]),
-        (3, [(count(totals.agents_saved), "recover"), (f" agent{_s(totals.agents_saved)} saved", "dim")]),
-        (6, [(count(totals.tokens_saved), "recover"), (" tokens saved", "dim")]),
-        (5, [("in ", "dim"), (count(totals.usage.total_input), "strong")]),
-        (5, [("out ", "dim"), (count(totals.usage.output_tokens), "strong")]),
-        (4, [(dollars(totals.dollars), "strong"), (" spent", "dim")]),
-        (7, [("wasted ", "dim"), (count(totals.wasted.total), "wait" if totals.wasted.total else "dim")]),
+        (6, [(count(totals.requests), "strong"), (" asked", "dim")]),
+        (5, [(count(totals.finished), "ok"), (" answered", "dim")]),
+        *_endings(totals),
+        (0, [(count(totals.rescued), "recover"), (f" error{_s(totals.rescued)} no agent saw", "dim")]),
+        (0, [(count(totals.agents_saved), "recover"), (f" agent{_s(totals.agents_saved)} saved", "dim")]),
+        (3, [(count(totals.tokens_saved), "recover"), (" tokens saved", "dim")]),
+        (7, [("in ", "dim"), (count(totals.usage.total_input), "strong")]),
+        (7, [("out ", "dim"), (count(totals.usage.output_tokens), "strong")]),
+        (4, [(dollars(totals.dollars) + ("+" if totals.unpriced else ""), "strong"), (" spent", "dim")]),
+        (8, [("wasted ", "dim"), (count(totals.wasted.total), "wait" if totals.wasted.total else "dim")]),
     ]
-    if totals.refused:
-        chunks.insert(3, (3, [(count(totals.refused), "wait"), (" refused", "dim")]))
     if totals.abandoned:
-        chunks.append((8, [(count(totals.abandoned), "text"), (" left by clients", "dim")]))
+        chunks.append((9, [(count(totals.abandoned), "text"), (" left by clients", "dim")]))
     return chunks
+
+
+def _endings(totals: Totals) -> list[Chunk]:
+    failed: Chunk = (0, [(count(totals.failed), "bad" if totals.failed else "dim"), (" failed", "dim")])
+    if not totals.refused:
+        return [failed]
+    return [failed, (2, [(count(totals.refused), "wait"), (" refused", "dim")])]

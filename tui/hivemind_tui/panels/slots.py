@@ -1,21 +1,40 @@
-"""Slots and queue: what is in flight, where the limit is, and who waits in which order."""
+"""Slots and queue: what is in flight, where the limit is, and who waits behind it, in which order and why."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 
 from textual.strip import Strip
 
 from hivemind.snapshot import LaneView, TicketView
+from hivemind_tui import why
 from hivemind_tui.format import NOTHING, count, fit, level, seconds, whole
-from hivemind_tui.glyphs import PRIORITIES, sign
-from hivemind_tui.ink import Ink, Span, body_size
+from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
+from hivemind_tui.ink import Ink, Span, body_size, call
 from hivemind_tui.view import View, join
 
 from .curve import trend
 
-_TWO_COLUMNS = 70
+_TWO_COLUMNS = 74
+_WITH_HEADS = 8
+"""Rows from which there is one to spare for the columns' heads."""
+_NAME = (10, 20)
+_MODEL = 10
+"""Narrowest rest of a row in which a model's name says something."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One fact of a ticket; where there is little room those of the highest rank go first."""
+
+    head: str
+    width: int
+    rank: int
+    cell: Callable[[TicketView, Ink], Span]
+    align: str = ">"
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
@@ -31,21 +50,14 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     body = _tickets(view, lane, cells, rows - trends, ink)
     if trends:
         body += [ink.row(cells)] * (rows - trends - len(body))
-        label = "level over time  "
-        body.append(Strip.join([ink.row(len(label), (label, "dim")), trend(lane, cells - len(label), ink)]))
-    return ink.frame("Slots and queue", join(_summary(lane), view.lane_note()), body, width, height)
+        body.append(trend(view, lane, cells, ink))
+    note = join(_flight(lane), _line(lane), view.lane_note())
+    return ink.frame("Slots and queue", note, body, width, height)
 
 
-def _tickets(view: View, lane: LaneView, cells: int, rows: int, ink: Ink) -> list[Strip]:
-    flying, waiting = view.of_lane(view.snapshot.slots), view.of_lane(view.snapshot.queue)
-    if cells >= _TWO_COLUMNS:
-        left = max(40, cells // 2)
-        right = cells - left - 2
-        pairs = zip_longest(_flying(flying, lane, left, rows, ink), _waiting(waiting, lane, right, rows, ink))
-        return [Strip.join([a or ink.row(left), ink.row(2), b or ink.row(right)]) for a, b in pairs]
-    share = max(1, rows - min(len(waiting) + 1, rows // 2))
-    body = _flying(flying, lane, cells, share, ink)
-    return body + _waiting(waiting, lane, cells, rows - len(body), ink)
+def flying(ticket: TicketView) -> bool:
+    """Whether the ticket holds a slot."""
+    return ticket.state in ("waiting", "streaming")
 
 
 def _empty(view: View, width: int, ink: Ink) -> list[Strip]:
@@ -58,83 +70,204 @@ def _empty(view: View, width: int, ink: Ink) -> list[Strip]:
     ]
 
 
-def _summary(lane: LaneView) -> str:
+def _flight(lane: LaneView) -> str:
     state = lane.state
     if math.isinf(state.level):
         return f"{state.active} in flight, no limit"
-    free = max(0, int(state.level) - state.active)
-    return f"{state.active} of {int(state.level)} in flight, {free} free"
+    free = int(state.level) - state.active
+    return f"{state.active} of {int(state.level)} in flight, {f'{-free} over' if free < 0 else f'{free} free'}"
 
 
-def _flying(tickets: list[TicketView], lane: LaneView, width: int, rows: int, ink: Ink) -> list[Strip]:
-    room = max(0, rows - 1)
-    shown = tickets if len(tickets) <= room else tickets[: max(0, room - 1)]
-    body = [_row(ticket, width, ink) for ticket in shown]
-    if len(shown) < len(tickets):
-        body.append(ink.row(width, (f"{ink.glyphs.ellipsis} {len(tickets) - len(shown)} more in flight", "dim")))
-    if not tickets:
-        body.append(ink.row(width, ("nothing in flight", "dim")))
-    state = lane.state
-    line = ink.glyphs.frame[4]
-    limit = f" limit {level(state.level)} " if not math.isinf(state.level) else " no limit "
-    body.insert(
-        min(len(body), max(0, rows - 1)),
-        ink.row(
-            width,
-            (line * 2, "rule"),
-            (limit, "strong"),
-            (f"ceiling {whole(state.ceiling)} {'pinned ' if state.pinned else ''}", "dim"),
-            (line * width, "rule"),
-        ),
-    )
-    return body[:rows]
+def _line(lane: LaneView) -> str:
+    waiting, retrying = lane.state.waiting, lane.state.retrying
+    between = f"{retrying} between tries" if retrying else ""
+    return ", ".join(filter(None, (f"{waiting} waiting" if waiting or not retrying else "", between)))
 
 
-def _waiting(tickets: list[TicketView], lane: LaneView, width: int, rows: int, ink: Ink) -> list[Strip]:
+def _tickets(view: View, lane: LaneView, cells: int, rows: int, ink: Ink) -> list[Strip]:
     if rows <= 0:
         return []
-    total = lane.state.waiting + lane.state.retrying
+    slots, queue = view.of_lane(view.snapshot.slots), view.of_lane(view.snapshot.queue)
+    heads = rows >= _WITH_HEADS
+    if cells >= _TWO_COLUMNS:
+        left = (cells - 2) // 2
+        right = cells - left - 2
+        pairs = zip_longest(_flying(slots, lane, left, rows, heads, ink), _queue(queue, lane, right, rows, heads, ink))
+        return [Strip.join([a or ink.row(left), ink.row(2), b or ink.row(right)]) for a, b in pairs]
+    above = max(1, rows - min(len(queue) + heads, rows // 2))
+    body = _flying(slots, lane, cells, above, heads, ink)
+    return body + _queue(queue, lane, cells, rows - len(body), heads and rows - len(body) > 1, ink)
+
+
+# --- In flight ---------------------------------------------------------------------------------------------------
+
+
+def _flying(tickets: list[TicketView], lane: LaneView, width: int, rows: int, heads: bool, ink: Ink) -> list[Strip]:
+    """The slots by number, those taken and those free, with the limit in its place among them."""
+    columns, name = _fitting(_FLYING, 3, width)
+    body = [_head("NO", 2, "AGENT", columns, name, width, ink)] if heads else []
+    limit = math.inf if math.isinf(lane.state.level) else max(0, int(lane.state.level))
+    # Without boxes the panel's note and the trend tell the limit already.
+    lined = ink.boxed or limit < len(tickets)
+    room = rows - len(body) - lined
+    shown = len(tickets) if len(tickets) <= room else max(0, room - 1)
+    places = [_taken(number, ticket, columns, name, width, ink) for number, ticket in enumerate(tickets[:shown], 1)]
+    free = range(len(tickets) + 1, int(limit) + 1) if not math.isinf(limit) and shown == len(tickets) else range(0)
+    if len(free) + shown <= room:
+        places += [ink.row(width, (f"{number:2} ", "rule"), (f"{ink.glyphs.idle} free", "rule")) for number in free]
+    elif room > shown:
+        places.append(ink.row(width, (" " * 3, "text"), (f"{ink.glyphs.ellipsis} {len(free)} free", "dim")))
+    if shown < len(tickets):
+        more = f"{ink.glyphs.ellipsis} {len(tickets) - shown} more in flight"
+        places.append(ink.row(width, (" " * 3, "text"), (more, "dim")))
+    if lined:
+        at = len(places) if limit > len(places) or shown < len(tickets) else int(limit)
+        places.insert(at, _limit(lane, width, ink))
+    return (body + places)[:rows]
+
+
+def _limit(lane: LaneView, width: int, ink: Ink) -> Strip:
+    state, line = lane.state, ink.glyphs.frame[4]
+    over = 0 if math.isinf(state.level) else state.active - int(state.level)
+    notes: list[Span] = [(f" limit {level(state.level)} " if not math.isinf(state.level) else " no limit ", "strong")]
+    if not math.isinf(state.ceiling):
+        notes.append((f"of {whole(state.ceiling)} ", "dim"))
+    if state.pinned:
+        notes.append(("pinned ", "accent"))
+    if over > 0:
+        notes.append((f"{over} over it, which go on to the end ", "wait"))
+    return ink.row(width, (line * 2, "rule"), *notes, (line * width, "rule"))
+
+
+def _taken(number: int, ticket: TicketView, columns: Sequence[_Column], name: int, width: int, ink: Ink) -> Strip:
+    spans: list[Span] = [(f"{number:2} ", "dim"), (fit(ticket.agent, name), "text")]
+    return _row(ticket, spans, columns, name + 3, ticket.model, width, ink)
+
+
+def _state(ticket: TicketView, ink: Ink) -> Span:
+    glyph, role = ink.mark(ticket.state)
+    return f"{glyph} {sign(ticket.state).word}", role
+
+
+def _priority(ticket: TicketView, ink: Ink) -> Span:
+    return PRIORITIES[ticket.priority]
+
+
+def _since(ticket: TicketView, ink: Ink) -> Span:
+    return seconds(ticket.since_s), "text"
+
+
+def _tokens(ticket: TicketView, ink: Ink) -> Span:
+    return (count(ticket.output_tokens), "strong") if ticket.output_tokens else (NOTHING, "rule")
+
+
+def _rate(ticket: TicketView, ink: Ink) -> Span:
+    if ticket.state != "streaming" or not ticket.output_tokens or ticket.since_s < 1:
+        return NOTHING, "rule"
+    return f"{count(ticket.output_tokens / ticket.since_s)}/s", "dim"
+
+
+def _try(ticket: TicketView, ink: Ink) -> Span:
+    return (str(ticket.attempt), "recover") if ticket.attempt > 1 else (".", "rule")
+
+
+_FLYING = (
+    _Column("STATE", 8, 0, _state, "<"),
+    _Column("PRIO", 4, 3, _priority, "<"),
+    _Column("FOR", 6, 0, _since),
+    _Column("TOK", 4, 0, _tokens),
+    _Column("TOK/S", 6, 4, _rate),
+    _Column("TRY", 3, 2, _try),
+)
+
+
+# --- In the queue ------------------------------------------------------------------------------------------------
+
+
+def _queue(tickets: list[TicketView], lane: LaneView, width: int, rows: int, heads: bool, ink: Ink) -> list[Strip]:
+    """Who waits, in order, each with the gate that holds it and about how long still."""
+    if rows <= 0:
+        return []
+    total = max(len(tickets), lane.state.waiting + lane.state.retrying)
     if not tickets:
-        return [ink.row(width, ("nobody waits", "dim"))]
-    shown = tickets if len(tickets) < rows and total <= len(tickets) else tickets[: max(0, rows - 2)]
-    head = [(f"{lane.state.waiting} waiting", "strong"), (f", {lane.state.retrying} between tries", "dim")]
-    body = [ink.row(width, *head)] + [_row(ticket, width, ink) for ticket in shown]
+        return [ink.row(width, (f"{total} wait" if total else "nobody waits", "dim"))]
+    columns, name = _fitting(_WAITING, 5, width)
+    body = [_head("NO", 4, "AGENT", columns, name, width, ink)] if heads else []
+    room = rows - len(body)
+    shown = tickets if total <= room else tickets[: max(0, room - 1)]
+    body += [_waiting(ticket, columns, name, width, ink) for ticket in shown]
     if len(shown) < total:
-        body.append(ink.row(width, (f"{ink.glyphs.ellipsis} {total - len(shown)} more", "dim")))
+        body.append(ink.row(width, (" " * 3, "text"), (f"{ink.glyphs.ellipsis} {total - len(shown)} more", "dim")))
     return body[:rows]
 
 
-def _row(ticket: TicketView, width: int, ink: Ink) -> Strip:
+def _waiting(ticket: TicketView, columns: Sequence[_Column], name: int, width: int, ink: Ink) -> Strip:
     glyph, role = ink.mark(ticket.state)
-    word, colour = PRIORITIES[ticket.priority]
-    name = min(16, max(8, width - 32))
-    when = f"in {seconds(ticket.retry_in_s)}" if ticket.state == "retry" else seconds(ticket.since_s)
-    spans: list[Span] = [
-        (f"{glyph} ", role),
-        (fit(sign(ticket.state).word, 7), role),
-        (fit(ticket.agent, name) + " ", "text"),
-        (fit(word, 5), colour),
-        (fit(when, 7, ">") + " ", "text"),
-    ]
-    detail = _detail(ticket, width, ink)
-    left = width - name - 23 - sum(len(text) for text, _ in detail)
-    # A few letters of a model's name say nothing.
+    place = f"{ticket.position:2} " if ticket.position is not None else "   "
+    spans: list[Span] = [(place, "dim"), (f"{glyph} ", role), (fit(ticket.agent, name), "text")]
     more = ticket.last_error if ticket.state == "retry" else ticket.model
-    return ink.row(width, *spans, *detail, (f" {more}" if left >= 7 else "", "dim"))
+    return _row(ticket, spans, columns, name + 5, more, width, ink)
 
 
-def _detail(ticket: TicketView, width: int, ink: Ink) -> list[Span]:
-    number = ticket.attempt if flying(ticket) else ticket.attempt + 1
-    tries: list[Span] = [(f"try {number}", "recover")] if number > 1 else []
-    if ticket.state == "retry":
-        return tries
-    if ticket.state == "queued":
-        return tries or [(f"{ink.glyphs.about}{count(ticket.estimated_tokens)} ", "dim")]
-    unit = " tok " if width >= 46 else " "
-    tokens = count(ticket.output_tokens) if ticket.output_tokens else NOTHING
-    return [(fit(tokens, 4, ">"), "text"), (unit, "dim"), *tries]
+def _gate(ticket: TicketView, ink: Ink) -> Span:
+    return why.gate(ticket), gate_sign(ticket.gate).role
 
 
-def flying(ticket: TicketView) -> bool:
-    """Whether the ticket holds a slot."""
-    return ticket.state in ("waiting", "streaming")
+def _until(ticket: TicketView, ink: Ink) -> Span:
+    when = why.until(ticket)
+    return (when, "strong") if when else (NOTHING, "rule")
+
+
+def _size(ticket: TicketView, ink: Ink) -> Span:
+    return f"≈{count(ticket.estimated_tokens)}", "dim"
+
+
+_WAITING = (
+    _Column("PRIO", 4, 2, _priority, "<"),
+    _Column("SINCE", 6, 1, _since),
+    _Column("HELD BY", 8, 0, _gate, "<"),
+    _Column("STILL", 6, 0, _until),
+    _Column("TOKENS", 6, 4, _size),
+)
+
+
+# --- Rows of both ------------------------------------------------------------------------------------------------
+
+
+def _fitting(columns: Sequence[_Column], before: int, width: int) -> tuple[list[_Column], int]:
+    """The columns that fit beside what stands before the name, and the name's width. Depends on the width alone."""
+    kept = list(columns)
+
+    def left() -> int:
+        return width - before - sum(column.width + 1 for column in kept)
+
+    while left() < _NAME[0] and any(column.rank for column in kept):
+        kept.remove(max(kept, key=lambda column: column.rank))
+    return kept, max(1, min(_NAME[1], left()))
+
+
+def _head(first: str, before: int, second: str, columns: Sequence[_Column], name: int, width: int, ink: Ink) -> Strip:
+    heads = "".join(" " + fit(column.head, column.width, column.align) for column in columns)
+    used = before + 1 + name + len(heads)
+    model = "  MODEL" if width - used - 2 >= _MODEL else ""
+    return ink.row(width, (f"{fit(first, before)} {fit(second, name)}{heads}{model}", "dim"))
+
+
+def _row(
+    ticket: TicketView,
+    spans: list[Span],
+    columns: Sequence[_Column],
+    used: int,
+    more: str,
+    width: int,
+    ink: Ink,
+) -> Strip:
+    for column in columns:
+        text, role = column.cell(ticket, ink)
+        spans.append((" " + fit(text, column.width, column.align), role))
+        used += column.width + 1
+    rest = width - used - 2
+    # A few letters of a model's name say nothing.
+    if rest >= _MODEL and more:
+        spans.append(("  " + fit(more, rest), "dim"))
+    return ink.row(width, *spans, link=call("app.pick_agent", ticket.agent))

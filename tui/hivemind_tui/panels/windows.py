@@ -1,8 +1,11 @@
-"""Rate windows: how much of each allowance is used, how much of that is only reserved, and when it is whole again."""
+"""Rate windows: how much of each allowance is used, how much of that is only reserved, what is left, and when it is
+whole again."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 
 from textual.strip import Strip
@@ -13,57 +16,66 @@ from hivemind_tui.format import count, fit, percent, seconds
 from hivemind_tui.ink import Ink, Span, body_size
 from hivemind_tui.view import View, join
 
-_TWO_COLUMNS = 76
-_WITH_RESET = 84
-_WORDS = {"requests": "requests", "input": "input tok", "output": "output tok", "tokens": "tokens"}
+from .circuit import summary
+
+_TWO_COLUMNS = 74
+_FIGURES = 58
+"""Narrowest row with every figure in a column of its own."""
+_WITH_SOURCE = 104
+_BAR = 40
+"""Longest: beyond that it says nothing more."""
+_WORDS = {"requests": "requests", "input": "input", "output": "output", "tokens": "tokens"}
 _SHORT = {"requests": "req", "input": "in", "output": "out", "tokens": "tok"}
+_SCARCE = 0.2
+_RESET = 7
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """One allowance, as it is drawn: a rate window, or a long limit of the plan."""
+
+    name: str
+    short: str
+    used: float
+    """Shares of the whole, from 0 to 1; what is reserved is part of what is used."""
+    reserved: float
+    figures: tuple[str, str, str, str]
+    """Used for good, reserved, left, and of how much."""
+    resets_in_s: float | None
+    source: str
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
-    """The panel's rows: the windows of the lane shown, then the plan's long limits."""
+    """The panel's rows: the windows of the lane shown, then the plan's long limits.
+
+    Where there are no boxes there is no room for the circuit's panel either, so that has a line here.
+    """
     cells, rows = body_size(ink, width, height)
+    title = "Rate windows" if ink.boxed else "Rate windows and circuit"
     lane = view.lane
-    if lane is None or not (lane.state.windows or lane.state.plan):
-        body = [ink.row(cells, ("No rate window is known yet; the first reply's headers will tell.", "dim"))]
-        return ink.frame("Rate windows", view.lane_note(), body, width, height)
+    if lane is None:
+        return ink.frame(title, "", [ink.row(cells, _UNKNOWN)], width, height)
     state = lane.state
+    known = bool(state.windows or state.plan)
+    items = _items(state)
     families = list(dict.fromkeys(window.family for window in state.windows))
-    if len(families) > 1 and cells >= _TWO_COLUMNS:
+    extra: list[Callable[[int], Strip]] = [] if ink.boxed else [lambda cells: ink.row(cells, *summary(state, cells, ink))]
+    if not known:
+        lines = [ink.row(cells, _UNKNOWN), *(line(cells) for line in extra)]
+    elif len(items) + len(extra) <= rows and cells >= _FIGURES:
+        lines = _listed(items, cells, rows - len(extra), ink) + [line(cells) for line in extra]
+    elif len(families) > 1 and cells >= _TWO_COLUMNS and ink.boxed:
         lines = [_family(family, state, cells, ink) for family in families]
-        lines += [_plan(plan, cells, ink) for plan in state.plan]
+        lines += [_row(_plan(plan), cells, ink) for plan in state.plan]
     else:
-        lines = _one_each(state, families, cells, rows, ink)
+        lines = _tiled(items, extra, cells, rows, ink)
     if len(lines) > rows > 0:
         more = (f"{ink.glyphs.ellipsis} {len(lines) - rows + 1} more", "dim")
         lines = [*lines[: rows - 1], ink.row(cells, more)]
-    return ink.frame("Rate windows", join(_note(state), view.lane_note()), lines, width, height)
+    return ink.frame(title, join(_legend(ink) if known else "", _source(state), view.lane_note()), lines, width, height)
 
 
-def _one_each(state: LaneState, families: list[str], cells: int, rows: int, ink: Ink) -> list[Strip]:
-    """Every window on its own, in two columns where one would be too long."""
-    total = len(state.windows) + len(state.plan)
-    columns = 2 if total > rows and cells >= _TWO_COLUMNS else 1
-    each = (cells - 3 * (columns - 1)) // columns
-    items = [_window(window, len(families) > 1, each, ink) for window in state.windows]
-    items += [_plan(plan, each, ink) for plan in state.plan]
-    return _columns(items, columns, each, cells, ink)
-
-
-def _family(family: str, state: LaneState, width: int, ink: Ink) -> Strip:
-    """All windows of a model family in one row."""
-    windows = [window for window in state.windows if window.family == family]
-    name = min(20, max(10, width // 6))
-    resets = [window.resets_in_s for window in windows if window.resets_in_s is not None]
-    room = 9 if width >= _WITH_RESET else 0
-    reset = f" {ink.glyphs.retry} {seconds(min(resets))}" if resets and room else ""
-    each = (width - name - room) // len(windows)
-    spans: list[Span] = [(fit(family, name), "text")]
-    for window in windows:
-        limit, used = window.limit or 1.0, gone(window)
-        spans.append((" " + fit(_SHORT.get(window.kind.value, window.kind.value), 4), "dim"))
-        spans += ink.gauge(max(3, each - 15), used / limit, window.reserved / limit)
-        spans.append((f"{fit(count(used), 5, '>')}/{fit(count(window.limit), 4)}", "strong"))
-    return ink.row(width, *spans, (fit(reset, room), "dim"))
+_UNKNOWN = ("No rate window is known yet; the first reply's headers will tell.", "dim")
 
 
 def gone(window: WindowState) -> float:
@@ -72,37 +84,130 @@ def gone(window: WindowState) -> float:
     return window.used if math.isinf(window.remaining) else max(0.0, window.limit - window.remaining)
 
 
-def _columns(items: list[Strip], columns: int, each: int, width: int, ink: Ink) -> list[Strip]:
-    if columns == 1:
-        return items
-    pairs = zip_longest(items[::2], items[1::2], fillvalue=ink.row(each))
-    return [Strip.join([left, ink.row(width - 2 * each), right]) for left, right in pairs]
+def _legend(ink: Ink) -> str:
+    return f"{ink.glyphs.full} used {ink.glyphs.part} reserved {ink.glyphs.empty} left"
 
 
-def _note(state: LaneState) -> str:
+def _source(state: LaneState) -> str:
     sources = sorted({window.source for window in state.windows})
     return f"from {', '.join(sources)}" if sources else ""
 
 
-def _window(window: WindowState, with_family: bool, width: int, ink: Ink) -> Strip:
-    name = _WORDS.get(window.kind.value, window.kind.value)
-    used = gone(window)
-    figures = f" {fit(count(used), 5, '>')}/{fit(count(window.limit), 5)}"
-    label = fit(name, 11)
-    if with_family:
-        label = fit(window.family, 10) + " " + fit(_SHORT.get(window.kind.value, window.kind.value), 4)
-    reset = f" {ink.glyphs.retry} {seconds(window.resets_in_s)}" if window.resets_in_s is not None else ""
-    bar = max(4, width - len(label) - len(figures) - 9)
-    limit = window.limit or 1.0
-    spans: list[Span] = [(label, "text"), *ink.gauge(bar, used / limit, window.reserved / limit)]
-    return ink.row(width, *spans, (figures, "strong"), (fit(reset, 9), "dim"))
+def _items(state: LaneState) -> list[_Item]:
+    several = len({window.family for window in state.windows}) > 1
+    return [_window(window, several) for window in state.windows] + [_plan(plan) for plan in state.plan]
 
 
-def _plan(plan: Utilisation, width: int, ink: Ink) -> Strip:
-    label = fit(plan.name, 11)
-    bar = max(4, width - len(label) - 12 - 9)
-    reset = f" {ink.glyphs.retry} {seconds(plan.reset_in_s)}" if plan.reset_in_s is not None else ""
-    warn = f" {ink.glyphs.warn}" if plan.used >= 0.9 else ""
-    figures = fit(f" {percent(plan.used, 1)} of plan", 12)
-    spans: list[Span] = [(label, "text"), *ink.gauge(bar, plan.used), (figures, "strong"), (fit(reset, 9), "dim")]
-    return ink.row(width, *spans, (warn, "wait"))
+def _window(window: WindowState, several: bool) -> _Item:
+    limit, used = window.limit or 1.0, gone(window)
+    left = max(0.0, window.limit - used)
+    word, short = _WORDS.get(window.kind.value, window.kind.value), _SHORT.get(window.kind.value, window.kind.value)
+    return _Item(
+        name=f"{fit(window.family, 18)} {word}" if several else word,
+        short=f"{fit(window.family, 12)} {short}" if several else short,
+        used=used / limit,
+        reserved=window.reserved / limit,
+        figures=(count(max(0.0, used - window.reserved)), count(window.reserved), count(left), count(window.limit)),
+        resets_in_s=window.resets_in_s,
+        source=window.source,
+    )
+
+
+def _plan(plan: Utilisation) -> _Item:
+    left = percent(max(0.0, 1 - plan.used), 1)
+    figures = (percent(plan.used, 1), "", left, "plan")
+    return _Item(
+        f"{plan.name} plan", plan.name, plan.used, 0.0, figures, plan.reset_in_s, plan.status.replace("_", " ")
+    )
+
+
+# --- A row each --------------------------------------------------------------------------------------------------
+
+
+def _listed(items: Sequence[_Item], width: int, rows: int, ink: Ink) -> list[Strip]:
+    """Under heads where there is a row to spare."""
+    name = _name_width(items)
+    heads = [_heads(name, width, ink)] if rows > len(items) else []
+    return heads + [_row(item, width, ink, name) for item in items]
+
+
+def _name_width(items: Sequence[_Item]) -> int:
+    return min(26, max(10, *(len(item.name) for item in items)))
+
+
+def _bar_width(name: int, width: int) -> int:
+    return max(4, min(_BAR, width - name - 1 - 3 * 6 - 9 - 2 - _RESET - (17 if width >= _WITH_SOURCE else 0)))
+
+
+def _heads(name: int, width: int, ink: Ink) -> Strip:
+    bar = _bar_width(name, width)
+    figures = f"{'USED':>6} {'RESERVED':>8}{'LEFT':>6}{'OF':>6}"
+    source = "  FROM" if width >= _WITH_SOURCE else ""
+    return ink.row(width, (f"{fit('WINDOW', name)} {' ' * bar}{figures}  {fit('RESETS', _RESET, '>')}{source}", "dim"))
+
+
+def _row(item: _Item, width: int, ink: Ink, name: int = 10) -> Strip:
+    used, reserved, left, of = item.figures
+    reset = seconds(item.resets_in_s)
+    spans: list[Span] = [
+        (fit(item.name, name) + " ", "text"),
+        *ink.gauge(_bar_width(name, width), item.used, item.reserved),
+        (fit(used, 6, ">"), "text"),
+        (fit(reserved, 9, ">"), "dim"),
+        (fit(left, 6, ">"), _scarcity(item)),
+        (fit(of, 6, ">"), "dim"),
+        (f"  {fit(reset, _RESET, '>')}", "dim"),
+    ]
+    if width >= _WITH_SOURCE:
+        spans.append((f"  {fit(item.source, 15)}", "dim"))
+    return ink.row(width, *spans)
+
+
+def _scarcity(item: _Item) -> str:
+    return "bad" if item.used >= 0.97 else "wait" if item.used >= 1 - _SCARCE else "strong"
+
+
+# --- Where there is less room ------------------------------------------------------------------------------------
+
+
+def _tiled(
+    items: Sequence[_Item], extra: Sequence[Callable[[int], Strip]], cells: int, rows: int, ink: Ink
+) -> list[Strip]:
+    """In two columns where one would be too long."""
+    columns = 2 if len(items) + len(extra) > rows and cells >= _TWO_COLUMNS else 1
+    each = (cells - 3 * (columns - 1)) // columns
+    name = min(16, max(4, *(len(item.short) for item in items)))
+    tiles = [_tile(item, name, each, ink) for item in items]
+    tiles += [line(each) for line in extra]
+    if columns == 1:
+        return tiles
+    pairs = zip_longest(tiles[::2], tiles[1::2], fillvalue=ink.row(each))
+    return [Strip.join([left, ink.row(cells - 2 * each), right]) for left, right in pairs]
+
+
+def _tile(item: _Item, name: int, width: int, ink: Ink) -> Strip:
+    _, _, left, of = item.figures
+    figures = f" {fit(left, 5, '>')} left of {fit(of, 4)}"
+    reset = f"{seconds(item.resets_in_s):>{_RESET}}"
+    if width < name + len(figures) + len(reset) + 4:
+        reset = ""
+    bar = max(3, width - name - 1 - len(figures) - len(reset))
+    gauge = ink.gauge(bar, item.used, item.reserved)
+    return ink.row(width, (fit(item.short, name) + " ", "text"), *gauge, (figures, _scarcity(item)), (reset, "dim"))
+
+
+def _family(family: str, state: LaneState, width: int, ink: Ink) -> Strip:
+    """All windows of a model family in one row."""
+    windows = [window for window in state.windows if window.family == family]
+    name = min(20, max(10, width // 6))
+    resets = [window.resets_in_s for window in windows if window.resets_in_s is not None]
+    each = (width - name - _RESET) // len(windows)
+    spans: list[Span] = [(fit(family, name), "text")]
+    for window in windows:
+        item = _window(window, several=False)
+        _, _, left, of = item.figures
+        spans.append((f" {fit(item.short, 3)} ", "dim"))
+        spans += ink.gauge(max(3, each - 15), item.used, item.reserved)
+        spans.append((f"{fit(left, 5, '>')}/{fit(of, 4)}", _scarcity(item)))
+    reset = seconds(min(resets)) if resets else ""
+    return ink.row(width, *spans, (fit(reset, _RESET, ">"), "dim"))

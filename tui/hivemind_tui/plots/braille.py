@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
+DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 """Bits of a cell's left and right column, from the bottom up."""
 
 
@@ -33,7 +33,7 @@ def braille(values: Sequence[float | None], top: float, height: int) -> list[str
         dot = min(highest, max(0, round(value / top * highest))) if top > 0 else 0
         low, high = (dot, dot) if previous is None else (min(dot, previous), max(dot, previous))
         for step in range(low, high + 1):
-            cells[height - 1 - step // 4][index // 2] |= _DOTS[index % 2][step % 4]
+            cells[height - 1 - step // 4][index // 2] |= DOTS[index % 2][step % 4]
         previous = dot
     return ["".join(chr(0x2800 + bits) if bits else " " for bits in row) for row in cells]
 

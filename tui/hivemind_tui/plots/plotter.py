@@ -47,12 +47,12 @@ def _pixel(pen: str) -> Any:
     return plotext.pixel(foreground=_FIRST_PEN + PENS.index(pen))
 
 
-def _curve(plot: Any, points: Points, pen: str) -> None:
+def _curve(plot: Any, points: Points, pen: str, marker: str = "braille") -> None:
     if not points:
         return
     xs, ys = [x for x, _ in points], [y for _, y in points]
-    marker = plotext.marker("braille", pixel=_pixel(pen))
-    plot.draw(plot.signal(xs, ys, marker=marker).lines(True).density("full"))
+    drawn = plotext.marker(marker, pixel=_pixel(pen))
+    plot.draw(plot.signal(xs, ys, marker=drawn).lines(True).density("full"))
 
 
 def _axes(plot: Any, job: Job, top: float, height: int, with_time: bool) -> None:
@@ -69,11 +69,14 @@ def _axes(plot: Any, job: Job, top: float, height: int, with_time: bool) -> None
 
 def _level(plot: Any, job: Job, height: int, with_time: bool) -> None:
     _axes(plot, job, job.top, height, with_time)
+    if job.ceiling is not None:
+        _curve(plot, [(-job.span_s, job.ceiling), (0.0, job.ceiling)], "rule", "┄")
     _curve(plot, job.active, "info")
     _curve(plot, job.level, "ok")
-    if job.cuts:
-        xs, ys = [x for x, _ in job.cuts], [y for _, y in job.cuts]
-        plot.draw(plot.signal(xs, ys, marker=plotext.marker("▼", pixel=_pixel("bad"))))
+    for sign, pen in dict.fromkeys((sign, pen) for _, _, sign, pen in job.marks):
+        at = [(x, y) for x, y, *which in job.marks if which == [sign, pen]]
+        marker = plotext.marker(sign, pixel=_pixel(PENS[pen]))
+        plot.draw(plot.signal([x for x, _ in at], [y for _, y in at], marker=marker))
 
 
 def _ttft(plot: Any, job: Job, height: int) -> None:

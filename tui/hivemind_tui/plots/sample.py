@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from hivemind.snapshot import CurvePoint, LaneView
 
-from .wire import Job, Points
+from .marks import mark
+from .wire import PENS, Job, Points
 
 SPAN_S = 600.0
 """Longest stretch shown."""
@@ -15,30 +16,58 @@ _SHORTER_SPANS_S = (20.0, 40.0, 60.0, 120.0, 300.0)
 """For a curve that began not long ago, so that it doesn't huddle at the edge."""
 
 
-def job_for(lane: LaneView, width: int, height: int) -> Job | None:
-    """The figure of a lane in `width` cells and `height` rows; None while there is no curve or no room for one."""
+def job_for(lane: LaneView, width: int, height: int, *, braille: bool = True) -> Job | None:
+    """The figure of a lane in `width` cells and `height` rows; None while there is no curve or no room for one.
+
+    `braille`: the terminal's font has such signs.
+    """
     if len(lane.curve) < 2 or width < 24 or height < 4:
         return None
     now = lane.curve[-1].at
-    age = now - lane.curve[0].at
-    span = next((span for span in _SHORTER_SPANS_S if age <= span), SPAN_S)
+    span = span_of(lane.curve)
     points = [point for point in lane.curve if now - point.at <= span]
     level = thin(points, now, span, width, lambda point: point.level)
-    active = thin(points, now, span, width, lambda point: float(point.active))
-    ceiling = lane.state.ceiling
+    active = peaks(thin(points, now, span, width, lambda point: float(point.active)), span, width)
     highest = max((y for _, y in [*level, *active]), default=1.0)
-    top = ceiling if not math.isinf(ceiling) and ceiling <= 2 * highest else highest * 1.15
+    ceiling = lane.state.ceiling if lane.state.ceiling <= 2 * highest else None
+    top = max(ceiling or 0.0, highest if ceiling is not None else highest * 1.15)
     return Job(
         width=width,
         height=height,
         span_s=span,
         level=level,
         active=active,
-        cuts=[(point.at - now, point.level) for point in points if point.mark and not math.isinf(point.level)],
+        marks=[_marked(point, now, braille) for point in points if point.mark and not math.isinf(point.level)],
         ttft=thin(points, now, span, width, lambda point: point.ttft_s),
         target_s=lane.state.latency_target_s,
         top=float(max(1, math.ceil(top))),
+        ceiling=ceiling,
     )
+
+
+def span_of(curve: Sequence[CurvePoint]) -> float:
+    """Seconds that are shown of a curve."""
+    age = curve[-1].at - curve[0].at if curve else 0.0
+    return next((span for span in _SHORTER_SPANS_S if age <= span), SPAN_S)
+
+
+def peaks(points: Points, span_s: float, columns: int) -> Points:
+    """The highest point of each column: of what jumps up and down all the time, a line that can be read."""
+    highest: dict[int, tuple[float, float]] = {}
+    for x, y in points:
+        column = _column(x, span_s, columns)
+        if column not in highest or y > highest[column][1]:
+            highest[column] = (x, y)
+    return list(highest.values())
+
+
+def _column(x: float, span_s: float, columns: int) -> int:
+    return int((x + span_s) / span_s * (columns - 1))
+
+
+def _marked(point: CurvePoint, now: float, braille: bool) -> tuple[float, float, str, int]:
+    sign = mark(point.mark)
+    return point.at - now, point.level, sign.shown(braille), PENS.index(sign.role)
 
 
 def thin(
@@ -54,7 +83,7 @@ def thin(
         if y is None or math.isinf(y):
             continue
         x = point.at - now
-        bucket = buckets.setdefault(int((x + span_s) / span_s * (columns - 1)), [])
+        bucket = buckets.setdefault(_column(x, span_s, columns), [])
         bucket.append((x, y))
     thinned: Points = []
     for bucket in buckets.values():

@@ -6,7 +6,7 @@ import struct
 
 import msgspec
 
-PENS = ("text", "rule", "info", "ok", "recover", "wait", "bad")
+PENS = ("text", "rule", "info", "ok", "recover", "wait", "bad", "accent")
 """Colour roles that a figure is drawn with. Figures name them by number, so a change of theme needs no new figure."""
 
 HEAD = struct.Struct(">I")
@@ -26,11 +26,14 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
     span_s: float
     level: Points
     active: Points
-    cuts: Points
+    marks: list[tuple[float, float, str, int]]
+    """What bent the level: when, the level then, one character, and its pen's number in :data:`PENS`."""
     ttft: Points
     target_s: float
     top: float
     """The highest level that the scale must reach."""
+    ceiling: float | None
+    """Drawn as a line; None where it is none, or beyond the scale."""
 
 
 class Figure(msgspec.Struct, frozen=True, array_like=True):

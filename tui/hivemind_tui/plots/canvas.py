@@ -1,0 +1,80 @@
+"""A picture of curves in character cells, drawn here in a millisecond: what is shown while there is no figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .braille import DOTS
+
+Runs = list[tuple[str, str]]
+"""Text and its colour role, from left to right."""
+
+_EMPTY = (" ", "text")
+
+
+class Canvas:
+    """Cells to draw on, 0 at the bottom. Where two curves meet in a cell, the later one gives it its colour."""
+
+    def __init__(self, width: int, height: int, *, braille: bool = True) -> None:
+        self.width, self.height = width, height
+        self.columns = width * 2 if braille else width
+        """Values that a curve takes."""
+        self._braille = braille
+        self._steps = 4 if braille else 1
+        self._dots = [[0] * width for _ in range(height)]
+        self._cells = [[_EMPTY] * width for _ in range(height)]
+
+    def curve(self, values: Sequence[float | None], top: float, role: str, plain: str = "*") -> None:
+        """A line through :attr:`columns` values; None is a gap. `plain` is what draws it where there is no braille."""
+        previous: int | None = None
+        for index, value in enumerate(values[: self.columns]):
+            if value is None:
+                previous = None
+                continue
+            dot = self._height_of(value, top)
+            low, high = (dot, dot) if previous is None else (min(dot, previous), max(dot, previous))
+            for step in range(low, high + 1):
+                self._dot(index, step, role, plain)
+            previous = dot
+
+    def line(self, value: float, top: float, sign: str, role: str) -> None:
+        """A level line behind the curves: it takes the cells that are empty still."""
+        row = self._row(self._height_of(value, top))
+        self._cells[row] = [(sign, role) if cell is _EMPTY else cell for cell in self._cells[row]]
+
+    def put(self, share: float, value: float, top: float, sign: str, role: str) -> None:
+        """One sign, at this share of the width."""
+        column = min(self.width - 1, max(0, int(share * self.width)))
+        self._cells[self._row(self._height_of(value, top))][column] = (sign, role)
+
+    def rows(self) -> list[Runs]:
+        """From the top down."""
+        return [_joined(cells) for cells in self._cells]
+
+    def _height_of(self, value: float, top: float) -> int:
+        highest = self.height * self._steps - 1
+        return min(highest, max(0, round(value / top * highest))) if top > 0 else 0
+
+    def _row(self, dot: int) -> int:
+        return self.height - 1 - dot // self._steps
+
+    def _dot(self, index: int, dot: int, role: str, plain: str) -> None:
+        row = self._row(dot)
+        if not self._braille:
+            self._cells[row][index] = (plain, role)
+            return
+        column = index // 2
+        self._dots[row][column] |= DOTS[index % 2][dot % 4]
+        self._cells[row][column] = (chr(0x2800 + self._dots[row][column]), role)
+
+
+def _joined(cells: Sequence[tuple[str, str]]) -> Runs:
+    """Neighbours of one colour as one run."""
+    runs: Runs = []
+    text, last = "", ""
+    for sign, role in cells:
+        if role != last and text:
+            runs.append((text, last))
+            text = ""
+        text, last = text + sign, role
+    return [*runs, (text, last)] if text else runs

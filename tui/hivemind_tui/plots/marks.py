@@ -1,0 +1,51 @@
+"""What bent a lane's curve: a sign of its own for each cause, with the word that explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hivemind.scheduler.types import FailureKind
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A sign on the curve."""
+
+    glyph: str
+    plain: str
+    """On a console whose font has no such glyph."""
+    word: str
+    role: str
+
+    def shown(self, braille: bool) -> str:
+        """The sign that this terminal can draw."""
+        return self.glyph if braille else self.plain
+
+
+TURN = Mark("▲", "^", "yours", "accent")
+"""A hand on the dial: a knob turned, the level pinned."""
+_UNANSWERED = Mark("◇", "n", "no answer", "bad")
+
+_MARKS: Mapping[str, Mark] = {
+    FailureKind.RATE_LIMITED.value: Mark("▼", "v", "429", "bad"),
+    FailureKind.OVERLOADED.value: Mark("◆", "o", "529", "bad"),
+    FailureKind.SERVER_ERROR.value: Mark("✕", "x", "5xx", "bad"),
+    FailureKind.CONNECT.value: _UNANSWERED,
+    FailureKind.DISCONNECTED.value: _UNANSWERED,
+    FailureKind.TIMEOUT.value: _UNANSWERED,
+    FailureKind.TRUNCATED.value: Mark("◁", "t", "cut short", "bad"),
+    "latency": Mark("◷", "s", "slow", "wait"),
+    "circuit": Mark("■", "#", "circuit", "bad"),
+}
+_OTHER = Mark("○", "?", "other", "bad")
+
+
+def turned(cause: str) -> bool:
+    """Whether a mark tells of a hand on the dial, as `aimd.beta=0.7`, rather than of a cut."""
+    return "=" in cause
+
+
+def mark(cause: str) -> Mark:
+    """The sign for a :attr:`~hivemind.snapshot.CurvePoint.mark`."""
+    return TURN if turned(cause) else _MARKS.get(cause, _OTHER)
