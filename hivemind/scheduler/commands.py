@@ -32,6 +32,7 @@ class Tune:
     """Name of the setting, as in `aimd.beta`."""
     value: float
     upstream: str | None = None
+    """Makes no difference to a knob that all upstreams share."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,17 +55,15 @@ def tune(scheduler: Scheduler, command: Tune, now: float) -> None:
     knob = _knob(command.knob)
     _check_range(knob, command.value)
     upstream = command.upstream
+    if upstream is not None and upstream not in scheduler.tuned.upstreams:
+        known = ", ".join(scheduler.tuned.upstreams) or "none yet"
+        raise Rejected(f"no upstream named {upstream!r}; known: {known}")
     if knob.shared:
-        if upstream is not None:
-            raise Rejected(f"{knob.name} is one for all upstreams: leave {upstream!r} out")
         settings = _turned_retry(scheduler.config, knob, command.value)
         scheduler.config = settings
         for lane in scheduler.lanes.values():
             lane.configure(now, lane.config, settings)
         return
-    if upstream is not None and upstream not in scheduler.tuned.upstreams:
-        known = ", ".join(scheduler.tuned.upstreams) or "none yet"
-        raise Rejected(f"no upstream named {upstream!r}; known: {known}")
     lanes = [lane for lane in scheduler.lanes.values() if upstream is None or lane.config.upstream == upstream]
     configs = [turned(lane.config, knob.name, command.value) for lane in lanes]
     for config in configs:

@@ -46,10 +46,7 @@ REJECTED = {
     "not whole": (Tune("rpm", 2.5), "rpm 2.5: must be a whole number from 1 to 1,000,000, or 0 for no limit"),
     "no window": (Tune("circuit.window", 0), "circuit.window 0: must be a whole number from 1 to 10,000"),
     "a stranger": (Tune("rpm", 5, "x"), "no upstream named 'x'; known: up"),
-    "of nobody's": (
-        Tune("retry.max_attempts", 5, "up"),
-        "retry.max_attempts is one for all upstreams: leave 'up' out",
-    ),
+    "a stranger's share": (Tune("retry.max_attempts", 5, "x"), "no upstream named 'x'; known: up"),
     "floor above": (Tune("aimd.floor", 9), "aimd.floor 9: must be at most max_concurrency, which is 8 (up)"),
     "ceiling below": (
         Tune("max_concurrency", 1),
@@ -250,6 +247,16 @@ def test_retry_limits_act_on_whoever_fails_next() -> None:
     assert hands.lane.retry_budget.config.budget_ratio == 7
     later = hands.scheduler.open_lane(hands.now, "later", lane_config())
     assert (later.retry_budget.config.budget_ratio, later.knobs["retry.max_attempts"]) == (7, 2)
+
+
+@pytest.mark.parametrize("upstream", [None, "up"])
+def test_what_is_shared_is_turned_for_all(upstream: str | None) -> None:
+    """Whichever upstream somebody looked at when turning it."""
+    hands = Hands()
+    other = hands.scheduler.open_lane(0.0, "other/1", replace(lane_config(), upstream="other"))
+    turn(hands, "retry.deadline_s", 5, upstream)
+    assert (knob(hands, "retry.deadline_s"), other.knobs["retry.deadline_s"]) == (5, 5)
+    assert hands.scheduler.config.retry.deadline_s == 5
 
 
 def test_retry_budget_keeps_its_balance() -> None:
