@@ -19,6 +19,7 @@ from hivemind_mock.demo import demo as world
 from hivemind_tui import main
 from hivemind_tui.collector import Collector, quiet
 from hivemind_tui.demo import Demo
+from hivemind_tui.elsewhere import Elsewhere
 
 UPSTREAM = ["--upstream", "http://127.0.0.1:9"]
 
@@ -46,12 +47,30 @@ def test_knobs_are_written_to_the_file_that_was_read(tmp_path: Path) -> None:
         ([], "no upstream: .* --upstream .* --demo"),
         (["--demo", "--demo-agents", "-1"], "--demo-agents"),
         (["--demoo"], "--demoo"),
+        (["--attach", "http://127.0.0.1:8765", "--demo"], "--demo: doesn't go with --attach"),
+        (["--attach", "http://127.0.0.1:8765", *UPSTREAM], "--upstream: doesn't go with --attach"),
+        (["--demo", "--token-file", "t"], "--token-file: only goes with --attach"),
     ],
 )
 def test_mistakes_are_named(argv: list[str], named: str, tmp_path: Path) -> None:
     """A wrong flag is one line that names it."""
     with pytest.raises(UsageError, match=named):
         main.parse(argv, {}, tmp_path)
+
+
+def test_with_nothing_set_the_screen_explains_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where there is a screen, requests go by their path to the provider they are for, and the demo is offered."""
+    monkeypatch.setattr(main, "has_screen", lambda: True)
+    asked = main.parse([], {}, tmp_path)
+    assert asked.first_run
+    assert [origin.profile.name for origin in asked.settings.origins()] == ["anthropic", "openai", "google"]
+    assert not main.parse(UPSTREAM, {}, tmp_path).first_run
+
+
+def test_attaching_needs_no_upstream(tmp_path: Path) -> None:
+    """The proxy elsewhere has its own."""
+    asked = main.parse(["--attach", "http://127.0.0.1:8765", "--token-file", "note.json"], {}, tmp_path)
+    assert asked.elsewhere == Elsewhere("http://127.0.0.1:8765", Path("note.json"), {})
 
 
 def test_without_a_screen_textual_is_not_imported() -> None:

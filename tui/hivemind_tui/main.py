@@ -118,7 +118,9 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Asked:
 
 def _attaching(namespace: argparse.Namespace, settings: Settings, environ: Mapping[str, str]) -> Asked:
     """What --attach asks for. Raises: UsageError: flags of a proxy of our own stand beside it."""
-    if namespace.demo or namespace.upstream:
+    from hivemind.settings.flags import given_flags
+
+    if namespace.demo or "upstream" in given_flags(namespace):
         other = "--demo" if namespace.demo else "--upstream"
         raise UsageError(f"{other}: doesn't go with --attach, which shows a proxy that runs already")
     elsewhere = Elsewhere(namespace.attach, namespace.token_file, environ)
