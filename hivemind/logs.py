@@ -88,10 +88,10 @@ _LEVELS = {"bad": logging.WARNING, "warn": logging.INFO}
 
 
 def tell(line: Line) -> None:
-    """Log a line of the event log: what an agent got to see as a warning, what was made good as information."""
-    logging.getLogger("hivemind").log(
-        _LEVELS.get(line.level, logging.DEBUG), "%s %s: %s", line.tag, line.who, line.text
-    )
+    """Log a line of the event log: what an agent got to see as a warning, what was made good or told by an operator as
+    information."""
+    level = logging.INFO if line.tag in ("you", "other") else _LEVELS.get(line.level, logging.DEBUG)
+    logging.getLogger("hivemind").log(level, "%s %s: %s", line.tag, line.who, line.text)
 
 
 def hush_uvicorn() -> None:
