@@ -218,25 +218,29 @@ def _short(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: i
         fitting(cells, [(1, [("y copies ", "dim"), (_url(view, agent), "info")]), *([(0, error)] if error else [])]),
         fitting(cells, [(rank, _key(key, what)) for rank, (key, what) in enumerate(effects(view))]),
     ]
-    open_ = _open_short(view, agent, tickets, max(1, rows - 1 - len(rest)), ink)
+    open_ = _open_short(view, agent, tickets, cells, max(1, rows - 1 - len(rest)), ink)
     return [fitting(cells, [chunk for chunk in who if chunk[1][-1][0]]), *open_, *rest]
 
 
-def _open_short(view: View, agent: AgentView, tickets: Sequence[TicketView], room: int, ink: Ink) -> list[Row]:
-    """One row each; where there are more, the last row says how many."""
+def _open_short(
+    view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, room: int, ink: Ink
+) -> list[Row]:
+    """A row each, and more where there is room; where there are too many, the last row says how many."""
     if not tickets:
         return [[("nothing asked at the moment", "dim")]]
     shown = tickets if len(tickets) <= room else tickets[: max(1, room - 1)]
     rows: list[Row] = []
-    for ticket in shown:
-        text, role = _progress(view, agent, ticket)
-        rows.append(
-            [
-                (f"{ink.mark(ticket.state)[0]} ", ink.mark(ticket.state)[1]),
-                (f"#{ticket.ticket} ", "strong"),
-                (text, role),
-            ]
-        )
+    for index, ticket in enumerate(shown):
+        glyph, role = ink.mark(ticket.state)
+        head: Row = [(f"{glyph} ", role), (f"#{ticket.ticket} ", "strong")]
+        before = sum(len(text) for text, _ in head)
+        text, colour = _progress(view, agent, ticket)
+        lines = wrapped(text, cells - before)
+        spare = room - len(rows) - (len(tickets) - index)
+        if len(lines) > 1 + max(0, spare):
+            lines = [fit(text, cells - before).rstrip()]
+        rows.append([*head, (lines[0], colour)])
+        rows += [[(" " * before + line, colour)] for line in lines[1:]]
     if len(shown) < len(tickets) and room > len(shown):
         rows.append([(f"{ink.glyphs.ellipsis} {len(tickets) - len(shown)} more", "dim")])
     return rows

@@ -138,7 +138,10 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
         link=lambda agent: call("app.pick_agent", agent.name),
         sort_link="app.sort_by({})",
     )
-    table = _with_reasons(why.first_of_each(view.snapshot.queue), cells)
+    limited = any(agent.budget_tokens is not None for agent in view.snapshot.agents)
+    table = _TABLES[limited, cells >= _ROOMY]
+    _, _, room = table.layout(cells - 1)  # the list may have a scrollbar
+    table = _with_reasons(table, why.first_of_each(view.snapshot.queue), room)
     body = render_table(table, shown, view.snapshot.at, cells, rows, ink)
     return ink.frame("Agents", _note(view), body, width, height)
 
@@ -146,13 +149,21 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
 _NOBODY = "No agent yet. Each appears here with its first request."
 
 
-def _with_reasons(waiting: Mapping[str, TicketView], cells: int) -> Table[AgentView]:
-    """The table that tells of each agent that waits what holds it, of the others their last error."""
+def _variant(limited: bool, roomy: bool) -> Table[AgentView]:
+    """For agents of which some have a budget, or none; with more room for names and reasons, or less."""
+    columns = tuple(column for column in AGENTS.columns if limited or column.id not in ("budget", "of"))
     assert AGENTS.rest is not None
-    table = AGENTS
-    if cells >= _ROOMY:
-        table = replace(AGENTS, name=replace(AGENTS.name, width=_NAME), rest=replace(AGENTS.rest, width=_REASON))
-    _, _, room = table.layout(cells - 1)  # the list may have a scrollbar
+    if not roomy:
+        return replace(AGENTS, columns=columns)
+    return Table(replace(AGENTS.name, width=_NAME), columns, replace(AGENTS.rest, width=_REASON))
+
+
+_TABLES = {(limited, roomy): _variant(limited, roomy) for limited in (False, True) for roomy in (False, True)}
+
+
+def _with_reasons(table: Table[AgentView], waiting: Mapping[str, TicketView], room: int) -> Table[AgentView]:
+    """The table that tells of each agent that waits what holds it, of the others their last error."""
+    assert table.rest is not None
 
     def reason(agent: AgentView, ink: Ink, at: float) -> Span:
         ticket = waiting.get(agent.name) if agent.state in _WAITING else None
@@ -160,7 +171,7 @@ def _with_reasons(waiting: Mapping[str, TicketView], cells: int) -> Table[AgentV
             return _error(agent, ink, at)
         return why.short(ticket, room), gate_sign(ticket.gate).role
 
-    return replace(table, rest=replace(table.rest or AGENTS.rest, cell=reason))
+    return replace(table, rest=replace(table.rest, cell=reason))
 
 
 def _note(view: View) -> str:

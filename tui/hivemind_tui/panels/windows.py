@@ -59,14 +59,16 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     known = bool(state.windows or state.plan)
     items = _items(state)
     families = list(dict.fromkeys(window.family for window in state.windows))
-    extra: list[Callable[[int], Strip]] = [] if ink.boxed else [lambda cells: ink.row(cells, *summary(state, cells, ink))]
+    extra: list[Callable[[int], Strip]] = (
+        [] if ink.boxed else [lambda cells: ink.row(cells, *summary(state, cells, ink))]
+    )
     if not known:
         lines = [ink.row(cells, _UNKNOWN), *(line(cells) for line in extra)]
     elif len(items) + len(extra) <= rows and cells >= _FIGURES:
         lines = _listed(items, cells, rows - len(extra), ink) + [line(cells) for line in extra]
-    elif len(families) > 1 and cells >= _TWO_COLUMNS and ink.boxed:
-        lines = [_family(family, state, cells, ink) for family in families]
-        lines += [_row(_plan(plan), cells, ink) for plan in state.plan]
+    elif len(families) > 1 and cells >= _TWO_COLUMNS:
+        lines = _by_family(families, state, cells, rows, ink)
+        lines += [line(cells) for line in extra][: max(0, rows - len(lines))]
     else:
         lines = _tiled(items, extra, cells, rows, ink)
     if len(lines) > rows > 0:
@@ -196,18 +198,39 @@ def _tile(item: _Item, name: int, width: int, ink: Ink) -> Strip:
     return ink.row(width, (fit(item.short, name) + " ", "text"), *gauge, (figures, _scarcity(item)), (reset, "dim"))
 
 
-def _family(family: str, state: LaneState, width: int, ink: Ink) -> Strip:
-    """All windows of a model family in one row."""
-    windows = [window for window in state.windows if window.family == family]
-    name = min(20, max(10, width // 6))
-    resets = [window.resets_in_s for window in windows if window.resets_in_s is not None]
-    each = (width - name - _RESET) // len(windows)
-    spans: list[Span] = [(fit(family, name), "text")]
-    for window in windows:
-        item = _window(window, several=False)
-        _, _, left, of = item.figures
-        spans.append((f" {fit(item.short, 3)} ", "dim"))
-        spans += ink.gauge(max(3, each - 15), item.used, item.reserved)
-        spans.append((f"{fit(left, 5, '>')}/{fit(of, 4)}", _scarcity(item)))
-    reset = seconds(min(resets)) if resets else ""
-    return ink.row(width, *spans, (fit(reset, _RESET, ">"), "dim"))
+# --- Several model families --------------------------------------------------------------------------------------
+
+
+def _by_family(families: Sequence[str], state: LaneState, width: int, rows: int, ink: Ink) -> list[Strip]:
+    """All windows of a family in one row, then the plan. Where there are too many, those with the least left."""
+    kinds = list(dict.fromkeys(window.kind for window in state.windows))
+    name = min(20, max(12, width // 6))
+    each = (width - name - _RESET) // len(kinds)
+    windows = {family: [window for window in state.windows if window.family == family] for family in families}
+    room = max(1, rows - len(state.plan))
+    if len(families) > room:
+        families = sorted(families, key=lambda family: -max(gone(w) / (w.limit or 1.0) for w in windows[family]))
+    lines = []
+    if rows > len(families) + len(state.plan):
+        heads = "".join(f" {fit(f'{_WORDS[kind.value].upper()}, LEFT OF', each - 1, '>')}" for kind in kinds)
+        lines.append(ink.row(width, (fit("WINDOW", name) + heads + fit("RESETS", _RESET, ">"), "dim")))
+    for family in families:
+        own = {window.kind: window for window in windows[family]}
+        spans: list[Span] = [(fit(family, name), "text")]
+        for kind in kinds:
+            spans += _of_family(own.get(kind), each, ink)
+        resets = [window.resets_in_s for window in windows[family] if window.resets_in_s is not None]
+        lines.append(ink.row(width, *spans, (fit(seconds(min(resets, default=None)), _RESET, ">"), "dim")))
+    return lines + [_row(_plan(plan), width, ink, name) for plan in state.plan]
+
+
+def _of_family(window: WindowState | None, width: int, ink: Ink) -> list[Span]:
+    """One window: its kind, its bar, used for good and reserved where there is room, and left of how much."""
+    if window is None:
+        return [(" " * width, "text")]
+    item = _window(window, several=False)
+    used, reserved, left, of = item.figures
+    spans: list[Span] = [(f" {fit(item.short, 3)} ", "dim")]
+    both = f" {used:>4}+{reserved:<4}" if width >= _FIGURES // 2 else ""
+    spans += ink.gauge(max(2, width - 5 - len(both) - 11), item.used, item.reserved)
+    return [*spans, (both, "dim"), (f"{fit(left, 6, '>')}/{fit(of, 4)}", _scarcity(item))]
