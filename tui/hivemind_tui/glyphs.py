@@ -85,7 +85,7 @@ ASCII = Glyphs(
     descending="v",
     thumb="#",
     track=":",
-    queue=".",
+    queue=":",
     lost="x",
     asked="-",
     stream="=",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from hivemind.requests import RequestView
+from hivemind.requests import RequestDetail, RequestView
 from hivemind.snapshot import AgentView
 
 from .listing import Order
@@ -60,7 +60,14 @@ def move(view: View, step: int) -> View:
         return replace(view, knob=NAMES[max(0, min(len(NAMES) - 1, index))])
     if view.page == "log":
         return replace(view, log_back=max(0, min(len(view.snapshot.lines) - 1, view.log_back - step)))
-    return replace(view, scroll=max(0, view.scroll + step))
+    return replace(view, scroll=max(0, min(_last_entry(view.detail), view.scroll + step)))
+
+
+def _last_entry(detail: RequestDetail | None) -> int:
+    """Of the longer of the request page's lists: the decisions, and the headers under their three heads."""
+    if detail is None:
+        return 0
+    return max(len(detail.decisions), len(detail.request_headers) + len(detail.response_headers) + 3) - 1
 
 
 def edge(view: View, index: int) -> View:

@@ -40,7 +40,7 @@ class View:
     log_back: int = 0
     """Lines scrolled back from the newest."""
     scroll: int = 0
-    """Rows scrolled down on the request page."""
+    """Entries of its lists scrolled past on the request page."""
     agents_shown: tuple[AgentView, ...] | None = None
     """Arranged as the order has it; None: as they came."""
     requests: tuple[RequestView, ...] = ()

@@ -2,16 +2,153 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.strip import Strip
 
-from hivemind_tui.ink import Ink, body_size
-from hivemind_tui.view import View
+from hivemind.requests import RequestView
+from hivemind.snapshot import AgentView
+from hivemind_tui.course import failures
+from hivemind_tui.format import NOTHING, count, dollars, percent, plural, seconds
+from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
+from hivemind_tui.ink import Ink, Span, body_size, fitting
+from hivemind_tui.passage import broken
+from hivemind_tui.view import View, join
+from hivemind_tui.why import first_of_each, lane_of, sentence
+
+from .agent_table import budget_role, budget_share
+
+_LABEL = 10
+_GAUGE = 20
+_ROOMY = 8
+"""From so many rows on, what is told in one row else has two."""
+Fact = tuple[int, str, Sequence[tuple[int, Sequence[Span]]]]
+"""Rank (the highest goes first where there are too few rows), label, and chunks with ranks of their own."""
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
-    """The panel's rows."""
-    cells, _ = body_size(ink, width, height)
+    """The panel's rows, each a label and what there is to say; the least needed go where there are too few."""
+    cells, rows = body_size(ink, width, height)
     agent = view.agent
     if agent is None:
-        return ink.frame("Agent", "", [], width, height)
-    return ink.frame(agent.name, "", [ink.row(cells, (agent.client, "dim"))], width, height)
+        body = [ink.row(cells, ("No agent is selected.", "dim"))]
+        return ink.frame("Agent", "", body, width, height)
+    own = [request for request in view.requests if request.agent == agent.name]
+    roomy = rows >= _ROOMY
+    facts = [_state(agent, ink), *_why(view, agent, cells - _LABEL, 2 if roomy else 1, ink), _budget(agent, ink)]
+    facts += [_tokens(agent, with_cost=not roomy), *([_money(agent)] if roomy else [])]
+    facts += [_requests(agent), _time(agent), _errors(agent, own)]
+    while len(facts) > max(1, rows):
+        facts.remove(max(facts, key=lambda fact: fact[0]))
+    body = [
+        ink.row(cells, (f"{label:<{_LABEL}}", "dim"), *fitting(cells - _LABEL, chunks)) for _, label, chunks in facts
+    ]
+    marked = "marked" if agent.name in view.marked else ""
+    parent = f"child of {agent.parent}" if agent.parent else ""
+    return ink.frame(agent.name, join(agent.client, parent, marked), body, width, height)
+
+
+def _state(agent: AgentView, ink: Ink) -> Fact:
+    glyph, role = ink.mark(agent.state)
+    word, colour = PRIORITIES[agent.priority]
+    chunks: list[tuple[int, Sequence[Span]]] = [(0, [(f"{glyph} {sign(agent.state).word}", role)])]
+    chunks.append((1, [("priority ", "dim"), (word, colour)]))
+    if agent.boosted_for_s > 0:
+        chunks.append((1, [(f"{ink.glyphs.boost} boosted for {seconds(agent.boosted_for_s)}", "accent")]))
+    chunks.append(
+        (2, [(str(agent.flying), "text"), (" in flight, ", "dim"), (str(agent.queued), "text"), (" waiting", "dim")])
+    )
+    chunks.append((3, [("seen ", "dim"), (seconds(agent.last_seen_s), "text"), (" ago", "dim")]))
+    return 0, "state", chunks
+
+
+def _why(view: View, agent: AgentView, width: int, rows: int, ink: Ink) -> list[Fact]:
+    """Why the first of its requests waits, on so many rows at most; nothing where none does."""
+    ticket = first_of_each(view.snapshot.queue).get(agent.name)
+    if ticket is None:
+        return []
+    shown = gate_sign(ticket.gate)
+    said = broken(sentence(ticket, lane_of(view.snapshot.lanes, ticket), agent), width - 2, rows, ink.glyphs.ellipsis)
+    glyphs = (getattr(ink.glyphs, shown.glyph), " ")
+    return [
+        (1 if first else 8, "why" if first else "", [(0, [(f"{glyph} ", shown.role), (text, "text")])])
+        for first, glyph, text in zip((True, False), glyphs, said, strict=False)
+    ]
+
+
+def _budget(agent: AgentView, ink: Ink) -> Fact:
+    share = budget_share(agent)
+    if share is None:
+        return 7, "budget", [(0, [("none", "text"), (", B gives it one", "dim")])]
+    left = max(0, (agent.budget_tokens or 0) - agent.usage.total)
+    role = budget_role(share)
+    return (
+        2,
+        "budget",
+        [
+            (2, ink.gauge(_GAUGE, share, role="ok" if role == "text" else role)),
+            (0, [(percent(share, 1), role), (" of ", "dim"), (count(agent.budget_tokens), "text")]),
+            (1, [(count(left), "text"), (" left", "dim")]),
+        ],
+    )
+
+
+def _tokens(agent: AgentView, with_cost: bool) -> Fact:
+    usage = agent.usage
+    parts = [("new", usage.input_tokens), ("cached", usage.cache_read_tokens), ("to cache", usage.cache_write_tokens)]
+    told = [f"{count(part)} {word}" for word, part in parts if part]
+    of: list[Span] = [(f" ({', '.join(told)})", "dim")] if len(told) > 1 else []
+    chunks: list[tuple[int, Sequence[Span]]] = [(0, [("in ", "dim"), (count(usage.total_input), "text"), *of])]
+    chunks.append((0, [("out ", "dim"), (count(usage.output_tokens), "text")]))
+    if with_cost:
+        chunks.append(
+            (1, [("cost ", "dim"), (dollars(agent.dollars), "text"), ("+" if agent.unpriced else "", "text")])
+        )
+    return 3, "tokens", chunks
+
+
+def _money(agent: AgentView) -> Fact:
+    a_request = dollars(agent.dollars / agent.finished) if agent.finished and agent.dollars else NOTHING
+    chunks: list[tuple[int, Sequence[Span]]] = [(0, [(dollars(agent.dollars), "text")])]
+    chunks.append((1, [(a_request, "text"), (" a request", "dim")]))
+    if agent.unpriced:
+        chunks.append((2, [(f"+ {count(agent.unpriced)} tokens without a known price", "dim")]))
+    return 6, "cost", chunks
+
+
+def _requests(agent: AgentView) -> Fact:
+    saved: list[Span] = [(str(agent.rescued), "recover" if agent.rescued else "text"), (" saved", "dim")]
+    return (
+        4,
+        "requests",
+        [
+            (0, [(count(agent.requests), "text"), (" asked", "dim")]),
+            (2, [(count(agent.finished), "text"), (" answered", "dim")]),
+            (0, [(count(agent.failed), "bad" if agent.failed else "text"), (" failed", "dim")]),
+            (1, saved),
+            (3, [(plural(agent.retries, "error"), "text"), (" unseen", "dim")]),
+        ],
+    )
+
+
+def _time(agent: AgentView) -> Fact:
+    a_request = seconds(agent.served_s / agent.finished) if agent.finished else NOTHING
+    return (
+        5,
+        "time",
+        [
+            (0, [(a_request, "text"), (" a request", "dim")]),
+            (1, [(seconds(agent.waited_s), "text"), (" waited in all", "dim")]),
+            (2, [("last first token ", "dim"), (seconds(agent.ttft_s), "text")]),
+        ],
+    )
+
+
+def _errors(agent: AgentView, own: Sequence[RequestView]) -> Fact:
+    counted = failures([request for request in own if request.last_error])
+    if not counted:
+        return 9, "errors", [(0, [("none among those remembered", "dim")])]
+    chunks: list[tuple[int, Sequence[Span]]] = [(0, [(counted, "bad")])]
+    if agent.last_error:
+        chunks.append((1, [("last ", "dim"), (agent.last_error, "text")]))
+    return 5, "errors", chunks

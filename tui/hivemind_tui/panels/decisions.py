@@ -4,13 +4,48 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind_tui.ink import Ink, body_size
+from hivemind.requests import Decision, RequestView
+from hivemind_tui.course import fine
+from hivemind_tui.format import clock
+from hivemind_tui.ink import Ink, Span, body_size
+from hivemind_tui.passage import broken, scrolled
 from hivemind_tui.view import View
+
+from .request_course import subject, told
+
+_ROWS = 3
+"""At most, for one decision."""
+_NARROW = 60
+"""With fewer cells the time of day makes room for the words."""
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
-    """The panel's rows."""
-    cells, _ = body_size(ink, width, height)
-    decisions = view.detail.decisions if view.detail is not None else ()
-    body = [ink.row(cells, (decision.text, "text")) for decision in decisions]
-    return ink.frame("Decisions", "", body, width, height)
+    """The panel's rows, scrolled: time of day, time since the arrival, how grave, and what."""
+    cells, rows = body_size(ink, width, height)
+    request, detail = subject(view), told(view)
+    if request is None or detail is None:
+        note = absent(request)
+        return ink.frame("Decisions", "", [ink.row(cells, (note, "dim"))], width, height)
+    wall_s = view.snapshot.wall - view.snapshot.at
+    entries = [_entry(decision, request.arrived_at, wall_s, cells - 1, ink) for decision in detail.decisions]
+    body = scrolled(entries, view.scroll, cells, rows, ink)
+    return ink.frame("Decisions", f"{len(entries)}", body, width, height)
+
+
+def absent(request: RequestView | None) -> str:
+    """What to say where there is nothing to show yet, or any more."""
+    return "Forgotten." if request is None else "Asking…"
+
+
+def _entry(decision: Decision, arrived_at: float, wall_s: float, cells: int, ink: Ink) -> list[Strip]:
+    glyph, role = ink.mark(decision.level)
+    day = f"{clock(decision.at + wall_s)}  " if cells >= _NARROW else ""
+    since = f"+{fine(decision.at - arrived_at)}"
+    times = f"{day}{since:>7}  "
+    texts = broken(decision.text, cells - len(times) - 2, _ROWS, ink.glyphs.ellipsis)
+    heads: list[list[Span]] = [[(times, "dim"), (f"{glyph} ", role)]]
+    heads += [[(" " * (len(times) + 2), "text")]] * (len(texts) - 1)
+    return [
+        ink.row(cells, *head, (text, "bad" if decision.level == "bad" else "text"))
+        for head, text in zip(heads, texts, strict=True)
+    ]

@@ -4,13 +4,49 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
+from hivemind_tui.format import clean, fit
 from hivemind_tui.ink import Ink, body_size
+from hivemind_tui.passage import broken, scrolled
+from hivemind_tui.table import GAP
 from hivemind_tui.view import View
+
+from .decisions import absent
+from .request_course import subject, told
+
+MASK = "***"
+"""Stands where a credential stood."""
+_ROWS = 4
+"""At most, for one header."""
+_NAME = 32
+"""Widest column of names: longer ones are cut."""
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
-    """The panel's rows."""
-    cells, _ = body_size(ink, width, height)
-    pairs = view.detail.request_headers if view.detail is not None else ()
-    body = [ink.row(cells, (f"{name}: ", "dim"), (text, "text")) for name, text in pairs]
-    return ink.frame("Headers", "", body, width, height)
+    """The panel's rows, scrolled: method and path, what the client sent, what came back last."""
+    cells, rows = body_size(ink, width, height)
+    detail = told(view)
+    if detail is None:
+        return ink.frame("Headers", "", [ink.row(cells, (absent(subject(view)), "dim"))], width, height)
+    pairs = (*detail.request_headers, *detail.response_headers)
+    if not (detail.method or pairs):
+        body = [ink.row(cells, ("Headers are remembered for the newest requests only.", "dim"))]
+        return ink.frame("Headers", "", body, width, height)
+    cells -= 1
+    path = broken(detail.path, cells - len(detail.method) - 1, _ROWS, ink.glyphs.ellipsis)
+    entries = [[ink.row(cells, (detail.method, "strong"), (f" {path[0]}", "text"))]]
+    entries[0] += [ink.row(cells, (" " * (len(detail.method) + 1) + text, "text")) for text in path[1:]]
+    name = min(_NAME, cells // 2, max((len(name) for name, _ in pairs), default=0))
+    for title, headers in (("Request", detail.request_headers), ("Response", detail.response_headers)):
+        entries.append([ink.row(cells, (title, "title"), ("" if headers else "  none yet", "dim"))])
+        entries += [_entry(header, value, name, cells, ink) for header, value in headers]
+    return ink.frame(
+        "Headers", "credentials masked", scrolled(entries, view.scroll, cells + 1, rows, ink), width, height
+    )
+
+
+def _entry(header: str, value: str, name: int, cells: int, ink: Ink) -> list[Strip]:
+    label = fit(clean(header), name, ellipsis=ink.glyphs.ellipsis)
+    texts = broken(value, cells - name - GAP, _ROWS, ink.glyphs.ellipsis)
+    role = "dim" if MASK in value else "text"
+    labels = [label, *([" " * name] * (len(texts) - 1))]
+    return [ink.row(cells, (each + " " * GAP, "dim"), (text, role)) for each, text in zip(labels, texts, strict=True)]

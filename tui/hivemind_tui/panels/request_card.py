@@ -1,17 +1,89 @@
-"""The selected request under the table: its course in one line, and what it waits for."""
+"""The selected request under the table: its course on one bar and in words, why it waits, what it used."""
 
 from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind_tui.ink import Ink, body_size
+from hivemind.requests import RequestView
+from hivemind.snapshot import TicketView
+from hivemind_tui.course import pieces, summed, told
+from hivemind_tui.format import clock, count, dollars, fit
+from hivemind_tui.glyphs import PRIORITIES, gate_sign
+from hivemind_tui.ink import Ink, Span, body_size, fitting
+from hivemind_tui.passage import flowed
+from hivemind_tui.timeline import bar, beginning, rounded
 from hivemind_tui.view import View
+from hivemind_tui.why import lane_of, sentence
+
+_SCALE = 6
+"""Cells for the length of the bar's axis."""
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
-    """The panel's rows."""
-    cells, _ = body_size(ink, width, height)
+    """The panel's rows; where there are too few, the bar goes first."""
+    cells, rows = body_size(ink, width, height)
     request = view.request
     if request is None:
-        return ink.frame("Request", "", [], width, height)
-    return ink.frame(f"#{request.ticket}", "", [ink.row(cells, (request.last_error, "dim"))], width, height)
+        body = [ink.row(cells, ("The course of the selected request will stand here.", "dim"))]
+        return ink.frame("Request", "", body, width, height)
+    made = pieces(request, view.snapshot.at)
+    error: list[Span] = [("last error ", "dim"), (request.last_error, "text")] if request.last_error else []
+    why = reason(view, request, ink) or error
+    others = [*([why] if why else []), fitting(cells, _facts(request, ink))]
+    words = flowed(told(request, made, ink), cells)
+    if len(words) > min(2, rows - 1 - len(others)):
+        words = flowed(summed(request, made, ink), cells)[:2]
+    body = [ink.row(cells, *spans) for spans in (*words, *others)]
+    if len(body) < rows:
+        axis = beginning(made[0].start_at, made[-1].end_at, cells - _SCALE)
+        body.insert(0, ink.row(cells, *bar(made, axis, ink), (f"{rounded(axis.span_s):>{_SCALE}}", "dim")))
+    arrived = clock(request.arrived_at + view.snapshot.wall - view.snapshot.at)
+    return ink.frame(f"#{request.ticket} of {request.agent}", f"arrived {arrived}", body, width, height)
+
+
+def waiting(view: View, request: RequestView) -> TicketView | None:
+    """Its ticket, where it waits and stands among those that the queue is shown with."""
+    return next((ticket for ticket in view.snapshot.queue if ticket.ticket == request.ticket and ticket.gate), None)
+
+
+def reason(view: View, request: RequestView, ink: Ink) -> list[Span]:
+    """Why it waits, in a sentence; empty where it doesn't."""
+    ticket = waiting(view, request)
+    if ticket is None:
+        return []
+    shown = gate_sign(ticket.gate)
+    agent = next((agent for agent in view.snapshot.agents if agent.name == ticket.agent), None)
+    said = sentence(ticket, lane_of(view.snapshot.lanes, ticket), agent)
+    return [(f"{getattr(ink.glyphs, shown.glyph)} ", shown.role), (said, "text")]
+
+
+def _facts(request: RequestView, ink: Ink) -> list[tuple[int, list[Span]]]:
+    word, role = PRIORITIES[request.priority]
+    facts: list[tuple[int, list[Span]]] = [
+        (0, [(shortened(request.model, 40, ink), "strong")]),
+        (5, [("lane ", "dim"), (request.lane, "text")]),
+    ]
+    facts.append((4, [("priority ", "dim"), (word, role)]))
+    usage = request.usage
+    if usage is None:
+        so_far = f"{ink.glyphs.about}{count(request.output_tokens)}" if request.output_tokens else ""
+        facts += [(2, [("out ", "dim"), (so_far, "text"), (" so far", "dim")])] if so_far else []
+        facts.append(
+            (3, [("estimated ", "dim"), (f"{ink.glyphs.about}{count(request.estimated_tokens)} tokens", "text")])
+        )
+    else:
+        cached = f" ({count(usage.cache_read_tokens)} cached)" if usage.cache_read_tokens else ""
+        facts.append((1, [("in ", "dim"), (count(usage.total_input), "text"), (cached, "dim")]))
+        facts.append((1, [("out ", "dim"), (count(usage.output_tokens), "text")]))
+    if request.dollars is not None:
+        facts.append((2, [("cost ", "dim"), (dollars(request.dollars), "text")]))
+    if not request.stream:
+        facts.append((6, [("not streamed", "dim")]))
+    return facts
+
+
+def shortened(text: str, width: int, ink: Ink) -> str:
+    """The text in at most so many cells."""
+    if len(text) <= width and text.isascii() and text.isprintable():
+        return text
+    return fit(text, max(0, width), ellipsis=ink.glyphs.ellipsis).rstrip()

@@ -1,17 +1,204 @@
-"""One request's course: facts, and its attempts as bars on one time axis."""
+"""One request's course: facts, and its attempts as bars on one time axis, with their pieces in numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from rich.cells import cell_len
 from textual.strip import Strip
 
-from hivemind_tui.ink import Ink, body_size
+from hivemind.requests import AttemptView, RequestDetail, RequestView
+from hivemind_tui.course import FINE, Piece, failure, fine, pieces
+from hivemind_tui.format import NOTHING, clock, count, dollars, fit
+from hivemind_tui.glyphs import PRIORITIES, sign
+from hivemind_tui.ink import Ink, Span, body_size, fitting
+from hivemind_tui.table import GAP
+from hivemind_tui.timeline import Axis, bar, beginning, times_since
 from hivemind_tui.view import View
+
+from .request_card import reason, shortened
+
+_LABEL = 10
+_LENGTHS = (("QUEUE", "queue"), ("SENT", "first"), ("STREAM", "stream"), ("PAUSE", "pause"))
+"""Columns of durations, and the pieces whose length they tell."""
+_NUMBER = 6
+_BAR = 12
+"""Cells of the narrowest bar."""
+_MESSAGE = 20
+"""Cells that what became of an attempt should have, before the bar gets more than the least."""
+_Chunks = list[tuple[int, list[Span]]]
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
-    """The panel's rows."""
-    cells, _ = body_size(ink, width, height)
-    request = view.request
+    """The panel's rows: facts, with few rows not all of them, then a row for each attempt."""
+    cells, rows = body_size(ink, width, height)
+    request = subject(view)
     if request is None:
-        return ink.frame("Request", "", [], width, height)
-    return ink.frame(f"Request #{request.ticket} of {request.agent}", "", [ink.row(cells, (request.model, "dim"))], width, height)
+        body = [ink.row(cells, (f"Request #{view.ticket} is forgotten: only the newest are remembered.", "dim"))]
+        return ink.frame(f"Request #{view.ticket}", "", body, width, height)
+    at = view.snapshot.at
+    facts = _facts(view, request, ink)
+    attempts = _rows(request, pieces(request, at))
+    room = min(len(attempts), max(3, rows // 2)) + 1
+    while len(facts) > 1 and len(facts) + room > rows:
+        facts.remove(max(facts, key=lambda fact: fact[0]))
+    body = [
+        ink.row(cells, (f"{label:<{_LABEL}}", "dim"), *fitting(cells - _LABEL, chunks)) for _, label, chunks in facts
+    ]
+    if rows > len(facts) + room:
+        body.append(ink.row(cells))
+    body += _attempts(request, attempts, at, cells, rows - len(body), ink)
+    title = f"Request #{request.ticket} of {request.agent}"
+    glyph, _ = ink.mark(request.state)
+    status = f" {request.status}" if request.status is not None else ""
+    lasted = f"{'after' if request.over else 'for'} {fine(request.duration_s(at))}"
+    note = f"{glyph} {sign(request.state).word}{status} {lasted}"
+    return ink.frame(title, note, body, width, height)
+
+
+def subject(view: View) -> RequestView | None:
+    """The request that the page is about, as newly as it is known; None where it is forgotten."""
+    found = next((request for request in view.requests if request.ticket == view.ticket), None)
+    detail = told(view)
+    return found if found is not None or detail is None else detail.view
+
+
+def told(view: View) -> RequestDetail | None:
+    """All about it; None until it is there, or where it is forgotten."""
+    detail = view.detail
+    return detail if detail is not None and detail.view.ticket == view.ticket else None
+
+
+# --- Facts ---------------------------------------------------------------------------------------------------------
+
+
+def _facts(view: View, request: RequestView, ink: Ink) -> list[tuple[int, str, _Chunks]]:
+    """Rank (the highest goes first where there are too few rows), label, and chunks with ranks of their own."""
+    detail = told(view)
+    facts = [(2, "from", _origin(view, request, detail)), (1, "model", _model(request, detail, ink))]
+    facts.append((0, "tokens", _tokens(request, detail, ink)))
+    why = reason(view, request, ink)
+    if why:
+        return [*facts, (0, "why", [(0, why)])]
+    return [*facts, (0, "error", [(0, [(request.last_error, "text")])])] if request.last_error else facts
+
+
+def _origin(view: View, request: RequestView, detail: RequestDetail | None) -> _Chunks:
+    word, role = PRIORITIES[request.priority]
+    chunks: _Chunks = [(0, [(request.agent, "strong")])]
+    if detail is not None and detail.client:
+        chunks.append((1, [(detail.client, "text")]))
+    if detail is not None and detail.parent:
+        chunks.append((3, [("child of ", "dim"), (detail.parent, "text")]))
+    chunks.append((2, [("priority ", "dim"), (word, role)]))
+    arrived = clock(request.arrived_at + view.snapshot.wall - view.snapshot.at)
+    return [*chunks, (1, [("arrived ", "dim"), (arrived, "text")])]
+
+
+def _model(request: RequestView, detail: RequestDetail | None, ink: Ink) -> _Chunks:
+    chunks: _Chunks = [(0, [(shortened(request.model, 40, ink), "strong")])]
+    if detail is not None and detail.family:
+        chunks.append((3, [("family ", "dim"), (detail.family, "text")]))
+    chunks.append((2, [("lane ", "dim"), (request.lane, "text")]))
+    return [*chunks, (1, [("streamed" if request.stream else "not streamed", "text")])]
+
+
+def _tokens(request: RequestView, detail: RequestDetail | None, ink: Ink) -> _Chunks:
+    about, usage = ink.glyphs.about, request.usage
+    parts = f" ({count(detail.estimated_input)} in, {count(detail.estimated_output)} out)" if detail is not None else ""
+    estimate: list[Span] = [
+        ("estimated ", "dim"),
+        (f"{about}{count(request.estimated_tokens)}", "text"),
+        (parts, "dim"),
+    ]
+    if usage is None:
+        so_far = f"{about}{count(request.output_tokens)}" if request.output_tokens else NOTHING
+        return [
+            (1, estimate),
+            (0, [("out ", "dim"), (so_far, "text"), (" so far" if request.output_tokens else "", "dim")]),
+        ]
+    used: list[Span] = [("used ", "dim"), (count(usage.total), "text"), (" = in ", "dim")]
+    used += [(count(usage.total_input), "text"), (" + out ", "dim"), (count(usage.output_tokens), "text")]
+    chunks: _Chunks = [(0, used), (0, [("cost ", "dim"), (dollars(request.dollars), "text")])]
+    for rank, word, tokens in ((1, "from cache ", usage.cache_read_tokens), (3, "to cache ", usage.cache_write_tokens)):
+        chunks += [(rank, [(word, "dim"), (count(tokens), "text")])] if tokens else []
+    return [*chunks, (2, estimate)]
+
+
+# --- Attempts ------------------------------------------------------------------------------------------------------
+
+
+def _rows(request: RequestView, made: Sequence[Piece]) -> list[tuple[AttemptView | None, list[Piece]]]:
+    """The pieces by attempt, with the pause after each; what comes after the last one has a row of its own."""
+    rows: list[tuple[AttemptView | None, list[Piece]]] = [(attempt, []) for attempt in request.attempts]
+    index = {id(attempt): n for n, attempt in enumerate(request.attempts)}
+    left: list[Piece] = []
+    for piece in made:
+        at = index[id(piece.attempt)] if piece.attempt is not None else len(request.attempts)
+        # A pause belongs to the failure that it follows.
+        at -= piece.kind == "pause" and at > 0
+        (rows[at][1] if at < len(rows) else left).append(piece)
+    return [*rows, (None, left)] if left else rows
+
+
+def _attempts(
+    request: RequestView,
+    attempts: Sequence[tuple[AttemptView | None, list[Piece]]],
+    at: float,
+    cells: int,
+    rows: int,
+    ink: Ink,
+) -> list[Strip]:
+    beside = 6 + GAP + (_NUMBER + GAP) * len(_LENGTHS)
+    width = max(_BAR, min(cells - beside - _MESSAGE, (cells - beside) * 3 // 5))
+    end = at if request.ended_at is None else request.ended_at
+    axis = beginning(request.arrived_at, end, width)
+    head = f"{'TRY':>3}   " + times_since(axis, ink.glyphs.frame[5]) + " " * GAP
+    head += "".join(f"{name:>{_NUMBER}}" + " " * GAP for name, _ in _LENGTHS) + "OUTCOME"
+    lines = [_line(attempt, made, axis, cells, request, ink) for attempt, made in attempts]
+    body = [ink.row(cells, (head, "dim")), *_squeezed(lines, rows - 1, cells, ink)]
+    return body[: max(0, rows)]
+
+
+def _squeezed(lines: list[Strip], rows: int, cells: int, ink: Ink) -> list[Strip]:
+    """Where they are too many, those in the middle make room for a row that says so."""
+    if len(lines) <= rows or rows < 3:
+        return lines[-max(1, rows) :]
+    first = (rows - 1) // 2
+    last = rows - 1 - first
+    hidden = ink.row(cells, (f"      {ink.glyphs.ellipsis} {len(lines) - first - last} more", "dim"))
+    return [*lines[:first], hidden, *lines[-last:]]
+
+
+def _line(
+    attempt: AttemptView | None, made: list[Piece], axis: Axis, cells: int, request: RequestView, ink: Ink
+) -> Strip:
+    glyph, role = ink.mark(request.state) if attempt is None else _mark(attempt, ink)
+    number = str(attempt.number) if attempt is not None else ""
+    spans: list[Span] = [(f"{number:>3} ", "text"), (f"{glyph} ", role), *bar(made, axis, ink), (" " * GAP, "text")]
+    for _, kind in _LENGTHS:
+        lengths = [
+            piece.length_s for piece in made if piece.kind == kind or (kind == "first" and piece.kind == "failed")
+        ]
+        text = fine(sum(lengths)) if lengths else NOTHING
+        spans.append((fit(text, _NUMBER, ">") + " " * GAP, "text" if lengths else "rule"))
+    left = cells - 6 - axis.width - GAP - (_NUMBER + GAP) * len(_LENGTHS)
+    return ink.row(cells, *spans, *_outcome(attempt, request.over, left, ink))
+
+
+def _mark(attempt: AttemptView, ink: Ink) -> Span:
+    if attempt.outcome == "flying":
+        return ink.mark("waiting" if attempt.first_content_at is None else "streaming")
+    return ink.mark(attempt.outcome if attempt.outcome in FINE else "failed")
+
+
+def _outcome(attempt: AttemptView | None, over: bool, cells: int, ink: Ink) -> list[Span]:
+    if attempt is None:
+        return [("never sent", "dim") if over else ("in the queue", "wait")]
+    if attempt.outcome not in FINE:
+        what = shortened(failure(attempt), cells, ink)
+        more = attempt.message or (attempt.outcome.replace("_", " ") if attempt.status is not None else "")
+        return [(what, "bad"), (f" {shortened(more, cells - cell_len(what) - 1, ink)}", "text")]
+    status = f"{attempt.status} " if attempt.status is not None else ""
+    words = {"flying": "in flight", "left": "the client left"}.get(attempt.outcome, attempt.outcome)
+    return [(status + words, "ok" if attempt.outcome == "answered" else "text")]

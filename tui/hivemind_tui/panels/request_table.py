@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
 from textual.strip import Strip
 
 from hivemind.requests import RequestView
-from hivemind_tui.format import NOTHING, count, dollars, seconds
-from hivemind_tui.glyphs import PRIORITIES, sign
+from hivemind.snapshot import TicketView
+from hivemind_tui.course import pieces
+from hivemind_tui.format import NOTHING, clock, count, dollars, percent, seconds
+from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.ink import Ink, Span, body_size
-from hivemind_tui.table import Column, Rows, Table, render as render_table
+from hivemind_tui.table import Column, Rows, Table
+from hivemind_tui.table import render as render_table
 from hivemind_tui.view import View, join
+from hivemind_tui.why import WAITING, short
 
 _OPEN_UNTIL = 1e12
+_WIDE = 190
+"""From so many cells on, a model's whole name has room."""
 
 
 def _state(request: RequestView, ink: Ink, at: float) -> Span:
@@ -25,9 +34,14 @@ def _status(request: RequestView, ink: Ink, at: float) -> Span:
     return str(request.status), "ok" if request.status < 400 else "bad"
 
 
+def tries(request: RequestView) -> int:
+    """Attempts begun, remembered or not."""
+    return request.attempts[-1].number if request.attempts else 0
+
+
 def _tries(request: RequestView, ink: Ink, at: float) -> Span:
-    tries = len(request.attempts)
-    return (str(tries), "recover" if tries > 1 else "text") if tries else (".", "rule")
+    begun = tries(request)
+    return (str(begun), "recover" if begun > 1 else "text") if begun else (NOTHING, "rule")
 
 
 def first_token_s(request: RequestView) -> float | None:
@@ -38,38 +52,96 @@ def first_token_s(request: RequestView) -> float | None:
     return last.first_content_at - last.granted_at
 
 
+def _waited(request: RequestView, ink: Ink, at: float) -> Span:
+    """Grants end waits: one that goes on isn't in the sum yet."""
+    if request.state in WAITING:
+        return seconds(sum(piece.length_s for piece in pieces(request, at) if piece.kind == "queue")), "text"
+    return seconds(request.waited_s), "text"
+
+
 def _took(request: RequestView) -> float:
     """Open ones, which have yet to show how long they take, count as longer than all others."""
     return (_OPEN_UNTIL if request.ended_at is None else request.ended_at) - request.arrived_at
 
 
-def _output(request: RequestView) -> int:
+def _duration(request: RequestView, ink: Ink, at: float) -> Span:
+    return seconds(request.duration_s(at)), "text" if request.over else "info"
+
+
+def output(request: RequestView) -> int | None:
+    """Output tokens, so far or in all; None before the first."""
     return request.output_tokens if request.usage is None else request.usage.output_tokens
 
 
-def _input(request: RequestView) -> int | None:
+def input_of(request: RequestView) -> int | None:
+    """Input tokens, cached ones too; None until the provider said."""
     return None if request.usage is None else request.usage.total_input
 
 
-REQUESTS: Table[RequestView] = Table(
-    Column("agent", "AGENT", 12, 0, lambda r, _i, _t: (r.agent, "text"), "<", lambda r: r.agent),
-    (
-        Column("number", "NO", 6, 3, lambda r, _i, _t: (f"#{r.ticket}", "dim"), key=lambda r: r.ticket),
-        Column("state", "STATE", 9, 0, _state, "<", lambda r: r.state),
-        Column("status", "CODE", 4, 2, _status, key=lambda r: r.status),
-        Column("tries", "TRIES", 5, 2, _tries, key=lambda r: len(r.attempts)),
-        Column("prio", "PRIO", 4, 7, lambda r, _i, _t: PRIORITIES[r.priority], "<", lambda r: r.priority),
-        Column("waited", "WAITED", 6, 4, lambda r, _i, _t: (seconds(r.waited_s), "dim"), key=lambda r: r.waited_s),
-        Column("ttft", "TTFT", 5, 5, lambda r, _i, _t: (seconds(first_token_s(r)), "text"), key=first_token_s),
-        Column("took", "TOOK", 6, 1, lambda r, _i, t: (seconds(r.duration_s(t)), "text"), key=_took),
-        Column("in", "IN", 5, 4, lambda r, _i, _t: (count(_input(r)), "text"), key=_input),
-        Column("out", "OUT", 5, 3, lambda r, _i, _t: (count(_output(r)), "text"), key=_output),
-        Column("cost", "COST", 7, 5, lambda r, _i, _t: (dollars(r.dollars), "text"), key=lambda r: r.dollars),
-        Column("ago", "AGO", 6, 6, lambda r, _i, t: (seconds(t - r.arrived_at), "dim"), key=lambda r: -r.arrived_at),
-        Column("model", "MODEL", 18, 6, lambda r, _i, _t: (r.model, "dim"), "<", lambda r: r.model),
-    ),
-    rest=Column("error", "LAST ERROR", 14, 0, lambda r, _i, _t: (r.last_error, "dim"), "<"),
-)
+def _amount(value: int | None) -> Span:
+    return (count(value), "text") if value else (NOTHING, "rule")
+
+
+def _output(request: RequestView, ink: Ink, at: float) -> Span:
+    # While it streams the provider hasn't counted yet.
+    text, role = _amount(output(request))
+    return (f"{ink.glyphs.about}{text}", role) if request.state == "streaming" and role == "text" else (text, role)
+
+
+def _cached(request: RequestView) -> float | None:
+    usage = request.usage
+    return usage.cache_read_tokens / usage.total_input if usage is not None and usage.total_input else None
+
+
+def _cost(request: RequestView, ink: Ink, at: float) -> Span:
+    return (dollars(request.dollars), "text") if request.dollars is not None else (NOTHING, "rule")
+
+
+def _optional(text: str, role: str = "text") -> Span:
+    return text, "rule" if text == NOTHING else role
+
+
+def _why(waiting: Mapping[int, TicketView], room: int, request: RequestView, ink: Ink) -> Span:
+    """What it waits for and about how long, or the last thing that went wrong."""
+    ticket = waiting.get(request.ticket)
+    if ticket is None or not ticket.gate:
+        return request.last_error, "dim"
+    shown = gate_sign(ticket.gate)
+    return f"{getattr(ink.glyphs, shown.glyph)} {short(ticket, room - 2)}", shown.role
+
+
+def _table(wall_s: float) -> Table[RequestView]:
+    """`wall_s`: what to add to a moment for the time of day."""
+    return Table(
+        Column("agent", "AGENT", 12, 0, lambda r, _i, _t: (r.agent, "text"), "<", lambda r: r.agent),
+        (
+            Column("number", "NO", 7, 9, lambda r, _i, _t: (f"#{r.ticket}", "dim"), key=lambda r: r.ticket),
+            Column(
+                "at", "AT", 8, 10, lambda r, _i, _t: (clock(r.arrived_at + wall_s), "dim"), key=lambda r: r.arrived_at
+            ),
+            Column("state", "STATE", 9, 0, _state, "<", lambda r: r.state),
+            Column("status", "CODE", 4, 3, _status, key=lambda r: r.status),
+            Column("tries", "TRIES", 5, 3, _tries, key=tries),
+            Column("prio", "PRIO", 4, 12, lambda r, _i, _t: PRIORITIES[r.priority], "<", lambda r: r.priority),
+            Column("waited", "WAITED", 6, 5, _waited, key=lambda r: r.waited_s),
+            Column("ttft", "FIRST", 5, 5, lambda r, _i, _t: _optional(seconds(first_token_s(r))), key=first_token_s),
+            Column("took", "TOOK", 6, 1, _duration, key=_took),
+            Column("in", "IN", 5, 6, lambda r, _i, _t: _amount(input_of(r)), key=input_of),
+            Column("cached", "CACHED", 6, 11, lambda r, _i, _t: _share(_cached(r)), key=_cached),
+            Column("out", "OUT", 5, 4, _output, key=output),
+            Column("cost", "COST", 7, 7, _cost, key=lambda r: r.dollars),
+            Column("model", "MODEL", 18, 8, lambda r, _i, _t: (r.model, "dim"), "<", lambda r: r.model),
+            Column("lane", "LANE", 14, 13, lambda r, _i, _t: (r.lane, "dim"), "<", lambda r: r.lane),
+        ),
+    )
+
+
+def _share(share: float | None) -> Span:
+    return _optional(NOTHING if share is None else percent(share, 1.0), "dim")
+
+
+REQUESTS = _table(0.0)
+"""The columns, for whoever sorts by them."""
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
@@ -79,15 +151,41 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     if not listed:
         note = "No request fits the filter (esc takes it away)." if order.filter else "No request yet."
         return ink.frame("Requests", _note(view), [ink.row(cells, (note, "dim"))], width, height)
+    selected = view.request
     shown = Rows(
         listed,
-        next((i for i, request in enumerate(listed) if request is view.request), 0),
+        next((index for index, request in enumerate(listed) if request is selected), 0),
         order.sort,
         order.reverse,
         link=lambda request: f"app.pick_request({request.ticket})",
         sort_link="app.sort_by({})",
     )
-    return ink.frame("Requests", _note(view), render_table(REQUESTS, shown, view.snapshot.at, cells, rows, ink), width, height)
+    now = view.snapshot
+    waiting = {ticket.ticket: ticket for ticket in now.queue}
+    room = cells - (len(listed) >= rows)  # a list that is longer has a scrollbar
+    table = _suited(_table(now.wall - now.at), room, waiting)
+    columns, _, _ = table.layout(room)
+    body = render_table(table, shown, now.at, cells, rows, ink)
+    return ink.frame("Requests", join(hidden_order(view, (table.name, *columns)), _note(view)), body, width, height)
+
+
+def hidden_order(view: View, shown: Sequence[Column[RequestView]]) -> str:
+    """What the requests are sorted by, where that column isn't among those shown."""
+    sort = view.requests_order.sort
+    hidden = [column.head.lower() for column in (REQUESTS.name, *REQUESTS.columns) if column.id == sort]
+    return f"by {hidden[0]}" if hidden and sort not in {column.id for column in shown} else ""
+
+
+def _suited(table: Table[RequestView], cells: int, waiting: Mapping[int, TicketView]) -> Table[RequestView]:
+    """For so many cells, and with the tickets that wait now, by number."""
+    if cells >= _WIDE:
+        columns = [replace(column, width=24) if column.id == "model" else column for column in table.columns]
+        table = replace(table, columns=tuple(columns))
+    why: Column[RequestView] = Column(
+        "why", "WAITS FOR / ERROR", max(24 if cells >= 90 else 18, cells // 6), 2, lambda *_: ("", "text"), "<"
+    )
+    _, _, room = replace(table, rest=why).layout(cells)
+    return replace(table, rest=replace(why, cell=lambda request, ink, _: _why(waiting, room, request, ink)))
 
 
 def _note(view: View) -> str:
@@ -95,4 +193,4 @@ def _note(view: View) -> str:
     of = len(view.requests) if view.page == "requests" else len(view.listed)
     if order.filter:
         return f"/{order.filter}  {len(view.listed)} of {of}"
-    return join(f"{of} remembered" if of else "")
+    return f"{of} remembered" if of else ""

@@ -2,14 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from textual.strip import Strip
 
-from hivemind_tui.ink import Ink, body_size
-from hivemind_tui.view import View
+from hivemind.requests import RequestView
+from hivemind_tui.course import pieces
+from hivemind_tui.format import fit
+from hivemind_tui.glyphs import PIECES
+from hivemind_tui.ink import Ink, Span, body_size, scrollbar
+from hivemind_tui.table import GAP, Column, Rows, heading, scrolled
+from hivemind_tui.timeline import bar, ending, times_of_day
+from hivemind_tui.view import View, join
+
+from .request_table import REQUESTS, hidden_order
+
+_LEFT = {"number": 0, "state": 0, "model": 150}
+_RIGHT = {"took": 50, "in": 90, "out": 60, "cost": 110, "status": 70}
+"""Columns beside the bars, and from how many cells on each is there."""
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
-    """The panel's rows."""
-    cells, _ = body_size(ink, width, height)
-    body = [ink.row(cells, (f"#{request.ticket} {request.state}", "text"), selected=request is view.request) for request in view.listed]
-    return ink.frame("Requests", "", body, width, height)
+    """The panel's rows: the axis, and as many requests as fit, scrolled so that the selected one is among them."""
+    cells, rows = body_size(ink, width, height)
+    listed, order = view.listed, view.requests_order
+    if not listed:
+        note = (
+            "No request fits the filter (esc takes it away)." if order.filter else "None of its requests is remembered."
+        )
+        return ink.frame("Requests", "", [ink.row(cells, (note, "dim"))], width, height)
+    room = max(0, rows - 1)
+    long = len(listed) > room
+    chosen = view.request
+    at = next((index for index, request in enumerate(listed) if request is chosen), 0)
+    first = scrolled(at, len(listed), room)
+    shown = Rows(listed, at, order.sort, order.reverse, sort_link="app.sort_by({})")
+    body = _falls(view, shown, listed[first : first + room], cells - long, ink)
+    if long and rows > 0:
+        ends = [ink.row(1), *(ink.row(1, span) for span in scrollbar(first, room, len(listed), room, ink))]
+        body = [Strip.join([strip, end]) for strip, end in zip(body, ends, strict=True)]
+    columns = (*_beside(_LEFT, cells), *_beside(_RIGHT, cells))
+    note = join(hidden_order(view, columns), _filter(view), _legend(ink))
+    return ink.frame("Requests", note, body, width, height)
+
+
+def _filter(view: View) -> str:
+    text = view.requests_order.filter
+    return f"/{text}" if text else ""
+
+
+def _legend(ink: Ink) -> str:
+    return "  ".join(f"{getattr(ink.glyphs, piece.glyph)} {piece.word}" for piece in PIECES.values())
+
+
+def _falls(view: View, shown: Rows[RequestView], sight: Sequence[RequestView], cells: int, ink: Ink) -> list[Strip]:
+    now = view.snapshot
+    left, right = _beside(_LEFT, cells), _beside(_RIGHT, cells)
+    width = max(1, cells - 2 - sum(column.width + GAP for column in (*left, *right)))
+    courses = [pieces(request, now.at) for request in sight]
+    start = min((course[0].start_at for course in courses), default=now.at)
+    axis = ending(start, max((course[-1].end_at for course in courses), default=now.at), width)
+    heads: list[Span] = [("  ", "dim")]
+    for column in left:
+        heads += [*heading(column, column.width, column.align, shown, ink), (" " * GAP, "dim")]
+    heads.append((times_of_day(axis, now.wall - now.at, ink.glyphs.frame[5]), "dim"))
+    for column in right:
+        heads += [(" " * GAP, "dim"), *heading(column, column.width, column.align, shown, ink)]
+    rows = [ink.row(cells, *heads)]
+    for request, course in zip(sight, courses, strict=True):
+        selected = request is shown.items[shown.selected]
+        spans: list[Span] = [(f"{ink.glyphs.cursor} " if selected else "  ", "accent")]
+        for column in left:
+            text, role = column.cell(request, ink, now.at)
+            spans.append((fit(text, column.width, column.align) + " " * GAP, role))
+        spans += bar(course, axis, ink)
+        for column in right:
+            text, role = column.cell(request, ink, now.at)
+            spans.append((" " * GAP + fit(text, column.width, column.align), role))
+        rows.append(ink.row(cells, *spans, selected=selected, link=f"app.pick_request({request.ticket})"))
+    return rows
+
+
+def _beside(names: Mapping[str, int], cells: int) -> list[Column[RequestView]]:
+    columns = {column.id: column for column in REQUESTS.columns}
+    return [columns[name] for name, least in names.items() if cells >= least]

@@ -1,0 +1,256 @@
+"""The pages of requests, of one agent and of one request: each panel as text, at every size, whatever happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from textual.strip import Strip
+from tui.courses import AT, EVIL, cases, of_agent, of_all, of_request
+from tui.worlds import empty_world, world
+
+from hivemind.proxy.credentials import MASK as PROXY_MASK
+from hivemind_tui import navigation
+from hivemind_tui.glyphs import ASCII
+from hivemind_tui.ink import Ink
+from hivemind_tui.listing import Order
+from hivemind_tui.panels import (
+    agent_facts,
+    agent_tokens,
+    decisions,
+    headers,
+    request_card,
+    request_course,
+    request_table,
+    waterfall,
+)
+from hivemind_tui.panels.headers import MASK
+from hivemind_tui.timeline import ending
+from hivemind_tui.view import View
+from hivemind_tui.widgets.panel import Render
+
+PLAIN = Ink()
+RENDERS: dict[str, tuple[Render, Callable[[], View]]] = {
+    "agent_facts": (agent_facts.render, of_agent),
+    "agent_tokens": (agent_tokens.render, of_agent),
+    "waterfall": (waterfall.render, of_agent),
+    "request_table": (request_table.render, of_all),
+    "request_card": (request_card.render, of_all),
+    "request_course": (request_course.render, lambda: of_request("often")),
+    "decisions": (decisions.render, lambda: of_request("answered")),
+    "headers": (headers.render, lambda: of_request("answered")),
+}
+SIZES = {
+    "agent_facts": {"80x24": (80, 6), "100x30": (100, 6), "160x45": (80, 12), "200x60": (100, 12)},
+    "agent_tokens": {"160x45": (80, 12), "200x60": (100, 12)},
+    "waterfall": {"80x24": (80, 15), "100x30": (100, 21), "160x45": (160, 30), "200x60": (200, 20)},
+    "request_table": {"80x24": (80, 16), "100x30": (100, 22), "160x45": (160, 20), "250x70": (250, 20)},
+    "request_card": {"80x24": (80, 5), "160x45": (160, 7)},
+    "request_course": {"80x24": (80, 9), "100x30": (100, 9), "160x45": (160, 17), "200x60": (200, 23)},
+    "decisions": {"80x24": (80, 6), "160x45": (80, 12)},
+    "headers": {"80x24": (80, 6), "160x45": (80, 18)},
+}
+"""By panel and size of the screen, its cells and rows there."""
+AGREED = [(name, screen) for name, sizes in SIZES.items() for screen in sizes]
+
+
+def text(rows: list[Strip]) -> str:
+    return "\n".join(row.text for row in rows)
+
+
+def course(name: str, width: int = 160, height: int = 16, **more: object) -> str:
+    return text(request_course.render(replace(of_request(name), **more), width, height, PLAIN))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "screen"), AGREED)
+def test_panel_looks_as_agreed(name: str, screen: str, golden: Callable[[str, str], None]) -> None:
+    """Each panel at each size is what was looked at and found good."""
+    render, view = RENDERS[name]
+    width, height = SIZES[name][screen]
+    boxed = screen in ("160x45", "200x60", "250x70")
+    golden(f"{name}_{screen}", text(render(view(), width, height, replace(PLAIN, boxed=boxed))))
+
+
+@pytest.mark.parametrize("name", [name for name in cases() if name not in ("hostile", "from tomorrow", "odd")])
+def test_course_looks_as_agreed(name: str, golden: Callable[[str, str], None]) -> None:
+    """Under the table and on its own page, for everything that can become of a request."""
+    view = of_request(name)
+    card = text(request_card.render(view, 120, 7, PLAIN))
+    page = text(request_course.render(view, 120, 12, PLAIN))
+    golden(f"course_{name.replace(' ', '_')}", f"{card}\n{page}")
+
+
+@pytest.mark.parametrize("name", RENDERS)
+def test_panel_fills_its_place_exactly(name: str) -> None:
+    """Whatever the size and the request, a panel answers as many rows as it has, each exactly as wide as it is."""
+    render = RENDERS[name][0]
+    views = [of_request(case) for case in cases()] + [of_agent(), of_all(), View(empty_world()), View(world())]
+    views += [replace(of_request("often"), scroll=n) for n in (-3, 7, 10**6)] + [replace(of_all(), ticket=206)]
+    for view in views:
+        for width, height in ((0, 0), (1, 1), (3, 2), (9, 3), (20, 1), (20, 6), (33, 3), (79, 9), (200, 60)):
+            for boxed in (True, False):
+                rows = render(view, width, height, replace(PLAIN, boxed=boxed))
+                assert [row.cell_length for row in rows] == [width] * height
+                assert all(row.text.isprintable() for row in rows)
+
+
+@pytest.mark.parametrize("name", RENDERS)
+def test_panel_in_ascii(name: str) -> None:
+    """On a console without the font for it, no character outside ASCII is drawn."""
+    render, view = RENDERS[name]
+    for case in (view(), of_request("queued"), of_request("pausing"), View(empty_world())):
+        assert text(render(case, 120, 14, replace(PLAIN, glyphs=ASCII))).isascii()
+
+
+@pytest.mark.parametrize("name", RENDERS)
+def test_panel_before_the_first_request(name: str) -> None:
+    """An empty panel says what will appear there, or why nothing does, rather than nothing."""
+    rows = RENDERS[name][0](View(empty_world()), 80, 6, PLAIN)
+    assert rows[1].text.strip(" │").endswith(".")
+
+
+def test_selected_request_is_always_in_sight() -> None:
+    """However far down it is, and marked by more than a colour, in the table and in the waterfall."""
+    every = of_all(200)
+    for request in every.listed[::17]:
+        for render in (request_table.render, waterfall.render):
+            rows = text(render(replace(every, ticket=request.ticket), 160, 8, PLAIN)).splitlines()
+            assert [f"#{request.ticket} " in row for row in rows if "▌" in row] == [True]
+
+
+def test_a_click_picks_a_request() -> None:
+    """A row is a link to its request, a head to its order."""
+    for render, view in ((request_table.render, of_all()), (waterfall.render, of_agent())):
+        rows = render(view, 160, 12, PLAIN)
+        actions = [{style.meta.get("@click") for _, style, _ in row if style is not None} - {None} for row in rows]
+        assert f"app.pick_request({view.listed[1].ticket})" in actions[3]
+        assert "app.sort_by('took')" in actions[1]
+
+
+def test_order_that_no_column_shows_is_told() -> None:
+    """Sorted by what doesn't fit, the note says by what."""
+    view = replace(of_all(), requests_order=Order("opus", "cost", True))
+    assert "by cost" in text(request_table.render(view, 80, 9, PLAIN))
+    assert "/opus" in text(request_table.render(view, 80, 9, PLAIN))
+    assert "by cost" not in text(request_table.render(view, 160, 9, PLAIN))
+    own = replace(of_agent(), requests_order=Order("opus", "waited", True))
+    assert "by waited · /opus" in text(waterfall.render(own, 160, 9, PLAIN))
+
+
+def test_nothing_fits_the_filter() -> None:
+    """The lists say so, and how to get rid of it."""
+    view = replace(of_all(), requests_shown=(), requests_order=Order("nobody"))
+    for render in (request_table.render, waterfall.render):
+        assert "esc takes it away" in text(render(view, 80, 9, PLAIN))
+
+
+def test_waiting_request_says_why() -> None:
+    """The gate, the place and the estimate in the table; a sentence in the card and on its page."""
+    view = replace(of_all(), ticket=cases()["queued"].ticket)
+    assert "tokens, 3rd, ≈12s" in text(request_table.render(view, 160, 9, PLAIN))
+    assert "waits for the token window" in text(request_card.render(view, 160, 7, PLAIN))
+    assert "waits for the token window" in course("queued")
+    assert "waits for the token window" in text(agent_facts.render(of_agent(), 160, 12, PLAIN))
+
+
+def test_wait_that_goes_on_counts() -> None:
+    """A request that still stands in the queue shows how long, though no grant has ended that wait."""
+    row = next(row for row in text(request_table.render(of_all(), 160, 9, PLAIN)).splitlines() if "#202" in row)
+    assert row.count("41s") == 2
+
+
+def test_forgotten_request() -> None:
+    """Neither remembered nor told of: the page says so, and doesn't show another one instead."""
+    view = replace(of_all(), trail=("requests", "request"), ticket=7_777)
+    assert "#7777 is forgotten" in text(request_course.render(view, 100, 9, PLAIN))
+    for render in (decisions.render, headers.render):
+        assert "Forgotten." in text(render(view, 100, 9, PLAIN))
+
+
+def test_details_that_are_not_there_yet() -> None:
+    """What the list knows is shown at once, the rest is being asked for; details of another request don't count."""
+    for detail in (None, of_request("often").detail):
+        view = replace(of_request("answered"), detail=detail)
+        assert "Request #207 of alice" in text(request_course.render(view, 100, 9, PLAIN))
+        for render in (decisions.render, headers.render):
+            assert "Asking…" in text(render(view, 100, 9, PLAIN))
+
+
+def test_detail_alone_will_do() -> None:
+    """A request that the list has dropped meanwhile is shown as the detail has it."""
+    assert "✓ done 200 after 18.3s" in course("answered", requests=())
+
+
+def test_headers_that_nobody_remembers() -> None:
+    """Only the newest are kept: an older request says so."""
+    view = of_request("answered")
+    assert view.detail is not None
+    bare = replace(view.detail, method="", path="", request_headers=(), response_headers=())
+    assert "newest requests only" in text(headers.render(replace(view, detail=bare), 100, 9, PLAIN))
+    waits = replace(view.detail, response_headers=())
+    assert "Response  none yet" in text(headers.render(replace(view, detail=waits), 100, 19, PLAIN))
+
+
+def test_masked_credentials_are_dim() -> None:
+    """What was masked stands back; the mask is the one that the proxy writes."""
+    assert MASK == PROXY_MASK
+    ink = replace(PLAIN, styles={"dim": PLAIN.selection.parse("dim"), "text": PLAIN.selection.parse("bold")})
+    row = next(row for row in headers.render(of_request("answered"), 100, 19, ink) if "x-api-key" in row.text)
+    assert [style.dim for cells, style, _ in row if MASK in cells and style is not None] == [True]
+
+
+def test_scrolling_the_request_page_ends() -> None:
+    """It goes no further than the lists do, and back from there; other pages' lists start at the top."""
+    view = of_request("often")
+    assert view.detail is not None
+    end = navigation.edge(view, -1)
+    assert end.scroll == len(view.detail.decisions) - 1
+    assert navigation.move(end, -1).scroll == end.scroll - 1
+    assert navigation.move(replace(view, detail=None), 5).scroll == 0
+    last = text(decisions.render(end, 80, 8, PLAIN)).splitlines()
+    assert "answered after" in last[-2]
+
+
+def test_decisions_tell_when() -> None:
+    """By the clock on the wall, and since the request arrived."""
+    rows = text(decisions.render(of_request("answered"), 90, 12, PLAIN))
+    assert "22:12:49   +3.80s  ▲ attempt 1 failed" in rows
+
+
+def test_tokens_are_counted_once() -> None:
+    """However an answer's output is spread over the bars, together they are what it used."""
+    view = of_agent()
+    for width in (20, 80, 190):
+        axis = ending(AT - 130, AT, width)
+        taken, given = agent_tokens.spent(view.listed, axis, AT)
+        used = [request.usage for request in view.listed if request.usage is not None]
+        assert sum(taken) == sum(usage.total_input for usage in used)
+        assert sum(given) == pytest.approx(sum(usage.output_tokens for usage in used) + 1510)
+
+
+def test_bars_show_whatever_there_is() -> None:
+    """The highest fills its place, a little is a little, nothing is nothing."""
+    assert agent_tokens.bars([0, 1, 500, 1000], 1000, 2, " ▁▂▃▄▅▆▇█") == ["   █", " ▁██"]
+    assert agent_tokens.bars([0, 0], 0, 1, " .#") == ["  "]
+
+
+def test_agent_without_budget_or_errors() -> None:
+    """What there isn't is said, and how to have it."""
+    full = world()
+    agent = replace(full.agents[0], budget_tokens=None, dollars=0.0, finished=0, last_error="")
+    rows = text(agent_facts.render(View(replace(full, agents=(agent,))), 100, 12, PLAIN))
+    assert "none, B gives it one" in rows
+    assert "none among those remembered" in rows
+    assert "— a request" in rows
+
+
+def test_agent_with_everything() -> None:
+    """Boosted, somebody's child, marked, with a name from hell: all of it is there."""
+    full = world()
+    agent = replace(full.agents[0], name=EVIL, parent=EVIL, boosted_for_s=42.0, paused=True)
+    view = View(replace(full, agents=(agent,)), marked=frozenset({EVIL}))
+    rows = text(agent_facts.render(view, 120, 12, PLAIN))
+    assert "» boosted for 42s" in rows
+    assert "child of a·[2J···宽い" in rows
+    assert "marked" in rows
