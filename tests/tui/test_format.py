@@ -73,3 +73,46 @@ def test_levels_and_limits() -> None:
     assert (format.level(8.04), format.level(math.inf)) == ("8.0", "∞")
     assert (format.whole(12.0), format.whole(1.5), format.whole(math.inf)) == ("12", "1.5", "∞")
     assert (format.percent(1, 4), format.percent(1, 0)) == ("25%", "—")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(None, "—"), (0.0, "1s"), (8.4, "8s"), (9.7, "10s"), (59.0, "59s"), (65.0, "1m05s")]
+)
+def test_about(value: float | None, shown: str) -> None:
+    """An estimate is told in whole seconds, and never as nothing."""
+    assert format.about(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1, "1st"),
+        (2, "2nd"),
+        (3, "3rd"),
+        (4, "4th"),
+        (10, "10th"),
+        (11, "11th"),
+        (12, "12th"),
+        (21, "21st"),
+        (113, "113th"),
+    ],
+)
+def test_ordinal(value: int, shown: str) -> None:
+    """As people write places."""
+    assert format.ordinal(value) == shown
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 9, 40])
+def test_wrapped_lines_fit_and_lose_nothing(width: int) -> None:
+    """Broken at blanks where it goes, inside a word where it must, wide characters counted as two cells."""
+    text = "waits for a slot: 漢字漢字 and-a-very-long-word-that-fits-nowhere"
+    lines = format.wrapped(text, width)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+    if width > 1:
+        assert all(cell_len(line) <= width for line in lines)
+
+
+def test_wrapped_text_obeys_nothing() -> None:
+    """What comes from outside can't break lines itself."""
+    assert format.wrapped("a\nb\x1b[2J", 40) == ["a·b·[2J"]
+    assert format.wrapped("", 40) == []

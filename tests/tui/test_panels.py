@@ -1,25 +1,27 @@
-"""Every panel, drawn as text: what stands where, at several sizes, and never an exception."""
+"""The panels of the overview and of the agents' page, drawn as text: what stands where, at several sizes, and never an
+exception."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from textual.strip import Strip
+from tui.trouble import bad_afternoon, with_lane
 from tui.worlds import empty_world, world
 
-from hivemind.scheduler.types import WindowKind
 from hivemind.snapshot import Snapshot
 from hivemind_tui.glyphs import ASCII
 from hivemind_tui.ink import Ink
-from hivemind_tui.panels import agents, circuit, curve, events, header, slots, windows
+from hivemind_tui.panels import agent_card, agent_table, circuit, curve, events, header, slots, windows
 from hivemind_tui.view import View
 from hivemind_tui.widgets.panel import Render
 
 PANELS: dict[str, Render] = {
-    "agents": agents.render,
+    "agent_card": agent_card.render,
+    "agent_table": agent_table.render,
     "circuit": circuit.render,
     "curve": curve.render,
     "events": events.render,
@@ -27,18 +29,14 @@ PANELS: dict[str, Render] = {
     "slots": slots.render,
     "windows": windows.render,
 }
-SIZES = {"wide": (94, 14, True), "table": (160, 14, True), "narrow": (80, 7, False), "tiny": (20, 3, False)}
+SIZES = {"wide": (96, 13, True), "table": (160, 14, True), "narrow": (80, 8, False), "tiny": (20, 3, False)}
+"""Width, height, and whether in a box: as they come on a terminal of 160x45 or 80x24, and far below."""
+LARGE = {"agent_card": (50, 42), "agent_table": (250, 12), "curve": (80, 24), "header": (250, 2), "slots": (120, 22)}
 PLAIN = Ink()
 
 
 def text(rows: list[Strip]) -> str:
     return "\n".join(row.text for row in rows)
-
-
-def with_lane(snapshot: Snapshot, **changes: Any) -> Snapshot:
-    """The snapshot with its first lane's gauges changed."""
-    lane = snapshot.lanes[0]
-    return replace(snapshot, lanes=(replace(lane, state=replace(lane.state, **changes)), *snapshot.lanes[1:]))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -50,91 +48,105 @@ def test_panel_looks_as_agreed(name: str, size: str, golden: Callable[[str, str]
 
 
 @pytest.mark.parametrize("name", PANELS)
+def test_panel_on_a_bad_afternoon(name: str, golden: Callable[[str, str], None]) -> None:
+    """With every gate shut to somebody and every kind of cut, each panel still reads well."""
+    width, height = LARGE.get(name, SIZES["wide"][:2])
+    golden(f"{name}_trouble", text(PANELS[name](View(bad_afternoon()), width, height, PLAIN)))
+
+
+@pytest.mark.parametrize("name", PANELS)
 def test_panel_before_the_first_request(name: str, golden: Callable[[str, str], None]) -> None:
     """An empty panel says what will appear there, rather than nothing."""
     golden(f"{name}_empty", text(PANELS[name](View(empty_world()), 80, 6, PLAIN)))
 
 
-@pytest.mark.parametrize("boxed", [True, False])
-@pytest.mark.parametrize("name", PANELS)
-def test_panel_fills_its_place_exactly(name: str, boxed: bool) -> None:
-    """Whatever the size, a panel answers as many rows as it has, each exactly as wide as it is."""
-    for snapshot in (world(), empty_world(), world(agents=40, lanes=3)):
-        for width, height in ((0, 0), (1, 1), (2, 5), (5, 3), (16, 3), (20, 5), (33, 2), (79, 9), (200, 60)):
-            rows = PANELS[name](View(snapshot), width, height, replace(PLAIN, boxed=boxed))
-            assert [row.cell_length for row in rows] == [width] * height
-            assert [len(row.text) for row in rows] == [width] * height
+# --- Whatever comes ----------------------------------------------------------------------------------------------
+
+EVIL = "a\x1b[2J\x07\u202e\n"
+WIDE = "漢字" * 30
+WIDTHS = (0, 1, 2, 5, 16, 20, 33, 60, 74, 80, 100, 139, 160, 250)
+HEIGHTS = (0, 1, 2, 3, 5, 8, 13, 22, 60)
 
 
-@pytest.mark.parametrize("name", PANELS)
-def test_panel_in_ascii(name: str) -> None:
-    """On a console without the font for it, no character outside ASCII is drawn."""
-    rows = PANELS[name](View(world()), 120, 14, replace(PLAIN, glyphs=ASCII))
-    assert text(rows).isascii()
-
-
-@pytest.mark.parametrize("name", PANELS)
-def test_names_from_outside_cannot_steer_the_terminal(name: str) -> None:
-    """Escape sequences and direction marks in an agent's name, a model or an error are drawn as dots."""
-    evil = "a\x1b[2J\x07\u202e\n"
-    full = world()
+def hostile(name: str) -> Snapshot:
+    """A world in which every text from outside is this one."""
+    full = bad_afternoon()
     snapshot = replace(
         full,
-        agents=tuple(replace(agent, name=evil, last_error=evil) for agent in full.agents),
-        slots=tuple(replace(ticket, agent=evil, model=evil) for ticket in full.slots),
-        queue=tuple(replace(ticket, agent=evil, last_error=evil) for ticket in full.queue),
-        lines=tuple(replace(line, who=evil, text=evil, tag=evil) for line in full.lines),
-        upstreams=((evil, evil),),
-        address=evil,
+        agents=tuple(replace(agent, name=name, last_error=name, client=name, parent=name) for agent in full.agents),
+        slots=tuple(replace(ticket, agent=name, model=name) for ticket in full.slots),
+        queue=tuple(replace(ticket, agent=name, last_error=name, model=name) for ticket in full.queue),
+        lines=tuple(replace(line, who=name, text=name, tag=name) for line in full.lines),
+        upstreams=((name, name),),
+        address=name,
     )
-    snapshot = with_lane(snapshot, lane=evil, upstream=evil)
-    assert all(row.text.isprintable() for row in PANELS[name](View(snapshot), 120, 12, PLAIN))
+    state = snapshot.lanes[0].state
+    named = tuple(replace(window, family=name) for window in state.windows)
+    plan = tuple(replace(each, name=name, status=name) for each in state.plan)
+    return with_lane(snapshot, lane=name, upstream=name, windows=named, plan=plan)
 
 
-def test_no_limit_at_all() -> None:
-    """A lane without any limit is drawn as such, not as a number."""
-    infinite = float("inf")
-    snapshot = with_lane(world(), level=infinite, ceiling=infinite)
-    assert "no limit" in text(slots.render(View(snapshot), 90, 12, PLAIN))
-    assert "∞" in text(curve.render(View(snapshot), 90, 12, PLAIN))
+def extreme() -> Snapshot:
+    """A world in which nothing is known, and what is counted is without end."""
+    full = world()
+    infinite = math.inf
+    agents = tuple(
+        replace(agent, budget_tokens=0, ttft_s=None, client="", dollars=1e9, waited_s=1e9, requests=10**12)
+        for agent in full.agents
+    )
+    slots_ = tuple(replace(ticket, since_s=0.0, output_tokens=10**12, attempt=99) for ticket in full.slots)
+    queue = tuple(
+        replace(ticket, gate="", position=None, estimate_s=None, gate_opens_in_s=None, retry_in_s=None)
+        for ticket in full.queue
+    )
+    lane = full.lanes[0]
+    unlimited = tuple(replace(window, limit=0, remaining=infinite, resets_in_s=None) for window in lane.state.windows)
+    state = replace(
+        lane.state,
+        level=infinite,
+        ceiling=infinite,
+        mean_ttft_s=None,
+        circuit="open",
+        circuit_reopens_in_s=None,
+        circuit_results=0,
+        circuit_errors=0,
+        windows=unlimited,
+        plan=(),
+        knobs={},
+    )
+    curve_ = tuple(replace(point, level=infinite, ttft_s=None) for point in lane.curve)
+    return replace(full, agents=agents, slots=slots_, queue=queue, lanes=(replace(lane, state=state, curve=curve_),))
 
 
-def test_many_families_share_the_windows_panel() -> None:
-    """Windows of several model families stand in one row a family, each named."""
-    lane = world().lanes[0]
-    both = tuple(replace(w, family=family) for family in ("claude-opus", "claude-haiku") for w in lane.state.windows)
-    rows = text(windows.render(View(with_lane(world(), windows=both, plan=())), 94, 7, PLAIN))
-    assert rows.count("claude-opus") == rows.count("claude-haiku") == 1
-    assert rows.count("req") == 2
+WORLDS: dict[str, Callable[[], Snapshot]] = {
+    "usual": world,
+    "empty": empty_world,
+    "trouble": bad_afternoon,
+    "many": lambda: world(agents=60, lanes=3),
+    "evil": lambda: hostile(EVIL),
+    "wide": lambda: hostile(WIDE),
+    "extreme": extreme,
+}
 
 
-def test_an_unknown_window_limit_is_no_division_by_zero() -> None:
-    """A window whose limit is 0 is drawn."""
-    window = replace(world().lanes[0].state.windows[0], limit=0, kind=WindowKind.TOKENS)
-    assert "tokens" in text(windows.render(View(with_lane(world(), windows=(window,))), 60, 7, PLAIN))
+@pytest.mark.parametrize("glyphs", ["unicode", "ascii"])
+@pytest.mark.parametrize("made", WORLDS)
+@pytest.mark.parametrize("name", PANELS)
+def test_panel_fills_its_place_exactly(name: str, made: str, glyphs: str) -> None:
+    """Whatever the size and the world, a panel answers as many rows as it has, each exactly as wide as it is, and
+    nothing in them that a terminal would obey."""
+    view = View(WORLDS[made](), marked=frozenset({EVIL, "alice"}))
+    ink = replace(PLAIN, glyphs=ASCII) if glyphs == "ascii" else PLAIN
+    for turn, width in enumerate(WIDTHS):
+        for height in HEIGHTS:
+            rows = PANELS[name](view, width, height, replace(ink, boxed=bool((turn + height) % 2)))
+            assert [row.cell_length for row in rows] == [width] * height
+            assert all(row.text.isprintable() for row in rows)
 
 
-def test_forced_open_circuit_says_so() -> None:
-    """What the operator forced is told in words, with what it means."""
-    rows = text(circuit.render(View(with_lane(world(), circuit="open", circuit_forced=True)), 64, 7, PLAIN))
-    assert "✕ OPEN forced" in rows
-    assert "nothing is sent upstream" in rows
-
-
-def test_selected_agent_is_always_in_sight() -> None:
-    """However far down it is, the selected agent is among the rows, and marked by more than a colour."""
-    snapshot = world(agents=60)
-    for agent in snapshot.agents:
-        rows = text(agents.render(View(snapshot, selected=agent.name), 120, 8, PLAIN))
-        assert f"▌ {agent.name[:8]}" in rows
-
-
-def test_lane_panels_follow_the_lane() -> None:
-    """With several lanes the panels name the one they show, and show its tickets only."""
-    snapshot = world(lanes=2)
-    first = text(slots.render(View(snapshot), 94, 12, PLAIN))
-    second = text(slots.render(View(snapshot, lane_index=1), 94, 12, PLAIN))
-    assert "anthropic (1 of 2" in first
-    assert "alice" in first
-    assert "openai-1 (2 of 2" in second
-    assert "alice" not in second
+@pytest.mark.parametrize("name", PANELS)
+def test_panel_in_ascii(name: str, golden: Callable[[str, str], None]) -> None:
+    """On a console without the font for it, no character outside ASCII is drawn."""
+    rows = text(PANELS[name](View(bad_afternoon()), 120, 14, replace(PLAIN, glyphs=ASCII)))
+    assert rows.isascii()
+    golden(f"{name}_ascii", rows)

@@ -9,17 +9,21 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
+from tui.trouble import MARKS, bad_afternoon
 from tui.worlds import world
 
 from hivemind.snapshot import CurvePoint
 from hivemind_tui.ink import Ink
 from hivemind_tui.panels import curve
 from hivemind_tui.plots.braille import braille, columns, steps
+from hivemind_tui.plots.canvas import Canvas
+from hivemind_tui.plots.marks import mark
 from hivemind_tui.plots.plotter import draw, time_ticks
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.plots.sample import job_for, thin
+from hivemind_tui.plots.sample import job_for, peaks, thin
 from hivemind_tui.plots.wire import PENS, Job
 from hivemind_tui.view import View
 
@@ -54,7 +58,8 @@ def test_two_points_a_column_at_most() -> None:
     made = job(width=40)
     assert len(made.level) <= 80
     assert [x for x, _ in made.level] == sorted(x for x, _ in made.level)
-    assert all(-600 <= x <= 0 for x, _ in made.level + made.ttft + made.active + made.cuts)
+    assert all(-600 <= x <= 0 for x, _ in made.level + made.ttft + made.active)
+    assert len(made.active) <= 40
 
 
 def test_thinning_keeps_every_dip_and_peak() -> None:
@@ -75,6 +80,30 @@ def test_what_has_no_limit_or_no_value_is_left_out() -> None:
     assert thin(points, 4.0, 60.0, 10, lambda point: point.ttft_s) == []
 
 
+def test_of_what_is_in_flight_the_peaks_are_kept() -> None:
+    """One point a column, the highest of it: a line that goes up and down all the time can't be read."""
+    points = [(float(x), float(x % 7)) for x in range(-600, 1)]
+    kept = peaks(points, 600.0, 30)
+    assert len(kept) <= 30
+    assert all(y == 6.0 for _, y in kept[:-1])
+
+
+def test_what_bent_the_curve_goes_with_the_job() -> None:
+    """Each with its moment, its level, and a sign of its own; the ceiling too, where it is within the scale."""
+    lane = bad_afternoon().lanes[0]
+    made = job_for(lane, 60, 12)
+    assert made is not None
+    assert [(sign, PENS[pen]) for _, _, sign, pen in made.marks] == [
+        (mark(cause).glyph, mark(cause).role) for cause in MARKS.values()
+    ]
+    assert all(-600 <= x <= 0 and y > 0 for x, y, _, _ in made.marks)
+    assert made.ceiling == made.top == 12.0
+    far = job_for(replace(lane, state=replace(lane.state, ceiling=100.0)), 60, 12)
+    assert far is not None
+    assert far.ceiling is None
+    assert far.top < 20
+
+
 def test_no_figure_without_points_or_room() -> None:
     """Too few points or cells, and there is nothing to draw."""
     lane = world().lanes[0]
@@ -91,6 +120,16 @@ def test_a_figure_has_the_size_asked_for(width: int, height: int) -> None:
     assert all(sum(len(text) for text, _ in row) == width for row in figure.rows)
     pens = {PENS[pen] for row in figure.rows for text, pen in row if text.strip()}
     assert "ok" in pens
+
+
+def test_figure_bears_every_mark_and_the_ceiling() -> None:
+    """Signs in their colours, the operator's own in one that no cut has."""
+    made = job_for(bad_afternoon().lanes[0], 80, 14)
+    assert made is not None
+    runs = [(text, PENS[pen]) for row in draw(made).rows for text, pen in row]
+    for cause in MARKS.values():
+        assert any(mark(cause).glyph in text and pen == mark(cause).role for text, pen in runs)
+    assert any("┄┄┄" in text and pen == "rule" for text, pen in runs)
 
 
 def test_figure_shows_the_first_token_under_the_level() -> None:
@@ -164,3 +203,25 @@ def test_braille_line() -> None:
     assert braille([None, None], 1.0, 2) == [" ", " "]
     assert steps([0.0, 0.5, 1.0, None], 1.0, " ▁▂▃▄▅▆▇█") == "▁▄█ "
     assert columns([(-60.0, 1.0), (-15.0, 2.0)], 60.0, 4) == [1.0, 1.0, 1.0, 2.0]
+
+
+def test_curves_on_a_canvas_share_their_cells() -> None:
+    """Where two meet the dots of both are there, in the later one's colour; a line stays behind them."""
+    canvas = Canvas(2, 1)
+    canvas.curve([3.0, None, None, None], 3.0, "info")
+    canvas.curve([0.0, None, None, None], 3.0, "ok")
+    canvas.line(0.0, 3.0, "-", "rule")
+    assert canvas.rows() == [[("\u2841", "ok"), ("-", "rule")]]
+
+
+def test_a_canvas_without_braille_draws_a_sign_a_cell() -> None:
+    """From the bottom to the top, with what stands between two values filled."""
+    canvas = Canvas(3, 3, braille=False)
+    assert canvas.columns == 3
+    canvas.curve([0.0, 2.0, None], 2.0, "ok", "*")
+    canvas.put(1.0, 2.0, 2.0, "x", "bad")
+    assert [runs for runs in canvas.rows()] == [
+        [(" ", "text"), ("*", "ok"), ("x", "bad")],
+        [(" ", "text"), ("*", "ok"), (" ", "text")],
+        [("**", "ok"), (" ", "text")],
+    ]

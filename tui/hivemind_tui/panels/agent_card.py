@@ -33,7 +33,7 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     cells, rows = body_size(ink, width, height)
     agent = view.agent
     if agent is None:
-        note: Row = [("Nobody yet. Whoever is selected at the left is told of here.", "dim")]
+        note: Row = [("Nobody yet. Whoever is selected is told of here.", "dim")]
         return ink.frame("Agent", "", [ink.row(cells, *note)], width, height)
     tickets = [each for each in chain(view.snapshot.slots, view.snapshot.queue) if each.agent == agent.name]
     lines = (

@@ -1,0 +1,282 @@
+"""What the panels of agents and the header say: the table, the card, who we are and what was kept from agents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from textual.strip import Strip
+from tui.trouble import bad_afternoon, with_lane
+from tui.worlds import world
+
+from hivemind.scheduler.types import Priority, Usage
+from hivemind.snapshot import AgentView, Snapshot
+from hivemind_tui.ink import Ink
+from hivemind_tui.keymap import BY_ID
+from hivemind_tui.listing import Order
+from hivemind_tui.panels import agent_card, agent_table, events, header
+from hivemind_tui.source import Link
+from hivemind_tui.view import View
+
+PLAIN = Ink()
+
+
+def text(rows: list[Strip]) -> str:
+    return "\n".join(row.text for row in rows)
+
+
+def table(view: View, width: int = 160, height: int = 16, **ink: Any) -> str:
+    return text(agent_table.render(view, width, height, replace(PLAIN, **ink)))
+
+
+def card(view: View, width: int = 50, height: int = 42, **ink: Any) -> str:
+    return text(agent_card.render(view, width, height, replace(PLAIN, **ink)))
+
+
+def head(view: View, width: int = 160, height: int = 2) -> str:
+    return text(header.render(view, width, height, PLAIN))
+
+
+def first_changed(**changes: Any) -> Snapshot:
+    """The world with its first agent changed."""
+    full = world()
+    return replace(full, agents=(replace(full.agents[0], **changes), *full.agents[1:]))
+
+
+# --- The table ---------------------------------------------------------------------------------------------------
+
+
+def test_selected_agent_is_always_in_sight() -> None:
+    """However far down it is, the selected agent is among the rows, and marked by more than a colour."""
+    snapshot = world(agents=60)
+    for agent in snapshot.agents:
+        rows = table(View(snapshot, selected=agent.name), 120, 8)
+        assert f"▌ {agent.name[:8]}" in rows
+
+
+def test_who_waits_is_told_why_and_who_does_not_its_last_error() -> None:
+    """In the same column, whichever matters."""
+    rows = table(View(world()), width=250)
+    assert "tokens, 2nd, ≈9s" in next(row for row in rows.splitlines() if " bob " in row)
+    assert "try 3 in 3.1s: 529 overloaded_error" in next(row for row in rows.splitlines() if " erin " in row)
+    assert "429 rate_limit_error" in next(row for row in rows.splitlines() if " alice " in row)
+
+
+@pytest.mark.parametrize(
+    ("width", "heads"),
+    [
+        (80, "AGENT PRIO STATE FAIL SAVED OUT COST"),
+        (100, "AGENT PRIO STATE FAIL SAVED IN OUT COST BUDGET"),
+        (160, "AGENT PRIO STATE FLY WAIT ASKED FAIL SAVED IN OUT COST BUDGET OF WAITED TTFT"),
+        (250, "AGENT PRIO STATE FLY WAIT ASKED OK FAIL SAVED IN OUT COST BUDGET OF WAITED TTFT SEEN CLIENT"),
+    ],
+)
+def test_the_columns_that_matter_most_stay(width: int, heads: str) -> None:
+    """Narrower, and the less needed columns go; why somebody waits always stays."""
+    rows = table(View(world(agents=11)), width, 16, boxed=width >= 140)
+    assert " ".join(rows.splitlines()[1].strip("│ ").split()) == f"{heads} WAITS OR ERROR"
+
+
+def test_nobody_has_a_budget_and_the_columns_for_it_are_gone() -> None:
+    """They would only say that there is nothing."""
+    full = world()
+    without = replace(full, agents=tuple(replace(agent, budget_tokens=None) for agent in full.agents))
+    assert "BUDGET" in table(View(full))
+    assert "BUDGET" not in table(View(without))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"boosted_for_s": 42.0}, "»42s"),
+        ({"stopped": True, "state": "stopped"}, "■ stopped"),
+        ({"budget_tokens": 0}, "━━━━━ 100%      0"),
+        ({"budget_tokens": 1_000}, "━━━━━ ×631   1.0k"),
+        ({"dollars": 0.0042, "unpriced": 9}, "$0.004+"),
+        ({"dollars": 0.0, "unpriced": 0}, " . "),
+    ],
+)
+def test_a_state_of_affairs_in_the_table(changes: dict[str, Any], words: str) -> None:
+    """Boosted, stopped, beyond the budget, of unknown price: each is told in its cell."""
+    assert words in table(View(first_changed(**changes))).splitlines()[2]
+
+
+def test_marked_rows_bear_a_sign() -> None:
+    """And the title counts them."""
+    rows = table(View(world(), marked=frozenset({"alice", "carol"})))
+    assert "◆alice" in rows
+    assert "◆bob" not in rows
+    assert "2 marked · 11 agents, 6 in flight, 3 waiting" in rows
+
+
+# --- The card ----------------------------------------------------------------------------------------------------
+
+
+def test_the_card_tells_all_of_an_agent() -> None:
+    """State, tokens in parts, money, budget, requests, waits, error, address."""
+    rows = card(View(bad_afternoon(), selected="alice"))
+    for words in (
+        "● stream  priority norm",
+        "started by orchestrator",
+        "814 tokens in 20s, 41/s",
+        "input           60k",
+        "cache read     500k",
+        "cache written   33k",
+        "output          39k",
+        "cost         $2.58+  1.2k tok without price",
+        "budget         126%  ━━━━━━━━━━━━━━━━ of 500k",
+        "132k over",
+        "asked            60 requests",
+        "failed            1",
+        "saved             4 errors it never saw",
+        "waited        1m12s in the queue, in all",
+        "first token    1.2s of the last answer",
+        "last error    429 rate_limit_error",
+        "http://127.0.0.1:8765/agent/alice",
+    ):
+        assert words in rows, words
+
+
+def test_the_card_tells_in_full_why_a_request_waits() -> None:
+    """Wrapped, not cut."""
+    rows = card(View(world(), selected="bob"))
+    told = " ".join(" ".join(row.strip("│ ").split()) for row in rows.splitlines())
+    assert "waits for the token window: it takes ≈13k, 82k of 400k input left, room in 4.0 s and 1 goes first" in told
+
+
+def test_many_requests_of_one_agent_are_counted() -> None:
+    """The card keeps room for all else."""
+    full = world()
+    slots = tuple(replace(full.slots[0], ticket=n) for n in range(40))
+    tall = card(View(replace(full, slots=slots), selected="alice"))
+    assert "… 34 more" in tall
+    assert "stops it" in tall
+    short = card(View(replace(full, slots=slots), selected="alice"), 80, 8, boxed=False)
+    assert "… 39 more" in short
+    assert "x stops it" in short
+
+
+def test_the_short_card_has_the_same_facts() -> None:
+    """Side by side in seven rows."""
+    rows = card(View(bad_afternoon(), selected="alice"), 100, 8, boxed=False)
+    for words in ("cache read 500k", "cost $2.58+", "132k over of 500k", "failed 1", "saved 4", "/agent/alice"):
+        assert words in rows, words
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "words"),
+    [
+        ({"priority": Priority.HIGH}, "raise", "to CRIT"),
+        ({"priority": Priority.CRITICAL}, "raise", "no further"),
+        ({"priority": Priority.HIGH}, "lower", "to norm"),
+        ({"boosted_for_s": 3.0}, "boost", "ends the boost"),
+        ({"boosted_for_s": 0.0}, "boost", "boosts it"),
+        ({"paused": True}, "hold", "lets it go"),
+        ({"paused": False}, "hold", "holds it"),
+        ({"budget_tokens": None}, "budget", "gives a budget"),
+        ({"budget_tokens": 9}, "budget", "changes the budget"),
+        ({"stopped": True}, "stop", "lets it ask again"),
+        ({"stopped": False}, "stop", "stops it"),
+    ],
+)
+def test_the_keys_tell_what_they_would_do_now(changes: dict[str, Any], key: str, words: str) -> None:
+    """By the agent's own state."""
+    assert dict(agent_card.effects(View(first_changed(**changes), selected="alice")))[key] == words
+
+
+def test_keys_for_several_speak_of_them() -> None:
+    """With agents marked the keys are for all of these, and the card's title says so."""
+    view = View(world(), marked=frozenset({"alice", "bob"}))
+    assert dict(agent_card.effects(view)) == {
+        "raise": "more urgent",
+        "lower": "less urgent",
+        "boost": "boosts them",
+        "hold": "holds them",
+        "budget": "changes the budget",
+        "stop": "stops them",
+    }
+    assert "keys go to 2 marked agents" in card(view)
+
+
+def test_every_key_of_the_card_is_in_the_table_of_keys() -> None:
+    """So that what the card names can be pressed."""
+    assert all(key in BY_ID for key, _ in agent_card.effects(View(world())))
+
+
+# --- The header --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", range(80, 200, 7))
+@pytest.mark.parametrize("page", ["overview", "agents", "requests", "tuning", "log"])
+def test_what_was_kept_from_agents_always_stays(width: int, page: str) -> None:
+    """Failures, errors that no agent saw and agents saved, whatever else must go, and however many there are."""
+    full = world()
+    many = replace(full, totals=replace(full.totals, failed=12_300, rescued=45_600, agents_saved=1_200))
+    rows = head(View(many, trail=(page,)), width)
+    assert "12k failed · 46k errors no agent saw · 1.2k agents saved" in rows
+
+
+def test_all_totals_fit_on_a_wide_terminal() -> None:
+    """Asked, answered, saved, tokens, money, wasted, left."""
+    rows = head(View(bad_afternoon()), 250)
+    for words in ("214 asked", "2 refused", "182k tokens saved", "$18.42+ spent", "in 9.6M", "wasted 0"):
+        assert words in rows
+
+
+def test_a_lost_connection_takes_the_first_row() -> None:
+    """For how long, to where and why; nothing old stands beside it."""
+    link = Link("attached", "http://10.0.0.5:8765", 12.0, "connection refused; is the proxy running?")
+    row = head(View(world(), link=link), 160).splitlines()[0]
+    assert "✕ NOT CONNECTED for 12s  to http://10.0.0.5:8765  connection refused" in row
+    assert "slots" not in row
+
+
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        (View(replace(world(), mode="paused")), "ADMISSIONS PAUSED"),
+        (View(replace(world(), mode="draining")), "DRAINING, 6 to go"),
+        (View(world(), link=Link("attached", "http://10.0.0.5:8765")), "SERVING attached"),
+        (View(world(), frozen=True), "VIEW FROZEN"),
+        (View(world(), agents_order=Order(filter="state:retry")), "filter state:retry"),
+        (View(world(), trail=("log",), log_filter="429"), "filter 429"),
+        (View(with_lane(world(), circuit="open", circuit_reopens_in_s=8.0)), "✕ open 8.0s"),
+        (View(with_lane(world(), circuit="closed", circuit_forced=True)), "closed forced"),
+        (View(world()), "parked 3.1s"),
+    ],
+)
+@pytest.mark.parametrize("width", [100, 160])
+def test_what_the_operator_must_know_is_in_the_first_row(view: View, words: str, width: int) -> None:
+    """How we are, in words."""
+    assert words in head(view, width).splitlines()[0]
+
+
+def test_trouble_elsewhere_is_told() -> None:
+    """A lane that isn't shown must not be forgotten."""
+    assert "2 other lanes are in trouble" in head(View(world(lanes=3)))
+    assert "another lane is in trouble" in head(View(world(lanes=2)))
+
+
+def test_one_row_has_the_failures_too() -> None:
+    """On a tiny terminal there is no second row, and what matters most is in the first."""
+    row = head(View(with_lane(world(), parked_for_s=0.0)), 79, 1)
+    assert "SERVING" in row
+    assert "0 failed" in row
+
+
+# --- Events ------------------------------------------------------------------------------------------------------
+
+
+def test_the_newest_events_are_shown_and_the_warnings_counted() -> None:
+    """The last rows, newest at the bottom."""
+    rows = text(events.render(View(world()), 120, 5, PLAIN)).splitlines()
+    assert "22:13:10" in rows[3]
+    assert "14 warnings in the last 30 lines" in rows[0]
+
+
+def test_an_agent_that_used_nothing_is_drawn() -> None:
+    """No token yet is no division by zero."""
+    fresh: AgentView = replace(world().agents[0], usage=Usage(), budget_tokens=None, dollars=0.0, unpriced=0)
+    rows = card(View(replace(world(), agents=(fresh,))))
+    assert "input             0" in rows

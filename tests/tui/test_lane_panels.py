@@ -1,0 +1,324 @@
+"""What the panels of a lane say: slots and queue, rate windows, circuit, and the curve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from textual.strip import Strip
+from tui.trouble import MARKS, bad_afternoon, bent, with_lane
+from tui.worlds import world
+
+from hivemind.scheduler.types import WindowKind
+from hivemind.snapshot import CurvePoint, Line, Snapshot, TicketView
+from hivemind_tui.glyphs import ASCII
+from hivemind_tui.ink import Ink
+from hivemind_tui.panels import circuit, curve, slots, windows
+from hivemind_tui.plots.marks import mark
+from hivemind_tui.plots.plotter import draw
+from hivemind_tui.view import View
+
+PLAIN = Ink()
+
+
+def text(rows: list[Strip]) -> str:
+    return "\n".join(row.text for row in rows)
+
+
+def slots_of(snapshot: Snapshot, width: int = 96, height: int = 13, **ink: Any) -> str:
+    return text(slots.render(View(snapshot), width, height, replace(PLAIN, **ink)))
+
+
+def windows_of(snapshot: Snapshot, width: int = 96, height: int = 8, **ink: Any) -> str:
+    return text(windows.render(View(snapshot), width, height, replace(PLAIN, **ink)))
+
+
+def circuit_of(snapshot: Snapshot, width: int = 64, height: int = 8) -> str:
+    return text(circuit.render(View(snapshot), width, height, PLAIN))
+
+
+def curve_of(snapshot: Snapshot, width: int = 64, height: int = 13, **ink: Any) -> str:
+    return text(curve.render(View(snapshot), width, height, replace(PLAIN, **ink)))
+
+
+def flying(number: int) -> tuple[TicketView, ...]:
+    """So many requests in flight."""
+    one = world().slots[0]
+    return tuple(replace(one, ticket=n, agent=f"agent-{n}") for n in range(1, number + 1))
+
+
+# --- Slots and queue ---------------------------------------------------------------------------------------------
+
+
+def test_slots_are_numbered_and_free_ones_keep_their_places() -> None:
+    """Six of eight are taken: the other two are shown as places, under their numbers."""
+    rows = slots_of(world()).splitlines()
+    assert "6 of 8 in flight, 2 free" in rows[0]
+    assert [row[2:12].strip() for row in rows[2:10]] == [
+        *("1 alice", "2 carol", "3 dave", "4 frank", "5 ivan"),
+        *("6 mallory", "7 · free", "8 · free"),
+    ]
+    assert "── limit 8.5 of 12 ──" in rows[10]
+
+
+def test_a_slot_tells_how_long_how_far_and_which_try() -> None:
+    """Streaming or waiting for its first token, since when, tokens so far and how fast they come."""
+    one = replace(world().slots[0], state="streaming", since_s=20.0, output_tokens=3_000, attempt=2)
+    two = replace(one, agent="bob", state="waiting", output_tokens=0, attempt=1)
+    rows = slots_of(replace(world(), slots=(one, two)), width=130)
+    first, second = rows.splitlines()[2:4]
+    assert "● stream norm    20s 3.0k  150/s   2" in first
+    assert "◌ sent   norm    20s    —      —   ." in second
+
+
+def test_after_a_cut_the_limit_stands_among_the_slots() -> None:
+    """Those beyond the limit go on to the end, and it is told that they are beyond it."""
+    snapshot = with_lane(replace(world(), slots=flying(6)), level=4.0, active=6)
+    rows = slots_of(snapshot).splitlines()
+    assert "6 of 4 in flight, 2 over" in rows[0]
+    assert "limit 4.0 of 12 2 over it" in rows[6]
+    assert "agent-5" in rows[7]
+
+
+def test_where_slots_are_many_the_rest_is_counted() -> None:
+    """No row is lost without a word."""
+    snapshot = with_lane(replace(world(), slots=flying(40)), level=64.0, ceiling=64.0, active=40)
+    rows = slots_of(snapshot)
+    assert "agent-8" in rows
+    assert "… 32 more in flight" in rows
+    few = with_lane(replace(world(), slots=flying(2)), level=64.0, ceiling=64.0, active=2)
+    assert "… 62 free" in slots_of(few)
+
+
+def test_the_queue_tells_place_gate_and_time() -> None:
+    """In order, each with the gate that holds it and about how long still, instead of a mere size."""
+    rows = slots_of(bad_afternoon(), height=20)
+    assert " 1 ◷ bob          HIGH    48s paused        —" in rows
+    assert "   ↻ erin         low     43s try 3      3.1s" in rows
+    assert " 4 ◷ agent-11     HIGH    39s slot       ≈15s" in rows
+
+
+def test_both_fit_on_a_small_terminal() -> None:
+    """At 80x24 slots and queue stand side by side still, and the level's course under them."""
+    rows = slots_of(bad_afternoon(), 80, 7, boxed=False).splitlines()
+    assert "alice" in rows[1]
+    assert "◷ bob" in rows[1]
+    assert "more in flight" in rows[4]
+    assert "limit 8.5 of 12 5 over it" in rows[5]
+    assert rows[6].startswith(" level 8.5 of 12")
+    assert "cut short" in rows[6]
+
+
+def test_a_narrow_panel_has_the_queue_under_the_slots() -> None:
+    """Nothing is left out but what there is no room for."""
+    rows = slots_of(world(), 50, 14)
+    assert rows.index("alice") < rows.index("◷ bob")
+
+
+def test_no_limit_at_all() -> None:
+    """A lane without any limit is drawn as such, not as a number."""
+    snapshot = with_lane(world(), level=math.inf, ceiling=math.inf)
+    assert "no limit" in slots_of(snapshot)
+    assert "∞" in curve_of(snapshot)
+
+
+def test_lane_panels_follow_the_lane() -> None:
+    """With several lanes the panels name the one they show, and show its tickets only."""
+    snapshot = world(lanes=2)
+    first = text(slots.render(View(snapshot), 110, 12, PLAIN))
+    second = text(slots.render(View(snapshot, lane_index=1), 110, 12, PLAIN))
+    assert "anthropic (1 of 2" in first
+    assert "alice" in first
+    assert "openai-1 (2 of 2" in second
+    assert "alice" not in second
+
+
+# --- Rate windows ------------------------------------------------------------------------------------------------
+
+
+def test_a_window_tells_used_reserved_left_and_when() -> None:
+    """31 of 50 are gone, 6 of these only reserved: 25, 6, 19, 50, and 23 seconds to the reset."""
+    rows = windows_of(world()).splitlines()
+    assert "━ used ╍ reserved ─ left · from headers" in rows[0]
+    assert rows[1].split() == ["│", "WINDOW", "USED", "RESERVED", "LEFT", "OF", "RESETS", "│"]
+    assert rows[2].split()[3:8] == ["25", "6", "19", "50", "23s"]
+    assert "3%" in rows[5]
+
+
+def test_what_others_took_counts_as_used() -> None:
+    """Where the provider says that less is left than we took, the rest is gone all the same."""
+    window = replace(world().lanes[0].state.windows[0], used=10, reserved=2, remaining=5)
+    rows = windows_of(with_lane(world(), windows=(window,)))
+    assert rows.splitlines()[2].split()[3:8] == ["43", "2", "5", "50", "23s"]
+
+
+def test_many_families_share_the_windows_panel() -> None:
+    """Windows of several model families stand in one row a family, under heads."""
+    lane = world().lanes[0]
+    both = tuple(replace(w, family=family) for family in ("claude-opus", "claude-haiku") for w in lane.state.windows)
+    rows = windows_of(with_lane(world(), windows=both, plan=()), height=7)
+    assert rows.count("claude-opus") == rows.count("claude-haiku") == 1
+    assert rows.count("req") == 2
+    assert "INPUT, LEFT OF" in rows
+    assert "82k/400k" in rows
+
+
+def test_the_tightest_family_is_never_the_one_left_out() -> None:
+    """Where families are too many for the rows, the one with the least left is among those shown."""
+    lane = world().lanes[0]
+    many = tuple(
+        replace(w, family=f"model-{n}", remaining=0 if n == 8 else w.limit)
+        for n in range(9)
+        for w in lane.state.windows
+    )
+    rows = windows_of(with_lane(world(), windows=many, plan=()), height=7)
+    assert "model-8" in rows
+    assert "more" in rows
+
+
+def test_a_window_that_only_one_family_has_leaves_a_gap() -> None:
+    """Columns stand for kinds, whichever family has them."""
+    first, second, _ = world().lanes[0].state.windows
+    own = (replace(first, family="a"), replace(second, family="a"), replace(second, family="b"))
+    rows = windows_of(with_lane(world(), windows=own, plan=()), height=4, boxed=False).splitlines()
+    assert rows[2].index(" in ") == rows[3].index(" in ")
+
+
+def test_a_small_terminal_has_the_circuit_beside_the_windows() -> None:
+    """Without boxes there is no panel for the circuit, so the windows' panel tells of it."""
+    rows = windows_of(bad_afternoon(), 80, 4, boxed=False)
+    assert "circuit ✕ open  probe in 8.1s" in rows
+    assert "19 left of 50" in rows
+
+
+def test_an_unknown_window_limit_is_no_division_by_zero() -> None:
+    """A window whose limit is 0 is drawn."""
+    window = replace(world().lanes[0].state.windows[0], limit=0, kind=WindowKind.TOKENS)
+    assert "tokens" in windows_of(with_lane(world(), windows=(window,)), 70)
+
+
+# --- Circuit -----------------------------------------------------------------------------------------------------
+
+
+def test_the_error_rate_is_told_with_what_it_counts() -> None:
+    """Percent, count, and where it opens, also as a mark on the bar."""
+    rows = circuit_of(world())
+    assert "18%, 3 of 17, opens at 50% of 20" in rows
+    assert "━━━──────│──" in rows
+
+
+def test_an_open_circuit_counts_down_to_its_probe() -> None:
+    """How long still, and on a bar how far the cooldown is."""
+    rows = circuit_of(bad_afternoon(), width=70)
+    assert "✕ OPEN  nothing is sent upstream" in rows
+    assert "probe" in rows
+    assert "in 8.1s" in rows
+    assert "22:13:10 open (529), a probe in 10 s" in rows
+
+
+def test_forced_open_circuit_says_so() -> None:
+    """What the operator forced is told in words, with who did it and that no probe comes."""
+    forced = with_lane(world(), circuit="open", circuit_forced=True)
+    line = Line(5000.0, forced.wall, "info", "you", "anthropic", "circuit forced open")
+    rows = circuit_of(replace(forced, lines=(*forced.lines, line)))
+    assert "✕ OPEN forced" in rows
+    assert "none while it is forced open" in rows
+    assert "you: circuit forced open" in rows
+
+
+def test_half_open_tells_of_the_probe() -> None:
+    """Whether it flies or waits for somebody to come."""
+    assert "under way, its end decides" in circuit_of(with_lane(world(), circuit="half_open"))
+    assert "goes with the next request" in circuit_of(with_lane(world(), circuit="half_open", active=0))
+
+
+@pytest.mark.parametrize(("mode", "words"), [("paused", "no admissions"), ("draining", "nothing new is taken")])
+def test_what_else_stands_in_the_way_is_told(mode: str, words: str) -> None:
+    """A pause of the operator's, of the provider's, and a drain."""
+    rows = circuit_of(replace(world(), mode=mode))
+    assert words in rows
+    assert "3.1s more" in rows
+
+
+# --- The curve ---------------------------------------------------------------------------------------------------
+
+
+def test_each_cause_has_a_sign_of_its_own() -> None:
+    """No two causes that mean different things look alike, in either set of glyphs."""
+    signs = {mark(cause) for cause in MARKS.values()}
+    assert len(signs) == len(MARKS)
+    assert len({sign.glyph for sign in signs}) == len({sign.plain for sign in signs}) == len(MARKS)
+
+
+@pytest.mark.parametrize("braille", [True, False])
+def test_every_cut_and_turn_stands_on_the_sketch(braille: bool) -> None:
+    """All of them at their moments, explained under it, the last one in words."""
+    glyphs = {} if braille else {"glyphs": ASCII}
+    rows = curve_of(bad_afternoon(), 120, 24, **glyphs).splitlines()
+    picture = "\n".join(rows[1:-3])
+    for cause in MARKS.values():
+        assert mark(cause).shown(braille) in picture
+        assert mark(cause).word in rows[-3]
+    assert ("×0.5 at 22:12:20: cut short" if braille else "x0.5 at 22:12:20: cut short") in rows[-3]
+    assert "first token 1.4s, target 2.0s" in rows[-2]
+
+
+def test_every_cut_stands_in_the_figure_too(golden: Callable[[str, str], None]) -> None:
+    """As plotext draws it, with the ceiling as a line."""
+    view = View(bad_afternoon())
+    job = curve.wanted(view, 90, 20, PLAIN)
+    assert job is not None
+    rows = text(curve.render(view, 90, 20, PLAIN, draw(job)))
+    assert all(mark(cause).glyph in rows for cause in MARKS.values())
+    assert "┄┄┄" in rows
+    golden("curve_figure", rows)
+
+
+def test_a_figure_of_another_size_is_not_shown() -> None:
+    """After a resize the sketch stands in until the new figure is there."""
+    view = View(world())
+    job = curve.wanted(view, 64, 12, PLAIN)
+    assert job is not None
+    figure = draw(job)
+    assert "┤" in text(curve.render(view, 64, 12, PLAIN, figure))
+    assert "┤" not in text(curve.render(view, 66, 12, PLAIN, figure))
+
+
+def test_a_turn_of_a_knob_is_told_as_such() -> None:
+    """By the knob and its value, not as a cut."""
+    lane = world().lanes[0]
+    points = tuple(
+        replace(point, mark="aimd.beta=0.7" if index == 300 else "") for index, point in enumerate(lane.curve)
+    )
+    snapshot = replace(world(), lanes=(replace(lane, curve=points),))
+    assert "▲ aimd.beta=0.7 at 22:08:20" in curve_of(snapshot)
+
+
+def test_a_curve_without_a_cut_says_so() -> None:
+    """Nothing bent it."""
+    lane = world().lanes[0]
+    calm = tuple(replace(point, mark="") for point in lane.curve)
+    assert "no cut in sight" in curve_of(replace(world(), lanes=(replace(lane, curve=calm),)))
+
+
+def test_a_cut_from_no_level_has_no_ratio() -> None:
+    """A level without a limit can't be divided by."""
+    points = tuple(CurvePoint(5000.0 - 9 + n, 0.0, 0, 0, None, "overloaded" if n == 5 else "") for n in range(10))
+    lane = replace(world().lanes[0], curve=points)
+    assert "◆ cut at" in curve_of(replace(world(), lanes=(lane,)))
+
+
+def test_a_pinned_level_is_told() -> None:
+    """And which key gives it back."""
+    assert "pinned, a gives it back" in curve_of(with_lane(world(), pinned=True))
+
+
+def test_the_trend_bears_the_signs_too() -> None:
+    """On a small terminal the one row of the level's course has the cuts in their places."""
+    lane = world().lanes[0]
+    lane = replace(lane, curve=bent(lane.curve))
+    row = curve.trend(View(replace(world(), lanes=(lane,))), lane, 120, PLAIN).text
+    assert all(mark(cause).glyph in row for cause in MARKS.values())
