@@ -1,4 +1,4 @@
-"""Has the tasks of Textual's widgets and timers timed by the app's :class:`~hivemind_tui.monitor.Monitor`.
+"""Has the tasks of Textual's widgets, timers and workers timed by the app's :class:`~hivemind_tui.monitor.Monitor`.
 
 It leans on private names of Textual's: :func:`instrument` checks them, and where one differs leaves all as it is.
 """
@@ -14,25 +14,32 @@ from typing import Any
 
 from textual.message_pump import MessagePump
 from textual.timer import Timer
+from textual.worker import Worker
 
 from .monitor import Monitor, callback_name
 
-Body = Callable[[Any], Coroutine[Any, Any, None]]
+_Body = Callable[[Any], Coroutine[Any, Any, Any]]
+_Of = Callable[[Any], tuple[MessagePump, str]]
+"""The pump and the name of what a task runs for."""
 
 
 def instrument() -> bool:
-    """From now on tasks of widgets and timers are timed where their app has a `monitor`; answers whether they can be.
+    """From now on tasks of widgets, timers and workers are timed where their app has a `monitor`; answers whether they
+    can be.
 
     It is done to Textual's classes, so once is enough for a process; more does no harm.
     """
-    pumps: Any = MessagePump
-    timers: Any = Timer
-    pump: Any = getattr(pumps, "_process_messages", None)
-    timer: Any = getattr(timers, "_run_timer", None)
-    if not (_is_body(pump) and _is_body(timer) and hasattr(timers, "target")):
+    tasks: tuple[tuple[Any, str, _Of], ...] = (
+        (MessagePump, "_process_messages", _of_pump),
+        (Timer, "_run_timer", _of_timer),
+        (Worker, "run", _of_worker),
+    )
+    if not all(_is_body(getattr(owner, name, None)) for owner, name, _ in tasks):
         return False
-    if not hasattr(pump, "__wrapped__"):
-        pumps._process_messages, timers._run_timer = _timed(pump, _of_pump), _timed(timer, _of_timer)
+    for owner, name, of in tasks:
+        body = getattr(owner, name)
+        if not hasattr(body, "__wrapped__"):
+            setattr(owner, name, _timed(body, of))
     return True
 
 
@@ -65,9 +72,9 @@ def _is_body(function: Any) -> bool:
     return len(inspect.signature(function).parameters) == 1
 
 
-def _timed(body: Body, of: Callable[[Any], tuple[MessagePump, str]]) -> Body:
+def _timed(body: _Body, of: _Of) -> _Body:
     @wraps(body)
-    def timed(self: Any) -> Coroutine[Any, Any, None]:
+    def timed(self: Any) -> Coroutine[Any, Any, Any]:
         pump, where = of(self)
         monitor = getattr(pump.app, "monitor", None)
         return monitor.timed(body(self), where) if isinstance(monitor, Monitor) else body(self)
@@ -83,3 +90,7 @@ def _of_pump(pump: Any) -> tuple[MessagePump, str]:
 def _of_timer(timer: Any) -> tuple[MessagePump, str]:
     what = callback_name(timer._callback) if getattr(timer, "_callback", None) else timer.name
     return timer.target, f"timer {what}"
+
+
+def _of_worker(worker: Any) -> tuple[MessagePump, str]:
+    return worker.node, f"worker {worker.name}".rstrip()

@@ -1,0 +1,111 @@
+"""Painting in bands: everything once, nothing much at a time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.app import ComposeResult
+from textual.geometry import Region
+from textual.screen import Screen
+from textual.widgets import Static
+
+from hivemind_tui import bands
+from hivemind_tui.bands import ROWS, BandedScreen, top_band
+from hivemind_tui.guest import GuestApp
+
+WIDTH, HEIGHT = 160, 45
+
+
+def cells(regions: set[Region]) -> set[tuple[int, int]]:
+    """Each cell of them."""
+    return {(x, y) for region in regions for x in range(region.x, region.right) for y in region.line_range}
+
+
+regions = st.builds(
+    lambda x, y, width, height: Region(x, y, min(width, WIDTH - x), min(height, HEIGHT - y)),
+    *(st.integers(0, WIDTH - 1), st.integers(0, HEIGHT - 1), st.integers(1, WIDTH), st.integers(1, HEIGHT)),
+)
+
+
+@given(st.sets(regions, min_size=1, max_size=5))
+def test_bands_make_up_the_whole(dirty: set[Region]) -> None:
+    """Band by band every cell is painted once, from the top, and no band is higher than it may be."""
+    painted: set[tuple[int, int]] = set()
+    wanted = cells(dirty)
+    while dirty:
+        now, dirty = top_band(dirty, WIDTH)
+        part = cells(now)
+        rows = {y for _, y in part}
+        assert part
+        assert max(rows) - min(rows) < ROWS
+        assert not part & painted
+        painted |= part
+    assert painted == wanted
+
+
+class Tall(GuestApp):
+    """Something to paint, and a record of how it was painted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.painted: list[set[Region]] = []
+
+    def compose(self) -> ComposeResult:
+        yield Static("\n".join("x" * WIDTH for _ in range(HEIGHT)))
+
+    def get_default_screen(self) -> Screen[None]:
+        painted = self.painted
+
+        class Recording(BandedScreen):
+            def _paint(self, regions: set[Region]) -> None:
+                painted.append(regions)
+                super()._paint(regions)
+
+        return Recording(id="_default")
+
+
+async def test_a_whole_screen_is_painted_in_several_steps() -> None:
+    """Every cell of it, and in between others have their turn."""
+    app = Tall()
+    async with app.run_test(size=(WIDTH, HEIGHT)) as pilot:
+        await pilot.pause()
+        app.painted.clear()
+        app.screen.refresh()
+        await pilot.pause()
+        assert len(app.painted) == HEIGHT // ROWS
+        assert len(set().union(*map(cells, app.painted))) == WIDTH * HEIGHT
+
+
+async def test_a_little_is_painted_at_once() -> None:
+    """A few rows aren't worth several steps."""
+    app = Tall()
+    async with app.run_test(size=(WIDTH, HEIGHT)) as pilot:
+        await pilot.pause()
+        app.painted.clear()
+        app.query_one(Static).refresh(Region(0, 3, WIDTH, 1), Region(0, 30, WIDTH, 2))
+        await pilot.pause()
+        (once,) = app.painted
+        assert {y for _, y in cells(once)} == {3, 30, 31}
+
+
+async def test_a_batch_loses_nothing() -> None:
+    """What is owed when a batch begins is painted after it."""
+    app = Tall()
+    async with app.run_test(size=(WIDTH, HEIGHT)) as pilot:
+        await pilot.pause()
+        app.painted.clear()
+        app.screen._compositor._dirty_regions.add(app.screen.size.region)
+        app.screen._compositor_refresh()
+        with app.batch_update():
+            await pilot.pause()
+            assert not app.painted
+        await pilot.pause(0.1)
+        assert len(set().union(*map(cells, app.painted))) == WIDTH * HEIGHT
+
+
+def test_another_textual_is_painted_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a private name is gone, the screen is Textual's."""
+    assert bands.screen_class() is BandedScreen
+    monkeypatch.delattr(Screen, "_compositor_refresh")
+    assert bands.screen_class() is Screen

@@ -1,0 +1,239 @@
+"""What the screen does to the loop, as the monitor tells it: with a clock that only the code under test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from hivemind_tui.monitor import LIMIT_S, Monitor, callback_name, process_age_s
+
+
+class Clock:
+    """Stands still, but for what is spent."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.cpu = 5.0
+
+    def spend(self, wall_s: float, cpu_s: float | None = None) -> None:
+        """Let time pass; on a processor all of it, where nothing else is said."""
+        self.now += wall_s
+        self.cpu += wall_s if cpu_s is None else cpu_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def monitor(clock: Clock) -> Monitor:
+    return Monitor(lambda: clock.now, lambda: clock.cpu, age_s=2.0)
+
+
+async def working(clock: Clock, *steps_s: float) -> str:
+    """Spend so much in each step, and wait in between."""
+    for number, step_s in enumerate(steps_s):
+        if number:
+            await asyncio.sleep(0)
+        clock.spend(step_s)
+    return "done"
+
+
+async def test_every_step_between_two_waits_is_counted(clock: Clock, monitor: Monitor) -> None:
+    """Time spent waiting belongs to nobody; the coroutine's value comes through."""
+    task = asyncio.create_task(monitor.timed(working(clock, 0.001, 0.004, 0.002), "work"))
+    assert await task == "done"
+    report = monitor.report()
+    assert report.steps == 3
+    assert report.busy_s == pytest.approx(0.007)
+    assert report.worst_s == pytest.approx(0.004)
+    assert [step.name for step in report.worst] == ["work"]
+
+
+async def test_the_longest_part_of_a_step_gives_it_its_name(clock: Clock, monitor: Monitor) -> None:
+    """A step may deal with several messages; it is told with the one that took longest, and what went before them."""
+
+    class Key:
+        """A message."""
+
+    async def step() -> None:
+        clock.spend(0.001)
+        monitor.handling(Key())
+        clock.spend(0.004)
+        monitor.handling("paint")
+        clock.spend(0.003)
+
+    await monitor.timed(step(), "pump")
+    (worst,) = monitor.report().worst
+    assert (worst.where, worst.doing, worst.name) == ("pump", "Key", "pump Key")
+    assert worst.wall_s == pytest.approx(0.008)
+    assert worst.at_s == pytest.approx(2.0)
+
+
+async def test_what_a_message_left_behind_names_no_other_step(clock: Clock, monitor: Monitor) -> None:
+    """Messages told outside any step, or in an earlier one, are forgotten."""
+    monitor.handling("stray")
+    await monitor.timed(working(clock, 0.005), "work")
+    assert [step.name for step in monitor.report().worst] == ["work"]
+
+
+async def test_a_machine_that_is_busy_elsewhere_is_told_apart(clock: Clock, monitor: Monitor) -> None:
+    """A long step that needed little of a processor isn't the screen's fault; both are counted."""
+
+    async def held_up() -> None:
+        clock.spend(0.050, 0.002)
+
+    await monitor.timed(held_up(), "held up")
+    await monitor.timed(working(clock, 0.020), "slow")
+    report = monitor.report()
+    assert (report.over, report.over_cpu) == (2, 1)
+    assert [step.name for step in report.worst] == ["held up", "slow"]
+    assert report.worst[0].cpu_s == pytest.approx(0.002)
+    assert report.worst_cpu is not None
+    assert report.worst_cpu.name == "slow"
+
+
+async def test_the_limit_itself_is_allowed(clock: Clock, monitor: Monitor) -> None:
+    """Over is over."""
+
+    async def exactly() -> None:
+        clock.now = clock.now + LIMIT_S - 1e-9
+
+    await monitor.timed(exactly(), "exact")
+    assert monitor.report().over == 0
+
+
+async def test_a_timed_coroutine_in_another_counts_once(clock: Clock, monitor: Monitor) -> None:
+    """Both run in the same step of the same task, and the outer one gives it its name."""
+
+    async def outer() -> str:
+        clock.spend(0.002)
+        return await monitor.timed(working(clock, 0.003, 0.001), "inner")
+
+    assert await monitor.timed(outer(), "outer") == "done"
+    report = monitor.report()
+    assert report.steps == 2
+    assert [step.name for step in report.worst] == ["outer"]
+    assert report.worst_s == pytest.approx(0.005)
+
+
+async def test_errors_and_cancellation_come_through(clock: Clock, monitor: Monitor) -> None:
+    """A coroutine that fails or is cancelled does so as it would without a monitor, and its last step counts."""
+
+    async def failing() -> None:
+        clock.spend(0.002)
+        raise LookupError("none")
+
+    cleaned: list[str] = []
+
+    async def waiting() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            clock.spend(0.003)
+            cleaned.append("up")
+
+    with pytest.raises(LookupError, match="none"):
+        await monitor.timed(failing(), "failing")
+    task = asyncio.create_task(monitor.timed(waiting(), "waiting"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert cleaned == ["up"]
+    assert {step.name for step in monitor.report().worst} == {"failing", "waiting"}
+
+
+async def test_memory_is_bounded_and_the_worst_stays(clock: Clock, monitor: Monitor) -> None:
+    """However many names there are, the five worst are told, each with its longest step."""
+    for number in range(1000):
+        await monitor.timed(working(clock, 0.002 + (number * 7 % 1000) * 1e-5), f"w{number}")
+        await monitor.timed(working(clock, 0.002), f"w{number}")
+    worst = monitor.report().worst
+    assert len(worst) == 5
+    assert [step.wall_s for step in worst] == pytest.approx([0.002 + step * 1e-5 for step in (999, 998, 997, 996, 995)])
+    assert len(monitor._named) < 50
+
+
+async def test_shares_are_at_most_a_quarter_too_high(clock: Clock, monitor: Monitor) -> None:
+    """The report rounds up to the next bound, never down."""
+    assert monitor.report().p99_s == 0.0
+    for _ in range(98):
+        await monitor.timed(working(clock, 0.0001), "short")
+    for _ in range(2):
+        await monitor.timed(working(clock, 0.008), "long")
+    report = monitor.report()
+    assert 0.0001 <= report.p50_s <= 0.000125
+    assert 0.008 <= report.p99_s <= 0.010
+
+
+async def test_the_start_is_told_apart(clock: Clock, monitor: Monitor) -> None:
+    """With the first frame counting begins anew; how long everything took up to there stays."""
+    clock.spend(0.3)
+    monitor.begun()
+    await monitor.timed(working(clock, 0.060), "layout")
+    monitor.first_frame()
+    await monitor.timed(working(clock, 0.002), "tick")
+    clock.spend(10.0)
+    monitor.begun()
+    monitor.first_frame()
+    report = monitor.report()
+    assert report.startup_s == pytest.approx(2.3)
+    assert report.first_frame_s == pytest.approx(2.36)
+    assert report.worst_at_start is not None
+    assert report.worst_at_start.name == "layout"
+    assert [step.name for step in report.worst] == ["tick"]
+    assert report.for_s == pytest.approx(10.002)
+
+
+async def test_collections_are_counted_and_charged_to_their_step(clock: Clock, monitor: Monitor) -> None:
+    """A pause of the garbage collector is told by generation, and as part of the step it fell into."""
+
+    def slow(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            clock.spend(0.004)
+
+    async def collecting() -> None:
+        clock.spend(0.001)
+        gc.collect()
+
+    enabled = gc.isenabled()
+    gc.disable()
+    with monitor.watching_gc():
+        gc.callbacks.append(slow)  # after the monitor's own, so that its time falls into the pause
+        try:
+            await monitor.timed(collecting(), "work")
+        finally:
+            gc.callbacks.remove(slow)
+    gc.collect()
+    if enabled:
+        gc.enable()
+    report = monitor.report()
+    assert [(one.generation, one.count) for one in report.collections] == [(0, 0), (1, 0), (2, 1)]
+    assert report.collections[2].worst_s == pytest.approx(0.004)
+    assert report.collections[2].total_s == pytest.approx(0.004)
+    (step,) = report.worst
+    assert step.wall_s == pytest.approx(0.005)
+    assert step.gc_s == pytest.approx(0.004)
+
+
+def test_callbacks_are_called_by_their_name() -> None:
+    """Through the wrappers that Textual puts round them."""
+
+    def call_next(callback: Callable[[], float]) -> None:
+        callback()
+
+    assert callback_name(process_age_s) == "process_age_s"
+    assert callback_name(partial(call_next, process_age_s)) == "process_age_s"
+    assert callback_name(partial(int, "7")) == "int"
+
+
+def test_the_process_is_older_than_nothing() -> None:
+    """The system knows when it began."""
+    first = process_age_s()
+    assert 0 < first <= process_age_s()
