@@ -28,7 +28,7 @@ class Screens:
         self._up = up
         self.start_demo: Callable[[], Awaitable[Source]] | None = None
         """Brings up the demo where the operator asks for it; None where it isn't offered."""
-        self._plots = PlotProcess()
+        self._plots = PlotProcess(monitor=self.monitor)
         self._driver = driver_class()
 
     def on(self, source: Source) -> MakeScreen:

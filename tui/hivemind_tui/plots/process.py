@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from hivemind_tui.monitor import Monitor
+
 from .wire import HEAD, MESSAGE_LIMIT, Figure, Job, pack
 
 _log = logging.getLogger(__name__)
@@ -23,7 +25,10 @@ class PlotProcess:
     """Owns the child: starts it with the first job, and again, ever more slowly, when it dies. Only the newest job
     counts; while there is no child there is no figure either, so that nobody mistakes an old one for the present."""
 
-    def __init__(self, command: tuple[str, ...] = _COMMAND, restart_s: float = 1.0) -> None:
+    def __init__(
+        self, command: tuple[str, ...] = _COMMAND, restart_s: float = 1.0, monitor: Monitor | None = None
+    ) -> None:
+        """`monitor` times the task that talks to the child."""
         self.figure: Figure | None = None
         """The newest figure; None until there is one and after the child died."""
         self.pid: int | None = None
@@ -31,6 +36,7 @@ class PlotProcess:
         """Called when :attr:`figure` changed."""
         self._command = command
         self._restart_s = restart_s
+        self._monitor = monitor
         self._job: Job | None = None
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -40,7 +46,9 @@ class PlotProcess:
         self._job = job
         self._wanted.set()
         if self._task is None:
-            self._task = asyncio.create_task(self._keep_drawing(), name="hivemind-plots")
+            drawing = self._keep_drawing()
+            timed = self._monitor.timed(drawing, "plots") if self._monitor else drawing
+            self._task = asyncio.create_task(timed, name="hivemind-plots")
 
     async def aclose(self) -> None:
         """End the child."""
