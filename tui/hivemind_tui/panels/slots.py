@@ -135,7 +135,7 @@ def _limit(lane: LaneView, width: int, ink: Ink) -> Strip:
     if state.pinned:
         notes.append(("pinned ", "accent"))
     if over > 0:
-        notes.append((f"{over} over it, which go on to the end ", "wait"))
+        notes.append((f"{over} over it, they finish ", "wait"))
     return ink.row(width, (line * 2, "rule"), *notes, (line * width, "rule"))
 
 
