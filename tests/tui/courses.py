@@ -38,7 +38,7 @@ def lost(
     number: int, queued: float, granted: float, ended: float, pause: float | None = 1.0, **more: Any
 ) -> AttemptView:
     """One that failed as overloaded."""
-    told: dict[str, Any] = {"outcome": "overloaded", "status": 529, "message": "overloaded_error: Overloaded"}
+    told: dict[str, Any] = {"outcome": "overloaded", "status": 529, "message": "529 overloaded_error"}
     return attempt(number, queued, granted, ended_at=ended, retry_in_s=pause, **{**told, **more})
 
 

@@ -17,8 +17,6 @@ MASK = "***"
 """Stands where a credential stood."""
 _ROWS = 4
 """At most, for one header."""
-_NAME = 32
-"""Widest column of names: longer ones are cut."""
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
@@ -35,9 +33,9 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     path = broken(detail.path, cells - len(detail.method) - 1, _ROWS, ink.glyphs.ellipsis)
     entries = [[ink.row(cells, (detail.method, "strong"), (f" {path[0]}", "text"))]]
     entries[0] += [ink.row(cells, (" " * (len(detail.method) + 1) + text, "text")) for text in path[1:]]
-    name = min(_NAME, cells // 2, max((len(name) for name, _ in pairs), default=0))
     for title, headers in (("Request", detail.request_headers), ("Response", detail.response_headers)):
         entries.append([ink.row(cells, (title, "title"), ("" if headers else "  none yet", "dim"))])
+        name = min(cells * 3 // 5, max((len(name) for name, _ in headers), default=0))
         entries += [_entry(header, value, name, cells, ink) for header, value in headers]
     return ink.frame(
         "Headers", "credentials masked", scrolled(entries, view.scroll, cells + 1, rows, ink), width, height

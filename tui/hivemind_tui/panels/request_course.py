@@ -150,7 +150,7 @@ def _attempts(
     ink: Ink,
 ) -> list[Strip]:
     beside = 6 + GAP + (_NUMBER + GAP) * len(_LENGTHS)
-    width = max(_BAR, min(cells - beside - _MESSAGE, (cells - beside) * 3 // 5))
+    width = max(_BAR, min(cells - beside - _MESSAGE, (cells - beside) // 2))
     end = at if request.ended_at is None else request.ended_at
     axis = beginning(request.arrived_at, end, width)
     head = f"{'TRY':>3}   " + times_since(axis, ink.glyphs.frame[5]) + " " * GAP
@@ -173,7 +173,7 @@ def _squeezed(lines: list[Strip], rows: int, cells: int, ink: Ink) -> list[Strip
 def _line(
     attempt: AttemptView | None, made: list[Piece], axis: Axis, cells: int, request: RequestView, ink: Ink
 ) -> Strip:
-    glyph, role = ink.mark(request.state) if attempt is None else _mark(attempt, ink)
+    glyph, role = _mark(attempt, request, ink)
     number = str(attempt.number) if attempt is not None else ""
     spans: list[Span] = [(f"{number:>3} ", "text"), (f"{glyph} ", role), *bar(made, axis, ink), (" " * GAP, "text")]
     for _, kind in _LENGTHS:
@@ -183,22 +183,27 @@ def _line(
         text = fine(sum(lengths)) if lengths else NOTHING
         spans.append((fit(text, _NUMBER, ">") + " " * GAP, "text" if lengths else "rule"))
     left = cells - 6 - axis.width - GAP - (_NUMBER + GAP) * len(_LENGTHS)
-    return ink.row(cells, *spans, *_outcome(attempt, request.over, left, ink))
+    return ink.row(cells, *spans, *_outcome(attempt, request, left, ink))
 
 
-def _mark(attempt: AttemptView, ink: Ink) -> Span:
+def _mark(attempt: AttemptView | None, request: RequestView, ink: Ink) -> Span:
+    if attempt is None or (attempt.outcome == "left" and request.state == "stopped"):
+        return ink.mark(request.state)
     if attempt.outcome == "flying":
         return ink.mark("waiting" if attempt.first_content_at is None else "streaming")
     return ink.mark(attempt.outcome if attempt.outcome in FINE else "failed")
 
 
-def _outcome(attempt: AttemptView | None, over: bool, cells: int, ink: Ink) -> list[Span]:
+def _outcome(attempt: AttemptView | None, request: RequestView, cells: int, ink: Ink) -> list[Span]:
     if attempt is None:
-        return [("never sent", "dim") if over else ("in the queue", "wait")]
+        return [("never sent", "dim") if request.over else ("in the queue", "wait")]
     if attempt.outcome not in FINE:
         what = shortened(failure(attempt), cells, ink)
-        more = attempt.message or (attempt.outcome.replace("_", " ") if attempt.status is not None else "")
+        more = attempt.message.removeprefix(what).lstrip()
+        if not more and attempt.status is not None:
+            more = attempt.outcome.replace("_", " ")
         return [(what, "bad"), (f" {shortened(more, cells - cell_len(what) - 1, ink)}", "text")]
+    left = "its agent was stopped" if request.state == "stopped" else "the client left"
+    words = {"flying": "in flight", "left": left}.get(attempt.outcome, attempt.outcome)
     status = f"{attempt.status} " if attempt.status is not None else ""
-    words = {"flying": "in flight", "left": "the client left"}.get(attempt.outcome, attempt.outcome)
     return [(status + words, "ok" if attempt.outcome == "answered" else "text")]

@@ -31,7 +31,8 @@ def _state(request: RequestView, ink: Ink, at: float) -> Span:
 def _status(request: RequestView, ink: Ink, at: float) -> Span:
     if request.status is None:
         return NOTHING, "rule"
-    return str(request.status), "ok" if request.status < 400 else "bad"
+    # An answer that was cut short began with a 200.
+    return str(request.status), "ok" if request.status < 400 and request.state != "failed" else "bad"
 
 
 def tries(request: RequestView) -> int:

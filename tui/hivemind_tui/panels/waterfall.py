@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from textual.strip import Strip
 
@@ -18,7 +19,7 @@ from hivemind_tui.view import View, join
 from .request_table import REQUESTS, hidden_order
 
 _LEFT = {"number": 0, "state": 0, "model": 150}
-_RIGHT = {"took": 50, "in": 90, "out": 60, "cost": 110, "status": 70}
+_RIGHT = {"took": 50, "in": 110, "out": 60, "cost": 120, "status": 90}
 """Columns beside the bars, and from how many cells on each is there."""
 
 
@@ -57,7 +58,9 @@ def _legend(ink: Ink) -> str:
 
 def _falls(view: View, shown: Rows[RequestView], sight: Sequence[RequestView], cells: int, ink: Ink) -> list[Strip]:
     now = view.snapshot
-    left, right = _beside(_LEFT, cells), _beside(_RIGHT, cells)
+    left, right = _beside(_LEFT, max(0, cells)), _beside(_RIGHT, cells)
+    digits = max((len(f"#{request.ticket}") for request in sight), default=0)
+    left[0] = replace(left[0], width=max(4, digits))
     width = max(1, cells - 2 - sum(column.width + GAP for column in (*left, *right)))
     courses = [pieces(request, now.at) for request in sight]
     start = min((course[0].start_at for course in courses), default=now.at)
