@@ -18,12 +18,12 @@ from tui.worlds import world
 from hivemind.snapshot import CurvePoint
 from hivemind_tui.ink import Ink
 from hivemind_tui.panels import curve
-from hivemind_tui.plots.braille import braille, columns, steps
 from hivemind_tui.plots.canvas import Canvas
 from hivemind_tui.plots.marks import mark
 from hivemind_tui.plots.plotter import draw, time_ticks
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.plots.sample import job_for, peaks, thin
+from hivemind_tui.plots.trend import columns, steps
 from hivemind_tui.plots.wire import PENS, Job
 from hivemind_tui.view import View
 
@@ -198,9 +198,14 @@ def test_the_panel_sketches_while_there_is_no_figure() -> None:
 
 
 def test_braille_line() -> None:
-    """A step from 0 to the top is a line along the bottom, up, and along the top."""
-    assert braille([0.0, 0.0, 1.0, 1.0], 1.0, 1) == ["⣀⡏"]
-    assert braille([None, None], 1.0, 2) == [" ", " "]
+    """A step from 0 to the top is a line along the bottom, up, and along the top; what isn't known leaves a gap."""
+    canvas = Canvas(3, 1)
+    canvas.curve([0.0, 0.0, 1.0, 1.0, None, None], 1.0, "ok")
+    assert canvas.rows() == [[("⣀⡏", "ok"), (" ", "text")]]
+
+
+def test_a_row_of_bars() -> None:
+    """Each value as high as it is, and each moment with the value that held then."""
     assert steps([0.0, 0.5, 1.0, None], 1.0, " ▁▂▃▄▅▆▇█") == "▁▄█ "
     assert columns([(-60.0, 1.0), (-15.0, 2.0)], 60.0, 4) == [1.0, 1.0, 1.0, 2.0]
 

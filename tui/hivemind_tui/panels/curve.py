@@ -13,10 +13,10 @@ from hivemind.scheduler.events import LaneState
 from hivemind.snapshot import CurvePoint, LaneView
 from hivemind_tui.format import clock, level, seconds, whole
 from hivemind_tui.ink import Ink, Span, body_size, fitting
-from hivemind_tui.plots.braille import columns, steps
 from hivemind_tui.plots.canvas import Canvas, Runs
 from hivemind_tui.plots.marks import Mark, mark, turned
 from hivemind_tui.plots.sample import job_for, span_of
+from hivemind_tui.plots.trend import columns, steps
 from hivemind_tui.plots.wire import PENS, Figure, Job, Points
 from hivemind_tui.view import View, join
 

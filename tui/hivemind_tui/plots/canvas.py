@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .braille import DOTS
-
 Runs = list[tuple[str, str]]
 """Text and its colour role, from left to right."""
 
 _EMPTY = (" ", "text")
+_DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
+"""Braille's bits of a cell's left and right column, from the bottom up."""
 
 
 class Canvas:
@@ -64,7 +64,7 @@ class Canvas:
             self._cells[row][index] = (plain, role)
             return
         column = index // 2
-        self._dots[row][column] |= DOTS[index % 2][dot % 4]
+        self._dots[row][column] |= _DOTS[index % 2][dot % 4]
         self._cells[row][column] = (chr(0x2800 + self._dots[row][column]), role)
 
 
