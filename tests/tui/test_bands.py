@@ -104,6 +104,21 @@ async def test_a_batch_loses_nothing() -> None:
         assert len(set().union(*map(cells, app.painted))) == WIDTH * HEIGHT
 
 
+async def test_what_changes_between_two_bands_is_painted_too() -> None:
+    """A widget that changes while a screen is being painted isn't taken for painted with it."""
+    app = Tall()
+    async with app.run_test(size=(WIDTH, HEIGHT)) as pilot:
+        await pilot.pause()
+        app.painted.clear()
+        app.screen._compositor._dirty_regions.add(Region(0, 10, WIDTH, HEIGHT - 10))
+        app.screen._compositor_refresh()
+        static = app.query_one(Static)
+        static._repaint_regions.add(Region(0, 3, WIDTH, 1))
+        app.screen._dirty_widgets.add(static)
+        await pilot.pause(0.1)
+        assert {y for part in app.painted for _, y in cells(part)} == {3, *range(10, HEIGHT)}
+
+
 def test_another_textual_is_painted_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a private name is gone, the screen is Textual's."""
     assert bands.screen_class() is BandedScreen

@@ -51,16 +51,23 @@ class BandedScreen(Screen[None]):
         if self.app.is_inline or self is not self.app.screen:
             super()._compositor_refresh()
             return
-        dirty, whole = self._compositor._dirty_regions, self._compositor.size.region
-        self._owed = {part for region in self._owed | dirty if (part := region.intersection(whole))}
-        dirty.clear()
+        self._take_over()
         if self._paying:
             return
-        if sum(region.area for region in self._owed) <= _AT_ONCE_CELLS:
+        # What is painted inside a batch is lost.
+        if sum(region.area for region in self._owed) <= _AT_ONCE_CELLS and not self.app._batch_count:
             self._paint(self._owed)
             self._owed = set()
         else:
             self._paying = self.call_later(self._pay)
+
+    def _take_over(self) -> None:
+        """Owe whatever changed. Textual takes it for painted with the next step, whichever that is."""
+        self._compositor.update_widgets(self._dirty_widgets)
+        self._dirty_widgets.clear()
+        dirty, whole = self._compositor._dirty_regions, self._compositor.size.region
+        self._owed = {part for region in self._owed | dirty if (part := region.intersection(whole))}
+        dirty.clear()
 
     def _paint(self, regions: set[Region]) -> None:
         self._compositor._dirty_regions.update(regions)
@@ -72,7 +79,8 @@ class BandedScreen(Screen[None]):
             while self._owed and self.is_current:
                 await asyncio.sleep(0)
                 if self.app._batch_count:
-                    break  # what is painted inside a batch is lost
+                    break
+                self._take_over()
                 now, self._owed = top_band(self._owed, self._compositor.size.width)
                 self._paint(now)
         finally:
