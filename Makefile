@@ -14,7 +14,7 @@ help: ## show this list
 
 setup: $(VENV)/.ready ## make .venv with everything in it
 
-run: $(VENV)/.ready ## open the control room on eleven mock agents and a bad provider
+run: $(VENV)/.ready ## open the control room on eleven mock agents and a provider's bad day
 	@$(BIN)/hivemind-tui --demo
 
 test: $(VENV)/.ready ## lint, types, import contracts and tests
@@ -24,7 +24,7 @@ test: $(VENV)/.ready ## lint, types, import contracts and tests
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest
 
-bench: $(VENV)/.ready ## the paper's seven scenarios, and what the proxy costs (bench.json, perf.json)
+bench: $(VENV)/.ready ## the paper's seven scenarios; what the proxy and its screen cost (bench.json, perf.json)
 	@$(BIN)/hivemind bench --json bench.json
 	@$(BIN)/hivemind perf --json perf.json
 

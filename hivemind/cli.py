@@ -24,7 +24,8 @@ start it, then point an agent at it:
   hivemind setup                                # how, for other clients
 
 Each setting is a flag, a HIVEMIND_* variable or a line in hivemind.toml, in that order of precedence.
-`hivemind proxy --help` lists them all; `hivemind-tui` is the same proxy with a control room."""
+`hivemind proxy --help` lists them all; `hivemind-tui` is the same proxy with a control room, and
+`hivemind-tui --attach http://127.0.0.1:8765` the control room of one that runs already."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

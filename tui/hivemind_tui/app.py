@@ -355,7 +355,7 @@ class ControlRoom(GuestApp):
         if self._view.page != "start":
             return
         if self._start_demo is None:
-            self.complain("this proxy has work to do already; `hivemind-tui --demo` starts the demo beside it")
+            self.complain("the demo needs a proxy of its own: `hivemind-tui --demo` starts both")
             return
         self.notify("starting the demo", timeout=2)
         self.run_worker(self._become_demo(self._start_demo), exclusive=True, group="demo")

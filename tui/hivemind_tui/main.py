@@ -80,10 +80,13 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Asked:
     parser = Parser(
         prog="hivemind-tui",
         usage="%(prog)s [--upstream URL | --demo | --attach URL] [setting ...]",
-        description="The proxy and its control room. Where standard output is no terminal: the same without a screen.",
+        description="The proxy and its control room, in which ? lists the keys. With nothing set, requests go by the API"
+        " that their path belongs to: to Anthropic, OpenAI or Google. Without a terminal: the same without a screen.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    parser.add_argument("--monitor", type=Path, metavar="FILE", help="at the end, write what held the screen up (JSON)")
+    parser.add_argument(
+        "--monitor", type=Path, metavar="FILE", help="at the end, write how long the screen held the traffic up (JSON)"
+    )
     attach = parser.add_argument_group("a proxy elsewhere")
     attach.add_argument(
         "--attach", metavar="URL", help="show and steer the proxy at this address; leaving doesn't stop it"

@@ -1,4 +1,4 @@
-"""`hivemind perf`: what the proxy adds to a request and an event, and what it carries beside nginx."""
+"""`hivemind perf`: what the proxy and its screen add to a request and an event, and what it carries beside nginx."""
 
 from __future__ import annotations
 
@@ -34,5 +34,7 @@ def execute(namespace: argparse.Namespace) -> int:
     return 0
 
 
-command = Command("perf", "measure what the proxy costs: direct, through HiveMind, and nginx", configure, execute)
+command = Command(
+    "perf", "measure what the proxy and its screen cost, beside going direct and beside nginx", configure, execute
+)
 """What the entry point `perf` names."""
