@@ -18,7 +18,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     folder = request.path.parent / "golden"
 
     def compare(name: str, text: str) -> None:
-        path = folder / f"{name}.txt"
+        path = folder / (name if name.endswith(".svg") else f"{name}.txt")
         # Rows end in blanks that editors take away.
         text = "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
         if request.config.getoption("--update-golden"):
