@@ -81,7 +81,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Asked:
         prog="hivemind-tui",
         usage="%(prog)s [--upstream URL | --demo | --attach URL] [setting ...]",
         description="The proxy and its control room, in which ? lists the keys. With nothing set, requests go by the"
-        " API that their path belongs to: to Anthropic, OpenAI or Google. Without a terminal: the same without a screen.",
+        " API that their path belongs to: to Anthropic, OpenAI or Google. Without a terminal: no screen, but lines.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument(
