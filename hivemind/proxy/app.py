@@ -12,9 +12,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
-
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from hivemind.control.app import control_app
 from hivemind.control.guard import guards_itself
@@ -43,6 +41,9 @@ from .relay import relay
 from .remembered import Remembered
 from .resend import Resends
 from .routing import open_routes
+
+if TYPE_CHECKING:
+    import httpx
 
 Scope = Mapping[str, Any]
 Fields = Mapping[bytes, bytes]

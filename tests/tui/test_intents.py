@@ -14,7 +14,6 @@ from hivemind.scheduler.types import Priority
 from hivemind_tui import intents
 from hivemind_tui.view import View
 
-
 UPSTREAM = "anthropic"
 
 
