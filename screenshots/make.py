@@ -18,6 +18,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from hivemind.prices import Prices
 from hivemind.proxy.app import Proxy
 from hivemind.server import run_loop, serve
 from hivemind.settings import Settings
@@ -27,8 +28,8 @@ from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.source import Local
 
 FOLDER = Path(__file__).parent
-WARM_UP_S = 40.0
-"""Of demo traffic before the first picture: by then the provider had its first bad minutes."""
+WARM_UP_S = 24.0
+"""Of demo traffic before the first picture: by then the provider had its first troubles."""
 SETTLE_S = 2.5
 """Until a page is drawn and its plot is there."""
 LARGE, SMALL = (160, 45), (80, 24)
@@ -71,7 +72,7 @@ PICTURES = (
     Picture("overview_small", "1", size=SMALL),
     Picture("overview_small_light", "1", theme="hivemind-light", size=SMALL),
     Picture("agents", "2 s s s"),
-    Picture("agent", "2 enter"),
+    Picture("agent", "2 $ enter"),
     Picture("request", "3 enter"),
     Picture("tuning", "4 j j j right right left"),
     Picture("tuning_small", "4", size=SMALL),
@@ -98,7 +99,7 @@ async def all_pictures() -> AsyncIterator[tuple[Picture, str]]:
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(run_demo_provider(bad_day(SEED)))
         settings = Settings(upstream=(f"mock={url}",), profile="anthropic", port=8765)
-        proxy = Proxy(settings)
+        proxy = Proxy(settings, prices=Prices())
         served = await stack.enter_async_context(serve(proxy, settings))
         plots = PlotProcess()
         stack.push_async_callback(plots.aclose)
@@ -112,7 +113,7 @@ async def all_pictures() -> AsyncIterator[tuple[Picture, str]]:
 
 
 def placed_text(svg: str) -> str:
-    """The picture with its text placed piece by piece, in a font that machines have, and without chance in its names."""
+    """The picture with its text placed piece by piece, in a font that machines have, and no chance in its names."""
     svg = _TEXT.sub(placed, _FACES.sub("", svg))
     # DejaVu's characters are exactly a cell wide at this size.
     svg = svg.replace("font-family: Fira Code, monospace", "font-family: DejaVu Sans Mono, Menlo, Consolas, monospace")

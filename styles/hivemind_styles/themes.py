@@ -5,7 +5,7 @@ on every ground it stands on, and until each two of them stay apart for people w
 `hivemind-colorblind` keeps them furthest apart; the others spend some of that on calm. What "apart" means is in the
 tests.
 
-Variables: `ink-*` and `state-*` are the roles that panels draw with (`hivemind_tui/ink.py`); a `-style` beside one gives
+Variables: `ink-*` and `state-*` are the roles that panels draw with (`hivemind_tui/ink.py`); a `-style` beside one has
 its attributes, where colour alone can't; `ink-selected` replaces every colour of a selected row.
 """
 

@@ -173,8 +173,10 @@ _STEER_AGENT = ("raise", "boost", "hold", "stop", "budget", "mark")
 _FIND = ("filter", "sort", "failing", "slowest", "dearest")
 FOOTERS: Mapping[str, tuple[str, ...]] = {
     "start": ("help", "quit", "demo", "copy", "overview", "theme"),
-    "overview": ("help", "quit", "open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop")
-    + ("pin", "undo", "budget", "mark", "release", "drain", "sort", "palette", "freeze"),
+    "overview": (
+        *("help", "quit", "open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop"),
+        *("pin", "undo", "budget", "mark", "release", "drain", "sort", "palette", "freeze"),
+    ),
     "agents": ("help", "quit", "open", *_STEER_AGENT, *_FIND, "undo", "pause", "palette"),
     "requests": ("help", "quit", "open", *_FIND, "copy", "pause", "undo", "palette", "freeze"),
     "tuning": ("help", "quit", "step_up", "open", "undo", "write", "down", *_STEER, "lane", "palette"),

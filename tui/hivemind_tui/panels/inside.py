@@ -28,10 +28,16 @@ def _summary(seen: Insides) -> list[list[Span]]:
     pauses = ", ".join(f"gen {each.generation} {_ms(each.worst_s)}" for each in report.collections if each.count)
     over = f"{report.over} over {_ms(report.limit_s)}, {report.over_cpu} of them by computing"
     return [
-        [("frames    ", "dim"), (f"{seen.fps:.0f} of {seen.wanted_fps:.0f} a second", "strong")]
-        + [(f", {_ms(seen.frame_s)} each; the first after {start}", "text")],
-        [("loop      ", "dim"), (f"{report.steps} steps, p50 {_ms(report.p50_s)}, p99 {_ms(report.p99_s)}", "text")]
-        + [(f", busy {report.busy_s / max(report.for_s, 1e-9):.1%}", "text")],
+        [
+            ("frames    ", "dim"),
+            (f"{seen.fps:.0f} of {seen.wanted_fps:.0f} a second", "strong"),
+            (f", {_ms(seen.frame_s)} each; the first after {start}", "text"),
+        ],
+        [
+            ("loop      ", "dim"),
+            (f"{report.steps} steps, p50 {_ms(report.p50_s)}, p99 {_ms(report.p99_s)}", "text"),
+            (f", busy {report.busy_s / max(report.for_s, 1e-9):.1%}", "text"),
+        ],
         [("held      ", "dim"), (over, "bad" if report.over_cpu else "wait" if report.over else "ok")],
         [("garbage   ", "dim"), (pauses or "none collected", "text")],
         [("memory    ", "dim"), (f"{seen.memory_mb:.0f} MiB", "text")],
