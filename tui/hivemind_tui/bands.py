@@ -14,12 +14,14 @@ from typing import Any
 
 from textual.geometry import Region
 from textual.screen import Screen
+from textual.timer import Timer
 
 ROWS = 9
 """Rows of a band."""
 _AT_ONCE_CELLS = 2_000
 """So much is painted in one step; a live page changes less than that at a time."""
 _BATCH_S = 0.02
+_PAINT_EVERY_S = 0.008
 
 
 def screen_class() -> type[Screen[None]]:
@@ -46,6 +48,15 @@ class BandedScreen(Screen[None]):
         super().__init__(*args, **kwargs)
         self._owed: set[Region] = set()
         self._paying = False
+        self._timer: Timer | None = None
+
+    @property
+    def _update_timer(self) -> Timer:
+        """Paints what changed since it last did. Textual's waits up to 17 ms for that: too much of what a key's answer
+        may take, because the panels are drawn one after the other, and painted as they come."""
+        if self._timer is None:
+            self._timer = self.set_interval(_PAINT_EVERY_S, self._on_timer_update, name="screen_update", pause=True)
+        return self._timer
 
     def _compositor_refresh(self) -> None:
         if self.app.is_inline or self is not self.app.screen:
