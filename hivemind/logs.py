@@ -91,7 +91,8 @@ def tell(line: Line) -> None:
     """Log a line of the event log: what an agent got to see as a warning, what was made good or told by an operator as
     information."""
     level = logging.INFO if line.tag in ("you", "other") else _LEVELS.get(line.level, logging.DEBUG)
-    logging.getLogger("hivemind").log(level, "%s %s: %s", line.tag, line.who, line.text)
+    tag = "operator" if line.tag == "other" else line.tag
+    logging.getLogger("hivemind").log(level, "%s %s: %s", tag, line.who, line.text)
 
 
 def hush_uvicorn() -> None:

@@ -39,6 +39,7 @@ class AgentFold:
         "retries",
         "saved_tokens",
         "served_s",
+        "spoiled",
         "stopped",
         "tickets",
         "ttft_s",
@@ -59,6 +60,8 @@ class AgentFold:
         self.cut = self.turned_away = 0
         """Of its requests, those in flight and in the queue that a stop at that moment ended."""
         self.requests = self.finished = self.failed = self.retries = self.rescued = 0
+        self.spoiled = False
+        """It saw an error that isn't the operator's doing, so nothing saved it."""
         self.saved_tokens = 0
         """Tokens it had used when a fault would last have ended it."""
         self.usage = Usage()

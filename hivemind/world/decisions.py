@@ -78,7 +78,9 @@ def _used(usage: Usage | None) -> str:
     if usage is None:
         return ", tokens unknown"
     cached = f" ({usage.cache_read_tokens:,} from cache)" if usage.cache_read_tokens else ""
-    return f": {usage.total_input:,} tokens in{cached}, {usage.output_tokens:,} out"
+    return (
+        f": {usage.total_input:,} token{'' if usage.total_input == 1 else 's'} in{cached}, {usage.output_tokens:,} out"
+    )
 
 
 def _after(at: float, since: float) -> str:

@@ -24,7 +24,7 @@ from .lines import line_of
 from .queue import Queue
 from .requests import RequestLog
 from .sentences import knob_value
-from .tickets import STOPPED, End, TicketFold
+from .tickets import BY_OPERATOR, STOPPED, End, TicketFold
 
 LINES_KEPT = 200
 AGENTS_KEPT = 2000
@@ -168,8 +168,8 @@ class World:
             abandoned=self._left,
             retries=self._retries,
             rescued=self._rescued,
-            agents_saved=sum(1 for agent in agents if agent.rescued and not agent.failed),
-            tokens_saved=sum(agent.saved_tokens for agent in agents if not agent.failed),
+            agents_saved=sum(1 for agent in agents if agent.rescued and not agent.spoiled),
+            tokens_saved=sum(agent.saved_tokens for agent in agents if not agent.spoiled),
             usage=self._usage,
             wasted=self._wasted,
             dollars=self._costs.dollars,
@@ -238,6 +238,7 @@ class World:
         if event.retry_in_s is None:
             self._failed += 1
             agent.failed += 1
+            agent.spoiled = True
             self._close(ticket, event)
             return
         self._retries += 1
@@ -272,6 +273,7 @@ class World:
         self._refused_ones += 1
         agent = self._agent(event.agent, event.at)
         agent.failed += 1
+        agent.spoiled = agent.spoiled or event.reason not in BY_OPERATOR
         agent.last_error = event.reason.replace("_", " ")
         ticket = None if event.ticket is None else self._tickets.get(event.ticket)
         if ticket is not None and event.reason == STOPPED:

@@ -14,6 +14,8 @@ End = Finished | AttemptFailed | Abandoned | Refused
 """The event that a request ends with."""
 STOPPED = "agent_stopped"
 """Reason of a refusal: the operator stopped the agent."""
+BY_OPERATOR = frozenset({STOPPED, "draining", "budget"})
+"""Reasons of refusals that somebody decided on; they say nothing about what this proxy saves agents from."""
 
 Held = tuple[str, float | None, int | None, float | None]
 """The gate that holds a ticket, when it opens, the ticket's place in the queue, and when it flies, about."""

@@ -37,7 +37,7 @@ def test_help_lists_every_key() -> None:
 def test_footer_keeps_the_most_needed_keys() -> None:
     """A narrow footer drops what is needed least, never help and quit."""
     for page in ("start", *PAGES, "agent", "request"):
-        narrow = "".join(text for text, _ in fitting(18, keymap.footer(page, Ink())))
+        narrow = "".join(text for text, _ in fitting(18, keymap.footer(page)))
         assert narrow == "? help  q quit", page
 
 

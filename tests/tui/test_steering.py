@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 
 from tui.worlds import FakeSource, world
 
-from hivemind.scheduler.commands import Command, PauseAgent, Rejected
+from hivemind.scheduler.commands import Command, PauseAgent, Rejected, Tune
 from hivemind_tui.steering import Intent, Steering
 from hivemind_tui.view import View
 
@@ -82,3 +83,28 @@ async def test_an_intent_that_makes_no_sense_changes_nothing() -> None:
 
     assert await steered(source, refuse, None) == ["nobody to select", "nothing of yours to take back"]
     assert source.applied == []
+
+
+async def test_a_knob_taken_back_after_it_was_written_counts_as_turned() -> None:
+    """The file says 0.45 then, and the proxy 0.5: that is a difference to write down."""
+    source = FakeSource(world())
+    lane = source.snapshot().lanes[0]
+    upstream, knobs = lane.state.upstream, lane.state.knobs
+    turned = replace(world(), lanes=(replace(lane, state=replace(lane.state, knobs={**knobs, "aimd.beta": 0.45})),))
+    done = asyncio.Event()
+    steering = Steering(lambda: View(source.snapshot()), lambda _: None, done.set)
+    running = asyncio.create_task(steering.run())
+    steering.tell(source, lambda _: [Tune("aimd.beta", 0.45, upstream)])
+    await asyncio.wait_for(done.wait(), 5)
+    assert steering.untuned == {upstream: {"aimd.beta": 0.5}}
+    source.become(turned)
+    steering.written(upstream)
+    assert steering.untuned == {}
+    done.clear()
+    steering.undo(source)
+    await asyncio.wait_for(done.wait(), 5)
+    assert source.applied[-1] == Tune("aimd.beta", 0.5, upstream)
+    assert steering.untuned == {upstream: {"aimd.beta": 0.45}}
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running

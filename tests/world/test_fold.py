@@ -106,6 +106,15 @@ def test_a_rescued_request_saves_its_agent_and_what_it_had_used() -> None:
     assert (totals.rescued, totals.agents_saved, totals.tokens_saved) == (1, 0, 0)
 
 
+@pytest.mark.parametrize(("reason", "saved"), [("draining", 1), ("agent_stopped", 1), ("budget", 1), ("queue_full", 0)])
+def test_what_an_operator_turned_away_still_counts_as_saved(reason: str, saved: int) -> None:
+    """A drain takes nothing back of what was rescued before; an error of the proxy's own does."""
+    world = told(arrived(), granted(), failed(1.0), granted(attempt=2), finished(attempts=2))
+    world.apply(arrived(2, at=6.0))
+    world.apply(ev.Refused(7.0, 2, "ann", LANE, reason, 503))
+    assert world.snapshot(8.0).totals.agents_saved == saved
+
+
 def test_progress_is_shown_while_it_streams() -> None:
     """Output tokens so far."""
     world = told(arrived(), granted(), ev.Progress(4.0, 1, "ann", LANE, 77))

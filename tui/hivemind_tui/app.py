@@ -64,8 +64,10 @@ class ControlRoom(GuestApp):
         driver_class: type[Driver] | None = None,
         start_demo: Callable[[], Awaitable[Source]] | None = None,
         who: str = "you",
+        token: bool = False,
     ) -> None:
-        """`start_demo` brings up the demo's world where asked for; `who` gives the commands, for the log."""
+        """`start_demo` brings up the demo's world where asked for; `who` gives the commands, for the log; `token` says
+        that agents must show one."""
         # Textual's filter for NO_COLOR makes the terminal's own colours black on black, unless it is told of them now.
         super().__init__(driver_class=driver_class, ansi_color=None if coloured(environment) else True)
         for theme in THEMES:
@@ -80,7 +82,7 @@ class ControlRoom(GuestApp):
         snapshot = source.snapshot()
         greeting = not snapshot.totals.requests
         trail = ("start",) if greeting else ("overview",)
-        self._view = View(snapshot, trail=trail, drain_s=drain_s, demo=start_demo is not None)
+        self._view = View(snapshot, trail=trail, drain_s=drain_s, demo=start_demo is not None, token=token)
         self._greeting = greeting
         self._gatherer = Gatherer()
         self._steering = Steering(self._fresh, self.complain, self._draw_all)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,9 @@ from hivemind.snapshot import Snapshot
 if TYPE_CHECKING:
     from .screens import Screens
     from .source import Source
+
+
+_LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,25 @@ class _Host:
         """Leaving changes nothing over there."""
 
 
+async def _tell_link(source: Source, console: Console) -> None:
+    """A line whenever the connection is lost or mended, for as long as the task lives."""
+    told = ""
+    while True:
+        link = source.link
+        if link.lost_for_s is None and told:
+            console.line("connected again")
+        elif link.lost_for_s is not None and link.why != told:
+            console.line(f"not connected: {link.why}")
+        told = link.why if link.lost_for_s is not None else ""
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
 async def watch(place: Elsewhere, console: Console, screens: Screens | None) -> bool:
     """Show it, on screens or in lines, until asked to stop; answers whether the terminal is stuck.
 
@@ -53,6 +76,7 @@ async def watch(place: Elsewhere, console: Console, screens: Screens | None) -> 
             source = await stack.enter_async_context(attached(place.url, place.environ, token_file=place.token_file))
             if screens is None:
                 print(f"hivemind-tui: attached to {place.url}", flush=True)
+                stack.push_async_callback(_ended, asyncio.create_task(_tell_link(source, console)))
             supervisor = Supervisor(_Host(source), console, stop, drain_s=0.0)
             await supervisor.watch(screens.on(source) if screens is not None else None)
             return supervisor.stuck

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from textual.binding import Binding
 
-from .ink import Ink, Span, linked
+from .ink import Span, linked
 
 ANYWHERE: frozenset[str] = frozenset()
 LISTS = frozenset({"overview", "agents", "requests", "agent"})
@@ -199,14 +199,20 @@ _OURS = frozenset({"quit", "lane", "lane_back", "repaint", "palette"})
 """Keys to which Textual would give a meaning of its own."""
 
 
-def footer(page: str, ink: Ink) -> list[tuple[int, list[Span]]]:
-    """Chunks for :func:`hivemind_tui.ink.fitting`; a click on one does what its key does."""
+def footer(page: str, without: frozenset[str] = frozenset()) -> list[tuple[int, list[Span]]]:
+    """Chunks for :func:`hivemind_tui.ink.fitting`; a click on one does what its key does.
+
+    `without` names keys that mean nothing at the moment.
+    """
     chunks: list[tuple[int, list[Span]]] = []
     for rank, name in enumerate(FOOTERS[page]):
+        if name in without:
+            continue
         key = BY_ID[name]
         shown = _PAIRS.get(name, key.shown)
         word = _WORDS.get(name, key.short)
-        chunks.append((rank, [linked(shown, "accent", f"app.{key.action}"), (f" {word}", "dim")]))
+        action = f"app.{key.action}"
+        chunks.append((rank, [linked(shown, "accent", action), linked(f" {word}", "dim", action)]))
     return chunks
 
 

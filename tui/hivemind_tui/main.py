@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppres
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
+from urllib.parse import quote
 
 from hivemind import __version__
 from hivemind.console import Console
@@ -126,7 +127,12 @@ def _attaching(namespace: argparse.Namespace, settings: Settings, environ: Mappi
     if namespace.demo or "upstream" in given_flags(namespace):
         other = "--demo" if namespace.demo else "--upstream"
         raise UsageError(f"{other}: doesn't go with --attach, which shows a proxy that runs already")
-    elsewhere = Elsewhere(namespace.attach, namespace.token_file, environ)
+    told = dict(environ)
+    if settings.control_token is not None:
+        told["HIVEMIND_CONTROL_TOKEN"] = settings.control_token.get_secret_value()
+    if settings.state_dir is not None:
+        told["HIVEMIND_STATE_DIR"] = str(settings.state_dir)
+    elsewhere = Elsewhere(namespace.attach, namespace.token_file, told)
     return Asked(settings, Path(), monitor=namespace.monitor, elsewhere=elsewhere)
 
 
@@ -201,7 +207,11 @@ async def _live(asked: Asked, console: Console, collector: Collector, *, with_sc
             if screens is not None and asked.first_run:
                 screens.start_demo = later.start
             supervisor = Supervisor(proxy, console, stop, drain_s=settings.drain_s)
-            async with _at_work(world, served.url, up, collector) if world is not None else nullcontext():
+            async with (
+                _at_work(world, _for_agents(served.url, settings), up, collector)
+                if world is not None
+                else nullcontext()
+            ):
                 await supervisor.watch(screens.on(Local(proxy, asked.file)) if screens else None)
                 snapshot = proxy.snapshot()
             await supervisor.drain()
@@ -217,16 +227,22 @@ async def _start_demo(
     """The demo beside a proxy that nobody uses, on a port of its own."""
     world = await stack.enter_async_context(DemoWorld(Demo(_AGENTS, _SEED)))
     proxy, served = await _enter_proxy(world.behind(settings).model_copy(update={"port": 0}), file, True, stack)
-    await world.begin(served.url)
+    await world.begin(_for_agents(served.url, settings))
     collector.settle()
     return proxy, world
+
+
+def _for_agents(url: str, settings: Settings) -> str:
+    """The address that the demo's agents use, with the token where they must show one."""
+    return url if settings.token is None else f"{url}/token/{quote(settings.token.get_secret_value(), safe='')}"
 
 
 async def _enter_screens(asked: Asked, collector: Collector, up: asyncio.Event, stack: AsyncExitStack) -> Screens:
     """Import and make what screens need; `up` is set when there is a first frame."""
     from .screens import Screens  # Textual, which lines don't need
 
-    screens = Screens(drain_s=asked.settings.drain_s, collector=collector, up=up)
+    token = asked.settings.token is not None and asked.elsewhere is None
+    screens = Screens(drain_s=asked.settings.drain_s, token=token, collector=collector, up=up)
     stack.push_async_callback(screens.aclose)
     if asked.monitor is not None:
         stack.callback(screens.write_report, asked.monitor)

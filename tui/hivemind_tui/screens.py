@@ -20,10 +20,11 @@ from .supervisor import MakeScreen
 class Screens:
     """What outlives the single screen: the plotting process, the monitor, and the choice of a driver."""
 
-    def __init__(self, *, drain_s: float, collector: Collector, up: asyncio.Event) -> None:
-        """`up` is set when there is a first frame."""
+    def __init__(self, *, drain_s: float, token: bool, collector: Collector, up: asyncio.Event) -> None:
+        """`token`: agents must show one; `up` is set when there is a first frame."""
         self.monitor = Monitor()
         self._drain_s = drain_s
+        self._token = token
         self._collector = collector
         self._up = up
         self.start_demo: Callable[[], Awaitable[Source]] | None = None
@@ -49,6 +50,7 @@ class Screens:
         room = ControlRoom(
             self._source,
             drain_s=self._drain_s,
+            token=self._token,
             plots=self._plots,
             driver_class=self._driver,
             start_demo=self._begin_demo if self.start_demo is not None else None,

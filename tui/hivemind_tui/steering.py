@@ -79,5 +79,7 @@ class Steering:
     async def _take_back(self, source: Source) -> None:
         if not self._done:
             raise Rejected("nothing of yours to take back")
+        view = self._look()
         for command in self._done.pop():
             await source.apply(command, self.who)
+            self._note(command, view)

@@ -55,6 +55,8 @@ class View:
     inside: Insides | None = None
     """How the screen itself is doing, while somebody looks at that."""
     drain_s: float = 30.0
+    token: bool = False
+    """Agents must show one."""
     demo: bool = False
     """The demo can be started from here."""
 

@@ -24,7 +24,7 @@ _FILTER = 24
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     """One row of identity and health, and under it, where there is a second, the pages and the totals since start."""
     lost = view.link.lost_for_s is not None
-    chunks = _lost(view, ink) if lost else _health(view, ink)
+    chunks = _lost(view, width - 2, ink) if lost else _health(view, ink)
     if height == 1 and not lost:
         chunks += [(3, chunk) for rank, chunk in _totals(view.snapshot) if rank == 0]
     first = ink.row(width, (" ", "text"), *fitting(width - 2, chunks), selected=lost)
@@ -35,14 +35,16 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
 # --- The first row -----------------------------------------------------------------------------------------------
 
 
-def _lost(view: View, ink: Ink) -> list[Chunk]:
-    """Nothing comes from the proxy: all else that could stand here would be old."""
+def _lost(view: View, width: int, ink: Ink) -> list[Chunk]:
+    """Nothing comes from the proxy: all else that could stand here would be old. The reason stays, cut if need be."""
     link = view.link
     where = link.where or view.snapshot.address
+    head = f"{ink.glyphs.cross} NOT CONNECTED for {seconds(link.lost_for_s)}"
+    why = link.why if len(link.why) + len(head) + 2 <= width else fit(link.why, max(0, width - len(head) - 2))
     return [
-        (0, [(f"{ink.glyphs.cross} NOT CONNECTED for {seconds(link.lost_for_s)}", "bad")]),
+        (0, [(head, "bad")]),
         (1, [(f"to {where}", "bad")]),
-        (0, [(link.why, "bad")] if link.why else []),
+        (0, [(why, "bad")] if why else []),
         (2, [("what is shown is old", "dim")]),
     ]
 

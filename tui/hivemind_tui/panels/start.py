@@ -40,7 +40,8 @@ def _what(view: View) -> list[list[Span]]:
 
 
 def _where(view: View) -> list[list[Span]]:
-    return [[("  " + fit(title, _TITLE), "dim"), (line, "info")] for title, line in quick_lines(view.snapshot.address)]
+    lines = quick_lines(view.snapshot.address, token=view.token)
+    return [[("  " + fit(title, _TITLE), "dim"), (line, "info")] for title, line in lines]
 
 
 def _targets(view: View) -> list[list[Span]]:
