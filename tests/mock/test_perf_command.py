@@ -9,6 +9,7 @@ import pytest
 from hivemind.errors import UsageError
 from hivemind.server import run_loop
 from hivemind_mock.perf import command, rounds, servers
+from hivemind_mock.perf.fleet import FleetSizes
 from hivemind_mock.perf.screen import ScreenSizes
 from hivemind_mock.perf.target import PerfError
 from hivemind_mock.perf.wire import Pace
@@ -21,7 +22,10 @@ TINY = rounds.Sizes(
     streams=2,
     pace=Pace(4, 0.005),
     skip=1,
-    screen=ScreenSizes(streams=2, pace=Pace(4, 0.005), skip=1),
+    screen=ScreenSizes(
+        streams=2, pace=Pace(4, 0.005), skip=1, rounds=1, warm_s=0.05, measure_s=0.05, agents=2, starts=1
+    ),
+    fleet=FleetSizes(agents=30, requests=60, lessons=1, times=1),
     clients=(1, 2),
 )
 
@@ -43,12 +47,21 @@ def test_perf(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert shown.err == ""
     found = msgspec.json.decode(path.read_bytes())
     targets = {"direct", "hivemind"} | ({"nginx"} if servers.find_nginx() else set())
-    measured, behind_a_screen = found["rounds"]
+    measured, behind_a_screen, beside, steps, start, fleet = found["rounds"]
     assert {(one["load"], one["target"]) for one in measured} == {
         *((load, target) for load in ("1 client", "2 clients") for target in targets),
         *(("2 streams", target) for target in ("direct", "hivemind")),
     }
     assert [one["target"] for one in behind_a_screen] == ["no screen", "screen", "unread"]
+    assert {(one["load"], one["target"]) for one in beside} == {
+        (load, target) for load in ("1 client", "16 clients") for target in ("screen", "no screen")
+    }
+    assert steps[0]["steps"] > 0
+    assert start[0]["first_frame_s"] > 0
+    assert [one["load"] for one in fleet] == ["scroll", "filter", "sort", "steps"]
+    assert all(0 < one["p50_ms"] <= one["p95_ms"] <= one["worst_ms"] for one in fleet[:3])
+    judged = {one["what"] for one in found["goals"] if one["verdict"] in {"ok", "missed"}}
+    assert {"first frame", "added p99 beside a screen, 1 client", "screen's longest step, on a processor"} < judged
     assert [one["verdict"] for one in found["goals"] if one["what"] == "events lost"] == ["ok"]
 
 

@@ -3,18 +3,25 @@ from __future__ import annotations
 import pytest
 
 from hivemind_mock.perf import report
+from hivemind_mock.perf.fleet import Answered
 from hivemind_mock.perf.load import Load
 from hivemind_mock.perf.rounds import Round
+from hivemind_mock.perf.screen import Started
 from hivemind_mock.perf.streams import Streamed
+from hivemind_mock.perf.terminal import Held
 from hivemind_mock.perf.verdicts import NO_NGINX, verdicts
 
 
-def load(target: str, clients: int, *, per_s: float = 1000.0, p50_ms: float = 1.0) -> Load:
-    return Load(target, clients, int(per_s), per_s, p50_ms, 2.0, 3.0)
+def load(target: str, clients: int, *, per_s: float = 1000.0, p50_ms: float = 1.0, p99_ms: float = 3.0) -> Load:
+    return Load(target, clients, int(per_s), per_s, p50_ms, 2.0, p99_ms)
 
 
 def streamed(target: str, *, lost: int = 0, reordered: int = 0, p50_ms: float = 1.0, worst_ms: float = 4.0) -> Streamed:
     return Streamed(target, 200, 1000, lost, reordered, p50_ms, 2.0, 3.0, worst_ms)
+
+
+def held(worst_cpu_ms: float) -> Held:
+    return Held("screen", 100, 3.0, 1, 20.0, "Panel#agents", worst_cpu_ms, "BandedScreen Key")
 
 
 GOOD = Round(
@@ -28,6 +35,13 @@ GOOD = Round(
         streamed("direct"),
         streamed("hivemind", p50_ms=3.5),
         streamed("unread", worst_ms=50.0),
+        load("no screen", 1, p50_ms=0.5),
+        load("screen", 1, p50_ms=0.65, p99_ms=13.0),
+        load("no screen", 16, per_s=2000.0),
+        load("screen", 16, per_s=1600.0),
+        held(10.0),
+        Started("screen", 1.0),
+        *(Answered("fleet", kind, 10, 5.0, 50.0, 60.0) for kind in ("scroll", "filter", "sort")),
     )
 )
 BAD = Round(
@@ -41,6 +55,13 @@ BAD = Round(
         streamed("direct"),
         streamed("hivemind", lost=1, p50_ms=4.0),
         streamed("unread", reordered=1, worst_ms=51.0),
+        load("no screen", 1, p50_ms=0.5),
+        load("screen", 1, p50_ms=0.66, p99_ms=13.1),
+        load("no screen", 16, per_s=2000.0),
+        load("screen", 16, per_s=1599.0),
+        held(10.1),
+        Started("screen", 1.1),
+        *(Answered("fleet", kind, 10, 5.0, 50.1, 60.0) for kind in ("scroll", "filter", "sort")),
     )
 )
 
@@ -52,9 +73,10 @@ def test_verdicts(one: Round, verdict: str) -> None:
 
 
 def test_medians() -> None:
-    """One disturbed round doesn't decide a goal; one lost event does."""
+    """One disturbed round doesn't decide a goal; one lost event does, and so does one long step of the screen."""
     judged = {one.what: one.verdict for one in verdicts([GOOD, BAD, GOOD])}
-    assert [what for what, verdict in judged.items() if verdict == "missed"] == ["events lost", "events out of order"]
+    missed = [what for what, verdict in judged.items() if verdict == "missed"]
+    assert missed == ["events lost", "events out of order", "screen's longest step, on a processor"]
 
 
 def test_without_nginx() -> None:
@@ -62,8 +84,15 @@ def test_without_nginx() -> None:
     alone = Round(tuple(seen for seen in GOOD.measured if seen.target != "nginx"))
     judged = verdicts([alone])
     assert [one.verdict for one in judged].count(NO_NGINX) == 2
-    assert [one.verdict for one in judged].count("ok") == 6
+    assert [one.verdict for one in judged].count("ok") == 14
     assert NO_NGINX in report.goals_table(judged)
+
+
+def test_screen_table() -> None:
+    """Whose step was the longest, and how long a key took."""
+    lines = report.screen_table([GOOD]).splitlines()
+    assert lines[1].split() == ["screen", "3.00", "10.00", "20.00", "BandedScreen", "Key"]
+    assert lines[4].split() == ["scroll", "5.00", "50.00", "60.00"]
 
 
 def test_loads_table() -> None:

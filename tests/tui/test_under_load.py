@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from hivemind_mock.perf import servers
-from hivemind_mock.perf.screen import hivemind_tui
 from hivemind_mock.perf.streams import Streamed, read_streams
 from hivemind_mock.perf.target import Target
+from hivemind_mock.perf.terminal import hivemind_tui
 from hivemind_mock.perf.wire import Pace
 from hivemind_tui import driver
 

@@ -14,7 +14,7 @@ from .verdicts import verdicts
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `hivemind perf`."""
-    parser.add_argument("--quick", action="store_true", help="half a minute rather than three, and less exact")
+    parser.add_argument("--quick", action="store_true", help="a minute and a half rather than four, and less exact")
     parser.add_argument("--json", metavar="FILE", help="write every measurement to a file; - for standard output")
 
 
@@ -30,7 +30,7 @@ def execute(namespace: argparse.Namespace) -> int:
     judged = verdicts(measured)
     target.write(report.as_json(measured, judged))
     if not target.takes_output:
-        print(report.goals_table(judged), report.loads_table(measured), sep="\n\n")
+        print(report.goals_table(judged), report.loads_table(measured), report.screen_table(measured), sep="\n\n")
     return 0
 
 

@@ -12,9 +12,12 @@ import msgspec
 
 from hivemind_mock.tables import laid_out
 
+from .fleet import Answered
 from .load import Load
 from .rounds import Measured, Round
+from .screen import Started
 from .streams import Streamed
+from .terminal import Held
 from .verdicts import Verdict
 
 _TARGETS = ("direct", "hivemind", "nginx", "no screen", "screen", "unread")
@@ -23,17 +26,38 @@ _TARGETS = ("direct", "hivemind", "nginx", "no screen", "screen", "unread")
 def goals_table(verdicts: Sequence[Verdict]) -> str:
     """Each goal, what was measured over the rounds, and whether it was met."""
     rows = [(one.what, one.verdict, one.goal, *_figures(one)) for one in verdicts]
-    return laid_out([("", "verdict", "goal", "median", "lowest", "highest"), *rows], left=2)
+    return laid_out([("", "verdict", "goal", "measured", "lowest", "highest"), *rows], left=2)
 
 
 def loads_table(rounds: Sequence[Round]) -> str:
     """What was seen of each target, as medians over the rounds; of what came latest, the worst round."""
-    groups: dict[tuple[str, str], list[Measured]] = {}
+    groups: dict[tuple[str, str], list[Load | Streamed]] = {}
     for one in rounds:
         for seen in one.measured:
-            groups.setdefault((_kind(seen), seen.target), []).append(seen)
+            if isinstance(seen, Load | Streamed):
+                groups.setdefault((_kind(seen), seen.target), []).append(seen)
     rows = [(kind, target, *_medians(groups[kind, target])) for kind, target in sorted(groups, key=_in_order)]
     return laid_out([("load", "", "p50 ms", "p90 ms", "p99 ms", "worst ms", "per s"), *rows], left=2)
+
+
+def screen_table(rounds: Sequence[Round]) -> str:
+    """How long the screen held the loop, and how soon it answered a key."""
+    measured = [seen for one in rounds for seen in one.measured]
+    steps = [
+        (seen.target, f"{seen.p99_ms:.2f}", f"{seen.worst_cpu_ms:.2f}", f"{seen.worst_ms:.2f}", seen.worst_cpu)
+        for seen in measured
+        if isinstance(seen, Held)
+    ]
+    answers = [
+        (seen.kind, f"{seen.p50_ms:.2f}", f"{seen.p95_ms:.2f}", f"{seen.worst_ms:.2f}")
+        for seen in measured
+        if isinstance(seen, Answered)
+    ]
+    parts = [
+        laid_out([("the screen's steps", "p99 ms", "longest, processor", "longest, clock", "whose"), *steps], left=1),
+        laid_out([("key to frame", "p50 ms", "p95 ms", "worst ms"), *answers], left=1),
+    ]
+    return "\n\n".join(parts)
 
 
 def as_json(rounds: Sequence[Round], verdicts: Sequence[Verdict]) -> bytes:
@@ -49,8 +73,17 @@ def as_json(rounds: Sequence[Round], verdicts: Sequence[Verdict]) -> bytes:
 
 
 def _kind(seen: Measured) -> str:
-    number, noun = (seen.clients, "client") if isinstance(seen, Load) else (seen.streams, "stream")
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    match seen:
+        case Load():
+            return _plural(seen.clients, "client")
+        case Streamed():
+            return _plural(seen.streams, "stream")
+        case Held():
+            return "steps"
+        case Started():
+            return "start"
+        case Answered():
+            return seen.kind
 
 
 def _in_order(group: tuple[str, str]) -> tuple[bool, int, int]:
@@ -59,7 +92,7 @@ def _in_order(group: tuple[str, str]) -> tuple[bool, int, int]:
     return noun.startswith("stream"), int(number), _TARGETS.index(group[1])
 
 
-def _medians(group: Sequence[Measured]) -> tuple[str, ...]:
+def _medians(group: Sequence[Load | Streamed]) -> tuple[str, ...]:
     shares = [median(values) for values in zip(*((one.p50_ms, one.p90_ms, one.p99_ms) for one in group), strict=True)]
     worst = [one.worst_ms for one in group if isinstance(one, Streamed)]
     per_s = [one.per_s for one in group if isinstance(one, Load)]
@@ -72,3 +105,7 @@ def _medians(group: Sequence[Measured]) -> tuple[str, ...]:
 
 def _figures(one: Verdict) -> tuple[str, ...]:
     return tuple("-" if figure is None else f"{figure:.2f}" for figure in (one.measured, one.low, one.high))
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import servers
+from .fleet import Answered, FleetSizes, measure_fleet
 from .load import Load, put_load
-from .screen import ScreenSizes, measure_screen
+from .screen import ScreenSizes, Started, measure_beside, measure_start, measure_unread
 from .streams import Streamed, read_streams
 from .target import Target
+from .terminal import Held
 from .wire import Pace
 
 CLIENTS = (1, 16, 128)
@@ -30,15 +32,27 @@ class Sizes:
     skip: int
     """Events at the start of each stream that don't count, while other streams are still being opened."""
     screen: ScreenSizes
+    fleet: FleetSizes
     clients: tuple[int, ...] = CLIENTS
 
 
-_SCREEN = ScreenSizes(streams=50, pace=Pace(240, 0.05), skip=20)
-_QUICK_SCREEN = ScreenSizes(streams=50, pace=Pace(80, 0.05), skip=20)
-FULL = Sizes(5, 0.3, 1.7, stream_rounds=3, streams=200, pace=Pace(120, 0.05), skip=20, screen=_SCREEN)
-QUICK = Sizes(3, 0.1, 0.3, stream_rounds=1, streams=200, pace=Pace(60, 0.05), skip=20, screen=_QUICK_SCREEN)
+_SCREEN = ScreenSizes(
+    streams=50, pace=Pace(120, 0.05), skip=20, rounds=5, warm_s=0.2, measure_s=1.5, agents=11, starts=5
+)
+_QUICK_SCREEN = replace(_SCREEN, pace=Pace(80, 0.05), rounds=2, measure_s=0.8, starts=3)
+_FLEET = FleetSizes(agents=200, requests=2_000, lessons=2, times=4)
+FULL = Sizes(5, 0.3, 1.7, stream_rounds=3, streams=200, pace=Pace(120, 0.05), skip=20, screen=_SCREEN, fleet=_FLEET)
+QUICK = Sizes(
+    *(3, 0.1, 0.3),
+    stream_rounds=1,
+    streams=200,
+    pace=Pace(60, 0.05),
+    skip=20,
+    screen=_QUICK_SCREEN,
+    fleet=replace(_FLEET, times=2),
+)
 
-Measured = Load | Streamed
+Measured = Load | Streamed | Held | Started | Answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +68,15 @@ class Round:
 
     def streamed(self, target: str) -> Streamed | None:
         return next((m for m in self.measured if isinstance(m, Streamed) and m.target == target), None)
+
+    def held(self) -> list[Held]:
+        return [m for m in self.measured if isinstance(m, Held)]
+
+    def started(self) -> Started | None:
+        return next((m for m in self.measured if isinstance(m, Started)), None)
+
+    def answered(self, kind: str) -> Answered | None:
+        return next((m for m in self.measured if isinstance(m, Answered) and m.kind == kind), None)
 
 
 async def measure(sizes: Sizes, *, nginx: str | None, progress: Callable[[str], None]) -> list[Round]:
@@ -81,9 +104,19 @@ async def measure(sizes: Sizes, *, nginx: str | None, progress: Callable[[str], 
                     if target.name != "nginx":
                         measured.append(await read_streams(target, sizes.streams, sizes.pace, skip=sizes.skip))
             rounds.append(Round(tuple(measured)))
-        progress("the control room")
-        rounds.append(Round(tuple(await measure_screen(direct, proxied, sizes.screen))))
-        return rounds
+        return rounds + await _screen_rounds(direct, proxied, sizes, progress)
+
+
+async def _screen_rounds(direct: Target, proxied: Target, sizes: Sizes, progress: Callable[[str], None]) -> list[Round]:
+    """All that has to do with the control room."""
+    progress("a terminal that nobody reads")
+    rounds = [Round(tuple(await measure_unread(direct, proxied, sizes.screen)))]
+    rounds += [Round(tuple(one)) for one in await measure_beside(direct, proxied, sizes.screen, progress)]
+    for number in range(sizes.screen.starts):
+        progress(f"start {number + 1} of {sizes.screen.starts}")
+        rounds.append(Round((await measure_start(),)))
+    rounds.append(Round(tuple(await measure_fleet(direct, sizes.fleet, progress))))
+    return rounds
 
 
 def _turns(targets: Sequence[Target], sizes: Sequence[int]) -> Iterator[tuple[Target, int]]:

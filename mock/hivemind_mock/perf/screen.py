@@ -1,134 +1,26 @@
-"""The control room under measurement: streams through `hivemind-tui`, in a terminal whose reader can be paused.
+"""The control room under measurement: what it costs the traffic that shares its event loop.
 
-The screen shares its event loop with the traffic, so what it draws, and a terminal that takes none of it, must not be
-felt by any stream.
+Streams through it, also while its terminal takes nothing; the same proxy with and without it, in turns, under traffic
+like the demo's; and how soon it shows its first frame.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
-import sys
-import tempfile
-import termios
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from .clients import PATIENCE_S
+from .background import working
+from .load import Load, put_load
 from .streams import Streamed, read_streams
 from .target import PerfError, Target
+from .terminal import PROGRAM, Held, hivemind_tui, in_terminal
 from .wire import Pace
 
-_PROGRAM = "import sys; from hivemind_tui.main import main; sys.exit(main())"
-_UNLIMITED = ("--max-concurrency", "0", "--rpm", "0", "--tpm", "0")
-_ROWS, _COLUMNS = 45, 160
-_ADDRESS = re.compile(rb"(http://127\.0\.0\.1:\d+)/agent/")
-_KEPT = 1 << 20
-
-
-class Terminal:
-    """A pseudo terminal of 160 x 45 cells with a program in it, read as long as nobody pauses it."""
-
-    def __init__(self, master: int, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.output = bytearray()
-        """The newest that the program wrote and we have read."""
-        self._master = master
-        self._news = asyncio.Event()
-        self.resume()
-
-    def pause(self) -> None:
-        """Read nothing more."""
-        asyncio.get_running_loop().remove_reader(self._master)
-
-    def resume(self) -> None:
-        """Read again."""
-        asyncio.get_running_loop().add_reader(self._master, self._read)
-
-    def type(self, keys: bytes) -> None:
-        """Press keys."""
-        os.write(self._master, keys)
-
-    async def until(self, pattern: re.Pattern[bytes]) -> re.Match[bytes]:
-        """Wait until the program has written something that matches.
-
-        Raises: PerfError: it ended before, or didn't in half a minute.
-        """
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while (found := pattern.search(self.output)) is None:
-                    self._news.clear()
-                    if self._master < 0:
-                        raise PerfError("hivemind-tui ended before its time")
-                    await self._news.wait()
-                return found
-        except TimeoutError:
-            raise PerfError(f"hivemind-tui didn't show {pattern.pattern!r} in {PATIENCE_S:g} s") from None
-
-    async def ended(self) -> int:
-        """The program's exit code, once it has ended.
-
-        Raises: PerfError: it didn't in half a minute.
-        """
-        try:
-            return await asyncio.wait_for(self.process.wait(), PATIENCE_S)
-        except TimeoutError:
-            raise PerfError(f"hivemind-tui didn't end in {PATIENCE_S:g} s") from None
-
-    def close(self) -> None:
-        """Take the terminal away."""
-        if self._master >= 0:
-            self.pause()
-            os.close(self._master)
-            self._master = -1
-            self._news.set()
-
-    def _read(self) -> None:
-        try:
-            data = os.read(self._master, 1 << 16)
-        except OSError:  # Linux's way to say that nobody has the other side open any more
-            data = b""
-        if not data:
-            self.close()
-            return
-        self.output += data
-        del self.output[:-_KEPT]
-        self._news.set()
-
-
-@asynccontextmanager
-async def hivemind_tui(behind: Target, program: str = _PROGRAM) -> AsyncIterator[tuple[Target, Terminal]]:
-    """The proxy with its control room, and no limits of its own; each client is an agent. `program` is Python.
-
-    Raises: PerfError.
-    """
-    master, slave = os.openpty()
-    termios.tcsetwinsize(slave, (_ROWS, _COLUMNS))
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("HIVEMIND_", "SSH_"))}
-    with tempfile.TemporaryDirectory(prefix="hivemind-perf-") as folder:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", program, "--upstream", behind.url, "--port", "0", *_UNLIMITED),
-                stdin=slave,
-                stdout=slave,
-                stderr=slave,
-                cwd=folder,
-                env={**environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
-                start_new_session=True,
-            )
-        finally:
-            os.close(slave)
-        terminal = Terminal(master, process)
-        try:
-            address = (await terminal.until(_ADDRESS))[1]
-            yield Target("screen", address.decode(), "/agent/perf-{}"), terminal
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-            terminal.close()
+CLIENTS = (1, 16)
+_COMPLETE = re.compile(rb"HiveMind.*quit", re.DOTALL)
+"""The header and the footer, which is painted last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +31,25 @@ class ScreenSizes:
     pace: Pace
     skip: int
     """Events at the start of each stream that don't count, while other streams are still being opened."""
+    rounds: int
+    """With and without a screen, in turns."""
+    warm_s: float
+    measure_s: float
+    agents: int
+    """In the background, as in the demo."""
+    starts: int
 
 
-async def measure_screen(behind: Target, proxied: Target, sizes: ScreenSizes) -> list[Streamed]:
+@dataclass(frozen=True, slots=True)
+class Started:
+    """One start of the program, in a terminal."""
+
+    target: str
+    first_frame_s: float
+    """From starting the process to the whole frame's being read."""
+
+
+async def measure_unread(behind: Target, proxied: Target, sizes: ScreenSizes) -> list[Streamed]:
     """The same streams through the proxy alone (`no screen`), with a control room whose terminal reads (`screen`), and
     with one whose terminal takes nothing from the first event to the last (`unread`).
 
@@ -159,3 +67,38 @@ async def measure_screen(behind: Target, proxied: Target, sizes: ScreenSizes) ->
         if code := await terminal.ended():
             raise PerfError(f"hivemind-tui ended with {code}")
     return found
+
+
+async def measure_beside(
+    behind: Target, proxied: Target, sizes: ScreenSizes, progress: Callable[[str], None]
+) -> list[list[Load | Held]]:
+    """Clients in a closed loop, through the proxy alone and through one with a control room, in turns: a list for each
+    round, and at last what the monitor inside told.
+
+    Raises: PerfError.
+    """
+    rounds: list[list[Load | Held]] = []
+    async with hivemind_tui(behind) as (screen, terminal):
+        both = [replace(proxied, name="no screen"), screen]
+        for number in range(sizes.rounds):
+            progress(f"with and without a screen, {number + 1} of {sizes.rounds}")
+            measured: list[Load | Held] = []
+            for target in both if number % 2 == 0 else both[::-1]:
+                async with working(target, sizes.agents):
+                    for clients in CLIENTS:
+                        load = await put_load(target, clients, warm_s=sizes.warm_s, measure_s=sizes.measure_s)
+                        measured.append(load)
+            rounds.append(measured)
+        rounds.append([await terminal.left("screen")])
+    return rounds
+
+
+async def measure_start() -> Started:
+    """Start the program with its demo, and end it.
+
+    Raises: PerfError.
+    """
+    began = time.monotonic()
+    async with in_terminal(PROGRAM, ("--demo", "--port", "0")) as terminal:
+        await terminal.until(_COMPLETE)
+        return Started("screen", time.monotonic() - began)
