@@ -37,9 +37,9 @@ class Sizes:
 
 
 _SCREEN = ScreenSizes(
-    streams=50, pace=Pace(120, 0.05), skip=20, rounds=5, warm_s=0.2, measure_s=1.5, agents=11, starts=5
+    streams=50, pace=Pace(120, 0.05), skip=20, rounds=9, warm_s=0.2, measure_s=0.8, agents=11, starts=5
 )
-_QUICK_SCREEN = replace(_SCREEN, pace=Pace(80, 0.05), rounds=2, measure_s=0.8, starts=3)
+_QUICK_SCREEN = replace(_SCREEN, pace=Pace(80, 0.05), rounds=3, measure_s=0.5, starts=3)
 _FLEET = FleetSizes(agents=200, requests=2_000, lessons=2, times=4)
 FULL = Sizes(5, 0.3, 1.7, stream_rounds=3, streams=200, pace=Pace(120, 0.05), skip=20, screen=_SCREEN, fleet=_FLEET)
 QUICK = Sizes(
