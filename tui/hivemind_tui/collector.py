@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 _LATEST = (50_000, 10, 10)
 """When Python collects by itself, in the middle of whatever makes objects; only where that is more than we can tend."""
+_GROWS_S = 3.0
 _TEND_EVERY_S = 0.1
 _YOUNG = 1_500
 """New objects worth a collection; walking so many takes less than a millisecond."""
@@ -20,20 +21,24 @@ class Collector:
     """The collector of this process while a program is at work in it; made by :func:`quiet`."""
 
     def __init__(self) -> None:
-        self._tending: asyncio.TimerHandle | None = None
+        self._next: asyncio.TimerHandle | None = None
 
-    def settle(self) -> None:
-        """The program is up, or has grown: from now on collect, but only among what is made from here on. Call it on
-        the loop; also more than once.
+    def settle(self, after_s: float = _GROWS_S) -> None:
+        """The program is up, or has grown: in a moment collect again, but only among what is made from then on. Until
+        then what was begun in the background (prices, the demo) may come in. Call it on the loop; also more than once.
 
-        The rest is freed by its reference counts alone, and so is what outlives a full collection: rubbish that only a
-        cycle keeps alive stays. There is little of that, and walking all of Textual takes 50 ms and more.
+        What there is by then is freed by its reference counts alone, and so is what outlives a full collection: rubbish
+        that only a cycle keeps alive stays. There is little of that, and walking all of Textual takes 50 ms and more.
         """
-        gc.freeze()
-        gc.set_threshold(*_LATEST)
-        gc.enable()
-        if self._tending is None:
-            self._tend(asyncio.get_running_loop())
+        self.stop()
+        gc.disable()
+        loop = asyncio.get_running_loop()
+        self._next = loop.call_later(after_s, self._begin, loop)
+
+    @property
+    def begun(self) -> bool:
+        """Whether it collects, or will in a moment."""
+        return self._next is not None
 
     def loosen(self) -> None:
         """Have the next full collection walk everything, once: what a screen left behind is full of cycles."""
@@ -41,16 +46,22 @@ class Collector:
 
     def stop(self) -> None:
         """Tend no longer."""
-        if self._tending is not None:
-            self._tending.cancel()
-            self._tending = None
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        gc.freeze()
+        gc.set_threshold(*_LATEST)
+        gc.enable()
+        self._tend(loop)
 
     def _tend(self, loop: asyncio.AbstractEventLoop) -> None:
         """Collect between other things rather than in the midst of one, so that two pauses don't add up."""
         young, middle, old = gc.get_count()
         if young > _YOUNG:
             gc.collect(0 if middle < _AGED else 1 if old < _AGED else 2)
-        self._tending = loop.call_later(_TEND_EVERY_S, self._tend, loop)
+        self._next = loop.call_later(_TEND_EVERY_S, self._tend, loop)
 
 
 @contextmanager
