@@ -27,14 +27,17 @@ class Departure:
     __slots__ = ("_callbacks", "_protocol")
 
     def __init__(self, protocol: ClientProtocol) -> None:
-        self._protocol = protocol
+        self._protocol: ClientProtocol | None = protocol
         self._callbacks: list[Callable[[], None]] = []
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """Call back when the connection ends, until :meth:`forget`."""
+        """Call back when the connection ends, until :meth:`forget`; at once where it has."""
         self._callbacks.append(callback)
-        # A large body leaves reading paused, and then the end would go unnoticed.
-        self._protocol.flow.resume_reading()
+        if self._protocol is None:
+            callback()
+        else:
+            # A large body leaves reading paused, and then the end would go unnoticed.
+            self._protocol.flow.resume_reading()
 
     def forget(self, callback: Callable[[], None]) -> None:
         """Call back no more."""
@@ -42,6 +45,8 @@ class Departure:
 
     def happened(self) -> None:
         """The connection has ended."""
+        # Each holds the other; in a circle both, and all of their request, would stay until the collector comes.
+        self._protocol = None
         for callback in list(self._callbacks):
             callback()
 

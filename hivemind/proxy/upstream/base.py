@@ -15,6 +15,7 @@ The errors tell every ending apart::
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,6 +24,15 @@ Headers = list[tuple[bytes, bytes]]
 
 class UpstreamError(Exception):
     """An attempt ended without a whole response. The text is one line for people, free of credentials."""
+
+
+def again(error: UpstreamError) -> UpstreamError:
+    """The same error, to be raised by whoever keeps it.
+
+    Once raised, an error refers to the frames it went through: to whoever keeps it, in a circle, and to the request
+    with its whole body, which would stay until the collector comes.
+    """
+    return copy(error)
 
 
 class ConnectFailed(UpstreamError):

@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
         self._pool = pool
         self._timeouts = timeouts
         self._deadline = Deadline(loop, self._expired)
-        self._parser = _parser(self)
+        self._parser: httptools.HttpResponseParser | None = None
         self._poll = select.poll()
         self._transport: asyncio.Transport | None = None
         self.closed = False
@@ -144,7 +144,7 @@ class Connection(asyncio.Protocol):
         if self._in_head:
             self._received += len(data)
         try:
-            self._parser.feed_data(data)
+            self._parsing().feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
             self._unwanted = self._unwanted or one_line(str(exc)) or "not HTTP"
         if self._complete:
@@ -171,6 +171,8 @@ class Connection(asyncio.Protocol):
         reason = describe(exc) if exc is not None else "the upstream closed the connection"
         self.abort(self._cut_short(reason, reused=self._used and not self._received))
         self._unsent = memoryview(b"")
+        # It holds our methods, and so us; in a circle we would stay until the collector comes.
+        self._parser = None
         self._pool.lost(self)
 
     def pause_writing(self) -> None:
@@ -197,7 +199,7 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         response = self._response
-        status = self._parser.get_status_code()
+        status = self._parsing().get_status_code()
         if response is None or self._unwanted:
             return
         if status == 101 or status < 100:
@@ -222,7 +224,7 @@ class Connection(asyncio.Protocol):
 
     def _finished(self) -> None:
         self._complete = True
-        self._keep = self._parser.should_keep_alive()
+        self._keep = self._parsing().should_keep_alive()
 
     # The course of an exchange.
 
@@ -264,6 +266,10 @@ class Connection(asyncio.Protocol):
     def _going(self) -> bool:
         """Whether the transport is being closed, if not by us; uvloop's can't be paused or resumed then."""
         return self.closed or self._standing().is_closing()
+
+    def _parsing(self) -> httptools.HttpResponseParser:
+        assert self._parser is not None, "there is one while it carries an exchange"
+        return self._parser
 
     def _standing(self) -> asyncio.Transport:
         assert self._transport is not None, "connected before use"

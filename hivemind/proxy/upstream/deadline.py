@@ -40,8 +40,9 @@ class Deadline:
         self._at = math.inf
 
     def close(self) -> None:
-        """Stop, and let go of the timer too."""
+        """Stop for good, and let go of the timer and of whoever was to be called."""
         self._at = self._timer_at = math.inf
+        self._expired = _nothing
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -60,3 +61,7 @@ class Deadline:
             self._expired()
         elif self._at < math.inf:
             self._set_timer()
+
+
+def _nothing() -> None:
+    """Whoever was to be called is gone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from .base import Headers, Truncated, UpstreamError
+from .base import Headers, Truncated, UpstreamError, again
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -42,12 +42,12 @@ class NativeResponse:
         if not self.status and self._error is None:
             await self._wait()
         if not self.status and self._error is not None:
-            raise self._error
+            raise again(self._error)
 
     async def read(self) -> bytes:
         while not self._chunks:
             if self._error is not None:
-                raise self._error
+                raise again(self._error)
             if self._connection is None:
                 return b""
             await self._wait()

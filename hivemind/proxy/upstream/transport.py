@@ -20,6 +20,7 @@ from .base import (
     UpstreamError,
     UpstreamResponse,
     UpstreamTimeout,
+    again,
 )
 from .origin import Origin
 from .pool import CLOSED
@@ -153,7 +154,7 @@ class TransportResponse:
             if piece and self._response is not None:
                 return piece
         if self._error is not None:
-            raise self._error
+            raise again(self._error)
         return b""
 
     def close(self) -> None:
@@ -169,18 +170,17 @@ class TransportResponse:
             await response.aclose()
         except _LATE as exc:
             reason = f"no byte of the body for {self._idle_s:g} s" if limit.expired() else describe(exc)
-            self._drop(UpstreamTimeout(reason), exc)
+            self._drop(UpstreamTimeout(reason))
         except _BROKEN as exc:
-            self._drop(Truncated(describe(exc)), exc)
+            self._drop(Truncated(describe(exc)))
         except BaseException:
             self.close()
             raise
         return b""
 
-    def _drop(self, error: UpstreamError, cause: Exception | None = None) -> None:
+    def _drop(self, error: UpstreamError) -> None:
         response, self._response = self._response, None
         if response is not None:
-            error.__cause__ = cause
             self._error = error
             self._upstream.later(self._shut(response))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from weakref import ref
 
 import pytest
 
@@ -83,7 +84,7 @@ def test_it_may_be_moved_earlier(loop: Loop) -> None:
     assert expired == [5]
 
 
-@pytest.mark.parametrize("end", [Deadline.stop, Deadline.close, lambda deadline: deadline.start(None)])
+@pytest.mark.parametrize("end", [Deadline.stop, lambda deadline: deadline.start(None)])
 def test_it_may_be_stopped(loop: Loop, end: Callable[[Deadline], None]) -> None:
     """And then nothing happens, until it is started again."""
     expired: list[float] = []
@@ -97,9 +98,20 @@ def test_it_may_be_stopped(loop: Loop, end: Callable[[Deadline], None]) -> None:
     assert expired == [110]
 
 
-def test_closing_it_lets_go_of_the_timer(loop: Loop) -> None:
-    """So that nothing is kept alive by what was never needed."""
-    deadline = Deadline(loop, lambda: None)
+def test_closing_it_lets_go_of_everything(loop: Loop) -> None:
+    """Nothing is kept alive by what was never needed, neither by the timer nor by a circle with its owner."""
+
+    class Owner:
+        def expired(self) -> None:
+            raise AssertionError("it was closed")
+
+    owner = Owner()
+    deadline = Deadline(loop, owner.expired)
     deadline.start(600)
     deadline.close()
+    gone = ref(owner)
+    del owner
+    assert gone() is None
     assert [timer.cancelled() for timer in loop.timers] == [True]
+    deadline.start(10)
+    loop.pass_until(1000)
