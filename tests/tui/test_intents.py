@@ -79,7 +79,7 @@ def test_marked_agents_move_together_as_far_as_they_can() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens"), [("500k", 500_000), ("=1.5M", 1_500_000), ("+50k", 550_000), ("none", None), ("", None)]
+    ("text", "tokens"), [("500k", 500_000), ("=1.5M", 1_500_000), ("+50k", 550_000), ("none", None)]
 )
 def test_a_budget_is_typed_as_people_write_it(text: str, tokens: int | None) -> None:
     """A number, one on top of what there is, or none."""
@@ -93,7 +93,7 @@ def test_a_budget_on_top_of_none_starts_from_what_was_used() -> None:
     assert intents.budget(bob, "+1k") == [SetBudget("bob", bob.agent.usage.total + 1000)]
 
 
-@pytest.mark.parametrize("text", ["many", "-5k", "0", "+", "1e400", "nan"])
+@pytest.mark.parametrize("text", ["many", "-5k", "0", "+", "", "1e400", "1e13", "nan"])
 def test_a_budget_that_is_none(text: str) -> None:
     """What isn't a positive number is refused in one line."""
     with pytest.raises(Rejected):

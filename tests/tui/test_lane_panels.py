@@ -130,9 +130,9 @@ def test_lane_panels_follow_the_lane() -> None:
     snapshot = world(lanes=2)
     first = text(slots.render(View(snapshot), 110, 12, PLAIN))
     second = text(slots.render(View(snapshot, lane_index=1), 110, 12, PLAIN))
-    assert "anthropic (1 of 2" in first
+    assert "anthropic (1/2" in first
     assert "alice" in first
-    assert "openai-1 (2 of 2" in second
+    assert "openai-1 (2/2" in second
     assert "alice" not in second
 
 

@@ -1,18 +1,19 @@
-"""What the palette offers: every key's action, the themes, the agents, and knobs by name and number."""
+"""What the palette offers: every key's action, the themes, the columns, the agents, and knobs by name and number."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hivemind.scheduler.commands import Command, PinLevel, Rejected
 from hivemind.setup import quick_lines
-from hivemind.snapshot import AgentView
 
-from . import intents
-from .keymap import here
-from .tuning import DIALS, NAMES
-from .view import View
+from . import asking, intents, navigation
+from .keymap import Key, here, parsed
+from .moment import absent
+from .tuning import DIALS, NAMES, reach, shown_value, typed
+from .view import OF_AGENTS, OF_REQUESTS, View
 from .widgets.palette import Choice
 
 if TYPE_CHECKING:
@@ -20,37 +21,74 @@ if TYPE_CHECKING:
 
 _SILENT = frozenset({"palette", "down", "up", "page_down", "page_up", "first", "last"})
 """Keys that are no commands: they only move about."""
+_CALLED = {
+    "start": "connect",
+    "raise": "priority up",
+    "lower": "priority down",
+    "less": "ceiling down",
+    "more": "ceiling up",
+    "pin": "pin level",
+    "pause": "freeze all",
+    "freeze": "still view",
+    "lane": "next lane",
+    "lane_back": "lane before",
+    "step_up": "knob up",
+    "step_down": "knob down",
+    "leap_up": "knob far up",
+    "leap_down": "knob far down",
+    "mark_all": "mark all",
+    "dearest": "most expensive",
+    "inside": "inside the screen",
+}
+"""What the keys' commands are called where their ids don't say it."""
+_ALSO = {
+    "quit": "exit leave",
+    "pause": "resume all admissions",
+    "freeze": "view move on",
+    "hold": "pause resume agent let go",
+    "stop": "kill allow agent",
+    "drain": "take requests",
+    "raise": "nice urgent",
+    "lower": "nice",
+    "pin": "auto aimd",
+    "start": "url export setup",
+}
+"""Other words that people look for."""
+_KNOBS_TOO = {"limit": "max_concurrency", "ceiling": "max_concurrency", "floor": "aimd.floor", "target": NAMES[4]}
+"""What people call knobs, besides their names and the paper's."""
 
 
 def choices(app: ControlRoom) -> list[Choice]:
     """What can be run from where the operator is."""
     view = app.view
-    found = [
-        Choice(f"{key.group}: {key.help}", key.shown, partial(_press, app, key.action))
-        for key in here(view.page)
-        if key.id not in _SILENT
+    found = [_key(app, key) for key in here(view.page, absent(view)) if key.id not in _SILENT]
+    found += [_knob(app, knob) for knob in NAMES]
+    found += [_sorting(app, column) for column in navigation.columns(view)]
+    found += [
+        Choice(f"theme {name.removeprefix('hivemind-')}", "the screen in these colours", "", partial(_theme, app, name))
+        for name in app.themes
     ]
-    found += [Choice(f"theme: {name.removeprefix('hivemind-')}", "", partial(_theme, app, name)) for name in app.themes]
-    found += [Choice(f"open agent {agent.name}", "", partial(_open, app, agent.name)) for agent in view.snapshot.agents]
+    found += [
+        Choice(f"agent {agent.name}", "look closer", "", partial(_open, app, agent.name), "open")
+        for agent in view.snapshot.agents
+    ]
     return found
 
 
 def offers(app: ControlRoom, text: str) -> list[Choice]:
-    """A knob and a number make a choice: `aimd.beta 0.7`, `beta=0.7`."""
-    name, _, value = text.replace("=", " ").strip().partition(" ")
-    if not name or not value.strip():
+    """What a word and a value make: a knob at a number (`aimd.beta 0.7`, `beta=0.7`), a budget, a level to pin, a
+    filter."""
+    name, _, value = text.replace("=", " ", 1).strip().partition(" ")
+    name, value = name.lower(), value.strip()
+    if not value:
         return []
-    wanted = name.lower()
-    return [
-        Choice(f"set {knob} to {value.strip()}", "", partial(_set, app, knob, value))
+    found = [
+        Choice(f"{knob} {value}", f"set it to {value}", reach(knob), partial(_set, app, knob, value))
         for knob in NAMES
-        if wanted in (knob, knob.rpartition(".")[2], DIALS[knob].symbol.lower())
+        if name in (knob, knob.rpartition(".")[2], DIALS[knob].symbol.lower()) or _KNOBS_TOO.get(name) == knob
     ]
-
-
-def named(agents: Sequence[AgentView]) -> str:
-    """The agent's name, or how many there are."""
-    return agents[0].name if len(agents) == 1 else f"{len(agents)} agents"
+    worded = _WORDED.get(name)
+    return [*found, worded(app, value)] if worded is not None and _makes_sense(name, app.view) else found
 
 
 def worth_copying(view: View) -> str:
@@ -66,8 +104,58 @@ def worth_copying(view: View) -> str:
     return f"ANTHROPIC_BASE_URL={view.snapshot.address}/agent/{who}"
 
 
+def _key(app: ControlRoom, key: Key) -> Choice:
+    name = _CALLED.get(key.id, key.id.replace("_", " "))
+    also = f"{key.short} {key.group} {_ALSO.get(key.id, '')}"
+    return Choice(name, key.help, key.shown, partial(_press, app, key.action), also)
+
+
+def _knob(app: ControlRoom, knob: str) -> Choice:
+    lane, dial = app.view.lane, DIALS[knob]
+    now = lane.state.knobs.get(knob) if lane is not None else None
+    value = "" if now is None else shown_value(knob, now)
+    called = " ".join(word for word, name in _KNOBS_TOO.items() if name == knob)
+    return Choice(knob, f"{dial.symbol}: {dial.meaning}", value, partial(asking.a_knob, app, knob), f"knob {called}")
+
+
+def _sorting(app: ControlRoom, column: str) -> Choice:
+    return Choice(f"sort by {column}", "", "", lambda: app.go(navigation.sort_by(app.view, column)))
+
+
+def _makes_sense(name: str, view: View) -> bool:
+    if name == "filter":
+        return view.page in OF_AGENTS | OF_REQUESTS | {"log"}
+    return bool(view.targets) if name == "budget" else view.lane is not None
+
+
+def _budget(app: ControlRoom, value: str) -> Choice:
+    meant = frozenset(agent.name for agent in app.view.targets)
+    who = asking.named(app.view.targets)
+    return Choice(
+        f"budget {value}", f"of {who}", "B", lambda: app.steer(lambda view: intents.budget(view, value, meant))
+    )
+
+
+def _filter(app: ControlRoom, value: str) -> Choice:
+    return Choice(f"filter {value}", "show only what fits", "/", lambda: app.go(navigation.filtered(app.view, value)))
+
+
+def _pin(app: ControlRoom, value: str) -> Choice:
+    def level(view: View) -> list[Command]:
+        if view.lane is None:
+            raise Rejected("no lane yet: it opens with the first request")
+        return [PinLevel(typed("aimd.floor", value), view.lane.state.lane)]
+
+    return Choice(f"pin {value}", "hold the concurrency level there", "", lambda: app.steer(level))
+
+
+_WORDED: Mapping[str, Callable[[ControlRoom, str], Choice]] = {"budget": _budget, "filter": _filter, "pin": _pin}
+
+
 def _press(app: ControlRoom, action: str) -> None:
-    app.call_later(app.run_action, action)
+    # Now, not by way of a message: the next key may be on its way already.
+    name, arguments = parsed(action)
+    getattr(app, f"action_{name}")(*arguments)
 
 
 def _theme(app: ControlRoom, name: str) -> None:
@@ -75,8 +163,7 @@ def _theme(app: ControlRoom, name: str) -> None:
 
 
 def _open(app: ControlRoom, name: str) -> None:
-    app.action_page("agents")
-    app.action_pick_agent(name)
+    app.go(navigation.open_agent(app.view, name))
 
 
 def _set(app: ControlRoom, knob: str, value: str) -> None:

@@ -26,9 +26,9 @@ from .driver import TerminalBack
 from .format import clean, seconds
 from .gather import Gatherer
 from .glyphs import glyphs_for
-from .guest import GuestApp
 from .insides import Insides, memory_mb
 from .intents import INTENTS
+from .layers import LayeredApp, Layers
 from .pace import Pace, wanted_fps
 from .plots.process import PlotProcess
 from .source import Source
@@ -43,9 +43,10 @@ _TICK_S = 1 / 16
 _BLURRED_FPS = 1.0
 _DETAIL_EVERY_S = 0.5
 _WHEEL_ROWS = 3
+_ANSWERS = frozenset({"answer", "run_choice"})
 
 
-class ControlRoom(GuestApp):
+class ControlRoom(LayeredApp):
     """One screen on one source. Ends with `quit` when the operator asked for it."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [*STYLE_SHEETS]
@@ -92,8 +93,7 @@ class ControlRoom(GuestApp):
         self._inside = False
         self._room = Size(0, 0)
         self._board = Board(glyphs_for(environment), plots)
-        self._overlay = Overlay(id="overlay")
-        self._palette = Palette(id="palette")
+        self.layers = Layers(Overlay(id="overlay"), Palette(id="palette"), self._board.bottom)
 
     @property
     def view(self) -> View:
@@ -108,8 +108,8 @@ class ControlRoom(GuestApp):
     def compose(self) -> ComposeResult:
         """The board, and what may lie over it."""
         yield self._board
-        yield self._overlay
-        yield self._palette
+        yield self.layers.overlay
+        yield self.layers.palette
 
     def on_mount(self) -> None:
         """Begin to poll."""
@@ -136,7 +136,7 @@ class ControlRoom(GuestApp):
         self._pace.drawn(time.perf_counter() - started, late_s)
 
     def _look(self) -> None:
-        view = replace(self._view, untuned=self._steering.untuned)
+        view = replace(self._view, untuned=self._steering.untuned, undoable=self._steering.undoable)
         self._view = self._gatherer.look(view, self._source)
         if self._inside:
             pace = self._pace
@@ -186,12 +186,12 @@ class ControlRoom(GuestApp):
 
     def _restyle(self) -> None:
         self._board.restyle(self.theme_variables, self._room)
-        self._overlay.close()
-        self._palette.close()
+        self.layers.close()
         self._draw_all()
 
     def complain(self, text: str) -> None:
-        """Say in one line why something can't be done."""
+        """Say in one line why something can't be done; what was said before is old by then."""
+        self.clear_notifications()
         self.notify(clean(text), severity="warning", timeout=4, markup=False)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -213,15 +213,22 @@ class ControlRoom(GuestApp):
         self.notify(f"the terminal didn't read for {seconds(event.stalled_s)}; the traffic went on", markup=False)
 
     def on_mouse_scroll_down(self) -> None:
-        self.action_move(_WHEEL_ROWS)
+        self._wheel(_WHEEL_ROWS)
 
     def on_mouse_scroll_up(self) -> None:
-        self.action_move(-_WHEEL_ROWS)
+        self._wheel(-_WHEEL_ROWS)
+
+    def _wheel(self, rows: int) -> None:
+        if not self.layers.wheel(rows):
+            self.action_move(rows)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While something lies over the board, or a line is being typed, keys are its own."""
-        taken = self._overlay.is_open or self._palette.is_open or self._board.bottom.is_open
-        return not taken or not hasattr(ControlRoom, f"action_{action}")
+        """While something lies over the board, or a line is being typed, only its own actions count."""
+        if action in _ANSWERS:
+            return self.layers.is_open
+        if not hasattr(ControlRoom, f"action_{action}"):
+            return True
+        return not self.layers.is_open and keymap.applies(action, parameters, self._view.page)
 
     # --- Looking elsewhere -----------------------------------------------------------------------------------------
 
@@ -312,14 +319,14 @@ class ControlRoom(GuestApp):
 
     def ask(self, title: str, rows: dialogs.Rows, choices: Mapping[str, Callable[[], object]]) -> None:
         """Ask for one key; any that is none of the choices means no."""
-        self._overlay.open(title, rows, self._board.ink, choices)
+        self.layers.overlay.open(title, rows, self._board.ink, choices)
 
     def ask_line(self, label: str, text: str = "", **how: Any) -> None:
         """Ask for a line, as :meth:`.BottomRow.ask` does."""
         self._board.bottom.ask(label, text, self._board.ink, **how)
 
     def action_write(self) -> None:
-        self.run_worker(write_down(self), group="write", exclusive=True)
+        self._steering.then(partial(write_down, self))
 
     def wrote(self, upstream: str) -> None:
         """What was turned stands in the file now."""
@@ -332,10 +339,11 @@ class ControlRoom(GuestApp):
         self._draw_all()
 
     def action_help(self) -> None:
-        self._overlay.open("Help", dialogs.help_rows(self._board.ink, self._view.page), self._board.ink)
+        rows = dialogs.help_rows(self._board.ink, self._view, self._room)
+        self.layers.overlay.open("Help", rows, self._board.ink)
 
     def action_palette(self) -> None:
-        self._palette.open(actions.choices(self), partial(actions.offers, self), self._board.ink)
+        self.layers.palette.open(actions.choices(self), partial(actions.offers, self), self._board.ink)
 
     def action_theme(self) -> None:
         self.theme = self.themes[(self.themes.index(self.theme) + 1) % len(self.themes)]

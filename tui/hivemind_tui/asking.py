@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hivemind.scheduler.commands import Command, Drain, SetCircuit
+from hivemind.snapshot import AgentView
 
 from . import dialogs, intents, navigation
-from .actions import named
-from .tuning import shown_value
-from .view import View
+from .format import clean, count
+from .tuning import reach, shown_value
+from .view import OF_AGENTS, OF_REQUESTS, View
 
 if TYPE_CHECKING:
     from .app import ControlRoom
 
-_FILTERED = navigation.OF_AGENTS | navigation.OF_REQUESTS | {"log"}
+_FILTERED = OF_AGENTS | OF_REQUESTS | {"log"}
 
 
 def a_filter(app: ControlRoom) -> None:
@@ -23,34 +26,41 @@ def a_filter(app: ControlRoom) -> None:
     if app.view.page not in _FILTERED:
         app.complain("nothing to filter on this page")
         return
-    app.ask_line(
-        "filter",
-        navigation.filter_of(app.view),
-        hint="words, !not, state:retry  enter keeps it, esc drops the change",
-        typed=lambda text: app.go(navigation.filtered(app.view, text)),
-    )
+    selected, ticket = app.view.selected, app.view.ticket
+
+    def typed(text: str) -> None:
+        # Whatever half a word hides comes back with the rest of it, and the cursor with it.
+        app.go(replace(navigation.filtered(app.view, text), selected=selected, ticket=ticket))
+
+    hint = "words, !not, state:retry  enter keeps it, esc drops the change"
+    app.ask_line("filter", app.view.filter, hint=hint, typed=typed)
 
 
 def a_budget(app: ControlRoom) -> None:
-    """A budget for the agents meant."""
-    if not app.view.targets:
+    """A budget for the agents meant; whoever is selected by the time it was typed."""
+    targets = app.view.targets
+    if not targets:
         app.complain("no agent yet: there is nobody to give a budget")
         return
+    meant = frozenset(agent.name for agent in targets)
+    one = targets[0] if len(targets) == 1 else None
+    now = "" if one is None or one.budget_tokens is None else f"now {count(one.budget_tokens)}, "
+    used = f"{now}{count(one.usage.total)} used; " if one is not None else ""
     app.ask_line(
-        f"budget of {named(app.view.targets)} in tokens",
-        hint="500k, +50k on top, none",
-        done=lambda text: app.steer(lambda view: intents.budget(view, text)),
+        f"budget of {named(targets)} in tokens",
+        hint=f"{used}500k, +50k on top, none",
+        done=lambda text: app.steer(lambda view: intents.budget(view, text, meant)) if text.strip() else None,
     )
 
 
-def a_knob(app: ControlRoom) -> None:
-    """A number for the knob under the cursor."""
-    knob, lane = app.view.knob, app.view.lane
+def a_knob(app: ControlRoom, knob: str = "") -> None:
+    """A number for a knob; for the one under the cursor where none is named."""
+    knob, lane = knob or app.view.knob, app.view.lane
     now = lane.state.knobs.get(knob) if lane is not None else None
     app.ask_line(
         knob,
-        hint=f"now {shown_value(knob, now)}" if now is not None else "",
-        done=lambda text: app.steer(lambda view: intents.set_knob(view, knob, text)),
+        hint=f"now {shown_value(knob, now)}, {reach(knob)}" if now is not None else reach(knob),
+        done=lambda text: app.steer(lambda view: intents.set_knob(view, knob, text)) if text.strip() else None,
     )
 
 
@@ -60,7 +70,15 @@ def whether_to_stop(app: ControlRoom) -> None:
     if not targets or all(agent.stopped for agent in targets):
         app.steer(intents.stop)
         return
-    app.ask("Stop?", dialogs.stop_question(app.view, targets), {"y": partial(app.steer, intents.stop)})
+    stopping = [agent for agent in targets if not agent.stopped]
+    meant = frozenset(agent.name for agent in stopping)
+    rows = dialogs.stop_question(app.view, stopping)
+    app.ask(f"Stop {named(stopping)}?", rows, {"y": partial(app.steer, partial(intents.stop, meant=meant))})
+
+
+def named(agents: Sequence[AgentView]) -> str:
+    """The agent's name, or how many there are."""
+    return clean(agents[0].name) if len(agents) == 1 else f"{len(agents)} agents"
 
 
 def whether_to_drain(app: ControlRoom) -> None:

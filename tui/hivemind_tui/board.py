@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.geometry import Size
 
-from . import keymap
+from . import keymap, moment
 from .glyphs import Glyphs
 from .ink import Ink, Span, fitting
 from .panels import (
@@ -43,7 +43,6 @@ FULL = Size(140, 36)
 """Boxes, and all panels side by side."""
 COMPACT = Size(80, 24)
 """One column under rules; smaller than this there is one panel and a hint."""
-_NO_DEMO = frozenset({"demo"})
 _TURNS = 2
 """Frames in which every panel of a page is drawn once."""
 
@@ -172,6 +171,7 @@ class Board(Vertical):
         hint = f"more at {COMPACT.width}x{COMPACT.height}" if layout_for(size) == "tiny" else ""
         notes: list[Span] = [(f" {text} ", "dim") for text in (note, hint) if text]
         room = size.width - sum(len(text) for text, _ in notes) - 1
-        keys = fitting(room - 1, keymap.footer(view.page, frozenset() if view.demo else _NO_DEMO))
-        left = sum(len(span[0]) for span in keys)
+        chunks = keymap.footer(view.page, moment.idle(view), moment.words(view), moment.pressing(view))
+        keys = fitting(room - 1, chunks)
+        left = sum(len(text) for text, _ in keys)
         self.bottom.show([(" ", "text"), *keys, (" " * max(0, room - left), "text"), *notes], self.ink)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from rich.cells import cell_len
+from textual.geometry import Size
+
 from hivemind.settings.write import Draft
 from hivemind.snapshot import AgentView, TicketView
 
 from .format import clean, count, plural
 from .glyphs import LEGEND, sign
-from .ink import Ink, Span
-from .keymap import KEYS, here
+from .ink import Ink, Span, call, linked
+from .keymap import KEYS, Key, here
+from .moment import absent
 from .view import View
 
 Rows = list[list[Span]]
@@ -23,6 +27,10 @@ CIRCUIT_MODES: Mapping[str, Literal["auto", "open", "closed", "probe"]] = {
     "h": "probe",
 }
 """Keys of the circuit menu."""
+NARROW = Size(80, 24)
+_TWO_COLUMNS = 156
+"""Cells that two columns of the help take, with the box around them."""
+_EVERYWHERE = 99
 _NAMED = 6
 """Agents that a question names; the others are counted."""
 
@@ -31,14 +39,17 @@ def circuit_menu(view: View) -> tuple[str, Rows]:
     """Title and rows of the circuit menu; what forcing it open would touch stands beside it."""
     lane = view.lane
     flying = lane.state.active if lane else 0
+    waiting = lane.state.waiting if lane else 0
+    refused = f"{waiting} waiting {'is' if waiting == 1 else 'are'} refused" if waiting else "nobody waits"
     steered = "forced" if lane and lane.state.circuit_forced else "automatic"
     state = sign(lane.state.circuit).word if lane else "closed"
     name = clean(lane.state.lane) if lane else "every lane"
     return f"Circuit of {name}", [
         [(f"now {state}, {steered}", "dim")],
+        [(f"forced open: {refused}; {_in_flight(flying).removesuffix(' to the end')}", "dim")],
         [],
         _choice("a", "automatic", "errors open it, a probe closes it"),
-        _choice("o", "force open", f"nothing new is sent; {_in_flight(flying)}"),
+        _choice("o", "force open", "nothing more is sent, what comes is refused"),
         _choice("c", "force closed", "errors don't open it any more"),
         _choice("h", "probe now", "one request tries the upstream"),
         [],
@@ -81,21 +92,23 @@ def stop_question(view: View, agents: Sequence[AgentView]) -> Rows:
     waiting = sum(agent.queued for agent in agents)
     shown = ", ".join(clean(agent.name) for agent in agents[:_NAMED])
     more = f" and {len(agents) - _NAMED} more" if len(agents) > _NAMED else ""
+    them = "it" if len(agents) == 1 else "them"
+    refused = f"{plural(waiting, 'waiting request')} {'is' if waiting == 1 else 'are'} refused"
     return [
         [(shown + more, "strong")],
         [(_cut(flying), "bad" if flying else "text")],
-        [(f"{plural(waiting, 'waiting request')} refused" if waiting else "nothing of it waits", "text")],
-        [("What comes later is refused too, until x lets it ask again.", "dim")],
+        [(refused if waiting else "nothing is waiting", "text")],
+        [(f"What comes later is refused too, until x lets {them} ask again.", "dim")],
         [],
         _choice("y", "stop", ""),
         [],
-        [("any other key leaves it at work", "dim")],
+        [(f"any other key leaves {them} at work", "dim")],
     ]
 
 
 def _cut(flying: Sequence[TicketView]) -> str:
     if not flying:
-        return "nothing of it is in flight"
+        return "nothing is in flight"
     tokens = sum(ticket.output_tokens for ticket in flying)
     lost = f", {count(tokens)} tokens already answered are lost" if tokens else ""
     return f"{plural(len(flying), 'request')} in flight {'is' if len(flying) == 1 else 'are'} cut{lost}"
@@ -116,22 +129,50 @@ def write_question(draft: Draft) -> Rows:
     ]
 
 
-def help_rows(ink: Ink, page: str = "") -> Rows:
-    """The keys that mean something on this page (all where none is named) by group, then what the glyphs mean."""
-    rows: Rows = []
-    keys = here(page) if page else list(KEYS)
-    for group in dict.fromkeys(key.group for key in keys):
-        rows.append([(group, "title")])
-        rows += [[(f"  {key.shown:<12}", "accent"), (key.help, "text")] for key in keys if key.group == group]
-    rows.append([("glyphs", "title")])
+def help_rows(ink: Ink, view: View | None = None, size: Size = NARROW) -> Rows:
+    """The keys that mean something on this page (all where no view is given) by group, those of few pages first, then
+    what the glyphs mean; in two columns where they don't fit one below the other and there is room for two."""
+    parts: list[Rows] = []
+    keys = here(view.page, absent(view)) if view is not None else list(KEYS)
+    groups = {key.group: min(_pages_of(each) for each in keys if each.group == key.group) for key in keys}
+    for group in sorted(groups, key=lambda name: groups[name]):
+        part: Rows = [[(group, "title")]]
+        part += [[(f"  {key.shown:<12}", "accent"), (key.help, "text")] for key in keys if key.group == group]
+        parts.append(part)
+    legend: Rows = [[("glyphs", "title")]]
     for state in LEGEND:
         glyph, role = ink.mark(state)
-        rows.append([(f"  {glyph} {sign(state).word:<11} ", role), (sign(state).meaning, "text")])
+        legend.append([(f"  {glyph} {sign(state).word:<9} ", role), (sign(state).meaning, "text")])
+    parts.append(legend)
+    rows = [row for part in parts for row in part]
+    if len(rows) + 2 <= size.height or size.width < _TWO_COLUMNS:
+        return rows
+    split = min(range(1, len(parts)), key=lambda index: _taller(parts, index))
+    left, right = ([row for part in some for row in part] for some in (parts[:split], parts[split:]))
+    return _beside(left, right)
+
+
+def _pages_of(key: Key) -> int:
+    return len(key.pages) or _EVERYWHERE
+
+
+def _taller(parts: Sequence[Rows], split: int) -> int:
+    return max(sum(map(len, parts[:split])), sum(map(len, parts[split:])))
+
+
+def _beside(left: Rows, right: Rows) -> Rows:
+    wide = max(sum(cell_len(text) for text, _ in row) for row in left)
+    rows: Rows = []
+    for index in range(max(len(left), len(right))):
+        first = left[index] if index < len(left) else []
+        gap = " " * (wide - sum(cell_len(text) for text, _ in first) + 4)
+        rows.append([*first, (gap, "text"), *(right[index] if index < len(right) else [])])
     return rows
 
 
 def _choice(key: str, what: str, meaning: str) -> list[Span]:
-    return [(f" {key}  ", "accent"), (f"{what:<16}", "strong"), (meaning, "dim")]
+    action = call("app.answer", key)
+    return [linked(f" {key}  ", "accent", action), linked(f"{what:<16}", "strong", action), (meaning, "dim")]
 
 
 def _in_flight(flying: int, drain_s: float | None = None) -> str:

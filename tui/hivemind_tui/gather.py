@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from hivemind.requests import REQUESTS_KEPT, RequestView
 
 from .listing import agent_fields, arranged, request_fields
-from .navigation import OF_REQUESTS
 from .panels.agent_table import AGENTS
 from .panels.request_table import REQUESTS
 from .source import Source
-from .view import View
+from .view import OF_AGENTS, OF_REQUESTS, View
 
+T = TypeVar("T")
+K = TypeVar("K")
 _SLACK = 250
 """More than are remembered, before it is worth looking which are forgotten."""
+
+
+def _kept(selected: K, before: Sequence[T], now: Sequence[T], key: Callable[[T], K]) -> K:
+    """Whatever is selected stays so, wherever in the list it is now. Where it is there no longer, or nothing was
+    selected, the cursor stays in its row, on whatever stands there."""
+    if not now or any(key(item) == selected for item in now):
+        return selected
+    row = next((index for index, item in enumerate(before) if key(item) == selected), 0)
+    return key(now[min(row, len(now) - 1)])
 
 
 class Gatherer:
@@ -45,7 +57,15 @@ class Gatherer:
     def arrange(self, view: View) -> View:
         """The lists in the order that the view asks for."""
         shown = arranged(view.snapshot.agents, view.agents_order, agent_fields, AGENTS.keys)
-        return replace(view, agents_shown=shown, requests=self._all, requests_shown=self._requests(view))
+        requests = self._requests(view)
+        selected, ticket = view.selected, view.ticket
+        if view.page in OF_AGENTS:
+            selected = _kept(selected, view.agents, shown, lambda agent: agent.name)
+        elif view.page in OF_REQUESTS and ticket:
+            ticket = _kept(ticket, view.listed, requests, lambda request: request.ticket)
+        return replace(
+            view, agents_shown=shown, requests=self._all, requests_shown=requests, selected=selected, ticket=ticket
+        )
 
     def _requests(self, view: View) -> tuple[RequestView, ...]:
         if view.page not in (*OF_REQUESTS, "request"):

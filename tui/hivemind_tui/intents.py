@@ -22,12 +22,11 @@ from hivemind.scheduler.events import LaneState
 from hivemind.scheduler.types import Priority
 from hivemind.snapshot import AgentView
 
-from .tuning import stepped, typed
+from .tuning import parsed, stepped, typed
 from .view import View
 
 BOOST_S = 60.0
-FIRST_BUDGET = 100_000
-"""Tokens above what was used, for an agent that had no budget."""
+LARGEST_BUDGET = 10**12
 
 
 def priority(view: View, step: int) -> list[Command]:
@@ -53,25 +52,31 @@ def boost(view: View) -> list[Command]:
     return [BoostAgent(agent.name, 0.0 if boosted else BOOST_S) for agent in agents]
 
 
-def stop(view: View) -> list[Command]:
-    """Cut the agents meant off, or let them ask again where all are stopped. Raises: Rejected."""
-    agents = _agents(view)
+def stop(view: View, meant: frozenset[str] = frozenset()) -> list[Command]:
+    """Cut the agents meant off, those named where there are any, or let them ask again where all are stopped.
+
+    Raises: Rejected.
+    """
+    agents = _agents(view, meant)
     stopped = all(agent.stopped for agent in agents)
     return [StopAgent(agent.name, not stopped) for agent in agents if agent.stopped is stopped]
 
 
-def budget(view: View, text: str) -> list[Command]:
+def budget(view: View, text: str, meant: frozenset[str] = frozenset()) -> list[Command]:
     """The budget that was typed, for the agents meant: `500k`, `+50k` on top of the present one, `none`.
 
     Raises: Rejected.
     """
-    agents, text = _agents(view), text.strip().lower()
-    if text in ("none", "no", "off", ""):
+    agents, text = _agents(view, meant), text.strip().lower()
+    if text in ("none", "no", "off"):
         return [SetBudget(agent.name, None) for agent in agents]
     relative = text.startswith("+")
-    amount = int(typed("tpm", text.removeprefix("+").removeprefix("=")))
-    if amount < 1:
-        raise Rejected("a budget is at least one token; type none for no budget")
+    value = parsed(text.removeprefix("+").removeprefix("="))
+    if value is None:
+        raise Rejected(f"{text!r} is no budget; type tokens such as 500k, +50k on top of the present one, or none")
+    if not 1 <= value <= LARGEST_BUDGET:
+        raise Rejected(f"a budget is from 1 to {LARGEST_BUDGET:,} tokens; type none for no budget")
+    amount = int(value)
     return [SetBudget(each.name, amount + (_budget_of(each) if relative else 0)) for each in agents]
 
 
@@ -126,10 +131,15 @@ def pause(view: View) -> list[Command]:
     return [PauseAdmissions(view.snapshot.mode != "paused")]
 
 
-def _agents(view: View) -> Sequence[AgentView]:
-    if not view.targets:
-        raise Rejected("no agent yet: there is nobody to select")
-    return view.targets
+def _agents(view: View, meant: frozenset[str] = frozenset()) -> Sequence[AgentView]:
+    """Those meant when somebody was asked about them, else those meant now."""
+    if meant:
+        agents: Sequence[AgentView] = [agent for agent in view.snapshot.agents if agent.name in meant]
+    else:
+        agents = view.targets
+    if not agents:
+        raise Rejected("there is no such agent any more" if view.snapshot.agents else "no agent yet: nobody to select")
+    return agents
 
 
 def _named(agents: Sequence[AgentView]) -> str:

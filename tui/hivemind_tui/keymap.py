@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from ast import literal_eval
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from textual.binding import Binding
 
@@ -11,7 +13,8 @@ from .ink import Span, linked
 
 ANYWHERE: frozenset[str] = frozenset()
 LISTS = frozenset({"overview", "agents", "requests", "agent"})
-AGENTS = frozenset({"overview", "agents", "agent"})
+AGENTS = frozenset({"overview", "agents", "agent", "requests", "request"})
+MARKED = frozenset({"overview", "agents"})
 SCROLLED = LISTS | {"tuning", "log", "request"}
 
 
@@ -84,8 +87,8 @@ KEYS = (
     Key("hold", "h", "h", "tell('hold')", "hold", "hold its requests, or let them go", "agents", AGENTS),
     Key("budget", "B", "B", "budget", "budget", "give it a budget of tokens: 500k, +50k, none", "agents", AGENTS),
     Key("stop", "x", "x", "stop", "stop", "cut it off, or let it ask again; says first what is lost", "agents", AGENTS),
-    Key("mark", "space", "space", "mark", "mark", "mark it: commands go to all marked together", "agents", AGENTS),
-    Key("mark_all", "asterisk", "*", "mark_all", "", "mark all that are shown, or none", "agents", AGENTS),
+    Key("mark", "space", "space", "mark", "mark", "mark it: commands go to all marked together", "agents", MARKED),
+    Key("mark_all", "asterisk", "*", "mark_all", "", "mark all that are shown, or none", "agents", MARKED),
     Key("less", "left_square_bracket", "[", "tell('ceiling', -1)", "ceiling", "lower the concurrency ceiling", "lane"),
     Key("more", "right_square_bracket", "]", "tell('ceiling', 1)", "ceiling", "raise it", "lane"),
     Key("pin", "a", "a", "tell('pin')", "auto/pin", "pin the level where it is, or give it back to AIMD", "lane"),
@@ -116,7 +119,6 @@ KEYS = (
         "write",
         "write what was tuned to hivemind.toml, after a look",
         "tuning",
-        frozenset({"tuning"}),
     ),
     Key("undo", "u", "u", "undo", "undo", "take your last change back", "traffic"),
     Key(
@@ -169,20 +171,26 @@ _PAIRS = {
 _WORDS = {"down": "select", "step_up": "turn"}
 
 _STEER = ("pause", "circuit", "less", "pin", "release", "drain")
-_STEER_AGENT = ("raise", "boost", "hold", "stop", "budget", "mark")
+_STEER_AGENT = ("raise", "boost", "hold", "stop", "budget")
 _FIND = ("filter", "sort", "failing", "slowest", "dearest")
 FOOTERS: Mapping[str, tuple[str, ...]] = {
     "start": ("help", "quit", "demo", "copy", "overview", "theme"),
     "overview": (
-        *("help", "quit", "open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop"),
-        *("pin", "undo", "budget", "mark", "release", "drain", "sort", "palette", "freeze"),
+        *("help", "quit", "open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop", "undo"),
+        *("pin", "budget", "mark", "release", "lane", "drain", "sort", "palette", "freeze"),
     ),
-    "agents": ("help", "quit", "open", *_STEER_AGENT, *_FIND, "undo", "pause", "palette"),
-    "requests": ("help", "quit", "open", *_FIND, "copy", "pause", "undo", "palette", "freeze"),
+    "agents": ("help", "quit", "open", *_STEER_AGENT, "mark", *_FIND, "undo", "pause", "palette"),
+    "requests": (
+        *("help", "quit", "open", "filter", "sort", "failing", "slowest", "dearest", "stop", "hold", "raise"),
+        *("boost", "budget", "copy", "pause", "undo", "palette", "freeze"),
+    ),
     "tuning": ("help", "quit", "step_up", "open", "undo", "write", "down", *_STEER, "lane", "palette"),
     "log": ("help", "quit", "filter", "down", "copy", "pause", "undo", "palette", "freeze"),
     "agent": ("help", "quit", "back", "open", *_STEER_AGENT, "undo", *_FIND, "pause"),
-    "request": ("help", "quit", "back", "down", "copy", "pause", "undo", "palette", "freeze"),
+    "request": (
+        *("help", "quit", "back", "down", "copy", "stop", "hold", "raise", "boost", "budget"),
+        *("pause", "undo", "palette", "freeze"),
+    ),
 }
 """By page, the most needed first: a narrow footer drops the last."""
 
@@ -199,23 +207,44 @@ _OURS = frozenset({"quit", "lane", "lane_back", "repaint", "palette"})
 """Keys to which Textual would give a meaning of its own."""
 
 
-def footer(page: str, without: frozenset[str] = frozenset()) -> list[tuple[int, list[Span]]]:
+def footer(
+    page: str,
+    without: frozenset[str] = frozenset(),
+    words: Mapping[str, str] = MappingProxyType({}),
+    first: Sequence[str] = (),
+) -> list[tuple[int, list[Span]]]:
     """Chunks for :func:`hivemind_tui.ink.fitting`; a click on one does what its key does.
 
-    `without` names keys that mean nothing at the moment.
+    `without` names keys that mean nothing at the moment, `words` says what some would do now, and those in `first` come
+    before all but help and quit.
     """
+    always, rest = FOOTERS[page][:2], FOOTERS[page][2:]
+    names = [*always, *first, *(name for name in rest if name not in first)]
     chunks: list[tuple[int, list[Span]]] = []
-    for rank, name in enumerate(FOOTERS[page]):
-        if name in without:
-            continue
+    for rank, name in enumerate(name for name in names if name not in without):
         key = BY_ID[name]
         shown = _PAIRS.get(name, key.shown)
-        word = _WORDS.get(name, key.short)
+        word = words.get(name) or _WORDS.get(name, key.short)
         action = f"app.{key.action}"
         chunks.append((rank, [linked(shown, "accent", action), linked(f" {word}", "dim", action)]))
     return chunks
 
 
-def here(page: str) -> list[Key]:
-    """The keys that mean something on this page."""
-    return [key for key in KEYS if key.applies(page)]
+def here(page: str, without: frozenset[str] = frozenset()) -> list[Key]:
+    """The keys that mean something on this page, but for some."""
+    return [key for key in KEYS if key.applies(page) and key.id not in without]
+
+
+def applies(action: str, arguments: tuple[object, ...], page: str) -> bool:
+    """Whether what a key does means anything on this page; what no key does always does."""
+    pages = _PAGES.get((action, arguments), ANYWHERE)
+    return not pages or page in pages
+
+
+def parsed(action: str) -> tuple[str, tuple[object, ...]]:
+    """An action of the table: what it is called, and its arguments."""
+    name, _, arguments = action.partition("(")
+    return name, tuple(literal_eval(f"({arguments.removesuffix(')')},)")) if arguments else ()
+
+
+_PAGES = {parsed(key.action): key.pages for key in KEYS}

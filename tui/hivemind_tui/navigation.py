@@ -14,13 +14,9 @@ from .panels.agent_table import AGENTS
 from .panels.request_table import REQUESTS
 from .table import Table
 from .tuning import NAMES
-from .view import View
+from .view import OF_AGENTS, OF_REQUESTS, View
 
 T = TypeVar("T")
-OF_AGENTS = frozenset({"overview", "agents"})
-"""Pages whose list is of agents."""
-OF_REQUESTS = frozenset({"requests", "agent"})
-"""Pages whose list is of requests."""
 _TROUBLED = frozenset({"retry", "failed", "refused", "stopped"})
 
 
@@ -31,7 +27,7 @@ def page(view: View, name: str) -> View:
 
 def back(view: View) -> View:
     """One layer less: the filter, the marks, what was scrolled, the page."""
-    if filter_of(view):
+    if view.filter:
         return filtered(view, "")
     if view.marked and view.page in OF_AGENTS:
         return replace(view, marked=frozenset())
@@ -43,10 +39,22 @@ def back(view: View) -> View:
 def into(view: View) -> View:
     """One level down: from an agent to its requests, from a request to all about it."""
     if view.page in OF_AGENTS and view.agent is not None:
-        return replace(view, selected=view.agent.name, ticket=0, trail=(*view.trail, "agent"))
+        return replace(open_agent(view, view.agent.name), trail=(*view.trail, "agent"))
     if view.page in OF_REQUESTS and view.request is not None:
         return replace(view, ticket=view.request.ticket, detail=None, scroll=0, trail=(*view.trail, "request"))
     return page(view, "overview") if view.page == "start" else view
+
+
+def open_agent(view: View, name: str) -> View:
+    """One agent, as if it had been picked from the list of all."""
+    # A filter that was typed for all requests would hide most of this agent's.
+    order = replace(view.requests_order, filter="")
+    return replace(view, selected=name, ticket=0, requests_order=order, trail=("agents", "agent"))
+
+
+def columns(view: View) -> tuple[str, ...]:
+    """By what the page's list can be sorted."""
+    return tuple(_table_of(view)[0].keys) if view.page in OF_AGENTS | OF_REQUESTS else ()
 
 
 def move(view: View, step: int) -> View:
@@ -141,13 +149,6 @@ def reverse(view: View) -> View:
     """The other way round."""
     _, order = _table_of(view)
     return _ordered(view, replace(order, reverse=not order.reverse))
-
-
-def filter_of(view: View) -> str:
-    """What the page's list is filtered by."""
-    if view.page == "log":
-        return view.log_filter
-    return _table_of(view)[1].filter if view.page in OF_AGENTS | OF_REQUESTS else ""
 
 
 def filtered(view: View, text: str) -> View:

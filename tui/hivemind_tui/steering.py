@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from hivemind.scheduler.commands import Command, Rejected, Tune
 
@@ -27,27 +27,33 @@ class Steering:
         self._look = look
         self._told = told
         self._changed = changed
-        self._waiting: asyncio.Queue[tuple[Source, Intent | None]] = asyncio.Queue()
+        self._waiting: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
         self._done: deque[list[Command]] = deque(maxlen=DEPTH)
         """What takes each change back, the newest last."""
 
+    @property
+    def undoable(self) -> bool:
+        """Whether there is something to take back."""
+        return bool(self._done)
+
     def tell(self, source: Source, intent: Intent) -> None:
         """Carry an intent out as soon as those before it are."""
-        self._waiting.put_nowait((source, intent))
+        self._waiting.put_nowait(lambda: self._carry_out(source, intent))
 
     def undo(self, source: Source) -> None:
         """Take the last change back, as soon as what was told before is carried out."""
-        self._waiting.put_nowait((source, None))
+        self._waiting.put_nowait(lambda: self._take_back(source))
+
+    def then(self, what: Callable[[], Awaitable[None]]) -> None:
+        """Do something else, as soon as what was told before is carried out."""
+        self._waiting.put_nowait(what)
 
     async def run(self) -> None:
         """Carry out whatever is told, for ever."""
         while True:
-            source, intent = await self._waiting.get()
+            step = await self._waiting.get()
             try:
-                if intent is None:
-                    await self._take_back(source)
-                else:
-                    await self._carry_out(source, intent)
+                await step()
             except Rejected as rejected:
                 self._told(str(rejected))
             self._changed()

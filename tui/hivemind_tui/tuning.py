@@ -85,24 +85,41 @@ def _round(value: float, step: float) -> float:
 
 
 def typed(name: str, text: str) -> float:
-    """The number that was typed for a knob: `12`, `0.7`, `400k`, `1.5M`.
+    """The number that was typed for a knob: `12`, `0.7`, `400k`, `1.5M`; `none` where it can be without a limit.
 
     Raises: Rejected: it isn't one.
     """
-    text = text.strip().replace(",", "").replace("_", "").removesuffix(DIALS[name].unit or "\0")
+    text = text.strip()
+    if KNOBS[name].zero_is_none and text.lower() in ("none", "no", "off"):
+        return 0.0
+    value = parsed(text.removesuffix(DIALS[name].unit or "\0"))
+    if value is None:
+        raise Rejected(f"{text!r} is no number; {name} goes from {reach(name)}")
+    return value
+
+
+def parsed(text: str) -> float | None:
+    """A number as people write it: `1,000`, `12.5`, `400k`, `1.5M`; None where it is none."""
+    text = text.strip().replace(",", "").replace("_", "")
     scale = {"k": 1e3, "m": 1e6}.get(text[-1:].lower(), 1.0)
     try:
         value = float(text[:-1] if scale > 1 else text) * scale
     except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise Rejected(f"{text!r} is no number; {name} takes one such as {number(KNOBS[name].highest / 10)}")
-    return value
+        return None
+    return value if math.isfinite(value) else None
 
 
 def number(value: float) -> str:
     """A knob's value as people write it: no more digits than it has."""
     return f"{value:,.0f}" if value >= 10_000 and value == int(value) else f"{value:.6g}"
+
+
+def reach(name: str) -> str:
+    """From where to where a knob goes, in words."""
+    knob, unit = KNOBS[name], DIALS[name].unit
+    return f"{number(knob.lowest)} to {number(knob.highest)}{f' {unit}' if unit else ''}" + (
+        ", 0: no limit" if knob.zero_is_none else ""
+    )
 
 
 def leap(name: str) -> str:

@@ -14,6 +14,10 @@ from .source import Link
 
 PAGES = ("overview", "agents", "requests", "tuning", "log")
 """Those with a number; `start` greets until the first request, `agent` and `request` are one level down."""
+OF_AGENTS = frozenset({"overview", "agents"})
+"""Pages whose list is of agents."""
+OF_REQUESTS = frozenset({"requests", "agent"})
+"""Pages whose list is of requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class View:
     """The knob that the tuning page's cursor is on."""
     untuned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By upstream, the knobs that were turned here, as they stood before, or as they were last written down."""
+    undoable: bool = False
+    """Something was changed here that can be taken back."""
     inside: Insides | None = None
     """How the screen itself is doing, while somebody looks at that."""
     drain_s: float = 30.0
@@ -82,21 +88,43 @@ class View:
         return lanes[self.lane_index % len(lanes)] if lanes else None
 
     @property
+    def filter(self) -> str:
+        """What the page's list is filtered by."""
+        if self.page == "log":
+            return self.log_filter
+        if self.page in OF_REQUESTS:
+            return self.requests_order.filter
+        return self.agents_order.filter if self.page in OF_AGENTS else ""
+
+    @property
     def agent(self) -> AgentView | None:
-        """The selected agent; the first where none was selected or it is not among those shown."""
+        """Where agents are listed the selected one, or the first where that isn't among those shown. On the page of one
+        agent that one, and with requests the one that made the selected request; None once it is forgotten."""
+        if self.page in ("requests", "request"):
+            request = self.request
+            return self._named(request.agent) if request is not None else None
+        if self.page == "agent":
+            return self._named(self.selected)
         agents = self.agents
         return next((agent for agent in agents if agent.name == self.selected), agents[0] if agents else None)
 
+    def _named(self, name: str) -> AgentView | None:
+        return next((agent for agent in self.snapshot.agents if agent.name == name), None)
+
     @property
     def request(self) -> RequestView | None:
-        """The selected request; the first where none was selected or it is not among those shown."""
+        """The selected request, or the first where none was selected or it is not among those shown. On the page of one
+        request that one; None once it is forgotten."""
+        if self.page == "request":
+            return next((each for each in self.requests if each.ticket == self.ticket), None)
         listed = self.listed
         return next((each for each in listed if each.ticket == self.ticket), listed[0] if listed else None)
 
     @property
     def targets(self) -> tuple[AgentView, ...]:
-        """Whom a command on agents is for: the marked ones where there are any, else the selected one."""
-        if self.marked:
+        """Whom a command on agents is for: where agents are listed the marked ones, if there are any, else the one that
+        is selected or looked at."""
+        if self.marked and self.page in OF_AGENTS:
             return tuple(agent for agent in self.snapshot.agents if agent.name in self.marked)
         return (self.agent,) if self.agent is not None else ()
 
@@ -110,7 +138,7 @@ class View:
         lanes = self.snapshot.lanes
         if len(lanes) < 2 or self.lane is None:
             return ""
-        return f"{self.lane.state.lane} ({self.lane_index % len(lanes) + 1} of {len(lanes)}, tab)"
+        return f"{self.lane.state.lane} ({self.lane_index % len(lanes) + 1}/{len(lanes)}, tab)"
 
 
 def join(*notes: str) -> str:

@@ -30,7 +30,7 @@ async def write_down(app: ControlRoom) -> None:
     try:
         draft = await app.source.draft(values)
     except Rejected as rejected:
-        app.complain(str(rejected))
+        app.complain(f"nothing to write to: {rejected}")
         return
     if not draft.diff:
         app.complain(f"{draft.path} says so already")
@@ -43,7 +43,7 @@ async def _write(app: ControlRoom, draft: Draft, upstream: str) -> None:
     try:
         await app.source.write(draft)
     except Rejected as rejected:
-        app.complain(str(rejected))
+        app.complain(f"not written: {rejected}")
         return
     app.wrote(upstream)
     app.notify(f"wrote {clean(str(draft.path))}", markup=False)

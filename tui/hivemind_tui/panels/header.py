@@ -54,8 +54,8 @@ def _health(view: View, ink: Ink) -> list[Chunk]:
     chunks: list[Chunk] = [(2, [("HiveMind", "title")]), (0, _mode(view, ink))]
     if view.frozen:
         chunks.append((0, [(f"{ink.glyphs.pause} VIEW FROZEN", "accent")]))
-    if _filter(view):
-        chunks.append((3, [("filter ", "dim"), (fit(_filter(view), _FILTER).rstrip(), "accent")]))
+    if view.filter:
+        chunks.append((3, [("filter ", "dim"), (fit(view.filter, _FILTER).rstrip(), "accent")]))
     upstreams = ", ".join(name for name, _ in snapshot.upstreams)
     chunks.append((6, [(snapshot.address, "text"), (f" {ink.glyphs.arrow} ", "dim"), (upstreams, "text")]))
     if lane is not None:
@@ -95,13 +95,6 @@ def _lane(state: LaneState, ink: Ink) -> list[Chunk]:
 
 def _in_trouble(state: LaneState) -> bool:
     return state.circuit != "closed" or state.parked_for_s > 0
-
-
-def _filter(view: View) -> str:
-    """What the page's list is filtered by, so that nobody thinks that rows have gone."""
-    if view.page == "log":
-        return view.log_filter
-    return (view.requests_order if view.page in ("requests", "agent") else view.agents_order).filter
 
 
 # --- The second row ----------------------------------------------------------------------------------------------

@@ -7,37 +7,45 @@ from dataclasses import dataclass, replace
 
 from textual import events
 
-from hivemind_tui.format import clean, fit
-from hivemind_tui.ink import Ink, Span
+from hivemind_tui.format import fit
+from hivemind_tui.ink import Ink, Span, call
 
+from .line import Line
 from .line_table import LineTable
 
-WIDTH, ROWS = 76, 16
+WIDTH, ROWS = 92, 16
+_NAME, _KEY = 22, 12
+_HELP = "no command of that name; a knob takes a number: beta 0.7"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One thing that can be run."""
 
+    name: str
+    """What it is called, and first of all found by."""
     words: str
+    """What it does; found by too."""
     shown: str
     """The key that does it too; empty where there is none."""
     run: Callable[[], object]
+    also: str = ""
+    """Further words that it is found by."""
 
 
 Offer = Callable[[str], Sequence[Choice]]
 """From what was typed so far to choices that only that text makes possible."""
 
 
-class Palette(LineTable, can_focus=True):
-    """Takes every key while it is open."""
+class Palette(LineTable):
+    """While it is open, whoever has the keys hands them to it."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._choices: Sequence[Choice] = ()
         self._offer: Offer = lambda _: ()
         self._found: Sequence[Choice] = ()
-        self._text = ""
+        self._line = Line()
         self._at = 0
         self._ink = Ink()
 
@@ -49,53 +57,55 @@ class Palette(LineTable, can_focus=True):
         """Show the choices and wait."""
         self._choices, self._offer, self._ink = choices, offer, replace(ink, boxed=True)
         self.display = True
-        self._search("")
-        self.focus()
+        self._search(Line())
 
     def close(self) -> None:
         """Give the keys back."""
         self.display = False
-        self.blur()
 
-    def on_key(self, event: events.Key) -> None:
+    def press(self, event: events.Key) -> None:
         """Type, move, enter or escape."""
-        event.stop()
-        event.prevent_default()
         match event.key:
             case "escape" | "ctrl+c" | "ctrl+p":
                 self.close()
             case "enter":
-                chosen = self._found[self._at] if self._found else None
-                self.close()
-                if chosen is not None:
-                    chosen.run()
+                self.run(self._at)
             case "down" | "ctrl+n" | "tab":
-                self._move(1)
+                self.move(1)
             case "up" | "shift+tab":
-                self._move(-1)
+                self.move(-1)
             case "pagedown":
-                self._move(ROWS)
+                self.move(ROWS)
             case "pageup":
-                self._move(-ROWS)
-            case "backspace":
-                self._search(self._text[:-1])
-            case "ctrl+u":
-                self._search("")
-            case _ if event.character is not None and event.is_printable:
-                self._search(self._text + event.character)
+                self.move(-ROWS)
+            case key:
+                edited = self._line.pressed(key)
+                if edited is None and event.character is not None and event.is_printable:
+                    edited = self._line.typed(event.character)
+                if edited is not None:
+                    self._search(edited)
 
-    def on_paste(self, event: events.Paste) -> None:
-        """Pasted text is typed."""
-        event.stop()
-        self._search(self._text + clean(" ".join(event.text.split())))
+    def paste(self, text: str) -> None:
+        """Pasted text is typed, on one line."""
+        self._search(self._line.typed(text))
 
-    def _move(self, step: int) -> None:
+    def run(self, index: int) -> None:
+        """Close, and run one of the choices; where there is none, what was typed can still be mended."""
+        if index < len(self._found):
+            chosen = self._found[index]
+            self.close()
+            chosen.run()
+
+    def move(self, step: int) -> None:
+        """Select another choice, so many rows down."""
         self._at = max(0, min(len(self._found) - 1, self._at + step))
         self._draw()
 
-    def _search(self, text: str) -> None:
-        self._text, self._at = text[:WIDTH], 0
-        self._found = [*self._offer(text), *found(self._choices, text)]
+    def _search(self, line: Line) -> None:
+        if line.text != self._line.text or not line.text:
+            self._at = 0
+            self._found = [*self._offer(line.text), *found(self._choices, line.text)]
+        self._line = line
         self._draw()
 
     def _draw(self) -> None:
@@ -105,24 +115,41 @@ class Palette(LineTable, can_focus=True):
         self.styles.offset = (screen.width - width) // 2, max(0, (screen.height - height) // 3)
         cells, room = max(1, width - 4), max(1, height - 4)
         first = max(0, min(self._at - room // 2, len(self._found) - room))
-        typed: list[Span] = [("> ", "accent"), (self._text, "strong"), (ink.glyphs.cursor, "accent")]
+        before, after = self._line.shown(cells - 2)
+        typed: list[Span] = [
+            *[("> ", "accent"), (before, "strong")],
+            *[(ink.glyphs.cursor, "accent"), (after, "strong")],
+        ]
         body = [ink.row(cells, *typed), ink.row(cells, (ink.glyphs.frame[4] * cells, "rule"))]
         for index, choice in enumerate(self._found[first : first + room], first):
             here = index == self._at
             spans: list[Span] = [
                 (ink.glyphs.cursor if here else " ", "accent"),
-                (" " + fit(choice.words, cells - 13), "text"),
-                (fit(choice.shown, 11, ">"), "dim"),
+                (" " + fit(choice.name, _NAME), "strong" if here else "text"),
+                (" " + fit(choice.words, max(0, cells - _NAME - _KEY - 4)), "dim"),
+                (" " + fit(choice.shown, _KEY, ">"), "accent"),
             ]
-            body.append(ink.row(cells, *spans, selected=here))
+            body.append(ink.row(cells, *spans, selected=here, link=call("app.run_choice", index)))
         if not self._found:
-            body.append(ink.row(cells, ("nothing of that name", "dim")))
+            body.append(ink.row(cells, (_HELP, "wait")))
         note = f"{len(self._found)} of {len(self._choices)}"
         self.set_rows(ink.frame("Commands", note, body, width, height))
 
 
 def found(choices: Sequence[Choice], text: str) -> list[Choice]:
-    """The choices that have every word of the text somewhere, those that begin with it first."""
-    words = text.lower().split()
-    fitting = [choice for choice in choices if all(word in choice.words.lower() for word in words)]
-    return sorted(fitting, key=lambda choice: not choice.words.lower().startswith(text.lower()))
+    """The choices that have every word of the text somewhere, those first whose name begins with it."""
+    text = text.strip().lower()
+    words = text.split()
+
+    def rank(choice: Choice) -> int:
+        name = choice.name.lower()
+        if name.startswith(text):
+            return int(name != text)
+        return 2 if any(part.startswith(text) for part in name.replace(".", " ").split()) else 3
+
+    fitting = [choice for choice in choices if all(word in _all_of(choice) for word in words)]
+    return sorted(fitting, key=rank) if text else fitting
+
+
+def _all_of(choice: Choice) -> str:
+    return f"{choice.name} {choice.words} {choice.also}".lower()

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rich.cells import cell_len
 from textual import events
 
-from hivemind_tui.format import clean
 from hivemind_tui.ink import Ink, Span
 
+from .line import Line
 from .line_table import LineTable
 
-LONGEST = 200
 
-
-class BottomRow(LineTable, can_focus=True):
-    """Shows spans until something is asked; then takes every key until enter or escape."""
+class BottomRow(LineTable):
+    """Shows spans until something is asked; then whoever has the keys hands them to it until enter or escape."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._label = ""
         self._hint = ""
-        self._text = ""
+        self._line = Line()
         self._ink = Ink()
         self._typed: Callable[[str], None] | None = None
         self._done: Callable[[str], None] | None = None
@@ -39,16 +38,14 @@ class BottomRow(LineTable, can_focus=True):
         done: Callable[[str], None] | None = None,
     ) -> None:
         """Ask for a line. `typed` hears of every change; `done` of the text at enter. Escape brings `text` back."""
-        self._label, self._text, self._kept, self._ink, self._hint = label, text, text, ink, hint
+        self._label, self._line, self._kept, self._ink, self._hint = label, Line.of(text), text, ink, hint
         self._typed, self._done = typed, done
         self.is_open = True
         self._draw()
-        self.focus()
 
     def close(self) -> None:
         """Give the keys back."""
         self.is_open = False
-        self.blur()
 
     def show(self, spans: list[Span], ink: Ink) -> None:
         """The keys that apply; not while something is asked."""
@@ -58,49 +55,43 @@ class BottomRow(LineTable, can_focus=True):
         else:
             self.set_rows([ink.row(self.size.width, *spans)])
 
-    def on_key(self, event: events.Key) -> None:
-        """Type, enter or escape."""
-        if not self.is_open:
-            return
-        event.stop()
-        event.prevent_default()
+    def press(self, event: events.Key) -> None:
+        """Type, move about in what was typed, enter or escape."""
         match event.key:
             case "enter":
                 self.close()
                 if self._done is not None:
-                    self._done(self._text)
-                return
+                    self._done(self._line.text)
             case "escape" | "ctrl+c":
-                changed, self._text = self._text != self._kept, self._kept
+                changed = self._line.text != self._kept
                 self.close()
                 if changed and self._typed is not None:
-                    self._typed(self._text)
-                return
-            case "backspace":
-                self._change(self._text[:-1])
-            case "ctrl+u":
-                self._change("")
-            case "ctrl+w":
-                self._change(self._text.rstrip().rpartition(" ")[0])
-            case _ if event.character is not None and event.is_printable:
-                self._change(self._text + event.character)
+                    self._typed(self._kept)
+            case key:
+                edited = self._line.pressed(key)
+                if edited is None and event.character is not None and event.is_printable:
+                    edited = self._line.typed(event.character)
+                if edited is not None:
+                    self._change(edited)
 
-    def on_paste(self, event: events.Paste) -> None:
+    def paste(self, text: str) -> None:
         """Pasted text is typed, on one line."""
-        if self.is_open:
-            event.stop()
-            self._change(self._text + " ".join(event.text.split()))
+        self._change(self._line.typed(text))
 
-    def _change(self, text: str) -> None:
-        self._text = clean(text)[:LONGEST]
+    def _change(self, line: Line) -> None:
+        changed, self._line = line.text != self._line.text, line
         self._draw()
-        if self._typed is not None:
-            self._typed(self._text)
+        if changed and self._typed is not None:
+            self._typed(line.text)
 
     def _draw(self) -> None:
+        label = f" {self._label} "
+        width = self.size.width
+        before, after = self._line.shown(width - cell_len(label) - 1)
         spans: list[Span] = [
-            (f" {self._label} ", "accent"),
-            (self._text, "strong"),
+            (label, "accent"),
+            (before, "strong"),
             (self._ink.glyphs.cursor, "accent"),
+            (after, "strong"),
         ]
-        self.set_rows([self._ink.row(self.size.width, *spans, (f"  {self._hint}", "dim"))])
+        self.set_rows([self._ink.row(width, *spans, (f"  {self._hint}", "dim"))])

@@ -1,0 +1,119 @@
+"""The cursor stays on whom it is on; a command goes to whoever is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tui.kit import press, room, screen
+from tui.worlds import FakeSource, busy_source, world
+
+from hivemind.snapshot import AgentView, Snapshot
+from hivemind_tui import navigation
+from hivemind_tui.gather import Gatherer
+from hivemind_tui.view import View
+
+
+def with_agent(snapshot: Snapshot, name: str, **changes: object) -> Snapshot:
+    """The same world but for one agent."""
+    agents = [replace(agent, **changes) if agent.name == name else agent for agent in snapshot.agents]  # type: ignore[arg-type]
+    return replace(snapshot, agents=tuple(agents))
+
+
+def name_of(agent: AgentView | None) -> str:
+    """Its name; empty where there is none."""
+    return "" if agent is None else agent.name
+
+
+def test_the_cursor_stays_on_its_agent_when_the_list_is_sorted_anew() -> None:
+    """Nobody was selected by hand; whoever was under the cursor first stays there."""
+    source, gatherer = FakeSource(world()), Gatherer()
+    view = gatherer.look(navigation.sort_by(View(source.snapshot()), "cost"), source)
+    first = name_of(view.agent)
+    source.become(with_agent(world(), view.agents[3].name, dollars=1e6))
+    view = gatherer.look(view, source)
+    assert view.agents[0].name != first
+    assert name_of(view.agent) == first
+
+
+def test_the_cursor_stays_in_its_row_when_its_agent_is_filtered_away() -> None:
+    """It is on whatever stands there then, not on the first of all."""
+    source, gatherer = FakeSource(world()), Gatherer()
+    view = gatherer.look(navigation.filtered(View(source.snapshot()), "state:stream"), source)
+    view = gatherer.arrange(navigation.move(view, 2))
+    gone, after = view.agents[2].name, view.agents[3].name
+    assert name_of(view.agent) == gone
+    source.become(with_agent(world(), gone, state="idle"))
+    view = gatherer.look(view, source)
+    assert name_of(view.agent) == after
+    assert view.selected == after
+
+
+def test_the_page_of_an_agent_is_that_agents_whatever_the_list_shows() -> None:
+    """A filter that it no longer fits doesn't put another agent in its place, and commands go to it."""
+    source, gatherer = busy_source(), Gatherer()
+    view = gatherer.look(navigation.filtered(View(source.snapshot()), "state:stream"), source)
+    view = gatherer.look(navigation.into(navigation.move(view, 1)), source)
+    looked_at = name_of(view.agent)
+    source.become(with_agent(world(), looked_at, state="idle"))
+    view = gatherer.look(view, source)
+    assert name_of(view.agent) == looked_at
+    assert [agent.name for agent in view.targets] == [looked_at]
+    source.become(replace(world(), agents=world().agents[-1:]))
+    assert gatherer.look(view, source).agent is None
+
+
+def test_marks_count_where_they_are_seen() -> None:
+    """On the page of one agent, and among requests, a command is for that agent alone."""
+    source, gatherer = busy_source(), Gatherer()
+    marked = replace(View(source.snapshot()), marked=frozenset({"alice", "bob"}), selected="carol")
+    view = gatherer.look(marked, source)
+    assert [agent.name for agent in view.targets] == ["alice", "bob"]
+    assert [agent.name for agent in gatherer.look(navigation.into(view), source).targets] == ["carol"]
+    requests = gatherer.look(navigation.page(view, "requests"), source)
+    assert requests.request is not None
+    assert [agent.name for agent in requests.targets] == [requests.request.agent]
+    one = gatherer.look(navigation.into(navigation.move(requests, 7)), source)
+    assert one.request is not None
+    assert [agent.name for agent in one.targets] == [one.request.agent]
+
+
+def test_the_newest_request_is_followed_until_one_is_chosen() -> None:
+    """At first the cursor is on whatever is newest; a chosen request keeps it, wherever in the list it is."""
+    source, gatherer = busy_source(), Gatherer()
+    view = gatherer.look(navigation.page(View(source.snapshot()), "requests"), source)
+    assert view.request is not None
+    newest = view.request
+    source.remembered, source.revision = (replace(newest, ticket=newest.ticket + 1),), 2
+    view = gatherer.look(view, source)
+    assert view.request is not None
+    assert view.request.ticket == newest.ticket + 1
+    view = gatherer.arrange(navigation.move(view, 3))
+    assert view.request is not None
+    chosen = view.request.ticket
+    source.remembered, source.revision = (replace(newest, ticket=newest.ticket + 2),), 3
+    view = gatherer.look(navigation.sort_by(view, "took"), source)
+    assert view.request is not None
+    assert view.request.ticket == chosen
+
+
+def test_a_request_that_is_forgotten_is_no_other() -> None:
+    """Its page doesn't show another one's instead."""
+    source, gatherer = busy_source(), Gatherer()
+    view = gatherer.look(navigation.page(View(source.snapshot()), "requests"), source)
+    view = gatherer.look(navigation.into(navigation.move(view, 5)), source)
+    view = gatherer.look(navigation.filtered(replace(view, trail=("requests",)), "nothing fits"), source)
+    view = gatherer.look(replace(view, trail=("requests", "request")), source)
+    assert view.request is not None
+    assert view.request.ticket == view.ticket
+    assert replace(view, ticket=99_999).request is None
+
+
+async def test_a_filter_that_is_dropped_leaves_the_cursor_where_it_was() -> None:
+    """Looking for something and giving up changes nothing."""
+    async with screen(busy_source()) as pilot:
+        await press(pilot, "j j / b o")
+        assert room(pilot).view.selected == "bob"
+        await press(pilot, "escape")
+        assert room(pilot).view.selected == "carol"
+        await press(pilot, "/ b o enter escape")
+        assert room(pilot).view.selected == "bob"

@@ -1,0 +1,66 @@
+"""What the keys mean at this moment: which of them mean nothing, which matter most, and what each would do now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .view import OF_AGENTS, View
+
+OF_ONE_REQUEST = frozenset({"requests", "request"})
+"""Pages on which a command on agents is for the agent of the selected request."""
+
+
+def absent(view: View) -> frozenset[str]:
+    """Keys that the help needn't tell of: what they stand for isn't there."""
+    return frozenset() if view.demo else frozenset({"demo"})
+
+
+def idle(view: View) -> frozenset[str]:
+    """Keys that would do nothing now; those of :func:`absent` among them."""
+    lane = view.lane
+    conditions = {
+        "release": lane is not None and lane.state.parked_for_s > 0,
+        "lane": len(view.snapshot.lanes) > 1,
+        "undo": view.undoable,
+        "write": bool(view.untuned),
+    }
+    return absent(view) | {name for name, applies in conditions.items() if not applies}
+
+
+def pressing(view: View) -> tuple[str, ...]:
+    """Keys that take back what holds everything up, or what hides something: they come before all others."""
+    lane = view.lane
+    conditions = {
+        "pause": view.snapshot.mode == "paused",
+        "drain": view.snapshot.mode == "draining",
+        "freeze": view.frozen,
+        "release": lane is not None and lane.state.parked_for_s > 0,
+        "back": bool(_peeled(view)),
+    }
+    return tuple(name for name, applies in conditions.items() if applies)
+
+
+def words(view: View) -> Mapping[str, str]:
+    """By key, what it would do now, where that isn't what it usually does."""
+    targets, lane = view.targets, view.lane
+    whose = " agent" if view.page in OF_ONE_REQUEST else ""
+    return {
+        "pause": "resume all" if view.snapshot.mode == "paused" else "freeze all",
+        "drain": "take requests" if view.snapshot.mode == "draining" else "drain",
+        "freeze": "move on" if view.frozen else "still view",
+        "hold": ("let go" if targets and all(agent.paused for agent in targets) else "hold") + whose,
+        "stop": ("allow" if targets and all(agent.stopped for agent in targets) else "stop") + whose,
+        "boost": "unboost" if targets and all(agent.boosted_for_s > 0 for agent in targets) else "boost",
+        "pin": "give to AIMD" if lane is not None and lane.state.pinned else "pin level",
+        "open": "type" if view.page == "tuning" else "open",
+        "back": _peeled(view) or "back",
+    }
+
+
+def _peeled(view: View) -> str:
+    """What escape would take away before it leaves the page."""
+    if view.filter:
+        return "clear filter"
+    if view.marked and view.page in OF_AGENTS:
+        return "unmark"
+    return ""
