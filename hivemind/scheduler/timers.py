@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from enum import Enum
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, TypeAlias
+
+from .ticket import Agent, Ticket, TicketState
 
 if TYPE_CHECKING:
     from .lane import Lane
-    from .ticket import Agent, Ticket
 
     Subject: TypeAlias = Lane | Ticket | Agent
+
+FEW = 1000
+"""Timers that are kept whether they matter or not."""
 
 
 class Timer(Enum):
@@ -29,13 +33,19 @@ class Timer(Enum):
 
 
 class Timers:
-    """Timers in order of time. They aren't taken back: whoever they wake looks whether it still matters."""
+    """Timers in order of time. They aren't taken back: whoever they wake looks whether it still matters. Most never
+    will: a request that has waited is answered long before its wait would have been too long. So each time they have
+    become twice as many, those that don't matter any more are dropped, and their tickets with them."""
 
-    __slots__ = ("_heap", "_numbers")
+    __slots__ = ("_heap", "_many", "_numbers")
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Timer, Subject]] = []
+        self._many = FEW
         self._numbers = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
 
     @property
     def next_at(self) -> float | None:
@@ -47,9 +57,22 @@ class Timers:
         if not math.isinf(at):
             self._numbers += 1
             heappush(self._heap, (at, self._numbers, kind, subject))
+            if len(self._heap) > self._many:
+                self._tidy()
 
     def due(self, now: float) -> Iterator[tuple[float, Timer, Subject]]:
         """Those whose time has come, including ones set meanwhile."""
         while self._heap and self._heap[0][0] <= now:
             at, _, kind, subject = heappop(self._heap)
             yield at, kind, subject
+
+    def _tidy(self) -> None:
+        self._heap = [timer for timer in self._heap if _matters(timer[0], timer[3])]
+        heapify(self._heap)
+        self._many = max(FEW, 2 * len(self._heap))
+
+
+def _matters(at: float, subject: Subject) -> bool:
+    if isinstance(subject, Ticket):
+        return subject.state is not TicketState.DONE
+    return at == (subject.boosted_until if isinstance(subject, Agent) else subject.wake_at)

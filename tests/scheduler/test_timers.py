@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
-from scheduler.driving import Hands
+from scheduler.driving import Hands, failure, lane_config
 
-from hivemind.scheduler.timers import Timer, Timers
+from hivemind.scheduler.commands import BoostAgent
+from hivemind.scheduler.events import BoostEnded
+from hivemind.scheduler.refuse import WAIT_TOO_LONG
+from hivemind.scheduler.timers import FEW, Timer, Timers
+from hivemind.scheduler.types import FailureKind
 
 
 @pytest.fixture
@@ -51,3 +55,25 @@ def test_never_is_no_timer(timers: Timers) -> None:
     """What waits for something to happen sets none."""
     timers.set(math.inf, Timer.LANE, Hands().lane)
     assert timers.next_at is None
+
+
+def test_what_matters_no_more_is_dropped() -> None:
+    """However many come and go while somebody waits, timers and the tickets in them don't pile up; those of whoever
+    waits, backs off or is boosted still go off."""
+    hands = Hands(lane_config(slots=2))
+    hands.arrive("holder")
+    failed = hands.arrive("unlucky")
+    hands.fail(failed, failure(FailureKind.TIMEOUT, delay_s=200.0))
+    hands.arrive("holder")
+    patient = hands.arrive("patient")
+    hands.apply(BoostAgent("patient", 100.0))
+    for _ in range(5 * FEW):
+        hands.leave(hands.arrive("comes and goes"))
+    assert len(hands.scheduler.timers) <= FEW
+    hands.wait(150.0)
+    assert [event.agent for event in hands.seen(BoostEnded)] == ["patient"]
+    assert list(hands.lane.retries) == [failed.id]
+    hands.wait(449.0)
+    assert (hands.lane.retries, failed.waiting, patient.waiting) == ({}, True, True)
+    hands.wait(1.0)
+    assert (patient.refusal, failed.refusal) == (WAIT_TOO_LONG, WAIT_TOO_LONG)
