@@ -73,7 +73,7 @@ async def test_a_whole_screen_is_painted_in_several_steps() -> None:
         app.painted.clear()
         app.screen.refresh()
         await pilot.pause()
-        assert len(app.painted) == HEIGHT // ROWS
+        assert len(app.painted) == -(-HEIGHT // ROWS)
         assert len(set().union(*map(cells, app.painted))) == WIDTH * HEIGHT
 
 

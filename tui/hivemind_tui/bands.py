@@ -16,9 +16,9 @@ from textual.geometry import Region
 from textual.screen import Screen
 from textual.timer import Timer
 
-ROWS = 9
+ROWS = 6
 """Rows of a band."""
-_AT_ONCE_CELLS = 2_000
+_AT_ONCE_CELLS = 1_600
 """So much is painted in one step; a live page changes less than that at a time."""
 _BATCH_S = 0.02
 _PAINT_EVERY_S = 0.008

@@ -13,7 +13,7 @@ _GROWS_S = 3.0
 _TEND_EVERY_S = 0.1
 _YOUNG = 1_500
 """New objects worth a collection; walking so many takes less than a millisecond."""
-_AGED = 5
+_AGED = 3
 """Collections of one generation before one of the next."""
 
 
