@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tui.kit import press, room, screen, seen, wait_until
+from tui.kit import press, room, screen, seen, settle, wait_until
 from tui.worlds import LANE, FakeSource, busy_source, empty_world, world
 
 from hivemind.scheduler.commands import (
@@ -132,6 +132,8 @@ PLACES: dict[str, Callable[[View], bool]] = {
     "4 G": lambda view: view.knob == "retry.budget_ratio",
     "4 g": lambda view: view.knob == "max_concurrency",
     "3 enter j j k": lambda view: view.scroll == 1,
+    "0 j j": lambda view: view.scroll == 2,
+    "0 G": lambda view: view.scroll == 5,
     "space": lambda view: view.marked == {"alice"} and view.selected == "bob",
     "*": lambda view: len(view.marked) == 11,
     "* *": lambda view: not view.marked,
@@ -320,6 +322,11 @@ async def test_copying_says_what_was_copied() -> None:
         assert notes[0] == "copied: ANTHROPIC_BASE_URL=http://127.0.0.1:8765/agent/alice"
         assert notes[1].startswith("copied: #60 ")
         assert pilot.app.clipboard in notes[2]
+        await press(pilot, "0 j j j y")
+        assert pilot.app.clipboard == "export OPENAI_BASE_URL=http://127.0.0.1:8765/agent/worker/v1"
+        await pilot.click("#start", offset=(20, 9))
+        await settle(pilot)
+        assert pilot.app.clipboard in seen(pilot, "start").splitlines()[9]
 
 
 async def test_quit_asks_while_requests_are_under_way() -> None:

@@ -94,7 +94,8 @@ def offers(app: ControlRoom, text: str) -> list[Choice]:
 def worth_copying(view: View) -> str:
     """What somebody who presses copy here most likely wants: an agent's base URL, a request's number, a line."""
     if view.page == "start":
-        return quick_lines(view.snapshot.address, token=view.token)[0][1]
+        lines = quick_lines(view.snapshot.address, token=view.token)
+        return lines[min(view.scroll, len(lines) - 1)][1]
     if view.page in ("requests", "agent", "request") and view.request is not None:
         return f"#{view.request.ticket} {view.request.agent} {view.request.model}".rstrip()
     if view.page == "log" and view.snapshot.lines:

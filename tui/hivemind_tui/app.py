@@ -286,6 +286,11 @@ class ControlRoom(LayeredApp):
         else:
             self.go(replace(self._view, knob=name))
 
+    def action_pick_line(self, index: int) -> None:
+        """A click on a line of the first screen chooses and copies it."""
+        self.go(replace(self._view, scroll=index))
+        self.action_copy()
+
     def action_filter(self) -> None:
         asking.a_filter(self)
 

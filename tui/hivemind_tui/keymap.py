@@ -15,7 +15,7 @@ ANYWHERE: frozenset[str] = frozenset()
 LISTS = frozenset({"overview", "agents", "requests", "agent"})
 AGENTS = frozenset({"overview", "agents", "agent", "requests", "request"})
 MARKED = frozenset({"overview", "agents"})
-SCROLLED = LISTS | {"tuning", "log", "request"}
+SCROLLED = LISTS | {"tuning", "log", "request", "start"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ _STEER = ("pause", "circuit", "less", "pin", "release", "drain")
 _STEER_AGENT = ("raise", "boost", "hold", "stop", "budget")
 _FIND = ("filter", "sort", "failing", "slowest", "dearest")
 FOOTERS: Mapping[str, tuple[str, ...]] = {
-    "start": ("help", "quit", "demo", "copy", "overview", "theme"),
+    "start": ("help", "quit", "demo", "down", "copy", "overview", "theme"),
     "overview": (
         *("help", "quit", "open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop", "undo"),
         *("pin", "budget", "mark", "release", "lane", "drain", "sort", "palette", "freeze"),

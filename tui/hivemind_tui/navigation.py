@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from hivemind.requests import RequestDetail, RequestView
+from hivemind.setup import quick_lines
 from hivemind.snapshot import AgentView
 
 from .listing import Order
@@ -68,7 +69,8 @@ def move(view: View, step: int) -> View:
         return replace(view, knob=NAMES[max(0, min(len(NAMES) - 1, index))])
     if view.page == "log":
         return replace(view, log_back=max(0, min(len(view.snapshot.lines) - 1, view.log_back - step)))
-    return replace(view, scroll=max(0, min(_last_entry(view.detail), view.scroll + step)))
+    last = len(quick_lines(view.snapshot.address)) - 1 if view.page == "start" else _last_entry(view.detail)
+    return replace(view, scroll=max(0, min(last, view.scroll + step)))
 
 
 def _last_entry(detail: RequestDetail | None) -> int:

@@ -44,7 +44,7 @@ class View:
     log_back: int = 0
     """Lines scrolled back from the newest."""
     scroll: int = 0
-    """Entries of its lists scrolled past on the request page."""
+    """Entries of its lists scrolled past on the request page; the line chosen on the first screen."""
     agents_shown: tuple[AgentView, ...] | None = None
     """Arranged as the order has it; None: as they came."""
     requests: tuple[RequestView, ...] = ()

@@ -5,11 +5,14 @@ from __future__ import annotations
 from textual.strip import Strip
 
 from hivemind.setup import quick_lines
-from hivemind_tui.format import fit
-from hivemind_tui.ink import Ink, Span, body_size
+from hivemind_tui.format import fit, plural
+from hivemind_tui.ink import Ink, Span, body_size, call, linked
 from hivemind_tui.view import View
 
-_TITLE = 15
+_TITLE = 17
+_NARROW_TITLE = 14
+_BLOCK = 88
+"""Cells that the whole takes where there is room; wider than that, it stands in the middle."""
 _ROOMY = 24
 """Rows from which there is air between the parts."""
 
@@ -17,48 +20,70 @@ _ROOMY = 24
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     """The panel's rows: from the top what matters most, so that a small terminal loses the least."""
     cells, rows = body_size(ink, width, height)
-    parts = [_what(view), _where(view), _targets(view), _next(view, ink)]
+    left = max(0, (cells - _BLOCK) // 2)
+    room = cells - left
+    parts = [_what(view), _where(view, room, ink), _targets(view, room), _next(view, ink)]
     body: list[Strip] = []
     for part in parts:
         if body and rows >= _ROOMY:
             body.append(ink.row(cells))
-        body += [ink.row(cells, *spans) for spans in part]
+        body += [ink.row(cells, (" " * left, "text"), *spans) for spans in part]
     top = max(0, (rows - len(body)) // 3)
     body = [ink.row(cells)] * top + body
-    waiting = (
-        f"{view.snapshot.totals.requests} so far" if view.snapshot.totals.requests else "waiting for the first request"
-    )
-    return ink.frame("Connect an agent", waiting, body[:rows], width, height)
+    asked = view.snapshot.totals.requests
+    note = f"{plural(asked, 'request')} so far" if asked else "waiting for the first request"
+    return ink.frame("Connect an agent", note, body[:rows], width, height)
 
 
 def _what(view: View) -> list[list[Span]]:
     return [
         [("HiveMind ", "title"), ("lets many agents share one rate-limited API without stampeding:", "text")],
-        [("it queues, paces and retries their requests, and this screen shows and steers all of it.", "text")],
+        [("it queues, paces and retries their requests; here you watch and steer that.", "text")],
         [("It listens on ", "text"), (view.snapshot.address, "accent"), (". Point an agent at it:", "text")],
     ]
 
 
-def _where(view: View) -> list[list[Span]]:
+def _where(view: View, room: int, ink: Ink) -> list[list[Span]]:
+    """A line for each client; one too long for the row goes on in the next."""
     lines = quick_lines(view.snapshot.address, token=view.token)
-    return [[("  " + fit(title, _TITLE), "dim"), (line, "info")] for title, line in lines]
+    roomy = room > _BLOCK - 2
+    title_cells = _TITLE if roomy else _NARROW_TITLE
+    width = max(1, room - title_cells)
+    rows: list[list[Span]] = []
+    for index, (title, line) in enumerate(lines):
+        here = index == view.scroll
+        mark = ink.glyphs.cursor if here else " "
+        first = fit(f"{mark} {title}", title_cells) if roomy else fit(title, title_cells - 1) + mark
+        for start in range(0, len(line), width):
+            head = first if start == 0 else " " * title_cells
+            action = call("app.pick_line", index)
+            role = "accent" if here else "dim"
+            rows.append([linked(head, role, action), linked(line[start : start + width], "info", action)])
+    return rows
 
 
-def _targets(view: View) -> list[list[Span]]:
-    rows: list[list[Span]] = [
-        [("The name after /agent/ is yours to choose. Requests go on, with the agent's own key, to", "dim")]
-    ]
-    rows += [[("  " + fit(name, _TITLE), "dim"), (url, "text")] for name, url in view.snapshot.upstreams]
+def _targets(view: View, room: int) -> list[list[Span]]:
+    title = _TITLE if room > _BLOCK - 2 else _NARROW_TITLE
+    rows: list[list[Span]] = [[("The name after /agent/ is yours. Requests go on with the agent's own key to", "dim")]]
+    names = view.snapshot.upstreams
+    indent = "  " if title == _TITLE else ""
+    rows += [[(fit(indent + name, title), "dim"), (url, "text")] for name, url in names]
     return rows
 
 
 def _next(view: View, ink: Ink) -> list[list[Span]]:
     rows: list[list[Span]] = [
-        [("  hivemind setup", "accent"), ("  in another terminal tells all about Claude Code, Codex, Cursor …", "dim")],
-        [("  y", "accent"), ("  copies the first line    ", "dim"), ("?", "accent"), ("  all keys", "dim")],
+        [("j k", "accent"), ("  choose a line, ", "dim"), ("y", "accent"), (" copies it", "dim")],
+        [("hivemind setup", "accent"), ("  in another terminal tells all about each client", "dim")],
     ]
     if view.demo:
-        text = "  starts the demo: eleven mock agents, a provider on a bad day, no key needed"
-        rows.append([("  d", "accent"), (text, "dim")])
-    rows.append([(f"{ink.glyphs.ring} ", "wait"), ("waiting for the first request", "wait")])
+        text = "  starts the demo: eleven mock agents, a provider's bad day, no key needed"
+        rows.append([("d", "accent"), (text, "dim")])
+    asked = view.snapshot.totals.requests
+    if asked:
+        rows.append(
+            [(f"{ink.glyphs.good} {plural(asked, 'request')} so far; ", "ok"), ("1", "accent"), (" shows them", "ok")]
+        )
+    else:
+        rows.append([(f"{ink.glyphs.ring} waiting for the first request", "wait")])
     return rows
