@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import commands as cmd
 from .budget import hold, weigh
 from .events import BoostEnded, CircuitChanged, Commanded, LevelChanged
+from .knobs import KNOBS
 from .lane import Lane
 from .refuse import AGENT_STOPPED
 from .ticket import Agent
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from .scheduler import Scheduler
 
 LONGEST_BOOST_S = 3600.0
+HIGHEST_LEVEL = KNOBS["max_concurrency"].highest
+LARGEST_BUDGET = 10**15
+"""In tokens: more than anybody pays for, and a number that every reader of a snapshot can hold."""
 
 
 def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) -> Commanded:
@@ -32,8 +36,8 @@ def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) 
         case cmd.Tune():
             tune(scheduler, command, now)
         case cmd.PinLevel(level, lane):
-            if level is not None and not level >= 1:
-                raise cmd.Rejected(f"level {level:g}: must be 1 or more")
+            if level is not None and not 1 <= level <= HIGHEST_LEVEL:
+                raise cmd.Rejected(f"level {level:g}: must be from 1 to {HIGHEST_LEVEL:,.0f}")
             for each in _lanes(scheduler, lane):
                 each.aimd.pin(level)
                 _follow(scheduler, each, now)
@@ -109,8 +113,9 @@ def _stop(scheduler: Scheduler, agent: Agent, stopped: bool, now: float) -> None
 
 
 def _set_budget(scheduler: Scheduler, agent: Agent, tokens: int | None, now: float) -> None:
-    if tokens is not None and not tokens >= 1:
-        raise cmd.Rejected(f"budget {tokens:,}: must be 1 token or more, or none")
+    if tokens is not None and not 1 <= tokens <= LARGEST_BUDGET:
+        given = f" {tokens:,}" if abs(tokens) < LARGEST_BUDGET else ""  # hundreds of digits, perhaps
+        raise cmd.Rejected(f"budget{given}: must be from 1 to {LARGEST_BUDGET:,} tokens, or none")
     agent.budget = tokens
     agent.warned = 0
     weigh(scheduler, agent, now)

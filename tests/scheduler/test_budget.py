@@ -228,13 +228,15 @@ def test_the_command_is_told_before_what_it_brings_about() -> None:
     assert kinds == [Commanded, BudgetWarned, Refused]
 
 
-@pytest.mark.parametrize("tokens", [0, -5_000])
-def test_at_least_one_token(tokens: int) -> None:
-    """The text says what would be right, and nothing changes."""
+@pytest.mark.parametrize(
+    ("tokens", "given"), [(0, " 0"), (-5_000, " -5,000"), (10**15 + 1, ""), (10**300, ""), (-(10**300), "")]
+)
+def test_a_number_of_tokens_that_can_be(tokens: int, given: str) -> None:
+    """The text says what would be right, and nothing changes; a number that no screen could reckon with is none."""
     hands = known()
     with pytest.raises(Rejected) as rejected:
         hands.apply(SetBudget("a", tokens))
-    assert str(rejected.value) == f"budget {tokens:,}: must be 1 token or more, or none"
+    assert str(rejected.value) == f"budget{given}: must be from 1 to 1,000,000,000,000,000 tokens, or none"
     assert hands.arrive("a").state is TicketState.FLYING
 
 

@@ -56,8 +56,9 @@ def test_what_was_carried_out_is_an_event(command: Command, name: str, arguments
     [
         (SetPriority("zoe", Priority.HIGH), "no agent named 'zoe'; known: a"),
         (PauseAgent("zoe", True), "no agent named 'zoe'; known: a"),
-        (PinLevel(0.5), "level 0.5: must be 1 or more"),
-        (PinLevel(math.nan), "level nan: must be 1 or more"),
+        (PinLevel(0.5), "level 0.5: must be from 1 to 10,000"),
+        (PinLevel(math.nan), "level nan: must be from 1 to 10,000"),
+        (PinLevel(10_001), "level 10001: must be from 1 to 10,000"),
         (PinLevel(2, "x"), f"no lane 'x'; known: {LANE}"),
         (SetCircuit("open", "x"), f"no lane 'x'; known: {LANE}"),
         (ReleaseLane("x"), f"no lane 'x'; known: {LANE}"),
