@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ from .messages import (
     Written,
 )
 from .reading import read_as
-from .replies import failure, reply
+from .replies import NO_PAGE, failure, reply
 from .tokenfile import Key
 from .wire import world_part
 
@@ -46,6 +47,7 @@ _log = logging.getLogger(__name__)
 _BODY_LIMIT = 64 << 10
 _FILE_LIMIT = 1 << 20
 _DRAFTS_KEPT = 16
+_TICKET = re.compile(r"[0-9]{1,15}")
 
 
 class Steered(Protocol):
@@ -104,8 +106,10 @@ class Control:
         found = self._proxy.requests(query.since if query.run == self._run else 0)
         return RequestsPart(self._run, __version__, found.revision, found.oldest, found.changed)
 
-    async def request(self, ticket: int) -> RequestDetail:
-        found = self._proxy.detail(ticket)
+    async def request(self, ticket: str) -> RequestDetail:
+        if not _TICKET.fullmatch(ticket):
+            raise NotThere(NO_PAGE)
+        found = self._proxy.detail(int(ticket))
         if found is None:
             raise NotThere(f"no request {ticket}, or it is forgotten")
         return found
@@ -136,7 +140,7 @@ class Control:
 ENDPOINTS = (
     Endpoint("GET", "/snapshot", "The world now, or what is new of it.", WorldPart, Control.world, WorldQuery),
     Endpoint("GET", "/requests", "Requests that changed.", RequestsPart, Control.requests, RequestsQuery),
-    Endpoint("GET", "/requests/{ticket:int}", "All about one request.", RequestDetail, Control.request),
+    Endpoint("GET", "/requests/{ticket}", "All about one request.", RequestDetail, Control.request),
     Endpoint("POST", "/commands", "Carry a command out.", Done, Control.command, Order),
     Endpoint("POST", "/settings/draft", "What writing knobs down would change.", Draft, Control.draft, Knobs),
     Endpoint("POST", "/settings/write", "Write such a draft.", Written, Control.write, SignedDraft, _FILE_LIMIT),
@@ -178,6 +182,8 @@ async def _asked(endpoint: Endpoint, request: Request) -> Any:
         raise _Unreadable(400, "the body isn't JSON: it isn't UTF-8") from None
     except msgspec.DecodeError as error:
         raise _Unreadable(400, f"the body isn't JSON: {error}") from None
+    except RecursionError:
+        raise _Unreadable(400, "the body is nested too deeply") from None
     return read_as(endpoint.takes, values, "the body")
 
 

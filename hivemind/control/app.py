@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Mount, Route, Router
 
 from hivemind import __version__
 from hivemind.scheduler.types import Priority
@@ -21,7 +21,7 @@ from .api import Steered, routes
 from .guard import Guard
 from .messages import PREFIX
 from .reading import listed
-from .replies import failure
+from .replies import NO_PAGE, failure
 
 
 def control_app(proxy: Steered) -> Starlette:
@@ -34,7 +34,7 @@ def control_app(proxy: Steered) -> Starlette:
     async def stats(_: Request) -> Response:
         return Response(msgspec.json.encode(as_json(proxy.snapshot())), media_type="application/json")
 
-    control = Mount(PREFIX, routes=routes(proxy), middleware=[Middleware(Guard, proxy)])
+    control = Mount(PREFIX, Router(routes(proxy), redirect_slashes=False), middleware=[Middleware(Guard, proxy)])
     app = Starlette(
         routes=[Route("/_health", health), Route("/_stats", stats), control],
         exception_handlers={HTTPException: _not_there},
@@ -47,7 +47,7 @@ async def _not_there(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     allowed = Headers(error.headers).get("allow")
     if allowed is None:
-        return failure(error.status_code, "there is no such page")
+        return failure(error.status_code, NO_PAGE)
     text = f"{request.method} can't be done here, only {listed(sorted(allowed.split(', ')))}"
     return failure(error.status_code, text, {"allow": allowed})
 

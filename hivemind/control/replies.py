@@ -11,6 +11,8 @@ from starlette.responses import Response
 from .messages import Failure
 from .wire import encode
 
+NO_PAGE = "there is no such page"
+
 _SMALL = 1024
 """Bytes that aren't worth compressing."""
 

@@ -160,7 +160,7 @@ async def endless() -> AsyncIterator[bytes]:
 
 
 async def test_bad_bodies() -> None:
-    """Not JSON, not an object, too large: each has its status and its line."""
+    """Not JSON, not an object, nested without end, too large: each has its status and its line."""
     async with asking(busy_proxy()) as web:
 
         async def post(body: Any) -> tuple[int, str]:
@@ -172,6 +172,7 @@ async def test_bad_bodies() -> None:
         assert await post(b"[]") == (422, "the body: must be an object")
         assert await post(b"{}") == (422, "the body: name is missing; it must be text")
         assert await post(json.dumps({"name": 5})) == (422, "the body: name 5 must be text")
+        assert await post(b"[" * 60_000) == (400, "the body is nested too deeply")
         assert await post(endless()) == (413, "the body is larger than 64 KiB")
 
 
@@ -197,6 +198,9 @@ async def test_bad_queries() -> None:
         ("GET", "/_control/", 404, "there is no such page"),
         ("GET", "/_control", 404, "there is no such page"),
         ("GET", "/_control/requests/abc", 404, "there is no such page"),
+        ("GET", f"/_control/requests/{'9' * 5000}", 404, "there is no such page"),
+        ("GET", "/_control/requests/1/", 404, "there is no such page"),
+        ("GET", "/_control/snapshot/", 404, "there is no such page"),
         ("GET", "/_control/commands", 405, "GET can't be done here, only POST"),
         ("POST", "/_control/snapshot", 405, "POST can't be done here, only GET or HEAD"),
     ],
