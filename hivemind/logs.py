@@ -20,14 +20,21 @@ _SECRETS = (
         r"""(['"]?\s*[:=,]\s*(?:b?['"])?(?:bearer\s+|basic\s+)?)[^\s'",;)&]+""",
         re.IGNORECASE,
     ),
-    # A key in a query: `?key=x`.
-    re.compile(r"([?&]key)(=)[^\s&'\"]+", re.IGNORECASE),
+    # A key in a query: `?key=x`, `&access_token=x`.
+    re.compile(
+        r"([?&;](?:[\w.-]*[-_.])?(?:key|token|auth|sig|signature|secret|password|credential|assertion))"
+        r"(=)[^\s&;'\"]+",
+        re.IGNORECASE,
+    ),
     # Anything after the word Bearer.
     re.compile(r"\b(bearer)(\s+)[^\s'\",;)]+", re.IGNORECASE),
     # User name and password in a URL.
     re.compile(r"(://)()[^\s/@'\"]+(?=@)"),
     # The usual forms of keys, wherever they stand.
-    re.compile(r"()()\b(?:sk-[\w-]{8,}|AIza[\w-]{16,})"),
+    re.compile(
+        r"()()\b(?:sk-[\w-]{8,}|AIza[\w-]{16,}|(?:gsk_|hf_|r8_|xai-|pplx-|gh[a-z]_|glpat-)[A-Za-z0-9]{20,}"
+        r"|github_pat_\w{20,}|nvapi-[\w-]{20,}|ya29\.[\w-]{20,}|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)*)"
+    ),
 )
 _EXPECTED = (
     "ASGI callable returned without completing response",

@@ -11,6 +11,8 @@ import pytest
 from hivemind.logs import LineFormatter, configure, hush_uvicorn, redact
 
 SECRET = "s3kr1t-value-000"
+FORMS = ("gsk_", "hf_", "r8_", "xai-", "pplx-", "ghp_", "glpat-", "github_pat_", "nvapi-", "ya29.")
+"""Of keys of providers that have one."""
 
 
 @pytest.fixture
@@ -45,6 +47,11 @@ def _root_logger() -> Iterator[None]:
         f"the token was bearer {SECRET}",
         f"used sk-ant-{SECRET} there",
         f"used AIza{SECRET}abcd there",
+        f"GET /y?a=b&access_token={SECRET}",
+        f"referer: https://x/y?X-Amz-Signature={SECRET}&b=1",
+        f"GET /y?a=1;key={SECRET}",
+        f"assertion eyJhbGciOiJSUzI1NiJ9.eyJzdWIi{SECRET}.c2ln, it said",
+        *(f"used {form}{'A1' * 10}{SECRET} there" for form in FORMS),
     ],
 )
 def test_redact(text: str) -> None:
@@ -54,7 +61,15 @@ def test_redact(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["POST /v1/messages 200 in 1.2 s", "api.example:443: connection refused", "the key of the map", "tokens=12"]
+    "text",
+    [
+        "POST /v1/messages 200 in 1.2 s",
+        "api.example:443: connection refused",
+        "the key of the map",
+        "tokens=12",
+        "GET /v1/models?limit=5&max_tokens=12&pageToken=3",
+        "agent xai-researcher, agent hf_dataset_downloader_2",
+    ],
 )
 def test_redact_leaves_the_rest(text: str) -> None:
     """Ordinary text stays as it is."""

@@ -20,7 +20,8 @@ _NAMED = {
     name.decode() for names in (CREDENTIAL_HEADERS, *(p.auth_headers for p in PROFILES.values())) for name in names
 }
 _SECRET = re.compile(
-    r"authori[sz]ation|cookie|passw|secret|credential|signature|api[-_]?key|(?:^|[-_.$])(?:key|token|auth|sig)$",
+    r"authori[sz]ation|authentication|cookie|passw|passphrase|secret|credential|signature|assertion|api[-_]?key|bearer"
+    r"|jwt|(?:^|[-_.$])(?:key|token|auth|sig|pass|pwd|pat)$",
     re.IGNORECASE,
 )
 """In the name of a header or of a query's field. Not `tokens`: providers count those in headers."""

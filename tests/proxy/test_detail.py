@@ -12,6 +12,7 @@ from hivemind.requests import RequestDetail
 KEY = "sk-ant-api03-THISISSECRET0123456789"
 PLAIN = "nothing-that-looks-like-a-key-SECRET"
 """A credential of a gateway that has its own idea of what one looks like."""
+JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzZWNyZXQifQ.c2lnbmF0dXJlLVNFQ1JFVA"
 TOKEN = "hm-token-ALSOSECRET"
 WAYS = (
     f"authorization: Bearer {PLAIN}",
@@ -26,6 +27,11 @@ WAYS = (
     f"x-hivemind-token: {PLAIN}",
     f"x-amz-security-token: {PLAIN}",
     f"cf-access-client-secret: {PLAIN}",
+    f"cf-access-jwt-assertion: {PLAIN}",
+    f"authentication: {PLAIN}",
+    f"x-passphrase: {PLAIN}",
+    f"x-jwt: {PLAIN}",
+    f"x-forwarded-pat: {PLAIN}",
     f"x-note: my key is {KEY}",
     f"x-note: bearer {PLAIN}",
 )
@@ -34,6 +40,7 @@ TARGETS = (
     f"/v1/messages?a=1&k%65y={PLAIN}&b=2",
     f"/v1/messages?access_token={PLAIN}",
     f"/v1/messages?q={KEY}",
+    f"/v1/messages?client_assertion={PLAIN}&jwt={PLAIN}",
     f"/token/{PLAIN}/v1/messages",
     f"/agent/ann/token/{PLAIN}/v1/messages?beta=true",
 )
@@ -76,6 +83,17 @@ async def test_no_credential_in_a_header_is_shown(way: str) -> None:
         assert "***" in shown[name]
         assert shown["x-plain"] == "stays"
         assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("value", [f"https://x/y?a=1&access_token={PLAIN}", f"/v1?sig={PLAIN}", f"x {JWT} y", KEY])
+async def test_no_credential_in_any_other_header_is_shown(value: str) -> None:
+    """An address that a gateway passes on, a token that tells what it is by its form."""
+    async with between([ANSWER]) as (proxy, _), raw(proxy.port) as web:
+        await web.send(request("/v1/messages", PLAIN_BODY, f"x-original-uri: {value}"))
+        await web.body((await web.head())[1])
+        detail = newest(proxy.proxy)
+        assert "***" in dict(detail.request_headers)["x-original-uri"]
+        assert not [secret for secret in (PLAIN, JWT, KEY) if secret in repr(detail)]
 
 
 @pytest.mark.parametrize("target", TARGETS)
