@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Iterator
 
@@ -41,17 +42,22 @@ ENDS: dict[str, tuple[Play, bytes, str]] = {
 def _by_hand() -> Iterator[None]:
     """Nothing is collected but by :func:`rubbish`, and what there was before doesn't count."""
     gc.collect()
+    gc.freeze()  # what earlier tests left, which their loops may hold until now
     gc.disable()
     yield
     gc.enable()
+    gc.unfreeze()
 
 
 def rubbish() -> list[str]:
-    """Objects of ours that nothing but a circle keeps alive."""
+    """Objects of ours that nothing but a circle keeps alive; not those of an earlier test's loop."""
+    loop = asyncio.get_running_loop()
     gc.set_debug(gc.DEBUG_SAVEALL)
     gc.collect()
     gc.set_debug(0)
-    found = [type(each) for each in gc.garbage if type(each).__module__.startswith("hivemind.")]
+    ours = [each for each in gc.garbage if type(each).__module__.startswith("hivemind.")]
+    found = [type(each) for each in ours if getattr(each, "_loop", loop) is loop]
+    ours.clear()
     gc.garbage.clear()
     return [each.__name__ for each in found]
 

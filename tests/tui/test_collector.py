@@ -21,6 +21,7 @@ class Knot:
 
 @pytest.fixture(autouse=True)
 def _as_it_was() -> Iterator[None]:
+    gc.unfreeze()  # what an earlier test may have left
     before = gc.isenabled(), gc.get_threshold(), list(gc.callbacks), gc.get_freeze_count()
     yield
     assert before == (gc.isenabled(), gc.get_threshold(), list(gc.callbacks), gc.get_freeze_count())

@@ -120,8 +120,11 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._deadline.close()
         self._pool.unfit(self)
-        if self._transport is not None:
-            self._transport.abort()
+        self._unsent = memoryview(b"")
+        # It holds us: uvloop's doesn't let go when it is aborted while the connection is still being made.
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
 
     def shut(self, reason: str) -> None:
         """Close at once; what is on it has ended too early."""
