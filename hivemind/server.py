@@ -122,7 +122,10 @@ def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
 
 def _refusal(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is in use; choose another with --port, or --port 0 for any free one"
+        return (
+            f"port {port} on {host} is in use; choose another with --port, or --port 0 for any free one"
+            f" (if a HiveMind runs there: hivemind-tui --attach http://{_shown(host)}:{port})"
+        )
     if error.errno == errno.EACCES:
         return f"port {port} on {host} needs more rights than this process has; choose one from 1024 on with --port"
     if error.errno == errno.EADDRNOTAVAIL:

@@ -64,7 +64,9 @@ def test_port_in_use() -> None:
     """The line names the port and says how to get another, and nothing stays bound."""
     taken = server.bind("127.0.0.1", 0)
     port = taken[0].getsockname()[1]
-    with pytest.raises(BindError, match=rf"port {port} on 127.0.0.1 is in use.*--port 0"):
+    with pytest.raises(
+        BindError, match=rf"port {port} on 127.0.0.1 is in use.*--port 0.*--attach http://127.0.0.1:{port}"
+    ):
         server.bind("127.0.0.1", port)
     close(taken)
     close(server.bind("127.0.0.1", port))

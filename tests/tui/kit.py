@@ -10,16 +10,25 @@ from textual.pilot import Pilot
 from tui.worlds import FakeSource
 
 from hivemind_tui.app import ControlRoom
+from hivemind_tui.pace import Pace
 from hivemind_tui.widgets.line_table import LineTable
 
 TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
 """The environment of a terminal that can show everything."""
 
 
+class _Steady(Pace):
+    """A machine on which others work too mustn't change what is drawn."""
+
+    def drawn(self, cost_s: float, late_s: float = 0.0) -> None:
+        """It is never too much."""
+
+
 @asynccontextmanager
 async def screen(source: FakeSource, size: tuple[int, int] = (100, 30), **more: Any) -> AsyncIterator[Pilot[str]]:
     """The control room on a source, drawn once."""
     app = ControlRoom(source, environment=more.pop("environment", TERMINAL), **more)
+    app._pace = _Steady(app._pace.wanted)
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         yield pilot

@@ -18,6 +18,7 @@ from hivemind.control.tokenfile import Key
 from hivemind.control.wire import encode, world_part
 from hivemind.errors import UsageError
 from hivemind.scheduler import commands as cmd
+from hivemind.scheduler.events import Commanded
 from hivemind.settings.write import Draft
 from hivemind_tui.attach import AttachedSource, Pace, attached
 from hivemind_tui.source import Link
@@ -91,6 +92,17 @@ async def test_commands() -> None:
         proxy.reject = "no agent named 'bob'; known: ann"
         with pytest.raises(cmd.Rejected, match=r"^no agent named 'bob'; known: ann$"):
             await source.apply(cmd.PauseAgent("bob", True), "you")
+
+
+async def test_what_was_done_from_here_is_told_so() -> None:
+    """The log tells it apart from what others did, whose names it gives."""
+    proxy = busy_proxy()
+    for who in ("ann@desk", "bob@lab"):
+        proxy.happens(Commanded(9.5, who, "PauseAdmissions", {"paused": True}))
+    async with controlled(proxy) as url, watching(url) as source:
+        mine, other = source.snapshot().lines[-2:]
+        assert (mine.tag, mine.text) == ("you", "admissions paused")
+        assert (other.tag, other.text) == ("other", "admissions paused, by bob@lab")
 
 
 async def test_what_came_of_a_command_is_seen_at_once() -> None:

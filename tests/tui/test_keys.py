@@ -211,7 +211,7 @@ async def test_a_rejected_command_is_a_toast() -> None:
             await press(pilot, keys)
             (note,) = pilot.app._notifications
             said.append(note.message)
-        assert len(set(said)) == 6
+        assert len(set(said)) == 5
         assert source.applied == []
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tui.kit import press, room, screen
+from tui.kit import press, room, screen, seen
 from tui.worlds import FakeSource, busy_source, world
 
+from hivemind.scheduler.commands import PauseAgent
 from hivemind.snapshot import AgentView, Snapshot
 from hivemind_tui import navigation
 from hivemind_tui.gather import Gatherer
@@ -117,3 +118,36 @@ async def test_a_filter_that_is_dropped_leaves_the_cursor_where_it_was() -> None
         assert room(pilot).view.selected == "carol"
         await press(pilot, "/ b o enter escape")
         assert room(pilot).view.selected == "bob"
+
+
+async def test_an_agent_is_told_of_only_where_a_request_is_chosen() -> None:
+    """While the list follows the newest request a key would be for whoever asked last; nothing is done, and said so."""
+    source = busy_source()
+    async with screen(source) as pilot:
+        for keys in ("3 +", "h", "x", "B"):
+            await press(pilot, keys)
+            (note,) = pilot.app._notifications
+            assert "choose one" in note.message
+        assert source.applied == []
+        await press(pilot, "j h")
+        request = room(pilot).view.request
+        assert request is not None
+        assert source.applied == [PauseAgent(request.agent, True)]
+        (note,) = pilot.app._notifications
+        assert note.message == f"{request.agent}: its requests are held"
+        await press(pilot, "x")
+        assert f"Stop {request.agent}?" in seen(pilot, "overlay")
+
+
+def test_what_is_read_in_the_log_stays_where_it_is() -> None:
+    """New lines don't push away the ones that somebody scrolled back to."""
+    full, gatherer = world(), Gatherer()
+    source = FakeSource(replace(full, lines=full.lines[:20]))
+    view = navigation.page(View(source.snapshot()), "log")
+    assert gatherer.look(navigation.move(view, -5), source).log_back == 5
+    view = navigation.filtered(view, full.lines[22].tag)
+    new = sum(line.tag == full.lines[22].tag for line in full.lines[20:])
+    assert 0 < new < 10
+    source.become(full)
+    assert gatherer.look(view, source).log_back == 0
+    assert gatherer.look(replace(view, log_back=5), source).log_back == 5 + new

@@ -11,6 +11,7 @@ from hivemind.setup import quick_lines
 
 from . import asking, intents, navigation
 from .keymap import Key, here, parsed
+from .listing import line_fields, matching
 from .moment import absent
 from .tuning import DIALS, NAMES, reach, shown_value, typed
 from .view import OF_AGENTS, OF_REQUESTS, View
@@ -99,7 +100,8 @@ def worth_copying(view: View) -> str:
     if view.page in ("requests", "agent", "request") and view.request is not None:
         return f"#{view.request.ticket} {view.request.agent} {view.request.model}".rstrip()
     if view.page == "log" and view.snapshot.lines:
-        line = view.snapshot.lines[max(0, len(view.snapshot.lines) - 1 - view.log_back)]
+        shown = matching(view.snapshot.lines, view.log_filter, line_fields) or view.snapshot.lines
+        line = shown[max(0, len(shown) - 1 - view.log_back)]
         return f"{line.tag} {line.who} {line.text}"
     who = view.agent.name if view.agent is not None else "alice"
     return f"ANTHROPIC_BASE_URL={view.snapshot.address}/agent/{who}"

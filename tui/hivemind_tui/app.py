@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
@@ -16,7 +16,7 @@ from textual.binding import BindingType
 from textual.driver import Driver
 from textual.geometry import Size
 
-from hivemind.scheduler.commands import Rejected
+from hivemind.scheduler.commands import Command, Rejected
 from hivemind_styles import STYLE_SHEETS
 from hivemind_styles.themes import THEMES
 
@@ -31,6 +31,7 @@ from .intents import INTENTS
 from .layers import LayeredApp, Layers
 from .pace import Pace, wanted_fps
 from .plots.process import PlotProcess
+from .said import said
 from .source import Source
 from .steering import Intent, Steering
 from .terminal import coloured, themes_for
@@ -86,7 +87,7 @@ class ControlRoom(LayeredApp):
         self._view = View(snapshot, trail=trail, drain_s=drain_s, demo=start_demo is not None, token=token)
         self._greeting = greeting
         self._gatherer = Gatherer()
-        self._steering = Steering(self._fresh, self.complain, self._draw_all)
+        self._steering = Steering(self._fresh, self.complain, self._draw_all, self._tell_done)
         self._steering.who = who
         self._last_tick_s: float | None = None
         self._detail_due_s = 0.0
@@ -186,13 +187,18 @@ class ControlRoom(LayeredApp):
 
     def _restyle(self) -> None:
         self._board.restyle(self.theme_variables, self._room)
-        self.layers.close()
+        self.layers.place(self._board.ink)
         self._draw_all()
 
     def complain(self, text: str) -> None:
         """Say in one line why something can't be done; what was said before is old by then."""
         self.clear_notifications()
         self.notify(clean(text), severity="warning", timeout=4, markup=False)
+
+    def _tell_done(self, commands: Sequence[Command]) -> None:
+        if text := said(commands, self._view):
+            self.clear_notifications()
+            self.notify(text, timeout=3, markup=False)
 
     def on_resize(self, event: events.Resize) -> None:
         """Another layout may fit now."""

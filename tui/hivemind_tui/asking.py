@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hivemind.scheduler.commands import Command, Drain, SetCircuit
+from hivemind.scheduler.commands import Command, Drain, Rejected, SetCircuit
 from hivemind.snapshot import AgentView
 
 from . import dialogs, intents, navigation
@@ -38,9 +38,8 @@ def a_filter(app: ControlRoom) -> None:
 
 def a_budget(app: ControlRoom) -> None:
     """A budget for the agents meant; whoever is selected by the time it was typed."""
-    targets = app.view.targets
+    targets = _targets(app)
     if not targets:
-        app.complain("no agent yet: there is nobody to give a budget")
         return
     meant = frozenset(agent.name for agent in targets)
     one = targets[0] if len(targets) == 1 else None
@@ -66,14 +65,25 @@ def a_knob(app: ControlRoom, knob: str = "") -> None:
 
 def whether_to_stop(app: ControlRoom) -> None:
     """Before agents are cut off; to let them ask again needs no question."""
-    targets = app.view.targets
-    if not targets or all(agent.stopped for agent in targets):
+    targets = _targets(app)
+    if not targets:
+        return
+    if all(agent.stopped for agent in targets):
         app.steer(intents.stop)
         return
     stopping = [agent for agent in targets if not agent.stopped]
     meant = frozenset(agent.name for agent in stopping)
     rows = dialogs.stop_question(app.view, stopping)
     app.ask(f"Stop {named(stopping)}?", rows, {"y": partial(app.steer, partial(intents.stop, meant=meant))})
+
+
+def _targets(app: ControlRoom) -> Sequence[AgentView]:
+    """The agents meant; where there are none it is said why."""
+    try:
+        return intents.agents_of(app.view)
+    except Rejected as rejected:
+        app.complain(str(rejected))
+        return ()
 
 
 def named(agents: Sequence[AgentView]) -> str:

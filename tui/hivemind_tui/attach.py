@@ -12,7 +12,7 @@ import math
 import platform
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -27,7 +27,7 @@ from hivemind.requests import REQUESTS_KEPT, REQUESTS_PAGE, RequestDetail, Reque
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.types import Usage
 from hivemind.settings.write import Draft
-from hivemind.snapshot import Snapshot, Totals
+from hivemind.snapshot import Line, Snapshot, Totals
 
 from .follow import Followed
 from .source import Link
@@ -194,10 +194,11 @@ class AttachedSource:
         known = self._known
         part = await self._client.world(self._run, None if known is None else known.at)
         try:
-            self._known = joined(known, part)
+            heard = joined(known, part)
         except OutOfStep:
             part = await self._client.world()
-            self._known = joined(None, part)
+            heard = joined(None, part)
+        self._known = replace(heard, lines=tuple(_ours(line, self._name) for line in heard.lines))
         self._run = part.run
         if self._followed.run != part.run:
             self._followed.begin(part.run)
@@ -238,6 +239,14 @@ def _http(place: Place) -> httpx.AsyncClient:
         trust_env=not place.local,
         timeout=httpx.Timeout(ANSWER_WITHIN_S, connect=CONNECT_WITHIN_S),
     )
+
+
+def _ours(line: Line, name: str) -> Line:
+    """What was done from here is told as it is where screen and proxy are one program."""
+    signed = f", by {name}"
+    if line.tag != "other" or not line.text.endswith(signed):
+        return line
+    return replace(line, tag="you", text=line.text.removesuffix(signed))
 
 
 def _signature(environ: Mapping[str, str]) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from hivemind.requests import REQUESTS_KEPT, RequestView
+from hivemind.snapshot import Line
 
-from .listing import agent_fields, arranged, request_fields
+from .listing import agent_fields, arranged, line_fields, matching, request_fields
 from .panels.agent_table import AGENTS
 from .panels.request_table import REQUESTS
 from .source import Source
@@ -27,6 +29,15 @@ def _kept(selected: K, before: Sequence[T], now: Sequence[T], key: Callable[[T],
         return selected
     row = next((index for index, item in enumerate(before) if key(item) == selected), 0)
     return key(now[min(row, len(now) - 1)])
+
+
+def _read_on(view: View, lines: Sequence[Line]) -> int:
+    """How far the log is scrolled back when new lines have come: what is being read stays where it is."""
+    if not view.log_back or not view.snapshot.lines:
+        return view.log_back
+    last = view.snapshot.lines[-1]
+    new = list(itertools.takewhile(lambda line: line != last, reversed(lines)))
+    return min(len(lines) - 1, view.log_back + len(matching(new, view.log_filter, line_fields)))
 
 
 class Gatherer:
@@ -50,6 +61,7 @@ class Gatherer:
         snapshot = source.snapshot()
         if view.page in (*OF_REQUESTS, "request"):
             self._follow(source)
+        view = replace(view, log_back=_read_on(view, snapshot.lines))
         names = {agent.name for agent in snapshot.agents} if view.marked else frozenset()
         marked = view.marked & names if view.marked else view.marked
         return self.arrange(replace(view, snapshot=snapshot, marked=marked))

@@ -31,7 +31,7 @@ LARGEST_BUDGET = 10**12
 
 def priority(view: View, step: int) -> list[Command]:
     """Another nice level for the agents meant; a negative step is more urgent. Raises: Rejected."""
-    agents = _agents(view)
+    agents = agents_of(view)
     moved = [agent for agent in agents if Priority.CRITICAL <= agent.priority + step <= Priority.LOW]
     if not moved:
         raise Rejected(f"{_named(agents)} {_is(agents)} {agents[0].priority.name} already")
@@ -40,14 +40,14 @@ def priority(view: View, step: int) -> list[Command]:
 
 def hold(view: View) -> list[Command]:
     """Hold the requests of the agents meant, or let them go where all are held. Raises: Rejected."""
-    agents = _agents(view)
+    agents = agents_of(view)
     held = all(agent.paused for agent in agents)
     return [PauseAgent(agent.name, not held) for agent in agents if agent.paused is held]
 
 
 def boost(view: View) -> list[Command]:
     """Ahead of everybody for a minute, or no longer where all are. Raises: Rejected."""
-    agents = _agents(view)
+    agents = agents_of(view)
     boosted = all(agent.boosted_for_s > 0 for agent in agents)
     return [BoostAgent(agent.name, 0.0 if boosted else BOOST_S) for agent in agents]
 
@@ -57,7 +57,7 @@ def stop(view: View, meant: frozenset[str] = frozenset()) -> list[Command]:
 
     Raises: Rejected.
     """
-    agents = _agents(view, meant)
+    agents = agents_of(view, meant)
     stopped = all(agent.stopped for agent in agents)
     return [StopAgent(agent.name, not stopped) for agent in agents if agent.stopped is stopped]
 
@@ -67,7 +67,7 @@ def budget(view: View, text: str, meant: frozenset[str] = frozenset()) -> list[C
 
     Raises: Rejected.
     """
-    agents, text = _agents(view, meant), text.strip().lower()
+    agents, text = agents_of(view, meant), text.strip().lower()
     if text in ("none", "no", "off"):
         return [SetBudget(agent.name, None) for agent in agents]
     relative = text.startswith("+")
@@ -131,11 +131,13 @@ def pause(view: View) -> list[Command]:
     return [PauseAdmissions(view.snapshot.mode != "paused")]
 
 
-def _agents(view: View, meant: frozenset[str] = frozenset()) -> Sequence[AgentView]:
-    """Those meant when somebody was asked about them, else those meant now."""
+def agents_of(view: View, meant: frozenset[str] = frozenset()) -> Sequence[AgentView]:
+    """Those meant when somebody was asked about them, else those meant now. Raises: Rejected."""
     if meant:
         agents: Sequence[AgentView] = [agent for agent in view.snapshot.agents if agent.name in meant]
     else:
+        if view.page == "requests" and not view.ticket:
+            raise Rejected("the list follows the newest request; choose one (j, k), then this is for its agent")
         agents = view.targets
     if not agents:
         raise Rejected("there is no such agent any more" if view.snapshot.agents else "no agent yet: nobody to select")

@@ -47,7 +47,7 @@ KEYS = (
     Key("agents", "2", "2", "page('agents')", "agents", "every agent, and one of them closer", "pages"),
     Key("requests", "3", "3", "page('requests')", "requests", "every request remembered", "pages"),
     Key("tuning", "4", "4", "page('tuning')", "tuning", "turn the knobs while agents run", "pages"),
-    Key("log", "5", "5", "page('log')", "log", "everything that happened", "pages"),
+    Key("log", "5", "5", "page('log')", "log", "what happened lately, line by line", "pages"),
     Key("start", "0", "0", "page('start')", "connect", "how to point an agent here", "pages"),
     Key("back", "escape", "esc", "out", "back", "undo one layer: filter, marks, page", "pages"),
     Key("down", "j,down", "j", "move(1)", "down", "next row (or down arrow)", "lists", SCROLLED),

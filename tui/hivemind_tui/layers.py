@@ -9,6 +9,7 @@ from textual.actions import ActionParseResult
 from textual.dom import DOMNode
 
 from .guest import GuestApp
+from .ink import Ink
 from .widgets.line_table import LineTable
 from .widgets.overlay import Overlay
 from .widgets.palette import Palette
@@ -33,6 +34,13 @@ class Layers:
         """As when nothing had been asked, but for a line: what was typed stays."""
         self.overlay.close()
         self.palette.close()
+
+    def place(self, ink: Ink) -> None:
+        """Draw what is open anew: in other colours, or on a screen of another size."""
+        if self.overlay.is_open:
+            self.overlay.place(ink)
+        if self.palette.is_open:
+            self.palette.place(ink)
 
     def press(self, event: events.Key) -> bool:
         """Hand a key to the one that is open; False where none is."""

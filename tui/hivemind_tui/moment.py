@@ -18,7 +18,9 @@ def absent(view: View) -> frozenset[str]:
 def idle(view: View) -> frozenset[str]:
     """Keys that would do nothing now; those of :func:`absent` among them."""
     lane = view.lane
+    chosen = view.page != "requests" or view.ticket != 0
     conditions = {
+        **dict.fromkeys(("raise", "boost", "hold", "stop", "budget"), chosen),
         "release": lane is not None and lane.state.parked_for_s > 0,
         "lane": len(view.snapshot.lanes) > 1,
         "undo": view.undoable,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from hivemind.scheduler.commands import Command, Rejected, Tune
 
@@ -19,7 +19,14 @@ Intent = Callable[[View], list[Command]]
 class Steering:
     """Run it as one task. An intent is worked out when its turn comes, so that two quick presses are two steps."""
 
-    def __init__(self, look: Callable[[], View], told: Callable[[str], None], changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        look: Callable[[], View],
+        told: Callable[[str], None],
+        changed: Callable[[], None],
+        done: Callable[[Sequence[Command]], None] = lambda _: None,
+    ) -> None:
+        """`told` hears why something isn't carried out, `done` what was."""
         self.who = "you"
         """Whose name stands in the log."""
         self.untuned: dict[str, dict[str, float]] = {}
@@ -27,6 +34,7 @@ class Steering:
         self._look = look
         self._told = told
         self._changed = changed
+        self._tell_done = done
         self._waiting: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
         self._done: deque[list[Command]] = deque(maxlen=DEPTH)
         """What takes each change back, the newest last."""
@@ -60,16 +68,19 @@ class Steering:
 
     async def _carry_out(self, source: Source, intent: Intent) -> None:
         view = self._look()
+        carried: list[Command] = []
         undone: list[Command] = []
         try:
             for command in intent(view):
                 back = inverse(command, view.snapshot)
                 await source.apply(command, self.who)
+                carried.append(command)
                 undone = back + undone
                 self._note(command, view)
         finally:
             if undone:
                 self._done.append(undone)
+            self._tell_done(carried)
 
     def written(self, upstream: str) -> None:
         """What was turned is in the settings file now."""
@@ -86,6 +97,8 @@ class Steering:
         if not self._done:
             raise Rejected("nothing of yours to take back")
         view = self._look()
-        for command in self._done.pop():
+        undone = self._done.pop()
+        for command in undone:
             await source.apply(command, self.who)
             self._note(command, view)
+        self._tell_done(undone)

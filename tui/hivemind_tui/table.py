@@ -102,6 +102,13 @@ def render(table: Table[T], rows: Rows[T], at: float, width: int, height: int, i
     return body
 
 
+def hidden_order(table: Table[T], sort: str, shown: Sequence[Column[T]]) -> str:
+    """What the list is sorted by, where that column isn't among those shown; else nothing."""
+    in_sight = {table.name.id, *(column.id for column in shown)}
+    heads = [column.head for column in table.columns if column.id == sort and sort not in in_sight]
+    return f"by {heads[0].lower()}" if heads else ""
+
+
 def scrolled(index: int, total: int, room: int) -> int:
     """The first row shown so that row `index` is near the middle, and no row is left empty that could be filled."""
     return max(0, min(index - room // 2, total - room))
@@ -119,20 +126,23 @@ def _head(
 ) -> Strip:
     spans: list[Span] = [("  ", "dim"), *heading(first, name, "<", rows, ink)]
     for column in columns:
-        spans += [(" " * GAP, "dim"), *heading(column, column.width, column.align, rows, ink)]
+        spans += heading(column, column.width, column.align, rows, ink, GAP)
     if last is not None:
         spans += [(" " * GAP, "dim"), (fit(last.head, rest), "dim")]
     return ink.row(width, *spans)
 
 
-def heading(column: Column[T], width: int, align: str, rows: Rows[T], ink: Ink) -> list[Span]:
-    """A column's head, in so many cells: a click sorts by it, and an arrow tells that the list is sorted so."""
+def heading(column: Column[T], width: int, align: str, rows: Rows[T], ink: Ink, gap: int = 0) -> list[Span]:
+    """A column's head, in so many cells behind a gap: a click sorts by it, and an arrow tells that the list is sorted
+    so, for which a head at the right may take a cell of the gap."""
     text, role = column.head, "dim"
+    room = width + gap if align == ">" else width
     if column.id == rows.sort:
         arrow = ink.glyphs.descending if rows.reverse else ink.glyphs.ascending
-        text, role = f"{column.head[: max(1, width - 1)]}{arrow}", "accent"
+        text, role = f"{column.head[: max(1, room - 1)]}{arrow}", "accent"
     action = rows.sort_link.format(repr(column.id)) if column.key is not None and rows.sort_link else ""
-    return [linked(fit(text, width, align), role, action)]
+    head = linked(fit(text, room, align), role, action)
+    return [head] if align == ">" or not gap else [(" " * gap, "dim"), head]
 
 
 def _row(

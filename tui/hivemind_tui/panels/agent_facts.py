@@ -31,8 +31,9 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     cells, rows = body_size(ink, width, height)
     agent = view.agent
     if agent is None:
-        body = [ink.row(cells, ("No agent is selected.", "dim"))]
-        return ink.frame("Agent", "", body, width, height)
+        text = "It isn't known any more: it asked for nothing for long, or the proxy was started anew."
+        body = [ink.row(cells, (text if view.selected else "No agent is selected.", "dim"))]
+        return ink.frame(view.selected or "Agent", "", body, width, height)
     own = [request for request in view.requests if request.agent == agent.name]
     roomy = rows >= _ROOMY
     facts = [_state(agent, ink), *_why(view, agent, cells - _LABEL, 2 if roomy else 1, ink), _budget(agent, ink)]

@@ -12,7 +12,7 @@ from hivemind_tui import why
 from hivemind_tui.format import NOTHING, about, count, dollars, percent, plural, seconds
 from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.ink import Ink, Span, body_size, call
-from hivemind_tui.table import Column, Rows, Table
+from hivemind_tui.table import Column, Rows, Table, hidden_order
 from hivemind_tui.table import render as render_table
 from hivemind_tui.view import View, join
 
@@ -140,10 +140,11 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     )
     limited = any(agent.budget_tokens is not None for agent in view.snapshot.agents)
     table = _TABLES[limited, cells >= _ROOMY]
-    _, _, room = table.layout(cells - 1)  # the list may have a scrollbar
+    columns, _, room = table.layout(cells - 1)  # the list may have a scrollbar
     table = _with_reasons(table, why.first_of_each(view.snapshot.queue), room)
     body = render_table(table, shown, view.snapshot.at, cells, rows, ink)
-    return ink.frame("Agents", _note(view), body, width, height)
+    by = hidden_order(AGENTS, order.sort, columns)
+    return ink.frame("Agents", join(by, _note(view)), body, width, height)
 
 
 _NOBODY = "No agent yet. Each appears here with its first request."

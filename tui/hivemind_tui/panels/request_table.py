@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from textual.strip import Strip
@@ -13,7 +13,7 @@ from hivemind_tui.course import pieces
 from hivemind_tui.format import NOTHING, clock, count, dollars, percent, seconds
 from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.ink import Ink, Span, body_size
-from hivemind_tui.table import Column, Rows, Table
+from hivemind_tui.table import Column, Rows, Table, hidden_order
 from hivemind_tui.table import render as render_table
 from hivemind_tui.view import View, join
 from hivemind_tui.why import WAITING, short
@@ -167,14 +167,8 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     table = _suited(_table(now.wall - now.at), room, waiting)
     columns, _, _ = table.layout(room)
     body = render_table(table, shown, now.at, cells, rows, ink)
-    return ink.frame("Requests", join(hidden_order(view, (table.name, *columns)), _note(view)), body, width, height)
-
-
-def hidden_order(view: View, shown: Sequence[Column[RequestView]]) -> str:
-    """What the requests are sorted by, where that column isn't among those shown."""
-    sort = view.requests_order.sort
-    hidden = [column.head.lower() for column in (REQUESTS.name, *REQUESTS.columns) if column.id == sort]
-    return f"by {hidden[0]}" if hidden and sort not in {column.id for column in shown} else ""
+    note = join(hidden_order(REQUESTS, order.sort, columns), _note(view))
+    return ink.frame("Requests", note, body, width, height)
 
 
 def _suited(table: Table[RequestView], cells: int, waiting: Mapping[int, TicketView]) -> Table[RequestView]:

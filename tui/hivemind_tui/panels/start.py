@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 from textual.strip import Strip
 
 from hivemind.setup import quick_lines
-from hivemind_tui.format import fit, plural
+from hivemind_tui.format import clean, fit, plural
 from hivemind_tui.ink import Ink, Span, body_size, call, linked
 from hivemind_tui.view import View
 
@@ -20,6 +22,8 @@ _ROOMY = 24
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     """The panel's rows: from the top what matters most, so that a small terminal loses the least."""
     cells, rows = body_size(ink, width, height)
+    if view.link.lost_for_s is not None and not view.snapshot.upstreams:
+        return ink.frame("Not connected", "", _lost(view, cells, ink), width, height)
     left = max(0, (cells - _BLOCK) // 2)
     room = cells - left
     parts = [_what(view), _where(view, room, ink), _targets(view, room), _next(view, ink)]
@@ -33,6 +37,19 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     asked = view.snapshot.totals.requests
     note = f"{plural(asked, 'request')} so far" if asked else "waiting for the first request"
     return ink.frame("Connect an agent", note, body[:rows], width, height)
+
+
+def _lost(view: View, cells: int, ink: Ink) -> list[Strip]:
+    """Nothing was ever heard of the proxy that this screen is to show."""
+    why = wrap(clean(view.link.why) or "connecting", max(_TITLE, min(cells, _BLOCK)))
+    rows: list[list[Span]] = [
+        [],
+        [("No answer yet from ", "text"), (view.link.where or view.snapshot.address, "accent")],
+        *([(line, "bad")] for line in why),
+        [],
+        [("It is tried again by itself, every few seconds; ", "dim"), ("q", "accent"), (" leaves.", "dim")],
+    ]
+    return [ink.row(cells, *spans) for spans in rows]
 
 
 def _what(view: View) -> list[list[Span]]:

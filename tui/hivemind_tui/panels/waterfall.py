@@ -12,11 +12,11 @@ from hivemind_tui.course import pieces
 from hivemind_tui.format import fit
 from hivemind_tui.glyphs import PIECES
 from hivemind_tui.ink import Ink, Span, body_size, scrollbar
-from hivemind_tui.table import GAP, Column, Rows, heading, scrolled
+from hivemind_tui.table import GAP, Column, Rows, heading, hidden_order, scrolled
 from hivemind_tui.timeline import bar, ending, times_of_day
 from hivemind_tui.view import View, join
 
-from .request_table import REQUESTS, hidden_order
+from .request_table import REQUESTS
 
 _LEFT = {"number": 0, "state": 0, "model": 150}
 _RIGHT = {"took": 50, "in": 110, "out": 60, "cost": 120, "status": 90}
@@ -43,7 +43,7 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
         ends = [ink.row(1), *(ink.row(1, span) for span in scrollbar(first, room, len(listed), room, ink))]
         body = [Strip.join([strip, end]) for strip, end in zip(body, ends, strict=True)]
     columns = (*_beside(_LEFT, cells), *_beside(_RIGHT, cells))
-    note = join(hidden_order(view, columns), _filter(view), _legend(ink))
+    note = join(hidden_order(REQUESTS, order.sort, columns), _filter(view), _legend(ink))
     return ink.frame("Requests", note, body, width, height)
 
 
@@ -70,7 +70,7 @@ def _falls(view: View, shown: Rows[RequestView], sight: Sequence[RequestView], c
         heads += [*heading(column, column.width, column.align, shown, ink), (" " * GAP, "dim")]
     heads.append((times_of_day(axis, now.wall - now.at, ink.glyphs.frame[5]), "dim"))
     for column in right:
-        heads += [(" " * GAP, "dim"), *heading(column, column.width, column.align, shown, ink)]
+        heads += heading(column, column.width, column.align, shown, ink, GAP)
     rows = [ink.row(cells, *heads)]
     for request, course in zip(sight, courses, strict=True):
         selected = request is shown.items[shown.selected]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -12,7 +13,10 @@ from hivemind_tui.ink import Ink, Span
 
 from .line_table import LineTable
 
-Rows = Sequence[Sequence[Span]]
+Row = Sequence[Span]
+Rows = Sequence[Row]
+_NARROWEST = 12
+"""Cells in which words are still broken into lines."""
 
 _FAR = 1_000_000
 _SCROLL = {
@@ -30,6 +34,7 @@ class Overlay(LineTable):
         super().__init__(id=id)
         self._choices: Mapping[str, Callable[[], object]] = {}
         self._content: tuple[str, Rows, Ink] = ("", (), Ink())
+        self._folded: list[Row] = []
         self._first = 0
 
     @property
@@ -39,10 +44,10 @@ class Overlay(LineTable):
     def open(self, title: str, rows: Rows, ink: Ink, choices: Mapping[str, Callable[[], object]] | None = None) -> None:
         """Show rows and wait for a key; `choices` says what each key does."""
         self._choices = choices or {}
-        self._content = title, rows, replace(ink, boxed=True)
+        self._content = title, rows, ink
         self._first = 0
         self.display = True
-        self._place()
+        self.place(ink)
 
     def close(self) -> None:
         """Give the keys back."""
@@ -64,21 +69,29 @@ class Overlay(LineTable):
 
     def scroll_rows(self, step: int) -> bool:
         """So many rows further down, or up; False where they are all in sight."""
-        last = len(self._content[1]) - self._room()
+        last = len(self._folded) - self._room()
         if step == 0 or last <= 0:
             return False
         self._first = max(0, min(last, self._first + step))
-        self._place()
+        self._draw()
         return True
+
+    def place(self, ink: Ink) -> None:
+        """Draw it for the screen as it is now."""
+        title, rows, _ = self._content
+        self._content = title, rows, replace(ink, boxed=True)
+        self._folded = [part for row in rows for part in folded(row, max(1, self.app.size.width - 4))]
+        self._first = max(0, min(len(self._folded) - self._room(), self._first))
+        self._draw()
 
     def _room(self) -> int:
         return max(1, self.app.size.height - 2)
 
-    def _place(self) -> None:
-        """Size and centre the box for the screen as it is now."""
-        title, rows, ink = self._content
+    def _draw(self) -> None:
+        """Size and centre the box, and show the rows that fit."""
+        (title, _, ink), rows = self._content, self._folded
         screen = self.app.size
-        longest = max((sum(cell_len(text) for text, _ in row) for row in rows), default=0)
+        longest = max((cells_of(row) for row in rows), default=0)
         width = max(1, min(screen.width, max(longest, cell_len(title) + 4) + 4))
         height = max(1, min(screen.height, len(rows) + 2))
         self.styles.width, self.styles.height = width, height
@@ -86,3 +99,19 @@ class Overlay(LineTable):
         shown = rows[self._first : self._first + max(1, height - 2)]
         note = f"{self._first + 1}-{self._first + len(shown)} of {len(rows)}, j k" if len(shown) < len(rows) else ""
         self.set_rows(ink.frame(title, note, [ink.row(max(1, width - 4), *row) for row in shown], width, height))
+
+
+def cells_of(row: Row) -> int:
+    """How wide it is."""
+    return sum(cell_len(text) for text, _ in row)
+
+
+def folded(row: Row, width: int) -> list[Row]:
+    """A row in several where it is too wide: its last text goes on, word by word, below where it began."""
+    if cells_of(row) <= width or not row:
+        return [row]
+    *heads, (text, role) = row
+    indent = cells_of(heads)
+    lines = textwrap.wrap(text, max(_NARROWEST, width - indent)) or [""]
+    first: Row = [*heads, (lines[0], role)]
+    return [first, *([(" " * indent, "text"), (line, role)] for line in lines[1:])]

@@ -59,6 +59,11 @@ class Palette(LineTable):
         self.display = True
         self._search(Line())
 
+    def place(self, ink: Ink) -> None:
+        """Draw it for the screen as it is now."""
+        self._ink = replace(ink, boxed=True)
+        self._draw()
+
     def close(self) -> None:
         """Give the keys back."""
         self.display = False

@@ -1,0 +1,41 @@
+"""Heads of lists: whole words, an arrow where the list is sorted, and what hides said in the title."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tui.worlds import world
+
+from hivemind_tui import navigation
+from hivemind_tui.gather import Gatherer
+from hivemind_tui.ink import Ink
+from hivemind_tui.panels import agent_table
+from hivemind_tui.source import Link
+from hivemind_tui.table import hidden_order
+from hivemind_tui.view import View
+
+
+def rendered(sort: str, width: int) -> list[str]:
+    """The agents' table, sorted so."""
+    view = navigation.sort_by(View(world(), Link()), sort)
+    return [row.text for row in agent_table.render(Gatherer().arrange(view), width, 20, Ink())]
+
+
+@pytest.mark.parametrize(("sort", "head"), [("fail", " FAIL▾"), ("cost", " COST▾"), ("name", "AGENT▴")])
+def test_the_head_keeps_its_word_beside_the_arrow(sort: str, head: str) -> None:
+    """The arrow takes a cell of the gap, and the columns stay where they are."""
+    plain, rows = rendered("", 158)[1], rendered(sort, 158)[1]
+    assert head in rows
+    assert len(rows) == len(plain)
+    assert rows.index("WAITS OR ERROR") == plain.index("WAITS OR ERROR")
+
+
+def test_an_order_by_a_column_that_isnt_shown_is_told() -> None:
+    """In 80 columns there is no room for when an agent was seen, but the list can be sorted by it."""
+    assert "by seen" in rendered("seen", 80)[0]
+    assert "by seen" not in rendered("seen", 250)[0]
+    assert "by " not in rendered("name", 80)[0]
+    table = agent_table.AGENTS
+    assert hidden_order(table, "seen", [replace(table.columns[0])]) == "by seen"
+    assert hidden_order(table, "", []) == ""
