@@ -81,10 +81,12 @@ def _last_entry(detail: RequestDetail | None) -> int:
 
 
 def edge(view: View, index: int) -> View:
-    """The first row (0) or the last one (-1)."""
+    """The first row (0) or the last one (-1). The first of the requests is whichever is newest, from then on too."""
     far = 1_000_000
     if view.page == "log":
         return replace(view, log_back=0 if index else max(0, len(view.snapshot.lines) - 1))
+    if view.page in OF_REQUESTS and not index:
+        return replace(view, ticket=0)
     return move(view, far if index else -far)
 
 

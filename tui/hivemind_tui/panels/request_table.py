@@ -185,7 +185,8 @@ def _suited(table: Table[RequestView], cells: int, waiting: Mapping[int, TicketV
 
 def _note(view: View) -> str:
     order = view.requests_order
+    following = "" if view.ticket else "following the newest" if not order.sort else "following the first"
     of = len(view.requests) if view.page == "requests" else len(view.listed)
     if order.filter:
-        return f"/{order.filter}  {len(view.listed)} of {of}"
-    return f"{of} remembered" if of else ""
+        return join(following, f"/{order.filter}  {len(view.listed)} of {of}")
+    return join(following, f"{of} remembered") if of else ""
