@@ -63,7 +63,8 @@ class TicketFold:
         self.arrived = arrived
         self.agent = agent
         self.provider = provider
-        self.priority = arrived.priority
+        # It came in with its agent's boost, which will be over before it, perhaps.
+        self.priority = arrived.priority if arrived.at >= agent.boosted_until else agent.priority
         self.state = "queued"
         self.since = arrived.at
         self.attempt = 0

@@ -77,6 +77,7 @@ def test_a_boost_runs_down() -> None:
         (30.0, Priority.NORMAL),
         (0.0, Priority.NORMAL),
     ]
+    assert [slot.priority for slot in world.snapshot(90.0).queue] == [Priority.NORMAL, Priority.NORMAL]
     for end in (ev.BoostEnded(2.5, "ann"), commanded("BoostAgent", at=2.5, agent="ann", for_s=0.0)):
         ended = told(commanded("BoostAgent", agent="ann", for_s=60.0), end)
         assert only_agent(ended.snapshot(3.0)).boosted_for_s == 0.0
