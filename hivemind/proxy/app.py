@@ -155,17 +155,6 @@ class Proxy:
         if scope["type"] != "http":
             await _not_http(scope, receive, send)
             return
-        assert self._idle is not None, "call start() first"
-        self._active += 1
-        self._idle.clear()
-        try:
-            await self._http(scope, receive, send)
-        finally:
-            self._active -= 1
-            if not self._active:
-                self._idle.set()
-
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers, method = fields(scope["headers"]), scope["method"]
         place = address(scope["raw_path"])
         own = place.path.startswith("/_") and place.upstream is None and place.agent is None
@@ -187,6 +176,7 @@ class Proxy:
         return hmac.compare_digest(headers.get(TOKEN_HEADER) or (place.token or "").encode(), self._token)
 
     async def _forward(self, scope: Scope, headers: Fields, place: Address, receive: Receive, send: Send) -> None:
+        assert self._idle is not None, "call start() first"
         body = await _read_body(receive, self._max_body)
         if body is None:
             return
@@ -197,6 +187,17 @@ class Proxy:
         call = await self._understand(scope, headers, place, body, send)
         if call is None:
             return
+        # Only now: somebody who is still sending a request isn't waited for by a proxy that takes no more.
+        self._active += 1
+        self._idle.clear()
+        try:
+            await self._answer(call, scope, receive, send)
+        finally:
+            self._active -= 1
+            if not self._active:
+                self._idle.set()
+
+    async def _answer(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         if not call.facts.inference:
             await self._watched(relay(call, Audience(send)), scope, receive)
             return

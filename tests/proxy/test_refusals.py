@@ -6,9 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from proxy.kit import between, client, raw, request
+from proxy.kit import HANGS_S, between, client, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY
 
+from hivemind.control.tokenfile import Key
 from hivemind.scheduler.commands import Drain, Rejected
 
 WHOLE = b'{"model":"m","stream":false}'
@@ -84,6 +85,16 @@ async def test_longest_wait() -> None:
         assert proxy.snapshot().queued == 0
         gate.set()
         assert (await first.head())[0] == 200
+
+
+@pytest.mark.parametrize("target", ["/v1/messages", "/_control/commands"])
+async def test_drain_waits_for_no_request_that_has_not_come_whole(target: str) -> None:
+    """It would be refused anyway, and might never come."""
+    async with between([ANSWER]) as (proxy, _), raw(proxy.port) as slow, client() as web:
+        proxy.proxy.control_key = Key("run", "control-token")
+        await slow.send(request(target, PLAIN_BODY, "authorization: Bearer control-token")[:-5])
+        await web.get(f"{proxy.url}/_health")
+        await proxy.proxy.drain(2 * HANGS_S)
 
 
 async def test_draining_that_is_taken_back() -> None:
