@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from hivemind.providers.profiles import family
 from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.scheduler.types import WindowKind
-from hivemind.snapshot import AgentView, LaneView, TicketView
+from hivemind.snapshot import QUEUE_SHOWN, AgentView, LaneView, TicketView
 
 from .format import about, clean, count, ordinal, seconds
 from .glyphs import gate_sign
@@ -73,6 +73,11 @@ def sentence(ticket: TicketView, lane: LaneState | None = None, agent: AgentView
     if ticket.gate in _FULLY_TOLD or ticket.estimate_s is None:
         return reason
     return f"{reason}; about {_spoken(about(ticket.estimate_s))}"
+
+
+def far_back(state: str, queue: Sized) -> str:
+    """Why something in this state waits that isn't among the tickets that the queue is shown with; else empty."""
+    return f"behind {len(queue)}" if state == "queued" and len(queue) >= QUEUE_SHOWN else ""
 
 
 def first_of_each(queue: Iterable[TicketView]) -> Mapping[str, TicketView]:

@@ -97,7 +97,7 @@ def _state(agent: AgentView, ink: Ink) -> Row:
 def _open(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, room: int, ink: Ink) -> list[Row]:
     """Each open request with how far it is or why it waits."""
     if not tickets:
-        return [[("nothing asked at the moment", "dim")]]
+        return _unlisted(view, agent, ink)
     told: list[list[Row]] = []
     for ticket in tickets[:_OPEN]:
         glyph, role = ink.mark(ticket.state)
@@ -109,6 +109,14 @@ def _open(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: in
     if len(told) < len(tickets):
         told.append([[(f"{ink.glyphs.ellipsis} {len(tickets) - len(told)} more", "dim")]])
     return list(chain.from_iterable(told))
+
+
+def _unlisted(view: View, agent: AgentView, ink: Ink) -> list[Row]:
+    """None of its requests is among those that are shown one by one."""
+    behind = why.far_back(agent.state, view.snapshot.queue)
+    if behind:
+        return [[(f"{ink.glyphs.clock} waits {behind} others", "wait")]]
+    return [[("nothing asked at the moment", "dim")]]
 
 
 def _progress(view: View, agent: AgentView, ticket: TicketView) -> Span:
@@ -227,7 +235,7 @@ def _open_short(
 ) -> list[Row]:
     """A row each, and more where there is room; where there are too many, the last row says how many."""
     if not tickets:
-        return [[("nothing asked at the moment", "dim")]]
+        return _unlisted(view, agent, ink)
     shown = tickets if len(tickets) <= room else tickets[: max(1, room - 1)]
     rows: list[Row] = []
     for index, ticket in enumerate(shown):

@@ -14,7 +14,7 @@ from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.ink import Ink, Span, body_size, fitting
 from hivemind_tui.passage import broken
 from hivemind_tui.view import View, join
-from hivemind_tui.why import first_of_each, lane_of, sentence
+from hivemind_tui.why import far_back, first_of_each, lane_of, sentence
 
 from .agent_table import budget_role, budget_share
 
@@ -67,7 +67,12 @@ def _why(view: View, agent: AgentView, width: int, rows: int, ink: Ink) -> list[
     """Why the first of its requests waits, on so many rows at most; nothing where none does."""
     ticket = first_of_each(view.snapshot.queue).get(agent.name)
     if ticket is None:
-        return []
+        behind = far_back(agent.state, view.snapshot.queue)
+        return (
+            [(1, "why", [(0, [(f"{ink.glyphs.clock} ", "wait"), (f"waits {behind} others", "text")])])]
+            if behind
+            else []
+        )
     shown = gate_sign(ticket.gate)
     said = broken(sentence(ticket, lane_of(view.snapshot.lanes, ticket), agent), width - 2, rows, ink.glyphs.ellipsis)
     glyphs = (getattr(ink.glyphs, shown.glyph), " ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 
 from textual.strip import Strip
@@ -141,7 +141,7 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     limited = any(agent.budget_tokens is not None for agent in view.snapshot.agents)
     table = _TABLES[limited, cells >= _ROOMY]
     columns, _, room = table.layout(cells - 1)  # the list may have a scrollbar
-    table = _with_reasons(table, why.first_of_each(view.snapshot.queue), room)
+    table = _with_reasons(table, view.snapshot.queue, room)
     body = render_table(table, shown, view.snapshot.at, cells, rows, ink)
     by = hidden_order(AGENTS, order.sort, columns)
     return ink.frame("Agents", join(by, _note(view)), body, width, height)
@@ -162,14 +162,16 @@ def _variant(limited: bool, roomy: bool) -> Table[AgentView]:
 _TABLES = {(limited, roomy): _variant(limited, roomy) for limited in (False, True) for roomy in (False, True)}
 
 
-def _with_reasons(table: Table[AgentView], waiting: Mapping[str, TicketView], room: int) -> Table[AgentView]:
+def _with_reasons(table: Table[AgentView], queue: Sequence[TicketView], room: int) -> Table[AgentView]:
     """The table that tells of each agent that waits what holds it, of the others their last error."""
     assert table.rest is not None
+    waiting = why.first_of_each(queue)
 
     def reason(agent: AgentView, ink: Ink, at: float) -> Span:
         ticket = waiting.get(agent.name) if agent.state in _WAITING else None
         if ticket is None:
-            return _error(agent, ink, at)
+            behind = why.far_back(agent.state, queue)
+            return (behind, "wait") if behind else _error(agent, ink, at)
         return why.short(ticket, room), gate_sign(ticket.gate).role
 
     return replace(table, rest=replace(table.rest, cell=reason))

@@ -13,7 +13,7 @@ from hivemind_tui.ink import Ink, Span, body_size, fitting
 from hivemind_tui.passage import flowed
 from hivemind_tui.timeline import bar, beginning, rounded
 from hivemind_tui.view import View
-from hivemind_tui.why import lane_of, sentence
+from hivemind_tui.why import far_back, lane_of, sentence
 
 _SCALE = 6
 """Cells for the length of the bar's axis."""
@@ -50,7 +50,8 @@ def reason(view: View, request: RequestView, ink: Ink) -> list[Span]:
     """Why it waits, in a sentence; empty where it doesn't."""
     ticket = waiting(view, request)
     if ticket is None:
-        return []
+        behind = far_back(request.state, view.snapshot.queue)
+        return [(f"{ink.glyphs.clock} ", "wait"), (f"waits {behind} others", "text")] if behind else []
     shown = gate_sign(ticket.gate)
     agent = next((agent for agent in view.snapshot.agents if agent.name == ticket.agent), None)
     said = sentence(ticket, lane_of(view.snapshot.lanes, ticket), agent)

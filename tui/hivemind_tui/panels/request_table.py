@@ -16,7 +16,7 @@ from hivemind_tui.ink import Ink, Span, body_size
 from hivemind_tui.table import Column, Rows, Table, hidden_order
 from hivemind_tui.table import render as render_table
 from hivemind_tui.view import View, join
-from hivemind_tui.why import WAITING, short
+from hivemind_tui.why import WAITING, far_back, short
 
 _OPEN_UNTIL = 1e12
 _WIDE = 190
@@ -106,7 +106,8 @@ def _why(waiting: Mapping[int, TicketView], room: int, request: RequestView, ink
     """What it waits for and about how long, or the last thing that went wrong."""
     ticket = waiting.get(request.ticket)
     if ticket is None or not ticket.gate:
-        return request.last_error, "dim"
+        behind = far_back(request.state, waiting) if ticket is None else ""
+        return (f"{ink.glyphs.clock} {behind}", "wait") if behind else (request.last_error, "dim")
     shown = gate_sign(ticket.gate)
     return f"{getattr(ink.glyphs, shown.glyph)} {short(ticket, room - 2)}", shown.role
 

@@ -1,0 +1,40 @@
+"""A queue longer than what is shown of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from textual.strip import Strip
+from tui.requests import requests_of
+from tui.worlds import world
+
+from hivemind.snapshot import QUEUE_SHOWN
+from hivemind_tui import why
+from hivemind_tui.gather import Gatherer
+from hivemind_tui.ink import Ink
+from hivemind_tui.panels import agent_card, agent_facts, agent_table, request_card, request_table
+from hivemind_tui.view import View
+
+
+def test_whoever_is_too_far_back_to_be_listed_waits_nevertheless() -> None:
+    """The queue is shown with its first hundred; of the others at least that is said, wherever they stand."""
+    full = world()
+    ticket = next(ticket for ticket in full.queue if ticket.state == "queued")
+    agents = tuple(replace(a, state="queued", queued=1) if a.name == "alice" else a for a in full.agents)
+    long = replace(full, agents=agents, queue=(replace(ticket, agent="somebody"),) * QUEUE_SHOWN)
+    view = Gatherer().arrange(replace(View(long), selected="alice"))
+    asked = replace(requests_of(long, 1)[0], agent="alice", state="queued", ticket=999)
+    for width, height, ink in ((158, 40, Ink()), (80, 20, Ink(boxed=False))):
+        assert "behind 100 " in drawn(agent_table.render(view, width, height, ink))
+        assert "waits behind 100 others" in drawn(agent_card.render(view, width, height, ink))
+    one = replace(view, trail=("agents", "agent"), requests=(asked,), requests_shown=(asked,))
+    assert "behind 100 others" in drawn(agent_facts.render(one, 80, 12, Ink()))
+    listed = replace(one, trail=("requests",), ticket=999)
+    assert "behind 100 " in drawn(request_table.render(listed, 158, 12, Ink()))
+    assert "waits behind 100 others" in drawn(request_card.render(listed, 158, 12, Ink()))
+    assert why.far_back("streaming", long.queue) == why.far_back("queued", full.queue) == ""
+
+
+def drawn(rows: list[Strip]) -> str:
+    """A panel as text."""
+    return "\n".join(row.text for row in rows)
