@@ -43,8 +43,9 @@ async def test_watch_and_steer(tmp_path: Path) -> None:
             assert one.link.lost_for_s is None
             assert one.snapshot().upstreams == (("lab", "http://127.0.0.1:9"),)
             await one.apply(cmd.PauseAdmissions(True), "you")
-            await until(lambda: lines(one.snapshot()) == lines(other.snapshot()) != [])
+            await until(lambda: lines(one.snapshot()) and lines(other.snapshot()))
             assert (one.snapshot().mode, other.snapshot().mode) == ("paused", "paused")
+            assert lines(one.snapshot())[-1] == "admissions paused"
             assert lines(other.snapshot())[-1].startswith("admissions paused, by ann")
             with pytest.raises(cmd.Rejected, match="nobody"):
                 await other.apply(cmd.PauseAgent("nobody", True), "you")
