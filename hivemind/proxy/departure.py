@@ -12,6 +12,7 @@ HTTP/1.1 as if it hadn't (RFC 9110, 7.8). uvicorn would lose the body of its req
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 EXTENSION = "hivemind.departure"
+LINGER_S = 10.0
+"""A client whose answer was cut off, and that takes nothing of what there was, is kept no longer."""
 
 
 class Departure:
@@ -40,8 +43,10 @@ class Departure:
             self._protocol.flow.resume_reading()
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Call back no more."""
+        """Call back no more: nothing more is written for whom this was."""
         self._callbacks.remove(callback)
+        if self._protocol is not None:
+            self._protocol.see_off()
 
     def happened(self) -> None:
         """The connection has ended."""
@@ -97,6 +102,13 @@ class ClientProtocol(HttpToolsProtocol):
     """
 
     _resting_since: float | None = None
+    _last_moment: asyncio.TimerHandle | None = None
+
+    def see_off(self) -> None:
+        """The application is done. Where it leaves an answer unfinished, uvicorn closes the connection as soon as the
+        client has taken the rest, which one that hangs never does."""
+        if self.cycle.response_started and not self.cycle.response_complete:
+            self._last_moment = self.loop.call_later(LINGER_S, self.transport.abort)
 
     def data_received(self, data: bytes) -> None:
         self._resting_since = None
@@ -171,6 +183,9 @@ class ClientProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
+        if self._last_moment is not None:
+            self._last_moment.cancel()
+            self._last_moment = None
         departure = getattr(self, "_departure", None)
         if departure is not None:
             departure.happened()

@@ -22,6 +22,8 @@ from proxy.wire import (
     http,
 )
 
+from hivemind.proxy import departure
+from hivemind.proxy.departure import ClientProtocol
 from hivemind.scheduler.commands import StopAgent
 
 PATH = "/agent/alice/v1/messages"
@@ -260,6 +262,34 @@ async def test_a_client_that_leaves_in_the_same_moment(first: str) -> None:
         await proxy.until(lambda world: not world.slots)
         await upstream.until(lambda: not upstream.open)
         await asyncio.wait_for(proxy.proxy.drain(5), 5)
+
+
+async def test_a_client_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that takes nothing of what it was sent loses its connection all the same."""
+    full, lost = asyncio.Event(), asyncio.Event()
+    pause_writing, connection_lost = ClientProtocol.pause_writing, ClientProtocol.connection_lost
+
+    def paused(self: ClientProtocol) -> None:
+        pause_writing(self)
+        full.set()
+
+    def was_lost(self: ClientProtocol, exc: Exception | None) -> None:
+        connection_lost(self, exc)
+        lost.set()
+
+    monkeypatch.setattr(departure, "LINGER_S", 0.01)
+    monkeypatch.setattr(ClientProtocol, "pause_writing", paused)
+    monkeypatch.setattr(ClientProtocol, "connection_lost", was_lost)
+    flood = [chunk(HELLO * 10_000)] * 100
+    play: Play = [head(SSE) + chunk(MESSAGE_START + BLOCK_START + HELLO), *flood, Hang()]
+    async with between(play) as (proxy, upstream), raw(proxy.port, limit=1) as hanging:
+        await hanging.send(request(PATH, STREAM_BODY))
+        await full.wait()
+        assert not lost.is_set()
+        stop(proxy)
+        await at_rest(proxy)
+        await upstream.until(lambda: not upstream.open)
+        await lost.wait()
 
 
 async def test_somebody_else_s_cancellation_is_not_swallowed() -> None:
