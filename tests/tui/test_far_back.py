@@ -21,7 +21,7 @@ def test_whoever_is_too_far_back_to_be_listed_waits_nevertheless() -> None:
     full = world()
     ticket = next(ticket for ticket in full.queue if ticket.state == "queued")
     agents = tuple(replace(a, state="queued", queued=1) if a.name == "alice" else a for a in full.agents)
-    queue = (replace(ticket, agent="somebody"),) * QUEUE_SHOWN
+    queue = tuple(replace(ticket, agent="somebody", ticket=n) for n in range(QUEUE_SHOWN))
     long = replace(full, agents=agents, slots=(), queue=queue)
     view = Gatherer().arrange(replace(View(long), selected="alice"))
     asked = replace(requests_of(long, 1)[0], agent="alice", state="queued", ticket=999)
