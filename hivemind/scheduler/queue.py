@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush, heapreplace, merge
+from heapq import heapify, heappop, heappush, heapreplace, merge
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -27,6 +27,8 @@ REMEMBERED_S = 60.0
 """An agent away for longer than this comes back with the share of those being served, not with credit saved up."""
 SORTED_AT_ONCE = 64
 """Of a larger heap only the smallest are looked for."""
+FEW = 16
+"""Entries that are kept whether they are of somebody who waits or not."""
 
 _Key = tuple[bool, float, int]
 T = TypeVar("T", bound=tuple[Any, ...])
@@ -47,13 +49,26 @@ class Share:
 class _Backlog:
     """One agent's waiting tickets of one class and family."""
 
-    __slots__ = ("heap", "share", "stamp")
+    __slots__ = ("heap", "share", "stamp", "waiting")
 
     def __init__(self, share: Share) -> None:
         self.share = share
         self.heap: list[tuple[_Key, Ticket]] = []
+        """Those that wait, and some that don't any more."""
+        self.waiting = 0
         self.stamp = 0
         """Of its one valid entry in the band's heap."""
+
+    def leave(self) -> None:
+        """One of them waits no longer. Where nobody flies for long, entries of those who came and left in vain would
+        pile up behind whoever stays."""
+        self.waiting -= 1
+        if not self.waiting:
+            self.heap.clear()
+            self.stamp += 1
+        elif len(self.heap) > 2 * self.waiting + FEW:
+            self.heap = [entry for entry in self.heap if _valid(*entry)]
+            heapify(self.heap)
 
 
 class _Band:
@@ -72,6 +87,9 @@ class _Band:
         backlog.stamp += 1
         if backlog.heap and not backlog.share.paused:
             heappush(self.heap, (backlog.share.served, backlog.heap[0][0], backlog.stamp, backlog))
+            if len(self.heap) > 2 * self.waiting + FEW:
+                self.heap = [entry for entry in self.heap if entry[2] == entry[3].stamp]
+                heapify(self.heap)
 
     def head(self) -> tuple[float, _Key, Ticket] | None:
         """The ticket to fly next, with its sort key; None where nobody (who isn't paused) waits."""
@@ -190,6 +208,7 @@ class LaneQueue:
         ticket.entry = self._entries
         key = (not ticket.front, ticket.weight + ticket.arrived_at * TOKENS_PER_S, ticket.entry)
         heappush(backlog.heap, (key, ticket))
+        backlog.waiting += 1
         band.waiting += 1
         self.waiting += 1
         if backlog.heap[0][1] is ticket:
@@ -197,9 +216,11 @@ class LaneQueue:
 
     def drop(self, ticket: Ticket) -> None:
         """The ticket waits no longer (its state is no longer QUEUED); its entries are skipped when they come up."""
-        band = self._bands[ticket.request.family, ticket.priority]
+        place = (ticket.request.family, ticket.priority)
+        band = self._bands[place]
         band.waiting -= 1
         self.waiting -= 1
+        self._shares[ticket.agent.name].backlogs[place].leave()
         if not band.waiting:
             band.clear()
 

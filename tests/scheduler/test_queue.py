@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from scheduler.driving import Hands, lane_config
 
 from hivemind.scheduler import Ticket
-from hivemind.scheduler.commands import PauseAgent, SetPriority
+from hivemind.scheduler.commands import PauseAdmissions, PauseAgent, SetPriority
 from hivemind.scheduler.config import QueueConfig
 from hivemind.scheduler.events import Granted
+from hivemind.scheduler.queue import FEW
 from hivemind.scheduler.types import Priority, Usage
 
 SMALL, LARGE = 400, 40_000
@@ -222,6 +225,25 @@ def test_who_leaves_the_queue_is_passed_over() -> None:
     hands.leave(third)
     assert serve(hands, holder, 3) == [second]
     assert hands.lane.queue.waiting == 0
+
+
+@pytest.mark.parametrize("shut", [PauseAgent("a", True), PauseAdmissions(True)], ids=["agent", "all"])
+def test_who_comes_and_leaves_in_vain_is_not_remembered(shut: PauseAgent | PauseAdmissions) -> None:
+    """However long nobody flies, the queue holds about as many as wait; they fly in their order afterwards."""
+    hands = Hands(lane_config(slots=1))
+    holder = hands.arrive("a")
+    hands.apply(shut)
+    patient = [hands.arrive("a", size=size) for size in (4000, 400)]
+    for _ in range(500):
+        hands.leave(hands.arrive("a"))
+        hands.leave(hands.arrive("b"))
+    queue = hands.lane.queue
+    backlogs = [backlog for share in queue._shares.values() for backlog in share.backlogs.values()]
+    assert sum(len(backlog.heap) for backlog in backlogs) <= 2 * len(patient) + FEW + 1
+    assert sum(len(band.heap) for band in queue._bands.values()) <= 2 * len(patient) + FEW + 3
+    assert sum(backlog.waiting for backlog in backlogs) == queue.waiting == 2
+    hands.apply(replace(shut, paused=False))
+    assert serve(hands, holder, 2) == patient[::-1]
 
 
 def test_a_held_family_is_not_passed_by() -> None:
