@@ -28,8 +28,9 @@ def control_app(proxy: Steered) -> Starlette:
     """Routes under `/_`. Whoever mounts it has checked the agents' token, where `guards_itself` doesn't say no."""
 
     async def health(_: Request) -> JSONResponse:
-        world = proxy.snapshot()
-        return JSONResponse({"status": world.mode, "version": __version__, "uptime_s": round(world.uptime_s, 3)})
+        # Everybody may ask this, as often as they like, so it doesn't cost a snapshot.
+        mode, uptime_s = proxy.health()
+        return JSONResponse({"status": mode, "version": __version__, "uptime_s": round(uptime_s, 3)})
 
     async def stats(_: Request) -> Response:
         return Response(msgspec.json.encode(as_json(proxy.snapshot())), media_type="application/json")

@@ -123,6 +123,10 @@ class Proxy:
         self.engine.world.address = self.address
         return self.engine.snapshot()
 
+    def health(self) -> tuple[str, float]:
+        """What it is doing, as in :attr:`Snapshot.mode`, and for how many seconds it has been up; cheap."""
+        return self.engine.health()
+
     def requests(self, since: int) -> Requests:
         """What changed among the requests after that revision (0: all there are), a page at a time."""
         return self.engine.requests(since)

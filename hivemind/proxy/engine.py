@@ -117,6 +117,10 @@ class Engine:
         self._sample()
         return self.world.snapshot(self._time())
 
+    def health(self) -> tuple[str, float]:
+        """As :attr:`World.mode`, and for how many seconds it has been up."""
+        return self.world.mode, self.world.uptime_s(self._time())
+
     def requests(self, since: int) -> Requests:
         """What changed among the requests after that revision."""
         return self.world.requests(since, self._time())

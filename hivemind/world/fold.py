@@ -117,6 +117,10 @@ class World:
             return "draining"
         return "paused" if self._paused else "serving"
 
+    def uptime_s(self, at: float) -> float:
+        """How long the proxy has been up at this moment."""
+        return at - self._started_at
+
     # --- How it looks --------------------------------------------------------------------------------------------
 
     def snapshot(self, at: float) -> Snapshot:
@@ -129,7 +133,7 @@ class World:
         return Snapshot(
             at=at,
             wall=at + self._wall_offset,
-            uptime_s=at - self._started_at,
+            uptime_s=self.uptime_s(at),
             mode=mode,
             address=self.address,
             upstreams=self._upstreams,

@@ -39,6 +39,9 @@ class FakeProxy:
         for event in events:
             self.fold.apply(event)
 
+    def health(self) -> tuple[str, float]:
+        return self.fold.mode, self.fold.uptime_s(self.at)
+
     def snapshot(self) -> Snapshot:
         return self.fold.snapshot(self.at)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
 from proxy.kit import between, client, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY, STREAM_BODY
 
@@ -17,6 +18,17 @@ async def test_health() -> None:
         health = (await web.get(f"{proxy.url}/_health")).json()
         assert (health["status"], health["version"]) == ("serving", __version__)
         assert health["uptime_s"] >= 0
+
+
+async def test_health_costs_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks needs no token, and mustn't be able to keep the proxy busy with it."""
+
+    def costly() -> None:
+        raise AssertionError("a snapshot was made")
+
+    async with between([ANSWER]) as (proxy, _), client() as web:
+        monkeypatch.setattr(proxy.proxy, "snapshot", costly)
+        assert (await web.get(f"{proxy.url}/_health")).status_code == 200
 
 
 async def test_health_while_draining() -> None:
