@@ -71,6 +71,7 @@ def announced(settings: Settings, url: str, port: int) -> Iterator[Key | None]:
     note = Note(url, token, os.getpid(), secrets.token_hex(8))
     try:
         path = note_path(state_dir(settings.state_dir), port)
+        _tell_of_another(path, url)
         write_note(path, note)
     except OSError as error:
         chosen = settings.control_token is not None
@@ -88,10 +89,34 @@ def announced(settings: Settings, url: str, port: int) -> Iterator[Key | None]:
         remove_note(path, note.run)
 
 
+def _tell_of_another(path: Path, url: str) -> None:
+    """Two addresses of a machine may have a proxy each on one port; only the later one is found then."""
+    with contextlib.suppress(OSError, ValueError):  # there is none, or rubbish
+        other = read_note(path)
+        if other.url != url and _runs(other.pid):
+            _log.warning(
+                "control rooms don't find the proxy on %s any more: this one notes its token in the same %s; start one"
+                " of them with another --state-dir",
+                other.url,
+                path,
+            )
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return pid > 0
+
+
 def write_note(path: Path, note: Note) -> None:
     """Write the file, whole or not at all, in place of whatever was there.
 
-    The port is the writer's own by then, so what was there is of a proxy that is gone. Raises: OSError.
+    The port is the writer's own by then, so what was there is of a proxy that is gone, or at another address. Raises:
+    OSError.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{note.run}")

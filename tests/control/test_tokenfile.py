@@ -90,6 +90,23 @@ def test_stale_note_is_replaced(tmp_path: Path) -> None:
         assert not path.exists()
 
 
+@pytest.mark.parametrize(
+    ("url", "pid", "told"),
+    [("http://127.0.0.2:8765", os.getpid(), 1), (URL, os.getpid(), 0), ("http://127.0.0.2:8765", 1 << 40, 0)],
+    ids=["another that runs", "the same address", "another that is gone"],
+)
+def test_the_note_of_another_that_runs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, url: str, pid: int, told: int
+) -> None:
+    """A proxy on the same port of another address, which is no longer found from here on, is told of."""
+    write_note(note_path(tmp_path, 8765), Note(url, "others-token", pid, "run"))
+    with announced(settings(tmp_path), URL, 8765):
+        lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == told
+    assert all(f"don't find the proxy on {url} any more" in line and "--state-dir" in line for line in lines)
+    assert "others-token" not in caplog.text
+
+
 def test_link_is_replaced_not_followed(tmp_path: Path) -> None:
     """Where somebody put a link, the file it leads to stays as it was."""
     other = tmp_path / "other"
