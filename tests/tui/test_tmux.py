@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -54,8 +55,10 @@ class Pane:
     def exit_code(self) -> int:
         """Of the program, once it has ended."""
         end = time.monotonic() + PATIENCE_S
+        server = int(self._tmux("display-message", "-p", "#{pid}"))
         while not (state := self._tmux("display-message", "-p", "#{pane_dead} #{pane_dead_status}").split())[1:]:
             assert time.monotonic() < end, self.text()
+            os.kill(server, signal.SIGCHLD)  # tmux misses now and then that a program has ended
             time.sleep(0.05)
         return int(state[1])
 
