@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .scheduler.events import LaneState
+from .scheduler.events import BudgetState, LaneState
 from .scheduler.types import Priority, Usage, record
 
 TICKET_STATES = ("queued", "retry", "waiting", "streaming")
@@ -88,6 +88,40 @@ class AgentView:
     boosted_for_s: float = 0.0
     """It counts as CRITICAL for so much longer."""
     stopped: bool = False
+    budget: BudgetState | None = None
+    """Its own, or its subtree's."""
+    task: str | None = None
+    """The one it works on, or waits to."""
+    running: bool | None = None
+    """Whether its process runs, where the runner started it; None: somebody else did."""
+    exit_code: int | None = None
+    """Of its process, where that has ended; negative: the signal that ended it."""
+
+
+@record
+class TaskView:
+    """A task of the graph."""
+
+    id: str
+    batch: str
+    agent: str
+    state: str
+    """One of :data:`~hivemind.scheduler.tasks.TASK_STATES`."""
+    priority: Priority
+    """What it counts as: its own, or that of whoever waits for it."""
+    estimated_tokens: int
+    after: tuple[str, ...]
+    attempt: int
+    """Times it was started."""
+    note: str
+    """Why it stands where it does."""
+    since_s: float
+    """In this state."""
+    ran_s: float
+    """While it was running, all attempts together."""
+    tokens: int
+    """Used by its agent while it was running."""
+    dollars: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +211,11 @@ class Snapshot:
     lines: tuple[Line, ...]
     """Newest last, 200 at most."""
     totals: Totals
+    pool: BudgetState | None = None
+    """The budget of all agents together."""
+    tasks: tuple[TaskView, ...] = ()
+    """By arrival; of those that have ended only the latest, :data:`TASKS_SHOWN` in all."""
 
 
 QUEUE_SHOWN = 100
+TASKS_SHOWN = 500

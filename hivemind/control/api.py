@@ -18,21 +18,31 @@ from starlette.routing import Route
 
 from hivemind import __version__
 from hivemind.requests import RequestDetail, Requests
-from hivemind.scheduler.commands import Command, Rejected
+from hivemind.scheduler.commands import Command, Rejected, TaskCommand
 from hivemind.settings import write as settings_write
 from hivemind.snapshot import Snapshot
 
 from .commands import arguments_of, checked_who, command_from
 from .messages import (
     PREFIX,
+    About,
+    Claim,
     Done,
     Draft,
     Knobs,
+    LeavePlace,
     Nothing,
     Order,
+    PlaceGiven,
     RequestsPart,
     RequestsQuery,
+    RunUsage,
     SignedDraft,
+    TasksPart,
+    TasksQuery,
+    TaskState,
+    WantPlace,
+    WantTask,
     WorldPart,
     WorldQuery,
     Written,
@@ -65,6 +75,18 @@ class Steered(Protocol):
     def detail(self, ticket: int) -> RequestDetail | None: ...
 
     def apply(self, command: Command, who: str) -> None: ...
+
+    async def settled(self) -> None: ...
+
+    def about(self) -> About: ...
+
+    def tasks(self, batch: str | None) -> tuple[TaskState, ...]: ...
+
+    def claim(self, wanted: WantTask, who: str) -> Claim: ...
+
+    def place(self, wanted: WantPlace, who: str) -> PlaceGiven: ...
+
+    async def leave(self, ended: LeavePlace, who: str) -> RunUsage: ...
 
 
 class NotThere(LookupError):
@@ -119,7 +141,26 @@ class Control:
     async def command(self, order: Order) -> Done:
         command, who = command_from(order.name, order.arguments), checked_who(order.who)
         self._proxy.apply(command, who)
+        if isinstance(command, TaskCommand):
+            await self._proxy.settled()  # whoever is told that a task is there, or done, may build on it
         return Done(order.name, arguments_of(command), who)
+
+    async def about(self, _: Nothing) -> About:
+        return self._proxy.about()
+
+    async def tasks(self, query: TasksQuery) -> TasksPart:
+        return TasksPart(self._run, self._proxy.tasks(query.batch))
+
+    async def claim(self, wanted: WantTask) -> Claim:
+        given = self._proxy.claim(wanted, checked_who(wanted.who))
+        await self._proxy.settled()
+        return given
+
+    async def place(self, wanted: WantPlace) -> PlaceGiven:
+        return self._proxy.place(wanted, checked_who(wanted.who))
+
+    async def leave(self, ended: LeavePlace) -> RunUsage:
+        return await self._proxy.leave(ended, checked_who(ended.who))
 
     async def draft(self, knobs: Knobs) -> Draft:
         if self._proxy.settings_file is None:
@@ -144,6 +185,11 @@ ENDPOINTS = (
     Endpoint("GET", "/requests", "Requests that changed.", RequestsPart, Control.requests, RequestsQuery),
     Endpoint("GET", "/requests/{ticket}", "All about one request.", RequestDetail, Control.request),
     Endpoint("POST", "/commands", "Carry a command out.", Done, Control.command, Order),
+    Endpoint("GET", "/about", "The proxy itself.", About, Control.about),
+    Endpoint("GET", "/tasks", "The tasks.", TasksPart, Control.tasks, TasksQuery),
+    Endpoint("POST", "/tasks/claim", "Start the next eligible task.", Claim, Control.claim, WantTask),
+    Endpoint("POST", "/places", "A place for an agent's process.", PlaceGiven, Control.place, WantPlace),
+    Endpoint("POST", "/places/leave", "Give it back.", RunUsage, Control.leave, LeavePlace),
     Endpoint("POST", "/settings/draft", "What writing knobs down would change.", Draft, Control.draft, Knobs),
     Endpoint("POST", "/settings/write", "Write such a draft.", Written, Control.write, SignedDraft, _FILE_LIMIT),
 )

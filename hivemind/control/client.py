@@ -16,16 +16,24 @@ from hivemind.requests import RequestDetail
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
 
-from .commands import arguments_of
+from .commands import arguments_of, as_plain
 from .find import Token
 from .messages import (
     PREFIX,
+    About,
+    Claim,
     Done,
     Failure,
     Knobs,
+    LeavePlace,
     Order,
+    PlaceGiven,
     RequestsPart,
+    RunUsage,
     SignedDraft,
+    TasksPart,
+    WantPlace,
+    WantTask,
     WorldPart,
     Written,
 )
@@ -84,6 +92,27 @@ class ControlClient:
         """Have a command carried out."""
         return await self._post("/commands", Order(type(command).__name__, arguments_of(command), who), Done)
 
+    async def about(self) -> About:
+        """The proxy itself."""
+        return _read(await self._get("/about", {}), msgspec.json.Decoder(About).decode)
+
+    async def tasks(self, batch: str | None = None) -> TasksPart:
+        """The tasks of a batch, or (None) all."""
+        query = {} if batch is None else {"batch": batch}
+        return _read(await self._get("/tasks", query), msgspec.json.Decoder(TasksPart).decode)
+
+    async def claim(self, wanted: WantTask) -> Claim:
+        """Start the next eligible task that has a command; it survives a crash that it is running."""
+        return await self._post("/tasks/claim", wanted, Claim)
+
+    async def place(self, wanted: WantPlace) -> PlaceGiven:
+        """A place for an agent's process; ask again every two seconds."""
+        return await self._post("/places", wanted, PlaceGiven)
+
+    async def leave(self, ended: LeavePlace) -> RunUsage:
+        """An agent's process has ended: what it used in this run."""
+        return await self._post("/places/leave", ended, RunUsage)
+
     async def draft(self, values: Mapping[str, float]) -> Draft:
         """What writing these knobs down would change in the proxy's settings file."""
         found = await self._post("/settings/draft", Knobs(values), WireDraft)
@@ -98,7 +127,7 @@ class ControlClient:
 
     async def _post(self, path: str, body: Any, gives: type[T]) -> T:
         headers = {"content-type": "application/json"}
-        data = await self._asked("POST", path, content=encode(body), headers=headers)
+        data = await self._asked("POST", path, content=encode(as_plain(body)), headers=headers)
         return _read(data, msgspec.json.Decoder(gives).decode)
 
     async def _asked(self, method: str, path: str, headers: Mapping[str, str] | None = None, **given: Any) -> bytes:

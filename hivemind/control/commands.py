@@ -33,8 +33,19 @@ def command_from(name: str, arguments: Any) -> Command:
 
 def arguments_of(command: Command) -> dict[str, Any]:
     """What :func:`command_from` makes the command from again."""
-    values = dataclasses.asdict(command)
-    return {key: value.name.lower() if isinstance(value, Priority) else value for key, value in values.items()}
+    values: dict[str, Any] = as_plain(command)
+    return values
+
+
+def as_plain(value: Any) -> Any:
+    """A value as it goes over the wire: objects, lists, and priorities by name."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: as_plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if isinstance(value, Priority):
+        return value.name.lower()
+    if isinstance(value, Mapping):
+        return {key: as_plain(each) for key, each in value.items()}
+    return [as_plain(each) for each in value] if isinstance(value, tuple | list) else value
 
 
 def checked_who(who: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hivemind.requests import RequestView
+from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.snapshot import Snapshot
 
 PREFIX = "/_control"
@@ -116,6 +117,129 @@ class RequestsPart:
     revision: int
     oldest: int
     changed: tuple[RequestView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The proxy, for whoever is to use it."""
+
+    run: str
+    version: str
+    address: str
+    """Base URL that agents use."""
+    upstreams: tuple[tuple[str, str], ...]
+    """Name and URL of each."""
+    agents_token: bool
+    """Agents must show a token, which is not the one for steering."""
+    max_agents: int
+    """Agents that the runner lets run at once; 0: no limit."""
+    read_only: bool
+    """Tools may change no setting, priority or budget."""
+    tool_names: str
+    """How tools are listed: `dots` or `underscores`."""
+    state_dir: str | None
+    """Where usage, tasks and checkpoints are kept; None: nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class TasksQuery:
+    """Which tasks."""
+
+    batch: str | None = None
+    """None: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """A task with everything that is known of it, its command too."""
+
+    spec: TaskSpec
+    state: str
+    """One of :data:`~hivemind.scheduler.tasks.TASK_STATES`."""
+    priority: Priority
+    """What it counts as."""
+    attempt: int
+    runner: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class TasksPart:
+    """The tasks, by arrival."""
+
+    run: str
+    tasks: tuple[TaskState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WantTask:
+    """A runner wants the next eligible task that has a command."""
+
+    runner: str
+    """Unique to the runner and its run."""
+    batch: str | None = None
+    """None: of any batch, or none."""
+    who: str = ANONYMOUS
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What it gets."""
+
+    task: TaskState | None
+    """Running from now on, which survives a crash; None: none is eligible."""
+    open: int
+    """Tasks of the batch that haven't ended, this one too."""
+    running: int
+
+
+@dataclass(frozen=True, slots=True)
+class WantPlace:
+    """A runner wants a place for an agent's process, or (`running`) keeps the one it has. Ask every two seconds."""
+
+    agent: str
+    parent: str | None = None
+    task: str | None = None
+    priority: Priority = Priority.NORMAL
+    """Whose turn it is among those that queue."""
+    running: bool = False
+    resumed: bool = False
+    """The agent goes on where it was stopped, so its run does too."""
+    command: tuple[str, ...] = ()
+    """What is started, so that it can be started again."""
+    cwd: str = ""
+    who: str = ANONYMOUS
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceGiven:
+    """Whether the process may start."""
+
+    granted: bool
+    ahead: int
+    """Those whose turn is before, where it may not yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeavePlace:
+    """The process has ended, or isn't to be started."""
+
+    agent: str
+    exit_code: int | None = None
+    """Negative: the number of the signal that ended it; None: it never ran."""
+    who: str = ANONYMOUS
+
+
+@dataclass(frozen=True, slots=True)
+class RunUsage:
+    """What an agent used in the run that has ended."""
+
+    tokens: int
+    dollars: float
+    unpriced: int
+    """Of the tokens those whose price isn't known."""
+    checkpoint: str | None
+    """Name of what was kept of it, where it was stopped or crashed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,11 @@ def read_as(made: type[T], values: Any, of: str, *, strict: bool = True) -> T:
 
 
 def _converted(value: Any, hint: Any, place: str, strict: bool) -> Any:
+    if dataclasses.is_dataclass(hint):
+        return read_as(hint, value, place, strict=strict)  # type: ignore[arg-type]  # a type, since it is a hint
+    if get_origin(hint) is tuple and isinstance(value, list):
+        inner = get_args(hint)[0]
+        return tuple(_converted(each, inner, f"{place}[{n}]", strict) for n, each in enumerate(value))
     if hint is Priority and isinstance(value, str):
         # By name alone: numbers would be one more way to say it, and the lower one is the more urgent.
         value = Priority.__members__.get(value.upper(), value)
@@ -58,6 +63,10 @@ def allowed(hint: Any) -> str:
         return listed([each.name.lower() for each in Priority])
     if get_origin(hint) is Literal:
         return listed(list(get_args(hint)))
+    if dataclasses.is_dataclass(hint):
+        return "an object"
+    if get_origin(hint) is tuple:
+        return "a list"
     if get_origin(hint) is Mapping:
         return (
             f"an object whose values are each {allowed(get_args(hint)[1])}"

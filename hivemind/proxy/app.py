@@ -14,8 +14,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hivemind import __version__
 from hivemind.control.app import control_app
 from hivemind.control.guard import guards_itself
+from hivemind.control.messages import (
+    About,
+    Claim,
+    LeavePlace,
+    PlaceGiven,
+    RunUsage,
+    TaskState,
+    WantPlace,
+    WantTask,
+)
 from hivemind.control.tokenfile import Key
 from hivemind.prices import Prices
 from hivemind.providers.base import Dialect
@@ -37,6 +48,7 @@ from .exchange import Exchange, Keepalive
 from .headers import fields, for_upstream
 from .identity import Address, BadIdentity, address, identify
 from .masking import with_heads
+from .processes import Processes
 from .relay import relay
 from .remembered import Remembered
 from .resend import Resends
@@ -93,6 +105,7 @@ class Proxy:
         self._active = 0
         self._idle: asyncio.Event | None = None
         self._engine: Engine | None = None
+        self._processes: Processes | None = None
         self._control = control_app(self)
 
     async def start(self) -> None:
@@ -100,6 +113,7 @@ class Proxy:
         self._idle = asyncio.Event()
         self._idle.set()
         self._engine = Engine(self.settings.scheduler_config(), self._rng, self._world)
+        self._processes = Processes(self._engine, self.settings.max_agents)
         if self._prices is not None:
             self._pricing = asyncio.create_task(self._load(self._prices), name="load the prices")
 
@@ -144,6 +158,46 @@ class Proxy:
         Raises: Rejected: it can't be carried out; the text says why.
         """
         self.engine.apply(command, who)
+
+    async def settled(self) -> None:
+        """Until what was ordered so far would survive a crash."""
+
+    def about(self) -> About:
+        """The proxy, for whoever is to use it."""
+        settings, key = self.settings, self.control_key
+        return About(
+            "" if key is None else key.run,
+            __version__,
+            self.address,
+            self._routes.names,
+            self._token is not None,
+            settings.max_agents,
+            settings.mcp.read_only,
+            settings.mcp.names,
+            None,
+        )
+
+    def tasks(self, batch: str | None) -> tuple[TaskState, ...]:
+        """All tasks of a batch, or (None) all."""
+        return self.processes.tasks(batch)
+
+    def claim(self, wanted: WantTask, who: str) -> Claim:
+        """Start the next eligible task that has a command."""
+        return self.processes.claim(wanted, who)
+
+    def place(self, wanted: WantPlace, who: str) -> PlaceGiven:
+        """A place for an agent's process. Raises: Rejected."""
+        return self.processes.place(wanted, who)
+
+    async def leave(self, ended: LeavePlace, who: str) -> RunUsage:
+        """An agent's process has ended."""
+        return self.processes.leave(ended, who)
+
+    @property
+    def processes(self) -> Processes:
+        """What runners have started."""
+        assert self._processes is not None, "call start() first"
+        return self._processes
 
     @property
     def engine(self) -> Engine:

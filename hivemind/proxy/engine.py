@@ -13,6 +13,8 @@ from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler import Scheduler, Ticket, TicketState
 from hivemind.scheduler.commands import Command, Drain, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.tasks import Tasks
+from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Failure, Request, Usage
 from hivemind.snapshot import Snapshot
 from hivemind.world import World
@@ -36,6 +38,19 @@ class Engine:
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at: float | None = None
         self._sampler = self._loop.call_later(SAMPLE_EVERY_S, self._sample_again)
+
+    def now(self) -> float:
+        """The moment, on the clock of every event."""
+        return self._time()
+
+    def agent(self, name: str) -> Agent | None:
+        """The agent of that name, if it is known."""
+        return self._scheduler.agents.get(name)
+
+    @property
+    def tasks(self) -> Tasks:
+        """The graph, to be read."""
+        return self._scheduler.tasks
 
     def open_lane(self, key: str, config: LaneConfig) -> None:
         """Make the lane known; cheap when it is."""
@@ -70,9 +85,9 @@ class Engine:
         self._scheduler.first_content(self._time(), ticket)
         self._settle()
 
-    def progress(self, ticket: Ticket, output_tokens: int) -> None:
-        """A stream goes on, with so many output tokens so far."""
-        self._scheduler.progress(self._time(), ticket, output_tokens)
+    def progress(self, ticket: Ticket, output_tokens: int, so_far: Usage | None = None) -> None:
+        """A stream goes on, with so many output tokens so far, and this usage as far as it is known."""
+        self._scheduler.progress(self._time(), ticket, output_tokens, so_far)
         self._settle()
 
     def succeed(self, ticket: Ticket, status: int, usage: Usage | None) -> None:

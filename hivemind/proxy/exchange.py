@@ -256,7 +256,7 @@ class Exchange:
             tap.feed(data)
             if loop.time() - told_at >= PROGRESS_EVERY_S:
                 told_at = loop.time()
-                self._engine.progress(self.ticket, self._output_tokens())
+                self._engine.progress(self.ticket, self._output_tokens(), self._usage())
         tap.end()
         if state.error is not None:
             self._engine.fail(self.ticket, self.call.without_credentials(state.error), self._usage())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hivemind.amounts import how_used, owner
 from hivemind.scheduler import Refusal
 
 _TEXTS = {
@@ -16,7 +17,12 @@ _TEXTS = {
 
 def text_of(refusal: Refusal) -> str:
     """Why, and what would help, in a sentence."""
+    if refusal.reason == "price_unknown":
+        return f"the price of {refusal.detail or 'this model'} isn't known, and this agent has a budget in dollars"
     if refusal.budget is not None:
-        used = f"the budget of {refusal.budget:,} tokens is used up ({refusal.used:,} used)"
-        return f"{used}; raise it with B in the control room"
-    return _TEXTS.get(refusal.reason, refusal.reason.replace("_", " "))
+        name = refusal.budget.owner or "--pool"
+        return (
+            f"{owner(refusal.budget)} is used up ({how_used(refusal.budget)}); raise it with"
+            f" `hivemind budget {name} AMOUNT`, or with B in the control room, then ask again"
+        )
+    return refusal.detail or _TEXTS.get(refusal.reason, refusal.reason.replace("_", " "))

@@ -1,32 +1,51 @@
-"""Token budgets: how much an agent may use in all.
+"""Budgets: how much an agent, an agent with all it started, or all agents together may use (paper, Token Budget
+Management).
 
-What flies counts by estimate until it has ended and its real usage is known. So while it might use up the rest, nothing
-more of the agent's is let go, and a budget is overshot by no more than what was in flight when it ran out.
+What flies counts by estimate until it has ended and its real usage is known. While that might use up the rest, nothing
+more is let go, so a budget is overshot by no more than what was in flight when it ran out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from .events import BudgetWarned
-from .ticket import Agent, Refusal
+from .accounts import DEEPEST, Account, Spent
+from .events import BudgetWarned, PriceUnknown
+from .ticket import Agent, Refusal, Ticket
+from .types import Usage
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
 
 WARN_SHARE = 0.85
 
+Price = Callable[[str, str, Usage], float | None]
+"""Profile, model and usage to US dollars; None: the price isn't known."""
+
 
 def spent(agent: Agent) -> Refusal | None:
-    """Why nothing of the agent's need wait any longer: all is used, and nothing flies that could turn out smaller."""
-    if agent.flying or not agent.out_of_budget:
+    """Why nothing of the agent's need wait any longer: a budget of its is used up."""
+    for account in agent.limits:
+        if account.shut and account.exhausted:
+            return Refusal("budget", None, 403, account.state())
+    return None
+
+
+def unknown_price(scheduler: Scheduler, ticket: Ticket) -> Refusal | None:
+    """Why a model without a known price isn't asked on a budget in dollars, where the settings have it so."""
+    if scheduler.config.budget.unpriced == "count" or scheduler.price is None:
         return None
-    return Refusal("budget", None, 403, agent.budget, agent.used_tokens)
+    model = ticket.request.model
+    for account in ticket.agent.limits:
+        if account.budget.dollars is not None and scheduler.price(ticket.lane.config.provider, model, Usage()) is None:
+            return Refusal("price_unknown", None, 403, account.state(), model)
+    return None
 
 
 def hold(scheduler: Scheduler, agent: Agent) -> bool:
     """Leave the agent out of the order, or put it back, as it has to be now. Returns whether that changed."""
-    held = agent.paused or agent.out_of_budget
+    held = agent.paused or agent.task_gate != "open" or agent.out_of_budget
     if held is agent.held:
         return False
     agent.held = held
@@ -35,24 +54,225 @@ def hold(scheduler: Scheduler, agent: Agent) -> bool:
     return True
 
 
+# --- A ticket's way through the books ---------------------------------------------------------------------------------
+
+
+def has_room(scheduler: Scheduler, ticket: Ticket) -> bool:
+    """Whether a ticket whose turn it is fits into what its agent's budgets have left; if not, its agent is held until
+    something that flies has ended."""
+    agent = ticket.agent
+    tokens, dollars = ticket.estimated_input + ticket.estimated_output, _estimate(scheduler, ticket)
+    for account in agent.limits:
+        if not account.has_room(tokens, dollars):
+            account.short[agent.name] = agent
+            hold(scheduler, agent)
+            return False
+    return True
+
+
+def reserve(scheduler: Scheduler, ticket: Ticket) -> None:
+    """The ticket flies: set aside what it will likely use."""
+    agent = ticket.agent
+    ticket.reserved_tokens = ticket.estimated_input + ticket.estimated_output
+    ticket.reserved_dollars = _estimate(scheduler, ticket)
+    for account in agent.accounts:
+        account.flying += 1
+        account.reserved_tokens += ticket.reserved_tokens
+        account.reserved_dollars += ticket.reserved_dollars
+    for account in agent.limits:
+        if account.full:
+            _set_shut(scheduler, account, True)
+
+
+def settle(scheduler: Scheduler, ticket: Ticket, usage: Usage | None, now: float) -> None:
+    """The attempt has ended: what was set aside is free, what was really used is charged."""
+    agent = ticket.agent
+    for account in agent.accounts:
+        account.flying -= 1
+        account.reserved_tokens -= ticket.reserved_tokens
+        account.reserved_dollars -= ticket.reserved_dollars
+    ticket.reserved_tokens, ticket.reserved_dollars, ticket.so_far = 0, 0.0, None
+    if usage is not None:
+        charge(scheduler, agent, ticket.lane.config.provider, ticket.request.model, usage, now)
+    scheduler.unsaved.add(agent.name)
+
+
+def charge(scheduler: Scheduler, agent: Agent, provider: str, model: str, usage: Usage, now: float) -> None:
+    """Write down what was used."""
+    if scheduler.price is None:
+        scheduler.unpriced.append((agent.name, provider, model, usage))
+        _add(agent, Spent(usage.total))
+        return
+    amount = _priced(scheduler.price, provider, model, usage)
+    _add(agent, amount)
+    if amount.unpriced and model not in agent.unpriced_models:
+        agent.unpriced_models.add(model)
+        if any(account.budget.dollars is not None for account in agent.limits):
+            scheduler.events.append(PriceUnknown(now, agent.name, model))
+
+
+def cost(scheduler: Scheduler, ticket: Ticket, usage: Usage) -> Spent:
+    """What a usage of the ticket's comes to; in tokens alone while there are no prices."""
+    if scheduler.price is None:
+        return Spent(usage.total)
+    return _priced(scheduler.price, ticket.lane.config.provider, ticket.request.model, usage)
+
+
+def _priced(price: Price, provider: str, model: str, usage: Usage) -> Spent:
+    dollars = price(provider, model, usage)
+    return Spent(usage.total, dollars or 0.0, usage.total if dollars is None else 0)
+
+
+def price_by(scheduler: Scheduler, price: Price, now: float) -> None:
+    """Prices are known from now on, for what was used before too."""
+    scheduler.price = price
+    waiting, scheduler.unpriced = scheduler.unpriced, []
+    for name, provider, model, usage in waiting:
+        agent = scheduler.agents.get(name)
+        if agent is not None:
+            _add(agent, _priced(price, provider, model, usage).minus(Spent(usage.total)))
+            scheduler.unsaved.add(name)
+    for agent in list(scheduler.agents.values()):
+        if agent.limits:
+            weigh(scheduler, agent, now)
+
+
+def _add(agent: Agent, amount: Spent) -> None:
+    for account in agent.accounts:
+        account.ever = account.ever.plus(amount)
+
+
+def _estimate(scheduler: Scheduler, ticket: Ticket) -> float:
+    """In dollars; asked for only where somebody counts them."""
+    if scheduler.price is None or all(account.budget.dollars is None for account in ticket.agent.limits):
+        return 0.0
+    usage = Usage(input_tokens=ticket.estimated_input, output_tokens=ticket.estimated_output)
+    return scheduler.price(ticket.lane.config.provider, ticket.request.model, usage) or 0.0
+
+
+# --- What follows from it ---------------------------------------------------------------------------------------------
+
+
 def weigh(scheduler: Scheduler, agent: Agent, now: float) -> None:
-    """See what the agent's budget comes to, after it or what was used has changed."""
-    warning, refusal = _warning(agent, now), spent(agent)
+    """See what the agent's budgets come to, after one of them or what was used has changed."""
+    for account in agent.limits:
+        _review(scheduler, account, agent, now)
+
+
+def _review(scheduler: Scheduler, account: Account, agent: Agent, now: float) -> None:
+    warning = _warning(account, agent, now)
     if warning is not None:
         scheduler.events.append(warning)
-    if refusal is not None:
-        scheduler.turn_away(agent, refusal, now)
-    if hold(scheduler, agent):
-        scheduler.let_go(agent, now)
+    released = list(account.short.values())
+    account.short.clear()
+    if _set_shut(scheduler, account, account.full):
+        released = list(account.members.values())
+    if account.shut and account.exhausted:
+        refusal = Refusal("budget", None, 403, account.state())
+        for member in list(account.members.values()):
+            scheduler.turn_away(member, refusal, now)
+    for member in released:
+        hold(scheduler, member)
+    _let_go(scheduler, released, now)
 
 
-def _warning(agent: Agent, now: float) -> BudgetWarned | None:
+def _set_shut(scheduler: Scheduler, account: Account, shut: bool) -> bool:
+    """Returns whether that changed."""
+    if shut is account.shut:
+        return False
+    account.shut = shut
+    for member in account.members.values():
+        hold(scheduler, member)
+    return True
+
+
+def _let_go(scheduler: Scheduler, agents: Iterable[Agent], now: float) -> None:
+    for agent in agents:
+        if not agent.held and agent.tickets:
+            scheduler.let_go(agent, now)
+
+
+def _warning(account: Account, agent: Agent, now: float) -> BudgetWarned | None:
     """The mark that was crossed since this was asked last, the higher where both were; each is told once a budget."""
-    if agent.budget is None:
+    if not account.budget:
         return None
-    share = agent.used_tokens / agent.budget
-    mark = 2 if share >= 1 else 1 if share >= WARN_SHARE else 0
-    if mark <= agent.warned:
+    share = account.state().share
+    mark = 2 if account.exhausted else 1 if share >= WARN_SHARE else 0
+    if mark <= account.warned:
         return None
-    agent.warned = mark
-    return BudgetWarned(now, agent.name, agent.used_tokens, agent.budget, exhausted=mark == 2)
+    account.warned = mark
+    return BudgetWarned(now, account.owner or agent.name, account.state(), exhausted=mark == 2)
+
+
+def relimit(scheduler: Scheduler, account: Account, now: float) -> None:
+    """The account has another budget, or none, or counts from another moment."""
+    account.warned = 0
+    account.members.clear()
+    account.short.clear()
+    account.shut = bool(account.budget) and account.full
+    touched = [agent for agent in scheduler.agents.values() if account in agent.accounts]
+    for agent in touched:
+        if account.budget:
+            account.members[agent.name] = agent
+        agent.limits = tuple(each for each in agent.accounts if each.budget)
+        hold(scheduler, agent)
+    if account.budget and touched:
+        owner = scheduler.agents.get(account.owner or "", touched[0])
+        _review(scheduler, account, owner, now)
+    _let_go(scheduler, touched, now)
+
+
+# --- Who is charged for whom ------------------------------------------------------------------------------------------
+
+
+def join(scheduler: Scheduler, agent: Agent) -> None:
+    """The agent is new, or back: its requests are charged to it, to all above it, and to the pool."""
+    chain: list[Account] = [agent.own, agent.tree]
+    above = agent.parent
+    while above is not None and len(chain) < DEEPEST:
+        chain.append(above.tree)
+        above = above.parent
+    _move(agent, (*chain, scheduler.pool))
+    hold(scheduler, agent)
+
+
+def adopt(scheduler: Scheduler, agent: Agent, parent: Agent) -> None:
+    """The agent was started by that one: from now on its requests are charged to all above it too.
+
+    Once it has a parent it keeps it, and nobody becomes an ancestor of its own.
+    """
+    above: Agent | None = parent
+    while above is not None and above is not agent:
+        above = above.parent
+    if agent.parent is not None or above is agent:
+        return
+    agent.parent = parent
+    scheduler.unsaved.add(agent.name)
+    for each in (agent, *_below(scheduler, agent)):
+        join(scheduler, each)
+
+
+def _below(scheduler: Scheduler, agent: Agent) -> list[Agent]:
+    if not agent.has_children:
+        return []
+    children = [each for each in (*scheduler.agents.values(), *scheduler.agents.past.values()) if each.parent is agent]
+    return children + [each for child in children for each in _below(scheduler, child)]
+
+
+def _move(agent: Agent, chain: tuple[Account, ...]) -> None:
+    """Charge what the agent itself has used, and what flies of it, to those that are new in the chain."""
+    own = agent.own
+    for account in chain:
+        if account not in agent.accounts:
+            account.ever = account.ever.plus(own.ever)
+            account.at_day = account.at_day.plus(own.at_day)
+            account.at_run = account.at_run.plus(own.at_run)
+            account.flying += own.flying
+            account.reserved_tokens += own.reserved_tokens
+            account.reserved_dollars += own.reserved_dollars
+        if account.budget:
+            account.members[agent.name] = agent
+    agent.accounts = chain
+    agent.limits = tuple(account for account in chain if account.budget)
+    if agent.parent is not None:
+        agent.parent.has_children = True

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .types import Priority
+from .accounts import Covers, Period
+from .types import Priority, TaskSpec
 
 
 class Rejected(ValueError):
@@ -84,10 +85,95 @@ class StopAgent:
 
 @dataclass(frozen=True, slots=True)
 class SetBudget:
-    """Let an agent use so many tokens in all, or (None) as many as it likes."""
+    """Let an agent, or (None) all agents together, use so much; with no ceiling of either kind, as much as they like.
+
+    An agent that wasn't seen yet is known from then on.
+    """
+
+    agent: str | None
+    tokens: int | None = None
+    dollars: float | None = None
+    per: Period | None = None
+    """None: as before, else as the settings say."""
+    covers: Covers | None = None
+    """`subtree`: what the agents that it started use counts too. None: as before, else the agent alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeginAgent:
+    """An agent's process is about to start: it is known, its run begins, and it may have been stopped before."""
 
     agent: str
-    tokens: int | None
+    parent: str | None = None
+    """The agent that starts it."""
+    task: str | None = None
+    resumed: bool = False
+    """It goes on where it was stopped: what it has used so far belongs to this run too."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndAgent:
+    """An agent's process has ended: it isn't live any more, and its place is free."""
+
+    agent: str
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitTasks:
+    """Add tasks to the graph, all of them or none."""
+
+    tasks: tuple[TaskSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimTask:
+    """An eligible task is started, by a runner or by its agent itself."""
+
+    task: str
+    runner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishTask:
+    """A running task has ended."""
+
+    task: str
+    ok: bool
+    note: str = ""
+    """For people: `exit code 1`."""
+    again: bool = False
+    """It failed, or was lost, and goes back among the eligible instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTask:
+    """A task that hasn't ended isn't wanted any more; what waits for it is blocked or skipped."""
+
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryTask:
+    """A task that failed, or was cancelled, is eligible again as soon as its predecessors are done, and whatever it
+    blocked waits again."""
+
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetTaskPriority:
+    """Give a task another priority, and whatever it waits for at least that."""
+
+    task: str
+    priority: Priority
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetTasks:
+    """Drop a batch's tasks, of which none may be running."""
+
+    batch: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +190,9 @@ class ReleaseLane:
     lane: str
 
 
+TaskCommand = SubmitTasks | ClaimTask | FinishTask | CancelTask | RetryTask | SetTaskPriority | ForgetTasks
+"""What changes the graph."""
+
 Command = (
     SetPriority
     | Tune
@@ -114,6 +203,15 @@ Command = (
     | BoostAgent
     | StopAgent
     | SetBudget
+    | BeginAgent
+    | EndAgent
+    | SubmitTasks
+    | ClaimTask
+    | FinishTask
+    | CancelTask
+    | RetryTask
+    | SetTaskPriority
+    | ForgetTasks
     | Drain
     | ReleaseLane
 )

@@ -99,6 +99,37 @@ class LaneConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetConfig:
+    """Ceilings that hold until somebody sets others (paper, Token Budget Management)."""
+
+    tokens: int | None = None
+    """Of each agent."""
+    dollars: float | None = None
+    pool_tokens: int | None = None
+    """Of all agents together."""
+    pool_dollars: float | None = None
+    per: Literal["run", "day", "ever"] = "run"
+    """What budgets count that don't say."""
+    unpriced: Literal["count", "refuse"] = "count"
+    """A model without a known price, asked for on a budget in dollars: say so and count its tokens, or refuse it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackConfig:
+    """Dynamic priority: a multilevel feedback queue (paper, Future Directions)."""
+
+    enabled: bool = False
+    sink_share: float = 2.0
+    """An agent that used so many times the mean of those at work counts a class lower."""
+    rise_share: float = 0.5
+    """One that used less than this times the mean counts a class higher."""
+    half_life_s: float = 60.0
+    """What was used counts half after so long."""
+    finish_share: float = 0.8
+    """An agent that has used this share of its task's estimate is near its end, and counts a class higher."""
+
+
+@dataclass(frozen=True, slots=True)
 class SchedulerConfig:
     """Everything that isn't a lane's."""
 
@@ -108,6 +139,8 @@ class SchedulerConfig:
     """Live agents at once; 0: no limit."""
     agent_idle_s: float = 300.0
     """An agent that asked for nothing in this time isn't live."""
+    budget: BudgetConfig = field(default_factory=BudgetConfig)
+    feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
     admission: bool = True
     """False lifts the concurrency limit (ablation)."""
     rate_windows: bool = True

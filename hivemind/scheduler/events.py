@@ -177,15 +177,104 @@ class BoostEnded(Event):
 
 
 @record
+class BudgetState:
+    """A budget and how it stands; part of :class:`BudgetWarned` and :class:`Sampled`."""
+
+    owner: str | None
+    """The agent whose it is; None: the pool, which all agents share."""
+    tokens: int | None
+    dollars: float | None
+    """The ceilings; None: none of that kind."""
+    per: str
+    """What it counts: `run`, `day` or `ever` (:class:`~hivemind.scheduler.accounts.Budget`)."""
+    covers: str
+    """`agent`, `subtree` (it and all agents that it started) or `all`."""
+    used_tokens: int
+    used_dollars: float
+    unpriced: int
+    """Of the used tokens those whose price isn't known, so that they aren't in the dollars."""
+    reserved_tokens: int = 0
+    """Estimated, of what flies."""
+
+    @property
+    def share(self) -> float:
+        """How much of it is used, 1 being all; the larger where it has two ceilings."""
+        tokens = 0.0 if self.tokens is None else self.used_tokens / self.tokens
+        return max(tokens, 0.0 if self.dollars is None else self.used_dollars / self.dollars)
+
+
+@record
 class BudgetWarned(Event):
-    """An agent crossed a mark of its budget."""
+    """A budget crossed a mark."""
 
     agent: str
-    used: int
-    budget: int
-    """In tokens."""
+    """Whose request crossed it, which is its owner unless the budget covers several."""
+    state: BudgetState
     exhausted: bool
     """Nothing is left; else 85 % are used."""
+
+
+@record
+class PriceUnknown(Event):
+    """A model was used whose price isn't known, so it can't be counted against a budget in dollars; told once a model
+    and agent."""
+
+    agent: str
+    model: str
+
+
+@record
+class AgentBegan(Event):
+    """An agent's process was started by the runner."""
+
+    agent: str
+    parent: str | None
+    task: str | None
+    resumed: bool
+    """It goes on where it was stopped, so its run does too."""
+
+
+@record
+class AgentEnded(Event):
+    """An agent's process has ended."""
+
+    agent: str
+    exit_code: int | None
+    """Negative: the number of the signal that ended it; None: nobody knows, its runner is gone."""
+
+
+@record
+class TaskAdded(Event):
+    """A task is known from now on."""
+
+    task: str
+    batch: str
+    agent: str
+    priority: Priority
+    estimated_tokens: int
+    after: tuple[str, ...]
+
+
+@record
+class TaskChanged(Event):
+    """A task moved, or counts as another priority."""
+
+    task: str
+    state: str
+    """One of :data:`~hivemind.scheduler.tasks.TASK_STATES`."""
+    priority: Priority
+    """What it counts as: its own, or that of whoever waits for it."""
+    attempt: int
+    """Times it was started."""
+    note: str
+    """Why, for people: `exit code 1`, `lint failed` …"""
+
+
+@record
+class TaskForgotten(Event):
+    """A task isn't known any more."""
+
+    task: str
 
 
 @record
@@ -227,9 +316,10 @@ class Hold:
     """Until it flies, by the pace at which slots and windows have come free; None: nobody can tell."""
 
 
-GATES = ("paused", "parked", "circuit", "slot", "requests", "tokens", "budget", "held", "backoff")
+GATES = ("paused", "parked", "circuit", "slot", "requests", "tokens", "budget", "held", "dependency", "backoff")
 """Admissions are paused; the provider asked for a pause; the circuit is open; no slot is free; a window of requests, or
-of tokens, is used up; so is what is left of the agent's budget; the operator holds the agent; between two attempts."""
+of tokens, is used up; so is what is left of a budget of the agent's; the operator holds the agent; its task waits for
+others; between two attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,3 +366,5 @@ class Sampled(Event):
     """Gauges of every lane, taken about once a second while anything changes, so that a replay can show them."""
 
     lanes: tuple[LaneState, ...]
+    budgets: tuple[BudgetState, ...] = ()
+    """Every budget there is, the pool's first."""

@@ -6,10 +6,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from . import commands as cmd
-from .budget import hold, weigh
-from .events import BoostEnded, CircuitChanged, Commanded, LevelChanged
+from . import task_agents
+from .accounts import POOL
+from .budget import hold
+from .ceilings import begin_run, set_budget
+from .events import AgentBegan, AgentEnded, BoostEnded, CircuitChanged, Commanded, LevelChanged
 from .knobs import KNOBS
 from .lane import Lane
+from .queue import reclass
 from .refuse import AGENT_STOPPED
 from .ticket import Agent
 from .timers import Timer
@@ -21,8 +25,6 @@ if TYPE_CHECKING:
 
 LONGEST_BOOST_S = 3600.0
 HIGHEST_LEVEL = KNOBS["max_concurrency"].highest
-LARGEST_BUDGET = 10**15
-"""In tokens: more than anybody pays for, and a number that every reader of a snapshot can hold."""
 
 
 def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) -> Commanded:
@@ -54,8 +56,13 @@ def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) 
             _boost(scheduler, scheduler.agents[_known(scheduler, agent)], for_s, now)
         case cmd.StopAgent(agent, stopped):
             _stop(scheduler, scheduler.agents[_known(scheduler, agent)], stopped, now)
-        case cmd.SetBudget(agent, tokens):
-            _set_budget(scheduler, scheduler.agents[_known(scheduler, agent)], tokens, now)
+        case cmd.SetBudget():
+            set_budget(scheduler, command, now)
+        case cmd.BeginAgent():
+            _begin(scheduler, command, now)
+        case cmd.EndAgent(agent, exit_code):
+            scheduler.agents[_known(scheduler, agent)].ended = True
+            scheduler.events.append(AgentEnded(now, agent, exit_code))
         case cmd.Drain(draining):
             if draining:
                 scheduler.drain(now)
@@ -64,6 +71,11 @@ def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) 
         case cmd.ReleaseLane(lane):
             for each in _lanes(scheduler, lane):
                 each.release(now)
+        case _:
+            told = task_agents.carry_out(scheduler, command, now)
+            return Commanded(now, who, type(command).__name__, _arguments(command) if told is None else told)
+    if hasattr(command, "agent"):
+        scheduler.unsaved.add(command.agent or POOL)
     return Commanded(now, who, type(command).__name__, _arguments(command))
 
 
@@ -71,16 +83,6 @@ def _set_priority(scheduler: Scheduler, name: str, priority: Priority, now: floa
     agent = scheduler.agents[_known(scheduler, name)]
     agent.priority = priority
     reclass(agent, now)
-
-
-def reclass(agent: Agent, now: float) -> None:
-    """Move the agent's tickets to the class in which they count now."""
-    for ticket in agent.tickets.values():
-        priority = agent.priority_of(ticket.request)
-        if ticket.in_queue and ticket.priority is not priority:
-            ticket.lane.queue.reclass(ticket, priority, now)
-        else:
-            ticket.priority = priority
 
 
 def _boost(scheduler: Scheduler, agent: Agent, for_s: float, now: float) -> None:
@@ -112,13 +114,17 @@ def _stop(scheduler: Scheduler, agent: Agent, stopped: bool, now: float) -> None
             scheduler.decisions.append(ticket)
 
 
-def _set_budget(scheduler: Scheduler, agent: Agent, tokens: int | None, now: float) -> None:
-    if tokens is not None and not 1 <= tokens <= LARGEST_BUDGET:
-        given = f" {tokens:,}" if abs(tokens) < LARGEST_BUDGET else ""  # hundreds of digits, perhaps
-        raise cmd.Rejected(f"budget{given}: must be from 1 to {LARGEST_BUDGET:,} tokens, or none")
-    agent.budget = tokens
-    agent.warned = 0
-    weigh(scheduler, agent, now)
+def _begin(scheduler: Scheduler, command: cmd.BeginAgent, now: float) -> None:
+    if not command.agent:
+        raise cmd.Rejected("an agent needs a name")
+    agent = scheduler.meet(command.agent, now, command.parent)
+    agent.ended = agent.stopped = False
+    agent.last_seen = now
+    if not command.resumed:
+        begin_run(scheduler, agent, now)
+    scheduler.events.append(
+        AgentBegan(now, agent.name, None if agent.parent is None else agent.parent.name, command.task, command.resumed)
+    )
 
 
 def _follow(scheduler: Scheduler, lane: Lane, now: float) -> None:

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from .config import QueueConfig
-from .ticket import Ticket, TicketState
+from .ticket import Agent, Ticket, TicketState
 from .types import Priority
 
 TOKENS_PER_S = 100.0
@@ -341,3 +341,13 @@ class LaneQueue:
             return -1, self._unserved_since[priority]
         aged = int((now - self._unserved_since[priority]) / self._config.ageing_s)
         return max(0, priority - aged), self._unserved_since[priority] if aged else math.inf
+
+
+def reclass(agent: Agent, now: float) -> None:
+    """Move the agent's tickets to the class in which they count now."""
+    for ticket in agent.tickets.values():
+        priority = agent.priority_of(ticket.request)
+        if ticket.in_queue and ticket.priority is not priority:
+            ticket.lane.queue.reclass(ticket, priority, now)
+        else:
+            ticket.priority = priority

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import budget
+from . import budget, task_agents
 from .circuit import CircuitState
 from .ticket import Refusal, Ticket
 
@@ -25,7 +25,10 @@ def on_arrival(scheduler: Scheduler, ticket: Ticket, now: float) -> Refusal | No
         return AGENT_STOPPED
     if scheduler.draining:
         return DRAINING
-    if ticket.agent.budget is not None and (refusal := budget.spent(ticket.agent)) is not None:
+    agent = ticket.agent
+    if agent.task_gate == "blocked":
+        return task_agents.blocked(scheduler, agent)
+    if agent.limits and (refusal := budget.spent(agent) or budget.unknown_price(scheduler, ticket)) is not None:
         return refusal
     return by_circuit(ticket, now)
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from . import budget, refuse
+from . import budget, ceilings, refuse
 from . import events as ev
+from .accounts import Account, Budget
 from .agents import Agents
 from .commands import Command
 from .config import LaneConfig, SchedulerConfig
@@ -21,6 +22,8 @@ from .lane import Lane
 from .lanes import Lanes
 from .operate import carry_out, end_boost
 from .retry import next_attempt_at
+from .task_agents import asked, greet
+from .tasks import Task, Tasks
 from .ticket import Agent, Refusal, Ticket, TicketState
 from .timers import Timer, Timers
 from .tune import Tuned
@@ -41,6 +44,20 @@ class Scheduler:
         self.tuned = Tuned()
         self.timers = Timers()
         self.agents = Agents(config)
+        self.pool = Account(None)
+        """What all agents together have used, and may."""
+        self.pool.budget = Budget(config.budget.pool_tokens, config.budget.pool_dollars, config.budget.per)
+        self.pool_budgeted = False
+        """Somebody decided about the pool's budget; else the settings hold."""
+        self.price: budget.Price | None = None
+        """None: prices aren't known yet; see :func:`.budget.price_by`."""
+        self.unpriced: list[tuple[str, str, str, Usage]] = []
+        """Agent, profile, model and usage, while there are no prices."""
+        self.tasks = Tasks()
+        self.unsaved: set[str] = set()
+        """Agents of which something changed that a restart must know; see :mod:`.saved`."""
+        self.unsaved_tasks: dict[str, Task | None] = {}
+        """Likewise tasks; None: it is forgotten."""
         self.paused = False
         """Nothing more is granted until an operator resumes."""
         self.draining = False
@@ -70,7 +87,7 @@ class Scheduler:
         crowded = self.agents.too_many_with(request.agent, now)
         for name in self.agents.reap(now):
             self._forget_agent(name)
-        agent = Agent(request.agent, now) if crowded else self.agents.meet(request.agent, now)
+        agent = Agent(request.agent, now) if crowded else self.meet(request.agent, now, request.parent)
         self._numbers += 1
         ticket = Ticket(self._numbers, request, agent, lane, now)
         estimator = lane.estimator(request.model)
@@ -82,6 +99,9 @@ class Scheduler:
         ticket.expires_at = now + wait_s
         agent.tickets[ticket.id] = ticket
         agent.last_seen = now
+        agent.ended = False
+        if agent.task_priority is not None:
+            asked(self, agent, now)
         lane.retry_budget.earn()
         self.events.append(ticket.arrived(now))
         lane.poll_circuit(now)
@@ -96,6 +116,16 @@ class Scheduler:
             self._enqueue(ticket, now)
             self._pump(lane, now)
         return ticket
+
+    def meet(self, name: str, now: float, parent: str | None = None) -> Agent:
+        """The agent of this name, known from now on."""
+        agent, fresh = self.agents.meet(name, now)
+        if fresh:
+            ceilings.greet(self, agent)
+            greet(self, agent)
+        if parent is not None and agent.parent is None and parent != name:
+            budget.adopt(self, agent, self.meet(parent, now))
+        return agent
 
     def headers(
         self, now: float, ticket: Ticket, readings: tuple[WindowReading, ...], plan: tuple[Utilisation, ...] = ()
@@ -117,8 +147,9 @@ class Scheduler:
         lane.succeeded(now, ticket, ttft_s)
         self._pump(lane, now)
 
-    def progress(self, now: float, ticket: Ticket, output_tokens: int) -> None:
-        """A stream goes on; for people."""
+    def progress(self, now: float, ticket: Ticket, output_tokens: int, so_far: Usage | None = None) -> None:
+        """A stream goes on; `so_far` is what is known of its usage, which counts should the proxy die."""
+        ticket.so_far = so_far
         self.events.append(ev.Progress(now, ticket.id, ticket.agent.name, ticket.lane.key, output_tokens))
 
     def succeed(self, now: float, ticket: Ticket, status: int, usage: Usage | None) -> None:
@@ -250,16 +281,22 @@ class Scheduler:
 
     def sample(self, now: float) -> ev.Sampled:
         """Gauges of every lane, for people."""
-        return ev.Sampled(now, tuple(lane.state(now, self.paused) for lane in self.lanes.values()))
+        budgets = [self.pool] if self.pool.budget else []
+        for agent in self.agents.values():
+            budgets += [account for account in (agent.own, agent.tree) if account.budget]
+        lanes = tuple([lane.state(now, self.paused) for lane in self.lanes.values()])
+        return ev.Sampled(now, lanes, tuple([account.state() for account in budgets]))
 
     # --- Who may fly ---------------------------------------------------------------------------------------------
 
     def _open_road(self, lane: Lane, ticket: Ticket, now: float) -> bool:
         """Nobody waits and nothing holds: the queue needn't be asked."""
+        agent = ticket.agent
         return (
-            not (lane.queue.waiting or self.paused or ticket.agent.held)
+            not (lane.queue.waiting or self.paused or agent.held)
             and lane.closed_until(now) is None
             and lane.window_delay_s(ticket, now) <= 0
+            and (not agent.limits or budget.has_room(self, ticket))
         )
 
     def _pump(self, lane: Lane, now: float) -> None:
@@ -273,6 +310,8 @@ class Scheduler:
             if ticket is None:
                 self._set_wake(lane, now + delay_s)
                 return
+            if ticket.agent.limits and not budget.has_room(self, ticket):
+                continue  # its agent is held now, and the others are asked
             ticket.state = TicketState.FLYING
             lane.queue.drop(ticket)
             self._grant(ticket, now)
@@ -280,7 +319,7 @@ class Scheduler:
 
     def _move_on(self, ticket: Ticket, now: float) -> None:
         """An attempt has ended."""
-        if ticket.agent.budget is not None:
+        if ticket.agent.limits:
             budget.weigh(self, ticket.agent, now)
         self._pump(ticket.lane, now)
 
@@ -290,9 +329,7 @@ class Scheduler:
         ticket.granted_at = now
         agent = ticket.agent
         agent.flying += 1
-        agent.reserved_tokens += ticket.estimated_input + ticket.estimated_output
-        if agent.budget is not None:
-            budget.hold(self, agent)
+        budget.reserve(self, ticket)
         ticket.lane.enter(ticket, now)
         ticket.shared = ticket.weight
         ticket.lane.queue.served(ticket, ticket.shared, now)
@@ -309,9 +346,7 @@ class Scheduler:
         agent = ticket.agent
         agent.flying -= 1
         agent.last_seen = now
-        agent.reserved_tokens -= ticket.estimated_input + ticket.estimated_output
-        if usage is not None:
-            agent.used_tokens += usage.total
+        budget.settle(self, ticket, usage, now)
         if ticket.reservation is not None:
             lane.allowance(ticket.request.family).settle(now, ticket.reservation, usage, sent=sent)
             ticket.reservation = None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from .accounts import Account, Budget
 from .allowance import Reservation
-from .events import Arrived
-from .types import Priority, Request
+from .events import Arrived, BudgetState
+from .types import Priority, Request, Usage
 
 if TYPE_CHECKING:
     from .lane import Lane
@@ -28,33 +29,42 @@ class Refusal:
     """Why a ticket was turned away, and when it may try again."""
 
     reason: str
-    """`circuit_open`, `queue_full`, `wait_too_long`, `draining`, `too_many_agents`, `agent_stopped` or `budget`."""
+    """`circuit_open`, `queue_full`, `wait_too_long`, `draining`, `too_many_agents`, `agent_stopped`, `budget`,
+    `price_unknown` or `task_blocked`."""
     retry_after_s: float | None
     status: int = 503
     """Of the answer that says so. 403 where trying again can't help: official SDKs take it for final."""
-    budget: int | None = None
-    """Tokens that the agent may use, where that is why."""
-    used: int = 0
-    """Tokens that it has used, likewise."""
+    budget: BudgetState | None = None
+    """What is used up, where that is why."""
+    detail: str = ""
+    """What else there is to say: the model without a price, the task and what blocks it."""
 
 
 class Agent:
     """Who asks; shared by all its tickets."""
 
     __slots__ = (
+        "accounts",
         "boosted_until",
-        "budget",
+        "budgeted",
+        "ended",
         "flying",
+        "has_children",
         "held",
         "last_seen",
+        "limits",
         "name",
+        "nudge",
+        "own",
+        "parent",
         "paused",
         "priority",
-        "reserved_tokens",
         "stopped",
+        "task_gate",
+        "task_priority",
         "tickets",
-        "used_tokens",
-        "warned",
+        "tree",
+        "unpriced_models",
     )
 
     def __init__(self, name: str, now: float) -> None:
@@ -66,16 +76,31 @@ class Agent:
         self.paused = False
         self.stopped = False
         """The operator cut it off."""
-        self.budget: int | None = None
-        """Tokens that it may use in all; None: as many as it likes."""
-        self.used_tokens = 0
-        """By everything that has ended, attempts that failed included."""
-        self.reserved_tokens = 0
-        """Estimated, of what flies."""
-        self.warned = 0
-        """The highest mark of its budget that was told."""
+        self.parent: Agent | None = None
+        """Who started it."""
+        self.has_children = False
+        self.own = Account(name)
+        """What it uses itself."""
+        self.tree = Account(name)
+        """What it and those that it started use."""
+        self.accounts: tuple[Account, ...] = (self.own, self.tree)
+        """All that its requests are charged to."""
+        self.limits: tuple[Account, ...] = ()
+        """Of these the ones with a budget."""
+        self.budgeted = False
+        """Somebody decided about its budget, and be it that it has none; else the settings hold."""
+        self.unpriced_models: set[str] = set()
+        """Told already to have no known price."""
+        self.task_priority: Priority | None = None
+        """Of the task it works on."""
+        self.task_gate: Literal["open", "waits", "blocked"] = "open"
+        """Whether its task lets it ask; while it waits requests are held, while it is blocked they are refused."""
+        self.nudge = 0
+        """Classes that dynamic priority has moved it down (or, negative, up)."""
+        self.ended = False
+        """Its process has ended, so it isn't live until it asks again."""
         self.held = False
-        """Its tickets are left out of the order: it is paused, or might use up its budget with what flies."""
+        """Its tickets are left out of the order: it is paused, waits for what flies on a budget, or for its task."""
         self.flying = 0
         self.last_seen = now
         self.tickets: dict[int, Ticket] = {}
@@ -84,13 +109,18 @@ class Agent:
     @property
     def ordinary(self) -> bool:
         """Nobody decided anything about it that would be lost with it."""
-        undecided = self.priority is None and self.boosted_until is None and self.budget is None
-        return undecided and not (self.paused or self.stopped)
+        undecided = self.priority is None and self.boosted_until is None and self.task_priority is None
+        return undecided and not (self.paused or self.stopped or self.budgeted)
+
+    @property
+    def budget(self) -> Budget:
+        """The agent's own, whatever it covers."""
+        return self.own.budget or self.tree.budget
 
     @property
     def out_of_budget(self) -> bool:
-        """With what flies it has used as much as it may."""
-        return self.budget is not None and self.used_tokens + self.reserved_tokens >= self.budget
+        """Nothing more of its flies for the time being, for the sake of a budget."""
+        return any(account.shut or self.name in account.short for account in self.limits)
 
     def priority_of(self, request: Request) -> Priority:
         """What a request of this agent counts as now."""
@@ -98,7 +128,11 @@ class Agent:
             return Priority.CRITICAL
         if self.priority is not None:
             return self.priority
-        return Priority.NORMAL if request.priority is None else request.priority
+        asked = request.priority if self.task_priority is None else self.task_priority
+        base = Priority.NORMAL if asked is None else asked
+        if not self.nudge or base is Priority.CRITICAL:
+            return base
+        return Priority(min(max(base + self.nudge, Priority.HIGH), Priority.LOW))
 
 
 class Ticket:
@@ -124,8 +158,11 @@ class Ticket:
         "refusal",
         "request",
         "reservation",
+        "reserved_dollars",
+        "reserved_tokens",
         "retry_at",
         "shared",
+        "so_far",
         "state",
         "tag",
     )
@@ -151,6 +188,11 @@ class Ticket:
         """Number of its one valid entry in the queue."""
         self.estimated_input = 0
         self.estimated_output = 0
+        self.reserved_tokens = 0
+        self.reserved_dollars = 0.0
+        """Set aside in its agent's accounts while it flies."""
+        self.so_far: Usage | None = None
+        """Of the present attempt, as far as it is known; should the proxy die now, so much was used."""
         self.epoch = 0
         """The circuit's when it was granted."""
         self.reservation: Reservation | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import TypeVar, dataclass_transform
+from typing import Literal, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
@@ -163,3 +163,26 @@ class Request:
     """The client's program, for people: `claude-code`, `codex`, `anthropic-sdk` …"""
     parent: str | None = None
     """The agent that started this one, where the client reveals it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """A task as it is submitted (paper, Priority Queue with Dependency DAG)."""
+
+    id: str
+    """Unique: letters, digits, `.`, `_` and `-`, up to 80 of them. Of a batch's: its name, a dot, the task's."""
+    priority: Priority = Priority.NORMAL
+    estimated_tokens: int = 0
+    """Of those that count as equally urgent the smallest is first; 0: nobody knows, after those that are known."""
+    after: tuple[str, ...] = ()
+    """Ids of tasks that must be done before."""
+    agent: str = ""
+    """Who works on it; requests of that agent wait while the task does. Empty: an agent of the task's name."""
+    batch: str = ""
+    command: tuple[str, ...] = ()
+    """What a runner starts; empty: somebody reports by hand how it went."""
+    on_failure: Literal["block", "skip"] = "block"
+    """What becomes of it when a task that it waits for fails (or is cancelled or skipped itself): it is blocked, until
+    that is tried again, or skipped."""
+    attempts: int = 1
+    """Times it may be started in all, where it fails."""

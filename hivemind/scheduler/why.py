@@ -90,7 +90,9 @@ class _View:
 
     def left_out(self, ticket: Ticket) -> Hold:
         """Of an agent that is held."""
-        gate, opens_in_s = self._for_all or ("budget" if ticket.agent.out_of_budget else "held", None)
+        agent = ticket.agent
+        own = "budget" if agent.out_of_budget else "held" if agent.paused else "dependency"
+        gate, opens_in_s = self._for_all or (own, None)
         return Hold(ticket.id, gate, opens_in_s, None)
 
     def backing_off(self, ticket: Ticket) -> Hold:

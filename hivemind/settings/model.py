@@ -18,13 +18,25 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from hivemind.errors import UsageError
 from hivemind.providers.profiles import PROFILES
 from hivemind.proxy.upstream.base import Timeouts
-from hivemind.scheduler.config import CircuitConfig, LaneConfig, QueueConfig, RetryConfig, SchedulerConfig
+from hivemind.scheduler.config import (
+    BudgetConfig,
+    CircuitConfig,
+    FeedbackConfig,
+    LaneConfig,
+    QueueConfig,
+    RetryConfig,
+    SchedulerConfig,
+)
 
 from .origin import Origin, make_origins, split_upstream
 from .sections import (
     AimdSettings,
+    BudgetSettings,
+    CheckpointSettings,
     CircuitSettings,
     FeatureSettings,
+    FeedbackSettings,
+    McpSettings,
     QueueSettings,
     RetrySettings,
     Seconds,
@@ -53,7 +65,7 @@ class Settings(BaseSettings):
     control_token: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "TEXT"})] = None
     """Who steers the proxy must show this; unset: made at every start, and noted for control rooms on this machine."""
     state_dir: Annotated[Path | None, Field(json_schema_extra={"metavar": "FOLDER"})] = None
-    """Folder for that note, which only you can read; unset: the system's place for such, as ~/.local/state/hivemind."""
+    """Folder for that note, for usage, tasks and checkpoints; unset: the system's place, as ~/.local/state/hivemind."""
     host: Annotated[str, Field(json_schema_extra={"metavar": "ADDRESS"})] = "127.0.0.1"
     """Address to listen on."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8765
@@ -94,6 +106,10 @@ class Settings(BaseSettings):
     circuit: CircuitSettings = CircuitSettings()
     retry: RetrySettings = RetrySettings()
     queue: QueueSettings = QueueSettings()
+    budget: BudgetSettings = BudgetSettings()
+    feedback: FeedbackSettings = FeedbackSettings()
+    checkpoint: CheckpointSettings = CheckpointSettings()
+    mcp: McpSettings = McpSettings()
     features: FeatureSettings = FeatureSettings()
 
     @classmethod
@@ -211,6 +227,8 @@ class Settings(BaseSettings):
             retry=RetryConfig(**self.retry.model_dump()),
             max_agents=self.max_agents,
             agent_idle_s=self.agent_idle_s,
+            budget=BudgetConfig(**self.budget.model_dump()),
+            feedback=FeedbackConfig(**self.feedback.model_dump()),
             **self.features.model_dump(),
         )
 

@@ -6,9 +6,17 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from hivemind.scheduler.config import CircuitConfig, QueueConfig, RetryConfig, SchedulerConfig
+from hivemind.scheduler.config import (
+    BudgetConfig,
+    CircuitConfig,
+    FeedbackConfig,
+    QueueConfig,
+    RetryConfig,
+    SchedulerConfig,
+)
 
 _CIRCUIT, _RETRY, _QUEUE, _SCHEDULER = CircuitConfig(), RetryConfig(), QueueConfig(), SchedulerConfig()
+_BUDGET, _FEEDBACK = BudgetConfig(), FeedbackConfig()
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 SecondsOrZero = Annotated[float, Field(ge=0, le=86_400)]
@@ -96,6 +104,60 @@ class QueueSettings(Section):
     """A priority class that waited this long competes one class higher."""
     max_passes: Annotated[int, Field(ge=1, le=1_000_000)] = _QUEUE.max_passes
     """Grants in a row that may pass a waiting class by."""
+
+
+class BudgetSettings(Section):
+    """What agents may use until somebody decides otherwise."""
+
+    tokens: Annotated[int, Field(ge=1, le=10**15)] | None = None
+    """Of each agent; unset: no limit."""
+    dollars: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    """Likewise, by public prices."""
+    pool_tokens: Annotated[int, Field(ge=1, le=10**15)] | None = None
+    """Of all agents together; unset: no limit."""
+    pool_dollars: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    """Likewise, by public prices."""
+    per: Literal["run", "day", "ever"] = _BUDGET.per
+    """What a budget counts that doesn't say: a run, a day, or everything."""
+    unpriced: Literal["count", "refuse"] = _BUDGET.unpriced
+    """A model without a known price, on a budget in dollars: say so and go on, or refuse it."""
+
+
+class FeedbackSettings(Section):
+    """Dynamic priority: agents that use much sink, short ones rise."""
+
+    enabled: bool = _FEEDBACK.enabled
+    """Switch it on."""
+    sink_share: Annotated[float, Field(ge=1, le=1_000)] = _FEEDBACK.sink_share
+    """An agent that used more than so many times the mean counts a class lower."""
+    rise_share: Annotated[float, Field(ge=0, le=1)] = _FEEDBACK.rise_share
+    """One that used less than this times the mean counts a class higher."""
+    half_life_s: Seconds = _FEEDBACK.half_life_s
+    """What was used counts half after so long."""
+    finish_share: Annotated[float, Field(gt=0, le=1)] = _FEEDBACK.finish_share
+    """One that used this share of its task's estimate counts a class higher."""
+
+
+class CheckpointSettings(Section):
+    """What is kept of an agent that is stopped, to go on from."""
+
+    enabled: bool = True
+    """Keep it."""
+    max_mb: Annotated[int, Field(ge=1, le=1_024)] = 32
+    """Largest conversation that is kept, in MiB."""
+    keep: Annotated[int, Field(ge=1, le=10_000)] = 5
+    """Checkpoints an agent; older ones are removed."""
+
+
+class McpSettings(Section):
+    """The MCP server at /mcp, and `hivemind mcp`."""
+
+    enabled: bool = True
+    """Serve it."""
+    read_only: bool = False
+    """Tools may look and submit tasks, but change no setting, priority or budget."""
+    names: Literal["dots", "underscores"] = "dots"
+    """How tools are listed, hm.submit or hm_submit; both are understood."""
 
 
 class FeatureSettings(Section):

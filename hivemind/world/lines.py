@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hivemind.amounts import how_used
 from hivemind.scheduler import events as ev
 from hivemind.snapshot import Line
 
@@ -105,10 +106,35 @@ def _boost_ended(event: ev.BoostEnded) -> Told:
 
 
 def _budget_warned(event: ev.BudgetWarned) -> Told:
-    text = f"{event.used:,} of {event.budget:,} tokens used"
+    text = how_used(event.state)
     if event.exhausted:
         return "bad", "budget", event.agent, f"budget used up: {text}"
     return "warn", "budget", event.agent, f"budget runs low: {text}"
+
+
+def _price_unknown(event: ev.PriceUnknown) -> Told:
+    return "warn", "budget", event.agent, f"the price of {event.model} isn't known, so its dollars don't count"
+
+
+def _began(event: ev.AgentBegan) -> Told:
+    by = "" if event.parent is None else f", by {event.parent}"
+    return "info", "agent", event.agent, ("started again" if event.resumed else "started") + by
+
+
+def _agent_ended(event: ev.AgentEnded) -> Told:
+    if event.exit_code is None:
+        return "bad", "agent", event.agent, "lost: its runner is gone"
+    if event.exit_code < 0:
+        return "bad", "agent", event.agent, f"killed by signal {-event.exit_code}"
+    return ("good" if event.exit_code == 0 else "bad"), "agent", event.agent, f"ended with exit code {event.exit_code}"
+
+
+def _task_changed(event: ev.TaskChanged) -> Told | None:
+    level = {"done": "good", "failed": "bad", "blocked": "warn", "skipped": "warn", "cancelled": "warn"}
+    if event.state not in level:
+        return None
+    note = f": {event.note}" if event.note else ""
+    return level[event.state], "task", event.task, f"{event.state}{note}"
 
 
 _TELLERS: dict[type[ev.Event], Callable[[Any], Told | None]] = {
@@ -123,5 +149,9 @@ _TELLERS: dict[type[ev.Event], Callable[[Any], Told | None]] = {
     ev.LaneOpened: _opened,
     ev.BoostEnded: _boost_ended,
     ev.BudgetWarned: _budget_warned,
+    ev.PriceUnknown: _price_unknown,
+    ev.AgentBegan: _began,
+    ev.AgentEnded: _agent_ended,
+    ev.TaskChanged: _task_changed,
 }
 """Events that may be worth a line; the others are too many to even look at."""

@@ -1,0 +1,1 @@
+"""Agents as processes: their places, starting them, and what is kept of them when they end."""

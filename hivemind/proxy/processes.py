@@ -1,0 +1,89 @@
+"""Agents' processes as the proxy knows them: their places, their runs, and the tasks that runners ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hivemind.agents.places import Places
+from hivemind.control.messages import Claim, LeavePlace, PlaceGiven, RunUsage, TaskState, WantPlace, WantTask
+from hivemind.scheduler.commands import BeginAgent, ClaimTask, EndAgent, Rejected
+from hivemind.scheduler.tasks import OPEN, Task
+
+from .engine import Engine
+from .identity import BadIdentity, checked_name
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What an agent's process was started with. The command may hold secrets: it isn't for screens or logs."""
+
+    command: tuple[str, ...]
+    cwd: str
+    task: str | None
+
+
+class Processes:
+    """Of one proxy. Call :meth:`lapse` every few seconds."""
+
+    def __init__(self, engine: Engine, limit: int) -> None:
+        self._engine = engine
+        self._places = Places(limit)
+        self._known: dict[str, Process] = {}
+
+    def place(self, wanted: WantPlace, who: str) -> PlaceGiven:
+        """A runner asks for a place, or keeps one.
+
+        Raises: Rejected.
+        """
+        try:
+            agent = checked_name(wanted.agent)
+            parent = wanted.parent and checked_name(wanted.parent)
+        except BadIdentity as error:
+            raise Rejected(str(error)) from None
+        ran = self._places.runs(agent)
+        if ran and not wanted.running:
+            raise Rejected(f"{agent} runs already; choose another name, or stop it first")
+        granted, ahead = self._places.ask(self._engine.now(), agent, parent, wanted.priority, running=wanted.running)
+        if granted and not ran:
+            # One that runs already, and isn't known, was started before this proxy was.
+            resumed = wanted.resumed or wanted.running
+            self._engine.apply(BeginAgent(agent, parent, wanted.task, resumed), who)
+            self._known[agent] = Process(wanted.command, wanted.cwd, wanted.task)
+        return PlaceGiven(granted, ahead)
+
+    def leave(self, ended: LeavePlace, who: str) -> RunUsage:
+        """A process has ended; tells what it used."""
+        agent = self._engine.agent(ended.agent)
+        if self._places.leave(ended.agent):
+            self._engine.apply(EndAgent(ended.agent, ended.exit_code), who)
+        if agent is None:
+            return RunUsage(0, 0.0, 0, None)
+        spent = agent.own.used("run")
+        return RunUsage(spent.tokens, spent.dollars, spent.unpriced, None)
+
+    def lapse(self) -> None:
+        """Notice runners that are gone."""
+        for agent in self._places.lapse(self._engine.now()):
+            self._engine.apply(EndAgent(agent), "runner")
+
+    def process(self, agent: str) -> Process | None:
+        """What its process was started with last; None where the runner didn't start it."""
+        return self._known.get(agent)
+
+    def tasks(self, batch: str | None) -> tuple[TaskState, ...]:
+        """All of a batch, or (None) all."""
+        return tuple(_state(t) for t in self._engine.tasks.values() if batch in (None, t.spec.batch))
+
+    def claim(self, wanted: WantTask, who: str) -> Claim:
+        """Start the next eligible task that has a command."""
+        task = next((each for each in self._engine.tasks.eligible(wanted.batch) if each.spec.command), None)
+        if task is not None:
+            self._engine.apply(ClaimTask(task.spec.id, wanted.runner), who)
+        mine = [each for each in self._engine.tasks.values() if wanted.batch in (None, each.spec.batch)]
+        running = sum(each.state == "running" for each in mine)
+        given = None if task is None else _state(task)
+        return Claim(given, sum(each.state in OPEN for each in mine), running)
+
+
+def _state(task: Task) -> TaskState:
+    return TaskState(task.spec, task.state, task.priority, task.attempt, task.runner, task.note)

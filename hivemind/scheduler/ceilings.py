@@ -1,0 +1,96 @@
+"""Setting budgets, and the moments from which they count."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import commands as cmd
+from .accounts import POOL, Account, Budget
+from .budget import join, relimit
+from .ticket import Agent
+
+if TYPE_CHECKING:
+    from .scheduler import Scheduler
+
+MOST_TOKENS = 10**15
+"""More than anybody pays for, and a number that every reader of a snapshot can hold."""
+MOST_DOLLARS = 1e9
+
+
+def set_budget(scheduler: Scheduler, command: cmd.SetBudget, now: float) -> None:
+    """Give an agent, or all together, another budget.
+
+    Raises: cmd.Rejected.
+    """
+    tokens, dollars, name = command.tokens, command.dollars, command.agent
+    if tokens is not None and not 1 <= tokens <= MOST_TOKENS:
+        given = f" {tokens:,}" if abs(tokens) < MOST_TOKENS else ""  # hundreds of digits, perhaps
+        raise cmd.Rejected(f"budget{given}: must be from 1 to {MOST_TOKENS:,} tokens, or none")
+    if dollars is not None and not 0 < dollars <= MOST_DOLLARS:
+        raise cmd.Rejected(f"budget ${dollars:g}: must be above $0 and at most ${MOST_DOLLARS:,.0f}, or none")
+    if name is None:
+        if command.covers is not None:
+            raise cmd.Rejected("covers: the pool covers all agents")
+        scheduler.pool_budgeted = True
+        scheduler.pool.budget = _budget(scheduler, command, scheduler.pool.budget)
+        relimit(scheduler, scheduler.pool, now)
+        return
+    if not name:
+        raise cmd.Rejected("an agent needs a name")
+    agent = scheduler.meet(name, now)
+    agent.budgeted = True
+    budget = _budget(scheduler, command, agent.budget)
+    for account, covers in ((agent.own, "agent"), (agent.tree, "subtree")):
+        before, account.budget = account.budget, budget if budget.covers == covers else Budget()
+        if account.budget or before:
+            relimit(scheduler, account, now)
+
+
+def _budget(scheduler: Scheduler, command: cmd.SetBudget, before: Budget) -> Budget:
+    per = command.per or (before.per if before else scheduler.config.budget.per)
+    return Budget(command.tokens, command.dollars, per, command.covers or before.covers)
+
+
+def greet(scheduler: Scheduler, agent: Agent) -> None:
+    """The agent is new at hand: it has the settings' budget if nobody gave it one, and its place in the books."""
+    config = scheduler.config.budget
+    if not agent.budgeted:
+        agent.own.budget = Budget(config.tokens, config.dollars, config.per)
+    join(scheduler, agent)
+
+
+def review_all(scheduler: Scheduler, now: float) -> None:
+    """See what every budget comes to, after counts were changed from outside."""
+    for account in _all(scheduler):
+        if account.budget:
+            relimit(scheduler, account, now)
+
+
+def begin_run(scheduler: Scheduler, agent: Agent | None, now: float) -> None:
+    """The agent's run begins, or (None) everybody's, the pool's included."""
+    if agent is not None:
+        _from_now(scheduler, [agent.own, agent.tree], "run", now)
+    else:
+        _from_now(scheduler, _all(scheduler), "run", now)
+
+
+def begin_day(scheduler: Scheduler, now: float) -> None:
+    """It is midnight."""
+    _from_now(scheduler, _all(scheduler), "day", now)
+
+
+def _from_now(scheduler: Scheduler, accounts: list[Account], period: str, now: float) -> None:
+    for account in accounts:
+        if period == "run":
+            account.at_run = account.ever
+        else:
+            account.at_day = account.ever
+        scheduler.unsaved.add(account.owner or POOL)
+    for account in accounts:
+        if account.budget and account.budget.per == period:
+            relimit(scheduler, account, now)
+
+
+def _all(scheduler: Scheduler) -> list[Account]:
+    agents = (*scheduler.agents.values(), *scheduler.agents.past.values())
+    return [scheduler.pool, *(account for agent in agents for account in (agent.own, agent.tree))]
