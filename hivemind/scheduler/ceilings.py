@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from . import commands as cmd
 from .accounts import POOL, Account, Budget
 from .budget import join, relimit
+from .events import BudgetState
 from .ticket import Agent
 
 if TYPE_CHECKING:
@@ -64,6 +65,15 @@ def review_all(scheduler: Scheduler, now: float) -> None:
     for account in _all(scheduler):
         if account.budget:
             relimit(scheduler, account, now)
+
+
+def states(scheduler: Scheduler) -> tuple[BudgetState, ...]:
+    """Every budget and how it stands, the pool's first; for people."""
+    accounts = [scheduler.pool] if scheduler.pool.budget else []
+    for agent in scheduler.agents.values():
+        if agent.limits:
+            accounts += [account for account in (agent.own, agent.tree) if account.budget]
+    return tuple([account.state() for account in accounts])
 
 
 def begin_run(scheduler: Scheduler, agent: Agent | None, now: float) -> None:

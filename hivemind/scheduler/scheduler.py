@@ -157,24 +157,11 @@ class Scheduler:
         if not ticket.content_started:
             self.first_content(now, ticket)
         self._land(ticket, now, usage)
-        request = ticket.request
         if usage is not None:
+            request = ticket.request
             ticket.lane.estimator(request.model).learn(request.size_chars, usage.total_input, usage.output_tokens)
         self._forget(ticket)
-        duration_s = now - ticket.arrived_at
-        self.events.append(
-            ev.Finished(
-                now,
-                ticket.id,
-                ticket.agent.name,
-                ticket.lane.key,
-                request.model,
-                status,
-                ticket.attempts,
-                usage,
-                duration_s,
-            )
-        )
+        self.events.append(ticket.finished(now, status, usage))
         self._move_on(ticket, now)
 
     def fail(self, now: float, ticket: Ticket, failure: Failure, usage: Usage | None = None) -> float | None:
@@ -191,20 +178,7 @@ class Scheduler:
         self._land(ticket, now, usage, failed=True, sent=failure.kind is not FailureKind.CONNECT)
         final = self.draining or ticket.refusal is not None
         retry_at = None if final else next_attempt_at(ticket, failure, self.config.retry, now, self._draw)
-        self.events.append(
-            ev.AttemptFailed(
-                now,
-                ticket.id,
-                ticket.agent.name,
-                lane.key,
-                ticket.attempts,
-                failure.kind,
-                failure.status,
-                failure.message,
-                None if retry_at is None else retry_at - now,
-                usage,
-            )
-        )
+        self.events.append(ticket.failed(now, failure, None if retry_at is None else retry_at - now, usage))
         if retry_at is None:
             self._forget(ticket)
         else:
@@ -281,11 +255,8 @@ class Scheduler:
 
     def sample(self, now: float) -> ev.Sampled:
         """Gauges of every lane, for people."""
-        budgets = [self.pool] if self.pool.budget else []
-        for agent in self.agents.values():
-            budgets += [account for account in (agent.own, agent.tree) if account.budget]
         lanes = tuple([lane.state(now, self.paused) for lane in self.lanes.values()])
-        return ev.Sampled(now, lanes, tuple([account.state() for account in budgets]))
+        return ev.Sampled(now, lanes, ceilings.states(self))
 
     # --- Who may fly ---------------------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from .accounts import Account, Budget
 from .allowance import Reservation
-from .events import Arrived, BudgetState
-from .types import Priority, Request, Usage
+from .events import Arrived, AttemptFailed, BudgetState, Finished
+from .types import Failure, Priority, Request, Usage
 
 if TYPE_CHECKING:
     from .lane import Lane
@@ -219,6 +219,35 @@ class Ticket:
             self.estimated_output,
             request.client,
             request.parent,
+        )
+
+    def finished(self, now: float, status: int, usage: Usage | None) -> Finished:
+        """The event that tells of its good end."""
+        return Finished(
+            now,
+            self.id,
+            self.agent.name,
+            self.lane.key,
+            self.request.model,
+            status,
+            self.attempts,
+            usage,
+            now - self.arrived_at,
+        )
+
+    def failed(self, now: float, failure: Failure, retry_in_s: float | None, usage: Usage | None) -> AttemptFailed:
+        """The event that tells of an attempt's bad end."""
+        return AttemptFailed(
+            now,
+            self.id,
+            self.agent.name,
+            self.lane.key,
+            self.attempts,
+            failure.kind,
+            failure.status,
+            failure.message,
+            retry_in_s,
+            usage,
         )
 
     @property
