@@ -2,9 +2,71 @@
 
 from __future__ import annotations
 
+import re
+from typing import get_args
+
+from .scheduler.accounts import Period
+from .scheduler.ceilings import MOST_DOLLARS, MOST_TOKENS
 from .scheduler.events import BudgetState
+from .scheduler.types import record
 
 _PERIODS = {"run": "this run", "day": "today", "ever": "in all"}
+_A_PERIOD = {"run": "a run", "day": "a day", "ever": "in all"}
+_FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
+_AMOUNT = re.compile(r"(?P<money>\$?) *(?P<number>\d+(?:\.\d*)?|\.\d+) *(?P<factor>[kmgb]?)(?: *tok(?:en)?s?)?")
+_EXAMPLES = "200k, $5, $5/day, 200k,$5 or none"
+
+
+@record
+class WantedBudget:
+    """A budget as somebody typed it."""
+
+    tokens: int | None
+    dollars: float | None
+    per: Period | None
+    """None: they didn't say."""
+    more: bool = False
+    """So much on top of what there is."""
+
+    def __bool__(self) -> bool:
+        return self.tokens is not None or self.dollars is not None
+
+
+def parse_budget(text: str) -> WantedBudget:
+    """`200k`, `$5`, `$5/day`, `200k,$5`, `none`; with a `+` before it, so much more.
+
+    Raises: ValueError: it is none of these; the text says what would be right.
+    """
+    asked = text.strip().lower()
+    if asked in ("none", "no", "off"):
+        return WantedBudget(None, None, None)
+    more = asked.startswith("+")
+    amounts: dict[str, float] = {}
+    periods = set()
+    for part in asked.removeprefix("+").replace(" and ", ",").split(","):
+        amount, slash, period = part.strip().removeprefix("+").partition("/")
+        found = _AMOUNT.fullmatch(amount.strip())
+        kind = "dollars" if found is not None and found["money"] else "tokens"
+        if found is None or kind in amounts or (slash and period.strip() not in get_args(Period)):
+            raise ValueError(f"{text.strip()[:40]!r} is no budget; it is {_EXAMPLES}, per run, day or ever")
+        amounts[kind] = float(found["number"]) * _FACTORS[found["factor"]]
+        periods |= {period.strip()} if slash else set()
+    return WantedBudget(*_checked(amounts), _period(periods), more)
+
+
+def _checked(amounts: dict[str, float]) -> tuple[int | None, float | None]:
+    tokens, money = amounts.get("tokens"), amounts.get("dollars")
+    if tokens is not None and not 1 <= tokens <= MOST_TOKENS:
+        raise ValueError(f"a budget is from 1 to {MOST_TOKENS:,} tokens; type none for no budget")
+    if money is not None and not 0 < money <= MOST_DOLLARS:
+        raise ValueError(f"a budget is above $0 and at most ${MOST_DOLLARS:,.0f}; type none for no budget")
+    return None if tokens is None else round(tokens), money
+
+
+def _period(named: set[str]) -> Period | None:
+    if len(named) > 1:
+        raise ValueError(f"one budget counts in one period, not {' and '.join(sorted(named))}")
+    return next((each for each in get_args(Period) if each in named), None)
 
 
 def owner(state: BudgetState) -> str:
@@ -12,6 +74,17 @@ def owner(state: BudgetState) -> str:
     if state.owner is None:
         return "the budget of all agents"
     return f"the budget of {state.owner} and its agents" if state.covers == "subtree" else f"{state.owner}'s budget"
+
+
+def ceiling(tokens: int | None, money: float | None, per: str | None = None, covers: str | None = None) -> str:
+    """`200,000 tokens and $5.00 a day`; `none` where there is no ceiling of either kind."""
+    parts = [f"{tokens:,} token{'' if tokens == 1 else 's'}"] if tokens is not None else []
+    parts += [dollars(money)] if money is not None else []
+    if not parts:
+        return "none"
+    text = " and ".join(parts)
+    text += f" {_A_PERIOD[per]}" if per is not None else ""
+    return f"{text} with all that it starts" if covers == "subtree" else text
 
 
 def how_used(state: BudgetState) -> str:
