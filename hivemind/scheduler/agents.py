@@ -24,7 +24,7 @@ class Agents(dict[str, Agent]):
         self._config = config
         self._reaped_at = -math.inf
 
-    def too_many_with(self, name: str, now: float) -> bool:
+    def too_many_with(self, name: str, parent: str | None, now: float) -> bool:
         """Fork-bomb limit: as many others live as may, and this one doesn't yet.
 
         Whoever asks for nothing while an agent that it started lives waits for that one, and doesn't count.
@@ -35,8 +35,8 @@ class Agents(dict[str, Agent]):
         if agent is not None and (agent.stopped or self._live(agent, now)):
             return False
         live = [each for each in self.values() if self._live(each, now)]
-        waiting = {each.parent.name for each in live if each.parent is not None and not each.parent.tickets}
-        return sum(each.name not in waiting for each in live) >= self._config.max_agents
+        waiting = {parent, *(each.parent.name for each in live if each.parent is not None)}
+        return sum(bool(each.tickets) or each.name not in waiting for each in live) >= self._config.max_agents
 
     def _live(self, agent: Agent, now: float) -> bool:
         if agent.tickets:

@@ -39,8 +39,8 @@ def set_budget(scheduler: Scheduler, command: cmd.SetBudget, now: float) -> None
     if not name:
         raise cmd.Rejected("an agent needs a name")
     agent = scheduler.meet(name, now)
-    agent.budgeted = True
     budget = _budget(scheduler, command, agent.budget)
+    agent.budgeted = bool(budget or scheduler.config.budget.tokens or scheduler.config.budget.dollars)
     for account, covers in ((agent.own, "agent"), (agent.tree, "subtree")):
         before, account.budget = account.budget, budget if budget.covers == covers else Budget()
         if account.budget or before:

@@ -84,7 +84,7 @@ class Scheduler:
         """A request came in. The ticket may already fly, wait, or be turned away (see its state and refusal)."""
         lane = self.lanes[request.lane]
         lane.used_at = now
-        crowded = self.agents.too_many_with(request.agent, now)
+        crowded = self.agents.too_many_with(request.agent, request.parent, now)
         for name in self.agents.reap(now):
             self._forget_agent(name)
         agent = Agent(request.agent, now) if crowded else self.meet(request.agent, now, request.parent)

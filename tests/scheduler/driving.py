@@ -53,8 +53,11 @@ def request(
     priority: Priority | None = None,
     patience_s: float | None = None,
     family: str = "m",
+    parent: str | None = None,
 ) -> Request:
-    return Request(agent, lane, family, family, size, max_out, True, priority=priority, patience_s=patience_s)
+    return Request(
+        agent, lane, family, family, size, max_out, True, priority=priority, patience_s=patience_s, parent=parent
+    )
 
 
 def failure(

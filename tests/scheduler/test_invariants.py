@@ -11,10 +11,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scheduler.driving import LANE, Hands, failure, lane_config
 
 from hivemind.scheduler import Ticket, TicketState
+from hivemind.scheduler.budget import price_by
+from hivemind.scheduler.ceilings import begin_day
 from hivemind.scheduler.commands import (
+    BeginAgent,
     BoostAgent,
     Command,
     Drain,
+    EndAgent,
     PauseAdmissions,
     PauseAgent,
     PinLevel,
@@ -32,6 +36,8 @@ from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, W
 from hivemind.world import World
 
 AGENTS = st.sampled_from(["ann", "ben", "cem", "dora"])
+PARENTS = {"ben": "ann", "cem": "ben", "dora": None, "ann": None}
+"""As requests tell them; commands may say otherwise."""
 MAX_ATTEMPTS = 4
 COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(SetPriority, AGENTS, st.sampled_from(Priority)),
@@ -45,10 +51,24 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(Drain, st.booleans()),
     st.builds(PauseAgent, AGENTS, st.booleans()),
     st.builds(StopAgent, AGENTS, st.booleans()),
-    st.builds(SetBudget, AGENTS, st.sampled_from([None, 1, 800, 5000])),
+    st.builds(
+        SetBudget,
+        st.one_of(AGENTS, st.none()),
+        st.sampled_from([None, 1, 800, 5000]),
+        st.sampled_from([None, None, 0.0001, 0.01]),
+        st.sampled_from([None, "run", "day", "ever"]),
+        st.sampled_from([None, "agent", "subtree"]),
+    ),
+    st.builds(BeginAgent, AGENTS, st.one_of(st.none(), AGENTS), resumed=st.booleans()),
+    st.builds(EndAgent, AGENTS, st.sampled_from([None, 0, 1])),
     st.builds(BoostAgent, AGENTS, st.sampled_from([0, 1, 30])),
     st.just(ReleaseLane(LANE)),
 )
+
+
+def dollars(_: str, model: str, usage: Usage) -> float | None:
+    """Of one of the two models; the other's price isn't known."""
+    return usage.weighted * 1e-6 if model == "m" else None
 
 
 class Histories(RuleBasedStateMachine):
@@ -93,7 +113,9 @@ class Histories(RuleBasedStateMachine):
     )
     def arrive(self, agent: str, size: int, priority: Priority | None, patience_s: float | None, family: str) -> None:
         self.tickets.append(
-            self.hands.arrive(agent, size=size, priority=priority, patience_s=patience_s, family=family)
+            self.hands.arrive(
+                agent, size=size, priority=priority, patience_s=patience_s, family=family, parent=PARENTS[agent]
+            )
         )
 
     @precondition(lambda self: self.flying)
@@ -142,13 +164,24 @@ class Histories(RuleBasedStateMachine):
         try:
             self.hands.scheduler.apply(self.hands.now, command, "you")
         except Rejected:
-            assert isinstance(command, SetPriority | PauseAgent | StopAgent | BoostAgent | SetBudget | Tune)
+            named = SetPriority | PauseAgent | StopAgent | BoostAgent | EndAgent | Tune
+            assert isinstance(command, named) or (isinstance(command, SetBudget) and command.agent is None)
         self.hands.gather()
 
     @precondition(lambda self: bool(self.hands.ending))
     @rule(used=st.integers(0, 500))
     def end(self, used: int) -> None:
         self.hands.leave(self.hands.ending.pop(), Usage(100, 0, 0, used))
+
+    @rule()
+    def prices_come(self) -> None:
+        price_by(self.hands.scheduler, dollars, self.hands.now)
+        self.hands.gather()
+
+    @rule()
+    def midnight(self) -> None:
+        begin_day(self.hands.scheduler, self.hands.now)
+        self.hands.gather()
 
     @rule(seconds=st.sampled_from([0.001, 0.3, 2.0, 15.0, 70.0]))
     def pass_time(self, seconds: float) -> None:
@@ -167,9 +200,30 @@ class Histories(RuleBasedStateMachine):
         for agent in self.hands.scheduler.agents.values():
             flying = [ticket for ticket in self.some(TicketState.FLYING) if ticket.agent is agent]
             assert agent.flying == len(flying)
-            assert agent.reserved_tokens == sum(t.estimated_input + t.estimated_output for t in flying)
+            assert agent.own.reserved_tokens == sum(t.estimated_input + t.estimated_output for t in flying)
             assert agent.held is (agent.paused or agent.out_of_budget)
+            assert agent.limits == tuple(account for account in agent.accounts if account.budget)
             assert all(ticket.state is not TicketState.DONE for ticket in agent.tickets.values())
+
+    @invariant()
+    def the_books_agree(self) -> None:
+        """A subtree's account is the sum of its agents' own, the pool's that of all."""
+        if not hasattr(self, "hands"):
+            return
+        scheduler = self.hands.scheduler
+        agents = list(scheduler.agents.values())
+        for account in {scheduler.pool, *(agent.tree for agent in agents)}:
+            under = [agent for agent in agents if account in agent.accounts]
+            assert account.flying == sum(agent.own.flying for agent in under)
+            assert account.reserved_tokens == sum(agent.own.reserved_tokens for agent in under)
+            assert account.ever.tokens == sum(agent.own.ever.tokens for agent in under)
+            assert abs(account.ever.dollars - sum(agent.own.ever.dollars for agent in under)) < 1e-9
+            assert account.used("day").tokens == sum(agent.own.used("day").tokens for agent in under)
+        for account in (scheduler.pool, *(each for agent in agents for each in agent.accounts)):
+            assert account.shut is (bool(account.budget) and account.full)
+            assert account.flying or not account.short, "somebody waits for nothing"
+        whole = sum(u.total for e in self.hands.log if (u := getattr(e, "usage", None)) is not None)
+        assert scheduler.pool.ever.tokens == whole
 
     @invariant()
     def nothing_is_negative_or_beyond_its_bounds(self) -> None:
@@ -201,11 +255,10 @@ class Histories(RuleBasedStateMachine):
         check_world(self.hands.log, self.hands.now)
 
     def let_everything_end(self) -> None:
-        """Without faults and pauses every ticket flies or is turned away."""
+        """Without faults and pauses every ticket flies or is turned away, whatever budgets there are."""
         names = list(self.hands.scheduler.agents)
         commands: list[Command] = [SetCircuit("auto"), PauseAdmissions(False), Drain(False)]
         commands += [each(name, False) for name in names for each in (PauseAgent, StopAgent)]
-        commands += [SetBudget(name, None) for name in names]
         for command in commands:
             self.hands.scheduler.apply(self.hands.now, command, "you")
         self.hands.gather()
