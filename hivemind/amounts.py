@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from typing import get_args
+from urllib.parse import quote
 
 from .scheduler.accounts import Period
 from .scheduler.ceilings import MOST_DOLLARS, MOST_TOKENS
 from .scheduler.events import BudgetState
 from .scheduler.types import record
+
+HEADER = b"x-hivemind-budget"
 
 _PERIODS = {"run": "this run", "day": "today", "ever": "in all"}
 _A_PERIOD = {"run": "a run", "day": "a day", "ever": "in all"}
@@ -103,3 +106,20 @@ def how_used(state: BudgetState) -> str:
 def dollars(amount: float) -> str:
     """Money, with as many digits as tell small amounts apart."""
     return f"${amount:,.2f}" if amount >= 1 or not amount else f"${amount:.4f}"
+
+
+def field(state: BudgetState) -> bytes:
+    """The value of the header that warns an agent: a dictionary of RFC 8941, as in `used=0.90, tokens=900,
+    tokens-limit=1000, per=run, covers=agent, owner="alice"`. `used` is the share that is used; names are
+    percent-encoded."""
+    parts = [f"used={min(state.share, 999.0):.3f}"]
+    if state.tokens is not None:
+        parts += [f"tokens={state.used_tokens}", f"tokens-limit={state.tokens}"]
+    if state.dollars is not None:
+        parts += [f"dollars={state.used_dollars:.3f}", f"dollars-limit={state.dollars:.3f}"]
+    if state.unpriced:
+        parts.append(f"unpriced={state.unpriced}")
+    parts += [f"per={state.per}", f"covers={state.covers}"]
+    if state.owner is not None:
+        parts.append(f'owner="{quote(state.owner)}"')
+    return ", ".join(parts).encode()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -40,7 +41,8 @@ from hivemind.settings import Settings
 from hivemind.snapshot import Line, Snapshot
 from hivemind.world import World
 
-from .audience import Audience, Message, Receive, Send
+from .asgi import not_http, plain, read_body
+from .audience import Audience, Receive, Send
 from .call import Call
 from .departure import departure_of
 from .engine import Engine
@@ -56,6 +58,8 @@ from .routing import open_routes
 
 if TYPE_CHECKING:
     import httpx
+
+_log = logging.getLogger(__name__)
 
 Scope = Mapping[str, Any]
 Fields = Mapping[bytes, bytes]
@@ -115,7 +119,11 @@ class Proxy:
         self._engine = Engine(self.settings.scheduler_config(), self._rng, self._world)
         self._processes = Processes(self._engine, self.settings.max_agents)
         if self._prices is not None:
-            self._pricing = asyncio.create_task(self._load(self._prices), name="load the prices")
+            if self.engine.counts_dollars:
+                await self._load(self._prices, 0.0)  # before anything is used that nobody could count
+            else:
+                loading = self._load(self._prices, PRICES_AFTER_S)
+                self._pricing = asyncio.create_task(loading, name="load the prices")
 
     async def drain(self, timeout_s: float) -> None:
         """Grant nothing more, and wait until what is in flight is done, but no longer than this."""
@@ -204,27 +212,31 @@ class Proxy:
         assert self._engine is not None, "call start() first"
         return self._engine
 
-    async def _load(self, prices: Prices) -> None:
-        await asyncio.sleep(PRICES_AFTER_S)
-        await asyncio.to_thread(prices.load)
-        self.engine.world.price_by(prices.cost)
+    async def _load(self, prices: Prices, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        try:
+            await asyncio.to_thread(prices.load)
+        except Exception as error:  # a library's data, read by a library: whatever it is, the traffic goes on
+            _log.error("no prices are known, so dollars aren't counted: %s", error)
+        else:
+            self.engine.price_by(prices.cost)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await _not_http(scope, receive, send)
+            await not_http(scope, receive, send)
             return
         headers, method = fields(scope["headers"]), scope["method"]
         place = address(scope["raw_path"])
         own = place.path.startswith("/_") and place.upstream is None and place.agent is None
         if b"websocket" in headers.get(b"upgrade", b"").lower():
             # Clients that try a WebSocket first fall back to POST at once on this status, and only on this one.
-            await _plain(send, 426, b"this proxy speaks HTTP, not WebSocket\n", (b"upgrade", b"HTTP/1.1"))
+            await plain(send, 426, b"this proxy speaks HTTP, not WebSocket\n", (b"upgrade", b"HTTP/1.1"))
         elif not (own and guards_itself(place.path)) and not self._may_enter(headers, place):
             await self._refuse(send, place, 401, "unauthorized", f"this proxy wants {TOKEN_HEADER.decode()}")
         elif own:
             await self._control({**scope, "path": place.path, "raw_path": place.raw_path}, receive, send)
         elif method == "HEAD" and place.path in ("/", "/api/hello"):
-            await _plain(send, 200, b"")
+            await plain(send, 200, b"")
         else:
             await self._forward(scope, headers, place, receive, send)
 
@@ -235,7 +247,7 @@ class Proxy:
 
     async def _forward(self, scope: Scope, headers: Fields, place: Address, receive: Receive, send: Send) -> None:
         assert self._idle is not None, "call start() first"
-        body = await _read_body(receive, self._max_body)
+        body = await read_body(receive, self._max_body)
         if body is None:
             return
         if len(body) > self._max_body:
@@ -378,36 +390,3 @@ def _request(call: Call, *, kept_company: bool) -> Request:
         client=call.client.name,
         parent=identity.parent,
     )
-
-
-async def _read_body(receive: Receive, limit: int) -> bytes | None:
-    """The whole body, or a little more than `limit` of it; None when the client left."""
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        return None
-    if not message.get("more_body"):
-        return bytes(message.get("body", b""))
-    parts, size = [message.get("body", b"")], len(message.get("body", b""))
-    while message.get("more_body") and size <= limit:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-    return b"".join(parts)
-
-
-async def _plain(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
-    length = (b"content-length", str(len(body)).encode())
-    await Audience(send).answer(status, [(b"content-type", b"text/plain; charset=utf-8"), length, *headers], body)
-
-
-async def _not_http(scope: Scope, receive: Receive, send: Send) -> None:
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1000})
-        return
-    message: Message = await receive()
-    while message["type"] != "lifespan.shutdown":
-        await send({"type": "lifespan.startup.complete"})
-        message = await receive()
-    await send({"type": "lifespan.shutdown.complete"})

@@ -11,6 +11,8 @@ from hivemind.logs import redact
 from hivemind.providers.base import Limits
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler import Scheduler, Ticket, TicketState
+from hivemind.scheduler.budget import Price, price_by
+from hivemind.scheduler.ceilings import states
 from hivemind.scheduler.commands import Command, Drain, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.tasks import Tasks
@@ -38,6 +40,17 @@ class Engine:
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at: float | None = None
         self._sampler = self._loop.call_later(SAMPLE_EVERY_S, self._sample_again)
+
+    def price_by(self, price: Price) -> None:
+        """Prices are known from now on, for what was used before too."""
+        self.world.price_by(price)
+        price_by(self._scheduler, price, self._time())
+        self._settle()
+
+    @property
+    def counts_dollars(self) -> bool:
+        """Some budget is in dollars."""
+        return any(state.dollars is not None for state in states(self._scheduler))
 
     def now(self) -> float:
         """The moment, on the clock of every event."""

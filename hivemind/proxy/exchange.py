@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from hivemind.amounts import HEADER, field
 from hivemind.providers.base import Limits, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for
 from hivemind.providers.limits import read_limits
 from hivemind.scheduler import Refusal, Ticket
+from hivemind.scheduler.budget import warning_of
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 
 from .audience import Audience
@@ -233,7 +235,7 @@ class Exchange:
         await self._leave_company()
         if not self.audience.started:
             self._engine.succeed(self.ticket, response.status, self._usage())
-            await self.audience.answer(response.status, for_client(response.headers), body)
+            await self.audience.answer(response.status, self._head(response), body)
             return True
         try:
             body = plain(decoder_for(response.headers), body)
@@ -280,7 +282,7 @@ class Exchange:
         self._engine.first_content(self.ticket)
         if self.audience.started:
             return decoder_for(response.headers)
-        await self.audience.start(response.status, for_client(response.headers))
+        await self.audience.start(response.status, self._head(response))
         return None
 
     # --- Failure --------------------------------------------------------------------------------------------------
@@ -301,7 +303,7 @@ class Exchange:
             body = decode_body(reply.response.headers, reply.body)
             await self.audience.finish(self.call.dialect.failure_event(failure, body))
         else:
-            await self.audience.answer(reply.response.status, for_client(reply.response.headers), reply.body)
+            await self.audience.answer(reply.response.status, self._head(reply.response), reply.body)
         return True
 
     async def _pass_stream_on(self, reply: Reply) -> None:
@@ -311,7 +313,7 @@ class Exchange:
         if self.audience.started:
             decoder = decoder_for(response.headers)
         else:
-            await self.audience.start(response.status, for_client(response.headers))
+            await self.audience.start(response.status, self._head(response))
         while data:
             try:
                 await self.audience.write(plain(decoder, data))
@@ -335,9 +337,17 @@ class Exchange:
             await self.audience.finish(dialect.stream_error(status, reason, message))
             return
         headers, body = dialect.refusal(status, reason, message, retry_after_s)
-        await self.audience.answer(status, headers, body)
+        await self.audience.answer(status, [*headers, *self._notice()], body)
 
-    # --- Small things ---------------------------------------------------------------------------------------------
+    def _head(self, response: UpstreamResponse) -> Headers:
+        """The upstream's, as far as it is for the client, and what we have to tell it."""
+        return for_client(response.headers) + self._notice()
+
+    def _notice(self) -> Headers:
+        """That a budget of the agent's runs low or is used up."""
+        agent = self.ticket.agent
+        state = warning_of(agent) if agent.limits else None
+        return [] if state is None else [(HEADER, field(state))]
 
     def _seek_company(self) -> None:
         """A stream that waits too long is begun before its turn, so that the client doesn't give up."""
@@ -348,7 +358,7 @@ class Exchange:
             waited_s = asyncio.get_running_loop().time() - self.ticket.arrived_at
             self._company = Company(
                 self.audience,
-                self.call.dialect.stream_headers(self.call.facts),
+                [*self.call.dialect.stream_headers(self.call.facts), *self._notice()],
                 beat,
                 after_s=max(0.0, self._keepalive.after_s - waited_s),
                 every_s=self._keepalive.every_s,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from .accounts import DEEPEST, Account, Spent
-from .events import BudgetWarned, PriceUnknown
+from .events import BudgetState, BudgetWarned, PriceUnknown
 from .ticket import Agent, Refusal, Ticket
 from .types import Usage
 
@@ -41,6 +41,12 @@ def unknown_price(scheduler: Scheduler, ticket: Ticket) -> Refusal | None:
         if account.budget.dollars is not None and scheduler.price(ticket.lane.config.provider, model, Usage()) is None:
             return Refusal("price_unknown", None, 403, account.state(), model)
     return None
+
+
+def warning_of(agent: Agent) -> BudgetState | None:
+    """The budget of which most is used, where that is so much that its agent should know."""
+    most = max((account.state() for account in agent.limits), key=lambda state: state.share, default=None)
+    return most if most is not None and most.share >= WARN_SHARE else None
 
 
 def hold(scheduler: Scheduler, agent: Agent) -> bool:

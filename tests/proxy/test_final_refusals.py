@@ -103,7 +103,10 @@ async def test_out_of_budget(ask: Ask) -> None:
     async with between([ANSWER]) as (proxy, upstream):
         await messages(proxy)
         proxy.proxy.apply(SetBudget("alice", 5))
-        text = "HiveMind: the budget of 5 tokens is used up (7 used); raise it with B in the control room"
+        text = (
+            "HiveMind: alice's budget is used up (7 of 5 tokens used this run); raise it with"
+            " `hivemind budget alice AMOUNT`, or with B in the control room, then ask again"
+        )
         await asked_once(proxy, upstream, ask(proxy), text)
         proxy.proxy.apply(SetBudget("alice", 5_000))
         await messages(proxy)
@@ -122,7 +125,7 @@ async def test_what_waits_for_the_rest_of_a_budget() -> None:
         await proxy.until(lambda world: world.queued == 1)
         gate.set()
         await flying
-        with pytest.raises(DENIED, match=r"the budget of 14 tokens is used up \(14 used\)"):
+        with pytest.raises(DENIED, match=r"alice's budget is used up \(14 of 14 tokens used this run\)"):
             await waiting
         assert (len(upstream.requests), proxy.snapshot().totals.requests) == (2, 3)
 

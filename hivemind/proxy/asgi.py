@@ -1,0 +1,40 @@
+"""Small things of ASGI that a raw application has to do itself."""
+
+from __future__ import annotations
+
+from .audience import Audience, Message, Receive, Send
+
+Scope = Mapping[str, Any]
+
+
+async def read_body(receive: Receive, limit: int) -> bytes | None:
+    """The whole body, or a little more than `limit` of it; None when the client left."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        return None
+    if not message.get("more_body"):
+        return bytes(message.get("body", b""))
+    parts, size = [message.get("body", b"")], len(message.get("body", b""))
+    while message.get("more_body") and size <= limit:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+    return b"".join(parts)
+
+
+async def plain(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    length = (b"content-length", str(len(body)).encode())
+    await Audience(send).answer(status, [(b"content-type", b"text/plain; charset=utf-8"), length, *headers], body)
+
+
+async def not_http(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1000})
+        return
+    message: Message = await receive()
+    while message["type"] != "lifespan.shutdown":
+        await send({"type": "lifespan.startup.complete"})
+        message = await receive()
+    await send({"type": "lifespan.shutdown.complete"})
