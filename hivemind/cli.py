@@ -1,31 +1,41 @@
-"""`hivemind`: the proxy, its version, and the commands that other packages add (:mod:`hivemind.plugin`)."""
+"""`hivemind`: its commands, by name, and those that other packages add (:mod:`hivemind.plugin`).
+
+A command is imported when it is wanted, because some need libraries that take longer to import than others take in all.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 
 from . import __version__
 from .errors import HiveMindError, UsageError
+from .parser import Parser
 from .plugin import GROUP, Command
-from .settings import Parser, add_flags, from_flags, settings_file
-from .settings.suggest import did_you_mean
-from .setup.command import command as _SETUP
+from .suggest import did_you_mean
 
 _DESCRIPTION = "A proxy that keeps many agents alive on one rate-limited LLM API."
 _EPILOG = """\
 start it, then point an agent at it:
   hivemind proxy --upstream https://api.anthropic.com
   ANTHROPIC_BASE_URL=http://127.0.0.1:8765/agent/alice claude
-  hivemind setup                                # how, for other clients
 
-Each setting is a flag, a HIVEMIND_* variable or a line in hivemind.toml, in that order of precedence.
-`hivemind proxy --help` lists them all; `hivemind-tui` is the same proxy with a control room, and
-`hivemind-tui --attach http://127.0.0.1:8765` the control room of one that runs already."""
+`hivemind COMMAND --help` tells more; `hivemind proxy --help` lists all settings. `hivemind-tui` is the same proxy
+with a control room, and `hivemind-tui --attach http://127.0.0.1:8765` the control room of one that runs already."""
+
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    "start": {
+        "proxy": "hivemind.commands.proxy",
+        "setup": "hivemind.setup.command",
+    },
+    "other": {
+        "version": "hivemind.commands.version",
+    },
+}
+"""By what they are for: each command's name, and the module whose `command` it is."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,43 +58,48 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: list[str]) -> int:
-    commands = _commands(wanted=next((arg for arg in args if not arg.startswith("-")), None))
+    name = next((arg for arg in args if not arg.startswith("-")), None)
     parser = Parser(
         prog="hivemind",
-        description=_DESCRIPTION,
+        usage="%(prog)s COMMAND ...",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"hivemind {__version__}")
-    choices = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    for command in commands:
-        own = choices.add_parser(command.name, help=command.summary, description=command.summary)
-        command.configure(own)
-        own.set_defaults(run=command.run)
-    namespace = parser.parse_args(args)
-    if namespace.command is None:
+    if name is None or args[0] in ("-h", "--help"):
+        parser.description = f"{_DESCRIPTION}\n\n{_listing()}"
+        parser.parse_args(args[:1])
         parser.print_help()
         return 0
+    command = command_named(name)
+    own = parser.add_subparsers(prog="hivemind").add_parser(command.name, description=command.summary)
+    command.configure(own)
+    own.set_defaults(run=command.run)
+    namespace = parser.parse_args(args)
     code: int = namespace.run(namespace)
     return code
 
 
-def _commands(wanted: str | None) -> list[Command]:
-    """The commands to offer: just the one that is wanted where its name is known, so that the others aren't imported.
+def _own() -> dict[str, EntryPoint]:
+    rows = [row for group in GROUPS.values() for row in group.items()]
+    return {name: EntryPoint(name, f"{module}:command", GROUP) for name, module in rows}
 
-    Raises: UsageError: there is none of that name, or it can't be loaded.
+
+def _added() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def command_named(name: str) -> Command:
+    """The command of that name.
+
+    Raises: UsageError: there is none, or it can't be loaded.
     """
-    own = {command.name: command for command in (_PROXY, _SETUP, _VERSION)}
-    added = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if wanted in own:
-        return [own[wanted]]
-    if wanted in added:
-        return [_loaded(added[wanted])]
-    if wanted is not None:
-        names = [*own, *added]
-        hint = did_you_mean(wanted, names) or f"; there are {', '.join(names)}"
-        raise UsageError(f"{wanted}: no such command{hint}")
-    return [*own.values(), *(_listed(entry) for entry in added.values())]
+    found = _own().get(name) or _added().get(name)
+    if found is not None:
+        return _loaded(found)
+    names = [*_own(), *_added()]
+    hint = did_you_mean(name, names) or f"; there are {', '.join(names)}"
+    raise UsageError(f"{name}: no such command{hint}")
 
 
 def _loaded(entry: EntryPoint) -> Command:
@@ -97,37 +112,20 @@ def _loaded(entry: EntryPoint) -> Command:
     return command
 
 
-def _listed(entry: EntryPoint) -> Command:
+def _listing() -> str:
+    """Every command under what it is for, with its summary."""
+    own, added = _own(), _added()
+    groups = {title: [own[name] for name in names] for title, names in GROUPS.items()}
+    groups["other"] += added.values()
+    lines = []
+    for title, entries in groups.items():
+        lines += [f"{title}:", *(f"  {entry.name:12} {_summary(entry)}" for entry in entries)]
+    return "\n".join(lines)
+
+
+def _summary(entry: EntryPoint) -> str:
     """For `--help`, which a broken package must not take away."""
     try:
-        return _loaded(entry)
+        return _loaded(entry).summary
     except UsageError as error:
-        return Command(entry.name, str(error), _no_flags, _run_version)
-
-
-def _configure_proxy(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "%(prog)s --upstream URL [setting ...]"
-    add_flags(parser)
-
-
-def _run_proxy(namespace: argparse.Namespace) -> int:
-    settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
-    file = settings_file(namespace, environ=os.environ, cwd=Path.cwd())
-    settings.origins()
-    from . import logs, server  # a wrong setting is told before the server's libraries are imported
-
-    logs.configure(settings.log_level)
-    return server.run_loop(server.run(settings, file))
-
-
-def _run_version(_: argparse.Namespace) -> int:
-    print(f"hivemind {__version__}")
-    return 0
-
-
-def _no_flags(_: argparse.ArgumentParser) -> None:
-    """For a command without arguments."""
-
-
-_PROXY = Command("proxy", "serve the proxy, without a screen", _configure_proxy, _run_proxy)
-_VERSION = Command("version", "print the version", _no_flags, _run_version)
+        return str(error)

@@ -70,11 +70,11 @@ def test_version(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("argv", [[], ["--help"]])
 def test_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Help fits a screen, lists every command with its summary, and survives one that can't be loaded."""
+    """Help lists every command under what it is for, with its summary, and survives one that can't be loaded."""
     assert run(argv) == 0
     shown = capsys.readouterr().out
-    assert len(shown.splitlines()) <= 30
-    for text in ("serve the proxy", "say it again", "missing", "ANTHROPIC_BASE_URL="):
+    assert max(len(line) for line in shown.splitlines()) <= 110
+    for text in ("start:", "serve the proxy", "say it again", "missing", "ANTHROPIC_BASE_URL="):
         assert text in shown
 
 
@@ -84,11 +84,16 @@ def test_added_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "['a', 'b']\n"
 
 
+LISTED = ", ".join(
+    [name for group in cli.GROUPS.values() for name in group] + ["echo", "interrupted", "missing", "wrong"]
+)
+
+
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
         (["prxy"], "prxy: no such command; did you mean proxy?"),
-        (["x"], "x: no such command; there are proxy, setup, version, echo, interrupted, missing, wrong"),
+        (["x"], f"x: no such command; there are {LISTED}"),
         (["missing"], "the command missing can't be loaded (No module named 'no_such_module')"),
         (["wrong"], "the command wrong can't be loaded (added_commands:_echo is no hivemind.plugin.Command)"),
         (["--frob"], "--frob: no such flag; see --help"),
@@ -107,6 +112,19 @@ def test_wrong_usage(argv: list[str], line: str, capsys: pytest.CaptureFixture[s
     assert cli.main(argv) == 2
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("", f"hivemind: {line}\n")
+
+
+def test_what_follows_two_hyphens_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """Another program's own flags keep their spelling."""
+    assert cli.main(["echo", "--", "run", "--max_tokens", "5"]) == 7
+    assert capsys.readouterr().out == "['run', '--max_tokens', '5']\n"
+
+
+def test_every_command_is_there() -> None:
+    """Each command of the product's own can be loaded, and has the name by which it is found."""
+    for group in cli.GROUPS.values():
+        for name in group:
+            assert cli.command_named(name).name == name
 
 
 def test_interrupt(capsys: pytest.CaptureFixture[str]) -> None:

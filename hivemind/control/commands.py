@@ -9,7 +9,7 @@ from typing import Any, get_args
 from hivemind.logs import redact
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.types import Priority
-from hivemind.settings.suggest import did_you_mean
+from hivemind.suggest import did_you_mean
 
 from .reading import read_as, shown
 

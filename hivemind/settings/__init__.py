@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
-from .flags import Parser, add_flags
+from hivemind.parser import Parser
+
+from .flags import add_flags
 from .load import from_flags, load, settings_file
 from .model import Settings
 from .origin import Origin

@@ -13,11 +13,11 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
 from hivemind.errors import UsageError
+from hivemind.suggest import did_you_mean
 
 from .flags import given_flags
 from .model import Settings
 from .options import PREFIX, find, options, sections
-from .suggest import did_you_mean
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
 OTHER_VARIABLES = (CONFIG_VARIABLE, PREFIX + "THEME", PREFIX + "GLYPHS")

@@ -10,8 +10,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from hivemind.errors import UsageError
+from hivemind.parser import Parser
 
-from .flags import Parser, add_flags
+from .flags import add_flags
 from .layers import (
     CONFIG_VARIABLE,
     DEFAULT_FILE,

@@ -18,12 +18,12 @@ from hivemind.errors import UsageError
 from hivemind.logs import redact
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.knobs import KNOBS
+from hivemind.suggest import did_you_mean
 
 from .edit import edited
 from .layers import from_text
 from .load import from_file_alone
 from .options import options
-from .suggest import did_you_mean
 
 _HIDDEN = "***"
 _DIGITS = 12

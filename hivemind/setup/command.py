@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from hivemind.errors import UsageError
 from hivemind.plugin import Command
 from hivemind.settings import Settings, load
-from hivemind.settings.suggest import did_you_mean
+from hivemind.suggest import did_you_mean
 
 from .clients import CLIENTS, instructions
 from .model import Client

@@ -1,0 +1,28 @@
+"""`hivemind proxy`: the proxy, without a screen."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from hivemind.plugin import Command
+from hivemind.settings import add_flags, from_flags, settings_file
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s --upstream URL [setting ...]"
+    add_flags(parser)
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
+    file = settings_file(namespace, environ=os.environ, cwd=Path.cwd())
+    settings.origins()
+    from hivemind import logs, server  # a wrong setting is told before the server's libraries are imported
+
+    logs.configure(settings.log_level)
+    return server.run_loop(server.run(settings, file))
+
+
+command = Command("proxy", "serve the proxy, without a screen", _configure, _run)
