@@ -73,7 +73,6 @@ def test_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Help lists every command under what it is for, with its summary, and survives one that can't be loaded."""
     assert run(argv) == 0
     shown = capsys.readouterr().out
-    assert max(len(line) for line in shown.splitlines()) <= 110
     for text in ("start:", "serve the proxy", "say it again", "missing", "ANTHROPIC_BASE_URL="):
         assert text in shown
 
@@ -122,9 +121,7 @@ def test_what_follows_two_hyphens_is_left_alone(capsys: pytest.CaptureFixture[st
 
 def test_every_command_is_there() -> None:
     """Each command of the product's own can be loaded, and has the name by which it is found."""
-    for group in cli.GROUPS.values():
-        for name in group:
-            assert cli.command_named(name).name == name
+    assert [cli.command_named(name).name for name in OWN] == OWN
 
 
 def test_interrupt(capsys: pytest.CaptureFixture[str]) -> None:
