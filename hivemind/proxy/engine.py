@@ -11,6 +11,7 @@ from hivemind.logs import redact
 from hivemind.providers.base import Limits
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler import Scheduler, Ticket, TicketState
+from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.budget import Price, price_by
 from hivemind.scheduler.ceilings import states
 from hivemind.scheduler.commands import Command, Drain, Rejected
@@ -49,7 +50,9 @@ class Engine:
 
     @property
     def counts_dollars(self) -> bool:
-        """Some budget is in dollars."""
+        """Some budget is in dollars, or each new agent's is."""
+        if self._scheduler.config.budget.dollars is not None:
+            return True
         return any(state.dollars is not None for state in states(self._scheduler))
 
     def now(self) -> float:
@@ -59,6 +62,11 @@ class Engine:
     def agent(self, name: str) -> Agent | None:
         """The agent of that name, if it is known."""
         return self._scheduler.agents.get(name)
+
+    @property
+    def pool(self) -> Account:
+        """The books of all agents together, to be read."""
+        return self._scheduler.pool
 
     @property
     def tasks(self) -> Tasks:
@@ -93,9 +101,9 @@ class Engine:
         if limits.readings or limits.plan:
             self._scheduler.headers(self._time(), ticket, limits.readings, limits.plan)
 
-    def first_content(self, ticket: Ticket) -> None:
-        """The first content of the answer came."""
-        self._scheduler.first_content(self._time(), ticket)
+    def first_content(self, ticket: Ticket, so_far: Usage | None = None) -> None:
+        """The first content of the answer came; usage as in :meth:`progress`."""
+        self._scheduler.first_content(self._time(), ticket, so_far)
         self._settle()
 
     def progress(self, ticket: Ticket, output_tokens: int, so_far: Usage | None = None) -> None:

@@ -279,7 +279,7 @@ class Exchange:
         """The response can't be taken back from here on. Returns a decoder where the head the client has promised
         none of the upstream's encoding."""
         await self._leave_company()
-        self._engine.first_content(self.ticket)
+        self._engine.first_content(self.ticket, self._usage())
         if self.audience.started:
             return decoder_for(response.headers)
         await self.audience.start(response.status, self._head(response))

@@ -138,10 +138,12 @@ class Scheduler:
             allowance = lane.allowance(ticket.request.family)
             allowance.read(now, readings, ticket.granted_at, ticket.reservation)
 
-    def first_content(self, now: float, ticket: Ticket) -> None:
-        """The first content came: a latency sample, and proof that the upstream works."""
+    def first_content(self, now: float, ticket: Ticket, so_far: Usage | None = None) -> None:
+        """The first content came: a latency sample, and proof that the upstream works; `so_far` as in
+        :meth:`progress`."""
         lane = ticket.lane
         ticket.content_started = True
+        self._note(ticket, so_far)
         ttft_s = now - ticket.granted_at
         self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s))
         lane.succeeded(now, ticket, ttft_s)
@@ -149,8 +151,13 @@ class Scheduler:
 
     def progress(self, now: float, ticket: Ticket, output_tokens: int, so_far: Usage | None = None) -> None:
         """A stream goes on; `so_far` is what is known of its usage, which counts should the proxy die."""
-        ticket.so_far = so_far
+        self._note(ticket, so_far)
         self.events.append(ev.Progress(now, ticket.id, ticket.agent.name, ticket.lane.key, output_tokens))
+
+    def _note(self, ticket: Ticket, so_far: Usage | None) -> None:
+        if so_far is not None:
+            ticket.so_far = so_far
+            self.unsaved.add(ticket.agent.name)
 
     def succeed(self, now: float, ticket: Ticket, status: int, usage: Usage | None) -> None:
         """The answer is complete."""
