@@ -20,8 +20,8 @@ from .model import Settings
 from .options import PREFIX, find, options, sections
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
-OTHER_VARIABLES = (CONFIG_VARIABLE, PREFIX + "THEME", PREFIX + "GLYPHS")
-"""Ours, but no settings: where the file is, and how the control room looks."""
+OTHER_VARIABLES = tuple(PREFIX + name for name in ("CONFIG", "THEME", "GLYPHS", "AGENT", "URL", "TASK"))
+"""Ours, but no settings: where the file is, how the control room looks, and what a runner tells an agent's process."""
 DEFAULT_FILE = "hivemind.toml"
 
 
