@@ -83,9 +83,8 @@ def test_added_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "['a', 'b']\n"
 
 
-LISTED = ", ".join(
-    [name for group in cli.GROUPS.values() for name in group] + ["echo", "interrupted", "missing", "wrong"]
-)
+OWN = [name for group in cli.GROUPS.values() for name in group]
+LISTED = ", ".join([*OWN, "echo", "interrupted", "missing", "wrong"])
 
 
 @pytest.mark.parametrize(
