@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from .audience import Audience, Message, Receive, Send
 
 Scope = Mapping[str, Any]

@@ -37,6 +37,8 @@ class Engine:
         self._time = self._loop.time
         self._scheduler = Scheduler(config, rng.random)
         self.world = world(self._time())
+        self.watched: dict[type[Event], Callable[[Any], None]] = {}
+        """Called with each event of that very type, after the fold has heard of it; may look, but change nothing."""
         self._ending = False
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at: float | None = None
@@ -67,6 +69,15 @@ class Engine:
     def pool(self) -> Account:
         """The books of all agents together, to be read."""
         return self._scheduler.pool
+
+    def covered(self, state: BudgetState) -> list[Agent]:
+        """The agents whose requests that budget is charged with."""
+        if state.owner is None:
+            return list(self._scheduler.pool.members.values())
+        agent = self.agent(state.owner)
+        if agent is None:
+            return []
+        return [agent] if state.covers == "agent" else list(agent.tree.members.values())
 
     @property
     def tasks(self) -> Tasks:
@@ -190,6 +201,9 @@ class Engine:
         scheduler = self._scheduler
         for event in scheduler.events:
             self.world.apply(event)
+            watcher = self.watched.get(type(event))
+            if watcher is not None:
+                watcher(event)
         scheduler.events.clear()
         for ticket in scheduler.decisions:
             tag = ticket.tag
