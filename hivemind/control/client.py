@@ -16,8 +16,8 @@ from hivemind.requests import RequestDetail
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
 
-from .commands import arguments_of, as_plain
-from .find import Token
+from .commands import arguments_of
+from .find import Place, Token
 from .messages import (
     PREFIX,
     About,
@@ -38,12 +38,23 @@ from .messages import (
     Written,
 )
 from .messages import Draft as WireDraft
-from .wire import decode_world, encode
+from .wire import decode_named, decode_world, encode_named
 
 T = TypeVar("T")
 
 CONNECT_WITHIN_S = 3.0
 ANSWER_WITHIN_S = 5.0
+
+
+def open_http(place: Place) -> httpx.AsyncClient:
+    """What asks a proxy there."""
+    # Loading the system's certificates takes a while, and without TLS nobody looks at them. What is on this machine
+    # isn't reached through somebody else's proxy.
+    return httpx.AsyncClient(
+        verify=place.url.startswith("https:"),
+        trust_env=not place.local,
+        timeout=httpx.Timeout(ANSWER_WITHIN_S, connect=CONNECT_WITHIN_S),
+    )
 
 
 class NoAnswer(Exception):
@@ -99,7 +110,7 @@ class ControlClient:
     async def tasks(self, batch: str | None = None) -> TasksPart:
         """The tasks of a batch, or (None) all."""
         query = {} if batch is None else {"batch": batch}
-        return _read(await self._get("/tasks", query), msgspec.json.Decoder(TasksPart).decode)
+        return _read(await self._get("/tasks", query), lambda data: decode_named(data, TasksPart))
 
     async def claim(self, wanted: WantTask) -> Claim:
         """Start the next eligible task that has a command; it survives a crash that it is running."""
@@ -127,8 +138,8 @@ class ControlClient:
 
     async def _post(self, path: str, body: Any, gives: type[T]) -> T:
         headers = {"content-type": "application/json"}
-        data = await self._asked("POST", path, content=encode(as_plain(body)), headers=headers)
-        return _read(data, msgspec.json.Decoder(gives).decode)
+        data = await self._asked("POST", path, content=encode_named(body), headers=headers)
+        return _read(data, lambda found: decode_named(found, gives))
 
     async def _asked(self, method: str, path: str, headers: Mapping[str, str] | None = None, **given: Any) -> bytes:
         own = {**(headers or {}), "authorization": f"Bearer {self._token.text}"}

@@ -11,6 +11,6 @@ from hivemind.parser import Parser
 from .flags import add_flags
 from .load import from_flags, load, settings_file
 from .model import Settings
-from .origin import Origin
+from .origin import FIRST_UPSTREAMS, Origin
 
-__all__ = ["Origin", "Parser", "Settings", "add_flags", "from_flags", "load", "settings_file"]
+__all__ = ["FIRST_UPSTREAMS", "Origin", "Parser", "Settings", "add_flags", "from_flags", "load", "settings_file"]

@@ -10,6 +10,13 @@ from urllib.parse import SplitResult, urlsplit
 from hivemind.providers.base import Profile
 from hivemind.providers.profiles import PROFILES, profile_for
 
+FIRST_UPSTREAMS = (
+    "https://api.anthropic.com",
+    "https://api.openai.com",
+    "https://generativelanguage.googleapis.com",
+)
+"""Where requests go when nobody said: to the provider whose API their path belongs to."""
+
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)=(?P<url>.*)", re.DOTALL)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 

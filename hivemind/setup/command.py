@@ -15,12 +15,11 @@ from hivemind.suggest import did_you_mean
 
 from .clients import CLIENTS, instructions
 from .model import Client
-from .reach import is_loopback
+from .reach import is_loopback, local_url
 from .shells import SHELLS, Shell, shell_of
 from .text import as_text, listing
 
 _URL = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?")
-_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -51,12 +50,9 @@ def _client(name: str) -> Client:
 
 
 def _own_url(settings: Settings) -> str:
-    """Where a proxy with these settings is found by an agent on the same machine."""
     if settings.port == 0:
         raise UsageError("the port is set to 0, any free one; say where the proxy is with --url")
-    host = settings.host.removeprefix("[").removesuffix("]")
-    host = _ANYWHERE.get(host, host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
+    return local_url(settings.host, settings.port)
 
 
 def _checked_url(text: str) -> str:

@@ -19,9 +19,9 @@ from typing import Self, TypeVar
 
 import httpx
 
-from hivemind.control.client import ANSWER_WITHIN_S, CONNECT_WITHIN_S, ControlClient, NoAnswer
+from hivemind.control.client import ControlClient, NoAnswer, open_http
 from hivemind.control.commands import HERE, WHO_LENGTH
-from hivemind.control.find import Place, Token, find_token, place_of
+from hivemind.control.find import Token, find_token, place_of
 from hivemind.control.wire import OutOfStep, joined
 from hivemind.requests import REQUESTS_KEPT, REQUESTS_PAGE, RequestDetail, Requests
 from hivemind.scheduler.commands import Command, Rejected
@@ -222,23 +222,13 @@ async def attached(
     place = place_of(url)
     token = find_token(place, environ, token_file)
     async with (
-        _http(place) as http,
+        open_http(place) as http,
         AttachedSource(place.url, token, http, name=_signature(environ), pace=pace) as source,
     ):
         with contextlib.suppress(TimeoutError):  # it shows by itself once the answer is there
             async with asyncio.timeout(_FIRST_ANSWER_S):
                 await source.asked_once()
         yield source
-
-
-def _http(place: Place) -> httpx.AsyncClient:
-    # Loading the system's certificates takes a while, and without TLS nobody looks at them. What is on this machine
-    # isn't reached through somebody else's proxy.
-    return httpx.AsyncClient(
-        verify=place.url.startswith("https:"),
-        trust_env=not place.local,
-        timeout=httpx.Timeout(ANSWER_WITHIN_S, connect=CONNECT_WITHIN_S),
-    )
 
 
 def _ours(line: Line, name: str) -> Line:

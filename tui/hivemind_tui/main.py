@@ -35,12 +35,6 @@ if TYPE_CHECKING:
 
     from .screens import Screens
 
-FIRST_UPSTREAMS = (
-    "https://api.anthropic.com",
-    "https://api.openai.com",
-    "https://generativelanguage.googleapis.com",
-)
-"""Where requests go when nobody said: to the provider whose API their path belongs to."""
 _DEMO_WITHOUT_SCREEN_S = 20.0
 _FIRST_FRAME_S = 3.0
 _AGENTS, _SEED = 11, 2125
@@ -76,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Asked:
     """Read flags, variables and file. Raises: UsageError."""
-    from hivemind.settings import Parser, add_flags, from_flags, settings_file
+    from hivemind.settings import FIRST_UPSTREAMS, Parser, add_flags, from_flags, settings_file
 
     parser = Parser(
         prog="hivemind-tui",
