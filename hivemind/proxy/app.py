@@ -12,6 +12,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ from .engine import Engine
 from .exchange import Exchange, Keepalive
 from .headers import fields, for_upstream
 from .identity import Address, BadIdentity, address, identify
+from .keeping import Keeper, keeper_of
 from .masking import with_heads
 from .processes import Processes
 from .relay import relay
@@ -96,6 +98,9 @@ class Proxy:
         """Opens the control API; set by whoever serves it."""
         self.settings_file: Path | None = None
         """Where knobs may be written down; set by whoever knows it."""
+        self.keep_in: Path | None = None
+        """Folder of the checkpoints; set before :meth:`start` by whoever serves it. None: none are kept."""
+        self._keeper: Keeper | None = None
         self._routes = open_routes(settings, transports)
         self._rng = rng or random.Random()
         self._wall = wall
@@ -118,6 +123,7 @@ class Proxy:
         self._idle.set()
         self._engine = Engine(self.settings.scheduler_config(), self._rng, self._world)
         self._processes = Processes(self._engine, self.settings.max_agents)
+        self._keeper = keeper_of(self.settings, self.keep_in, self._engine, self._processes, self._wall)
         if self._prices is not None:
             if self.engine.counts_dollars:
                 await self._load(self._prices, 0.0)  # before anything is used that nobody could count
@@ -134,6 +140,8 @@ class Proxy:
 
     async def aclose(self) -> None:
         """Let go of timers and upstream connections."""
+        if self._keeper is not None:
+            await self._keeper.aclose()
         if self._pricing is not None:
             self._pricing.cancel()
             await asyncio.wait((self._pricing,))
@@ -199,7 +207,8 @@ class Proxy:
 
     async def leave(self, ended: LeavePlace, who: str) -> RunUsage:
         """An agent's process has ended."""
-        return self.processes.leave(ended, who)
+        used = self.processes.leave(ended, who)
+        return used if self._keeper is None else replace(used, checkpoint=await self._keeper.kept(ended.agent))
 
     @property
     def processes(self) -> Processes:
@@ -302,6 +311,8 @@ class Proxy:
     async def _see_through(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         engine = self.engine
         engine.open_lane(call.lane, call.route.lane)
+        if self._keeper is not None:
+            self._keeper.conversations.keep(call, self._wall())
         ticket = engine.arrive(_request(call, kept_company=call.facts.stream))
         heads = self._remembered.add(ticket.id, scope)
         exchange = Exchange(call, ticket, Audience(send), engine, self._wall, self._keepalive, heads)

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from hivemind.logs import redact
 from hivemind.providers.base import Limits
@@ -16,6 +17,7 @@ from hivemind.scheduler.budget import Price, price_by
 from hivemind.scheduler.ceilings import states
 from hivemind.scheduler.commands import Command, Drain, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.events import BudgetState, Event
 from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Failure, Request, Usage

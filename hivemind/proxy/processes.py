@@ -54,6 +54,8 @@ class Processes:
     def leave(self, ended: LeavePlace, who: str) -> RunUsage:
         """A process has ended; tells what it used."""
         agent = self._engine.agent(ended.agent)
+        if ended.exit_code is None:
+            self._known.pop(ended.agent, None)  # it never ran
         if self._places.leave(ended.agent):
             self._engine.apply(EndAgent(ended.agent, ended.exit_code), who)
         if agent is None:

@@ -1,0 +1,276 @@
+"""Checkpoints: what is kept of an agent that was stopped or crashed, so that it can go on, as one file each.
+
+A file is JSON. Its first line holds everything but the conversation, which follows as the agent sent it, so a list of
+many large ones reads little. It is there whole or not at all, for its owner's eyes alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from hivemind.scheduler.events import BudgetState
+
+FORMAT = 1
+FOLDER = "checkpoints"
+"""In the state directory."""
+SUFFIX = ".json"
+FOLDER_LIMIT = 1 << 30
+"""Bytes of all checkpoints together, beyond which the oldest go."""
+FILES_LIMIT = 5_000
+DRAFT_OLD_S = 3600.0
+"""What is left of a write that was cut short is removed after so long."""
+
+Reason = Literal["budget", "operator", "crash"]
+
+_STAMP = "%Y%m%dT%H%M%S"
+_NAME = re.compile(r"(?P<slug>[A-Za-z0-9_][A-Za-z0-9._-]*)-(?P<stamp>\d{8}T\d{6}\.\d{3}(?:\.\d+)?)")
+_LINE_LIMIT = 4 << 20
+_JOINT = b',"conversation":\n'
+_END = b"\n}\n"
+_NOTHING = b"null"
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What an agent used."""
+
+    tokens: int = 0
+    dollars: float = 0.0
+    unpriced: int = 0
+    """Of the tokens those whose price isn't known."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlace:
+    """Where a task of the agent's stood."""
+
+    id: str
+    state: str
+    batch: str
+    priority: str
+    attempt: int
+    note: str
+    waits_for: tuple[str, ...]
+    """Predecessors that weren't done."""
+    waited_for_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The request that the conversation was the body of."""
+
+    method: str
+    path: str
+    """With its query, but no credential that stood there."""
+    upstream: str
+    client: str
+    dialect: str
+    model: str
+    at: float
+    """When it came, in seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """All but the conversation."""
+
+    name: str
+    agent: str
+    reason: Reason
+    why: str
+    """In words."""
+    at: float
+    """When the agent was stopped, in seconds since the epoch."""
+    parent: str | None = None
+    exit_code: int | None = None
+    """Of its process, where that has ended; negative: the signal that ended it."""
+    run: Used = Used()
+    """In its last run."""
+    ever: Used = Used()
+    budgets: tuple[BudgetState, ...] = ()
+    """All that it was charged to."""
+    tasks: tuple[TaskPlace, ...] = ()
+    task: str | None = None
+    """The one that its process was started for."""
+    command: tuple[str, ...] = ()
+    """What started it; empty where no runner did. It may hold secrets."""
+    cwd: str = ""
+    request: Asked | None = None
+    left_out: str = ""
+    """Why the conversation isn't there, where it isn't."""
+    masked: int = 0
+    """Credentials in the conversation that were replaced."""
+    encoding: Literal["json", "base64"] = "json"
+    """How the conversation stands in the file; base64 where it isn't JSON."""
+    conversation_bytes: int = 0
+    """As it stands in the file; 0: it isn't there."""
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A checkpoint and its file."""
+
+    checkpoint: Checkpoint
+    path: Path
+    size: int
+
+
+class Unreadable(ValueError):
+    """A file that isn't a checkpoint, or not a whole one, or of a newer version; the text names it and says which."""
+
+
+def checkpoint_name(agent: str, at: float) -> str:
+    """A name that is safe as a file's, whatever the agent is called: its own where it can be, and the moment (UTC)."""
+    stamp = time.strftime(_STAMP, time.gmtime(at))
+    return f"{_slug(agent)}-{stamp}.{int(at * 1000) % 1000:03d}"
+
+
+def _slug(agent: str) -> str:
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "_", agent)[:48].lstrip(".-")
+    if slug == agent:
+        return slug
+    return f"{slug or 'agent'}-{blake2b(agent.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"
+
+
+# --- Writing ----------------------------------------------------------------------------------------------------------
+
+
+def write(folder: Path, checkpoint: Checkpoint, conversation: bytes | None, keep: int) -> int:
+    """Write it, whole or not at all, in place of an earlier one of its name, and remove what is too old by then: of its
+    agent beyond `keep`, and of all beyond :data:`FOLDER_LIMIT`.
+
+    `conversation` is as `encoding` says, and `conversation_bytes` long. Returns the file's size. Raises: OSError.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"{checkpoint.name}{SUFFIX}"
+    draft = folder / f".{checkpoint.name}.{os.getpid()}.draft"
+    body = _NOTHING if conversation is None else conversation
+    parts = (msgspec.json.encode(checkpoint)[:-1], _JOINT, body, _END)
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", buffering=0) as file:
+            os.fchmod(file.fileno(), 0o600)
+            for part in parts:
+                _write_all(file.fileno(), part)
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+    prune(folder, checkpoint.name, keep)
+    return sum(map(len, parts))
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def prune(folder: Path, newest: str, keep: int, limit: int = FOLDER_LIMIT, files: int = FILES_LIMIT) -> None:
+    """Remove what is too old, but never the newest. Files that aren't checkpoints by their names are left alone."""
+    known = sorted(_files(folder), key=lambda each: each[0]["stamp"], reverse=True)
+    mine = _NAME.fullmatch(newest)
+    slug = mine["slug"] if mine else ""
+    others, room, left = 0, limit, files
+    for match, entry in known:
+        own = match["slug"] == slug
+        others += own and match[0] != newest
+        with contextlib.suppress(OSError):  # gone already
+            size = entry.stat().st_size
+            room, left = room - size, left - 1
+            if match[0] != newest and ((own and others >= keep) or room < 0 or left < 0):
+                room, left = room + size, left + 1
+                os.unlink(entry.path)
+
+
+def _files(folder: Path) -> Iterator[tuple[re.Match[str], os.DirEntry[str]]]:
+    """Every checkpoint by its name; drafts that nobody writes any more are removed on the way."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            match = _NAME.fullmatch(entry.name.removesuffix(SUFFIX))
+            if match and entry.name.endswith(SUFFIX):
+                yield match, entry
+            elif entry.name.startswith(".") and entry.name.endswith(".draft"):
+                with contextlib.suppress(OSError):  # gone already
+                    if time.time() - entry.stat().st_mtime > DRAFT_OLD_S:
+                        os.unlink(entry.path)
+
+
+# --- Reading ----------------------------------------------------------------------------------------------------------
+
+
+def listed(folder: Path) -> tuple[list[Found], list[str]]:
+    """All that can be read, the newest first, and a line for each file that can't.
+
+    Raises: OSError: the folder can't be read; one that isn't there is empty.
+    """
+    found, wrong = [], []
+    try:
+        paths = sorted(each for each in folder.iterdir() if not each.name.startswith("."))
+    except FileNotFoundError:
+        return [], []
+    for path in paths:
+        try:
+            found.append(read(path))
+        except FileNotFoundError:
+            continue  # pruned meanwhile
+        except OSError as error:
+            wrong.append(f"{path.name}: can't be read ({error.strerror})")
+        except Unreadable as error:
+            wrong.append(str(error))
+    return sorted(found, key=lambda each: (each.checkpoint.at, each.checkpoint.name), reverse=True), wrong
+
+
+def latest(found: Sequence[Found], name: str) -> Found | None:
+    """The checkpoint of that name, or the newest of the agent of that name; None: there is neither."""
+    exact = next((each for each in found if each.checkpoint.name == name), None)
+    return exact or next((each for each in found if each.checkpoint.agent == name), None)
+
+
+def read(path: Path) -> Found:
+    """All but the conversation. Raises: OSError, Unreadable."""
+    with path.open("rb") as file:
+        line = file.readline(_LINE_LIMIT)
+        size = os.fstat(file.fileno()).st_size
+    try:
+        head = line.removesuffix(_JOINT) + b"}" if line.endswith(_JOINT) else line
+        plain = msgspec.json.decode(head)
+        written = plain["format"] if isinstance(plain, dict) else None
+        if isinstance(written, int) and written > FORMAT:
+            raise Unreadable(f"{path.name}: written by a newer HiveMind (format {written}; this one reads {FORMAT})")
+        checkpoint = msgspec.convert(plain, Checkpoint)
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError):
+        raise Unreadable(f"{path.name}: isn't a checkpoint, or only a part of one") from None
+    whole = len(line) + (checkpoint.conversation_bytes or len(_NOTHING)) + len(_END)
+    if size != whole or not line.endswith(_JOINT):
+        raise Unreadable(f"{path.name}: isn't whole ({size:,} bytes of {whole:,})")
+    return Found(checkpoint, path, size)
+
+
+def conversation(found: Found) -> bytes | None:
+    """The conversation as JSON: an object as the agent sent it, or a string in base64 where that wasn't JSON; None
+    where it was left out.
+
+    Raises: OSError, Unreadable.
+    """
+    length = found.checkpoint.conversation_bytes
+    if not length:
+        return None
+    with found.path.open("rb") as file:
+        file.readline(_LINE_LIMIT)
+        body = file.read(length)
+    if len(body) != length:
+        raise Unreadable(f"{found.path.name}: isn't whole")
+    return body

@@ -1,0 +1,73 @@
+"""The newest request of each agent that asks a model: its body is the conversation so far.
+
+On the path of a request only a reference to what is there anyway is kept.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+from .call import Call
+
+TOTAL_LIMIT = 256 << 20
+"""Bytes of all bodies together; beyond it those go whose agents were silent longest."""
+AGENTS_LIMIT = 4096
+
+
+@dataclass(slots=True)
+class Conversation:
+    """An agent's."""
+
+    call: Call
+    at: float
+    """When it came, in seconds since the epoch."""
+    size: int
+    """Of the body as it was sent."""
+    left_out: str = ""
+    """Why its body isn't held any more, or never was."""
+
+
+class Conversations:
+    """By agent, the one that was silent longest first. No body is longer than `limit`, in bytes."""
+
+    def __init__(self, limit: int, total: int = TOTAL_LIMIT, agents: int = AGENTS_LIMIT) -> None:
+        self._limit = limit
+        self._total = total
+        self._agents = agents
+        self._held = 0
+        self._newest: OrderedDict[str, Conversation] = OrderedDict()
+        self._bodies: OrderedDict[str, int] = OrderedDict()
+        """Lengths of those that are held."""
+
+    def keep(self, call: Call, at: float) -> None:
+        """The agent sent this."""
+        agent, size = call.identity.agent, len(call.body)
+        self._held -= self._bodies.pop(agent, 0)
+        if size > self._limit:
+            why = f"it is {size / (1 << 20):,.1f} MiB, more than checkpoint.max_mb ({self._limit >> 20}) allows"
+            self._newest[agent] = Conversation(replace(call, body=b""), at, size, why)
+        else:
+            self._newest[agent] = Conversation(call, at, size)
+            self._bodies[agent] = size
+            self._held += size
+            while self._held > self._total:
+                self._let_go(next(iter(self._bodies)))
+        self._newest.move_to_end(agent)
+        if len(self._newest) > self._agents:
+            self.forget(next(iter(self._newest)))
+
+    def find(self, agent: str) -> Conversation | None:
+        """The newest that the agent sent; None where it sent none, or long ago."""
+        return self._newest.get(agent)
+
+    def forget(self, agent: str) -> None:
+        """What it sent is of no interest any more."""
+        self._newest.pop(agent, None)
+        self._held -= self._bodies.pop(agent, 0)
+
+    def _let_go(self, agent: str) -> None:
+        self._held -= self._bodies.pop(agent)
+        held = self._newest[agent]
+        held.call = replace(held.call, body=b"")
+        held.left_out = "others sent so much since that it wasn't held in memory any longer"
