@@ -6,7 +6,8 @@ the same. Times are seconds; `at` and the `*_at` fields are on the proxy's monot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from .scheduler.events import BudgetState, LaneState
 from .scheduler.types import Priority, Usage, record
@@ -57,7 +58,8 @@ class AgentView:
     parent: str | None
     priority: Priority
     state: str
-    """A ticket state, or `idle`, `paused`, `stopped`."""
+    """A ticket state, or `idle`, `paused`, `stopped`, `spent` (a budget of its is used up), `pending` (its task waits
+    for others)."""
     paused: bool
     flying: int
     queued: int
@@ -71,7 +73,6 @@ class AgentView:
     rescued: int
     """Requests that succeeded after at least one failed attempt."""
     usage: Usage
-    budget_tokens: int | None
     ttft_s: float | None
     """Of the last answer."""
     waited_s: float
@@ -109,6 +110,7 @@ class TaskView:
     """One of :data:`~hivemind.scheduler.tasks.TASK_STATES`."""
     priority: Priority
     """What it counts as: its own, or that of whoever waits for it."""
+    own_priority: Priority
     estimated_tokens: int
     after: tuple[str, ...]
     attempt: int
@@ -215,6 +217,8 @@ class Snapshot:
     """The budget of all agents together."""
     tasks: tuple[TaskView, ...] = ()
     """By arrival; of those that have ended only the latest, :data:`TASKS_SHOWN` in all."""
+    task_counts: Mapping[str, int] = field(default_factory=dict)
+    """By state, how many tasks there are, shown or not."""
 
 
 QUEUE_SHOWN = 100

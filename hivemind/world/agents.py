@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from hivemind.scheduler.events import Arrived, Commanded
+from hivemind.amounts import ceiling
+from hivemind.scheduler.events import AgentBegan, Arrived, BudgetState, Commanded
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.snapshot import AgentView
 
@@ -20,11 +22,12 @@ class AgentFold:
 
     __slots__ = (
         "boosted_until",
-        "budget_tokens",
+        "budget",
         "client",
         "cut",
         "cut_at",
         "dollars",
+        "exit_code",
         "failed",
         "finished",
         "last_error",
@@ -37,10 +40,12 @@ class AgentFold:
         "requests",
         "rescued",
         "retries",
+        "running",
         "saved_tokens",
         "served_s",
         "spoiled",
         "stopped",
+        "task",
         "tickets",
         "ttft_s",
         "turned_away",
@@ -55,7 +60,12 @@ class AgentFold:
         self.priority = Priority.NORMAL
         self.boosted_until = 0.0
         self.paused = self.stopped = False
-        self.budget_tokens: int | None = None
+        self.budget: BudgetState | None = None
+        """As the last sample had it."""
+        self.running: bool | None = None
+        self.exit_code: int | None = None
+        self.task: str | None = None
+        """Its process was started for that one."""
         self.cut_at = 0.0
         self.cut = self.turned_away = 0
         """Of its requests, those in flight and in the queue that a stop at that moment ended."""
@@ -78,7 +88,7 @@ class AgentFold:
     @property
     def ordinary(self) -> bool:
         """Nobody decided anything about it that would be lost with it."""
-        return not (self.paused or self.stopped or self.budget_tokens is not None)
+        return not (self.paused or self.stopped or self.budget is not None or self.running)
 
     def arrived(self, event: Arrived) -> None:
         """It asked for something."""
@@ -87,6 +97,16 @@ class AgentFold:
             self.priority = event.priority
         self.client = event.client or self.client
         self.parent = event.parent or self.parent
+
+    def began(self, event: AgentBegan) -> None:
+        """The runner started its process."""
+        self.running, self.exit_code, self.stopped = True, None, False
+        self.parent = event.parent or self.parent
+        self.task = event.task
+
+    def ended(self, exit_code: int | None) -> None:
+        """Its process is over."""
+        self.running, self.exit_code, self.task = False, exit_code, None
 
     def cut_off(self, at: float, *, flying: bool) -> None:
         """One of its requests ended because the operator stopped it."""
@@ -117,8 +137,7 @@ class AgentFold:
                 self.stopped = about["stopped"]
                 before = self._stopped_by(event) if self.stopped else ""
             case "SetBudget":
-                before = "" if self.budget_tokens is None else f"{self.budget_tokens:,}"
-                self.budget_tokens = about["tokens"]
+                before = ceiling_before(self.budget, about)
         return before
 
     def _stopped_by(self, event: Commanded) -> str:
@@ -132,8 +151,8 @@ class AgentFold:
         told += [f"{waiting} waiting refused"] if waiting else []
         return ", ".join(told)
 
-    def view(self, at: float) -> AgentView:
-        """As it stands at this moment."""
+    def view(self, at: float, task: str | None = None, *, pending: bool = False, spent: bool = False) -> AgentView:
+        """As it stands at this moment: with its task, and whether that waits for others, or a budget is used up."""
         state, flying, queued, waited_s = "idle", 0, 0, self.waited_s
         if self.tickets:
             state, flying, queued, waiting_s = self._open(at)
@@ -143,7 +162,7 @@ class AgentFold:
             client=self.client,
             parent=self.parent,
             priority=self.priority,
-            state=self._held(state),
+            state=self._held(state, pending, spent),
             paused=self.paused,
             flying=flying,
             queued=queued,
@@ -153,7 +172,6 @@ class AgentFold:
             retries=self.retries,
             rescued=self.rescued,
             usage=self.usage,
-            budget_tokens=self.budget_tokens,
             ttft_s=self.ttft_s,
             waited_s=waited_s,
             last_seen_s=at - self.last_seen,
@@ -163,6 +181,10 @@ class AgentFold:
             served_s=self.served_s,
             boosted_for_s=max(0.0, self.boosted_until - at),
             stopped=self.stopped,
+            budget=self.budget,
+            task=task or self.task,
+            running=self.running,
+            exit_code=self.exit_code,
         )
 
     def _open(self, at: float) -> tuple[str, int, int, float]:
@@ -176,7 +198,17 @@ class AgentFold:
         flying = counts.get("streaming", 0) + counts.get("waiting", 0)
         return state, flying, len(self.tickets) - flying, waiting_s
 
-    def _held(self, state: str) -> str:
+    def _held(self, state: str, pending: bool, spent: bool) -> str:
         if state in ("streaming", "waiting"):
             return state
-        return "stopped" if self.stopped else "paused" if self.paused else state
+        if self.stopped or self.paused:
+            return "stopped" if self.stopped else "paused"
+        return "spent" if spent else "pending" if pending else state
+
+
+def ceiling_before(state: BudgetState | None, about: Mapping[str, Any]) -> str:
+    """A budget as it was, in the words that will be used of what it is now; empty where there was none."""
+    if state is None:
+        return ""
+    per, covers = (getattr(state, name) if about.get(name) is not None else None for name in ("per", "covers"))
+    return ceiling(state.tokens, state.dollars, per, covers)

@@ -133,6 +133,7 @@ HELD: Mapping[str, Callable[..., str]] = {
     "tokens": _room_in("tokens"),
     "budget": _because("its agent's budget is used up"),
     "held": _because("its agent is paused"),
+    "dependency": _because("its agent's task waits for others"),
     "backoff": _because("it was tried and will be again"),
 }
 """What is said of each gate, from how many are ahead, the lane's level, and when the gate opens."""

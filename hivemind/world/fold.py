@@ -14,16 +14,18 @@ from typing import Any
 
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import Usage
-from hivemind.snapshot import QUEUE_SHOWN, LaneView, Line, Snapshot, Totals
+from hivemind.scheduler.types import Priority, Usage
+from hivemind.snapshot import QUEUE_SHOWN, AgentView, LaneView, Line, Snapshot, Totals
 
-from .agents import AgentFold
+from .agents import AgentFold, ceiling_before
+from .budgets import Budgets
 from .costs import Costs, Price, add
 from .curves import Curves
 from .lines import line_of
 from .queue import Queue
 from .requests import RequestLog
-from .sentences import knob_value
+from .sentences import TOLD_ALREADY, knob_value
+from .tasks import TaskBook
 from .tickets import BY_OPERATOR, STOPPED, End, TicketFold
 
 LINES_KEPT = 200
@@ -62,6 +64,8 @@ class World:
         self._curves = Curves()
         self._queue = Queue()
         self._costs = Costs()
+        self._tasks = TaskBook(self._agent, lambda: self._costs.settle(self._price))
+        self._budgets = Budgets()
         self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
         self._requests = self._finished_ones = self._failed = self._refused_ones = self._left = 0
         self._retries = self._rescued = 0
@@ -79,6 +83,10 @@ class World:
             ev.LevelChanged: self._curves.level_changed,
             ev.BoostEnded: self._boost_ended,
             ev.LaneOpened: self._lane_opened,
+            ev.AgentBegan: self._began,
+            ev.AgentEnded: self._process_ended,
+            ev.TaskAdded: self._tasks.added,
+            ev.TaskForgotten: self._tasks.forgotten,
             ev.Sampled: self._sampled,
         }
 
@@ -87,6 +95,9 @@ class World:
         before = ""
         if type(event) is ev.Commanded:
             before = self._commanded(event)
+        elif type(event) is ev.TaskChanged:
+            if not self._tasks.changed(event):
+                return
         else:
             fold = self._folds.get(type(event))
             if fold is not None:
@@ -141,10 +152,17 @@ class World:
             slots=tuple([ticket.ticket_view(at) for ticket in self._tickets.values() if not ticket.waits]),
             queue=tuple([ticket.ticket_view(at, self._queue.holding(ticket, at, mode)) for ticket in shown]),
             queued=len(waiting),
-            agents=tuple([agent.view(at) for agent in self._agents.values()]),
+            agents=tuple([self._agent_view(agent, at) for agent in self._agents.values()]),
             lines=tuple(self._lines),
             totals=self._totals(),
+            pool=self._budgets.pool,
+            tasks=self._tasks.views(at),
+            task_counts=self._tasks.counts(),
         )
+
+    def _agent_view(self, agent: AgentFold, at: float) -> AgentView:
+        task, pending = self._tasks.of(agent.name)
+        return agent.view(at, task, pending=pending, spent=self._budgets.spent(agent, self._agents))
 
     def requests(self, since: int, at: float) -> Requests:
         """What changed among the requests after that revision; see :meth:`.requests.RequestLog.since`."""
@@ -302,6 +320,12 @@ class World:
     def _boost_ended(self, event: ev.BoostEnded) -> None:
         self._agent(event.agent, event.at).boosted_until = 0.0
 
+    def _began(self, event: ev.AgentBegan) -> None:
+        self._agent(event.agent, event.at).began(event)
+
+    def _process_ended(self, event: ev.AgentEnded) -> None:
+        self._agent(event.agent, event.at).ended(event.exit_code)
+
     def _lane_opened(self, event: ev.LaneOpened) -> None:
         self._providers[event.lane] = event.provider
 
@@ -309,6 +333,7 @@ class World:
         self._lanes = {state.lane: state for state in event.lanes}
         self._providers = {state.lane: state.provider for state in event.lanes}
         self._curves.sampled(event)
+        self._budgets.sampled(event.budgets, self._agents)
         self._catch_up(event.at)
         self._queue.sampled(event, self._tickets)
         self._costs.settle(self._price)
@@ -317,6 +342,10 @@ class World:
         """Returns what there was before, for the line that tells it."""
         about = event.arguments
         self._curves.commanded(event, self._lanes)
+        if event.name == "SetBudget" and about["agent"] is None:
+            return ceiling_before(self._budgets.pool, about)
+        if event.name in TOLD_ALREADY:
+            return ""
         if "agent" in about:
             agent = self._agent(about["agent"], event.at)
             before = agent.commanded(event)
@@ -328,6 +357,8 @@ class World:
             self._drained = about["draining"]
         elif event.name == "Tune":
             return self._knob(about["knob"], about.get("upstream"))
+        elif event.name == "SetTaskPriority":
+            return self._tasks.reprioritised(about["task"], Priority[about["priority"].upper()])
         return ""
 
     def _knob(self, knob: str, upstream: str | None) -> str:

@@ -9,7 +9,7 @@ from hivemind.amounts import how_used
 from hivemind.scheduler import events as ev
 from hivemind.snapshot import Line
 
-from .sentences import sentence, subject
+from .sentences import TOLD_ALREADY, sentence, subject
 from .tickets import STOPPED
 
 _WORDS = {"connect": "no connection", "timeout": "timed out", "truncated": "cut off"}
@@ -24,6 +24,8 @@ def line_of(event: ev.Event, wall: float, before: str = "") -> Line | None:
     `before` is what a command found, as :func:`~hivemind.world.sentences.sentence` takes it.
     """
     if type(event) is ev.Commanded:
+        if event.name in TOLD_ALREADY:
+            return None
         level, tag, who, text = _commanded(event, before)
         return Line(event.at, wall, level, tag, who, text)
     tell = _TELLERS.get(type(event))
@@ -130,11 +132,12 @@ def _agent_ended(event: ev.AgentEnded) -> Told:
 
 
 def _task_changed(event: ev.TaskChanged) -> Told | None:
-    level = {"done": "good", "failed": "bad", "blocked": "warn", "skipped": "warn", "cancelled": "warn"}
-    if event.state not in level:
-        return None
+    """That it was cancelled is told by the command, and by whom."""
+    level = {"done": "good", "failed": "bad", "blocked": "warn", "skipped": "warn"}
     note = f": {event.note}" if event.note else ""
-    return level[event.state], "task", event.task, f"{event.state}{note}"
+    if event.state == "ready" and note:
+        return "warn", "task", event.task, f"to be started again{note}"
+    return (level[event.state], "task", event.task, f"{event.state}{note}") if event.state in level else None
 
 
 _TELLERS: dict[type[ev.Event], Callable[[Any], Told | None]] = {

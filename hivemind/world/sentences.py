@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hivemind.amounts import ceiling
 from hivemind.scheduler.events import Commanded
 from hivemind.scheduler.knobs import KNOBS
 
 ALL = "all"
 """Whom a command is about that names nobody."""
 
+_SUBJECTS = ("agent", "task", "lane", "upstream")
+_NAMED = 4
+"""Tasks that a line names; the others are counted."""
+TOLD_ALREADY = frozenset({"BeginAgent", "EndAgent", "ClaimTask", "FinishTask"})
+"""Commands of runners, of which the events that they bring about tell."""
+
 Arguments = Mapping[str, Any]
 
 
 def subject(arguments: Arguments) -> str:
-    """Whom a command is about: an agent, a lane, an upstream, or all."""
-    return str(arguments.get("agent") or arguments.get("lane") or arguments.get("upstream") or ALL)
+    """Whom a command is about: an agent, a task, a lane, an upstream, or all."""
+    return str(next((arguments[name] for name in _SUBJECTS if arguments.get(name)), ALL))
 
 
 def sentence(event: Commanded, before: str = "") -> str:
@@ -81,8 +88,27 @@ def _stop(about: Arguments, before: str) -> str:
 
 
 def _budget(about: Arguments, before: str) -> str:
-    tokens = about["tokens"]
-    return "has no budget any more" if tokens is None else _moved("budget", f"{tokens:,} tokens", before)
+    now = ceiling(about["tokens"], about.get("dollars"), about.get("per"), about.get("covers"))
+    return "has no budget any more" if now == "none" else _moved("budget", now, before)
+
+
+def _submit(about: Arguments, _: str) -> str:
+    names = about["tasks"]
+    shown = ", ".join(map(str, names[:_NAMED])) + (" …" if len(names) > _NAMED else "")
+    return f"{len(names):,} task{'' if len(names) == 1 else 's'} added: {shown}"
+
+
+def _cancel(_: Arguments, __: str) -> str:
+    return "cancelled"
+
+
+def _retry(_: Arguments, __: str) -> str:
+    return "to be tried again"
+
+
+def _forget(about: Arguments, _: str) -> str:
+    batch = about["batch"]
+    return f"tasks of batch {batch} forgotten" if batch else "tasks of no batch forgotten"
 
 
 def _drain(about: Arguments, _: str) -> str:
@@ -105,5 +131,10 @@ SENTENCES: Mapping[str, Callable[[Arguments, str], str]] = {
     "SetBudget": _budget,
     "Drain": _drain,
     "ReleaseLane": _release,
+    "SubmitTasks": _submit,
+    "CancelTask": _cancel,
+    "RetryTask": _retry,
+    "SetTaskPriority": _priority,
+    "ForgetTasks": _forget,
 }
 """By the command's name."""

@@ -14,7 +14,7 @@ End = Finished | AttemptFailed | Abandoned | Refused
 """The event that a request ends with."""
 STOPPED = "agent_stopped"
 """Reason of a refusal: the operator stopped the agent."""
-BY_OPERATOR = frozenset({STOPPED, "draining", "budget"})
+BY_OPERATOR = frozenset({STOPPED, "draining", "budget", "price_unknown", "task_blocked"})
 """Reasons of refusals that somebody decided on; they say nothing about what this proxy saves agents from."""
 
 Held = tuple[str, float | None, int | None, float | None]

@@ -16,9 +16,9 @@ from world.kit import LANE, commanded, sampled, state
 
 from hivemind.control.messages import WorldPart
 from hivemind.control.wire import OutOfStep, decode_world, encode, joined, world_part
-from hivemind.scheduler.events import Hold, LaneState, WindowState
+from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.scheduler.types import Usage, Utilisation
-from hivemind.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TicketView, Totals
+from hivemind.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TaskView, TicketView, Totals
 
 # A number that may be missing isn't infinite: null says that it is missing.
 NUMBER = st.floats(min_value=0, allow_nan=False, allow_infinity=True)
@@ -47,14 +47,17 @@ GAUGES = made(
     upcoming=several(made(Hold)),
     knobs=st.dictionaries(WORD, NUMBER, max_size=2),
 )
+BUDGETS = made(BudgetState)
 SNAPSHOTS = made(
     Snapshot,
     lanes=several(st.builds(LaneView, GAUGES, several(made(CurvePoint)))),
     slots=several(made(TicketView)),
     queue=several(made(TicketView)),
-    agents=several(made(AgentView)),
+    agents=several(made(AgentView, budget=st.none() | BUDGETS)),
     lines=several(made(Line)),
     totals=made(Totals, usage=made(Usage), wasted=made(Usage)),
+    pool=st.none() | BUDGETS,
+    tasks=several(made(TaskView)),
 )
 
 

@@ -106,9 +106,27 @@ def state(at_level: float = 4.0, **about: object) -> ev.LaneState:
     return replace(lane, **about)  # type: ignore[arg-type]
 
 
-def sampled(at: float, *states: ev.LaneState) -> ev.Sampled:
-    """Every lane's gauges."""
-    return ev.Sampled(at, states)
+def sampled(at: float, *states: ev.LaneState, budgets: tuple[ev.BudgetState, ...] = ()) -> ev.Sampled:
+    """Every lane's gauges, and how the budgets stand."""
+    return ev.Sampled(at, states, budgets)
+
+
+def budget(owner: str | None = "ann", **about: object) -> ev.BudgetState:
+    """Of 5,000 tokens, of which none is used."""
+    covers = "all" if owner is None else "agent"
+    return replace(ev.BudgetState(owner, 5_000, None, "run", covers, 0, 0.0, 0), **about)  # type: ignore[arg-type]
+
+
+def task_added(task: str = "lint", at: float = 0.0, agent: str = "", after: tuple[str, ...] = ()) -> ev.TaskAdded:
+    """A task of normal priority."""
+    return ev.TaskAdded(at, task, "", agent or task, Priority.NORMAL, 900, after)
+
+
+def task_changed(
+    state: str, note: str = "", at: float = 1.0, task: str = "lint", priority: Priority = Priority.NORMAL
+) -> ev.TaskChanged:
+    """In its first attempt."""
+    return ev.TaskChanged(at, task, state, priority, 1, note)
 
 
 def only_agent(snapshot: Snapshot) -> AgentView:

@@ -58,14 +58,6 @@ def test_what_was_held_goes_on() -> None:
     assert (agent.state, agent.paused, agent.stopped) == ("idle", False, False)
 
 
-def test_a_budget_is_shown() -> None:
-    """Until it is lifted."""
-    world = told(commanded("SetBudget", agent="ann", tokens=500))
-    assert only_agent(world.snapshot(2.0)).budget_tokens == 500
-    world.apply(commanded("SetBudget", agent="ann", tokens=None))
-    assert only_agent(world.snapshot(2.0)).budget_tokens is None
-
-
 def test_a_boost_runs_down() -> None:
     """It ends by itself, when the scheduler says so, or when the operator does; the agent's own priority is shown all
     the while, whatever its requests come in with."""

@@ -8,6 +8,7 @@ from world.kit import (
     USED,
     abandoned,
     arrived,
+    budget,
     commanded,
     failed,
     finished,
@@ -22,7 +23,7 @@ from world.kit import (
 )
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import Usage
+from hivemind.scheduler.types import Priority, Usage
 from hivemind.world.curves import CURVE_KEPT
 from hivemind.world.fold import AGENTS_KEPT, LINES_KEPT
 
@@ -168,7 +169,13 @@ def test_no_command_ends_the_drain_of_a_shutdown(command: ev.Commanded) -> None:
         refused(),
         refused(ticket=None),
         ev.BoostEnded(1.0, "ann"),
-        ev.BudgetWarned(1.0, "ann", 9, 10, False),
+        ev.PriceUnknown(1.0, "ann", "model"),
+        ev.AgentBegan(1.0, "ann", None, None, False),
+        ev.AgentEnded(1.0, "ann", 1),
+        ev.TaskChanged(1.0, "lint", "done", Priority.NORMAL, 1, ""),
+        ev.TaskForgotten(1.0, "lint"),
+        commanded("SetTaskPriority", task="lint", priority="high"),
+        ev.BudgetWarned(1.0, "ann", budget(), False),
         ev.LevelChanged(1.0, LANE, 3.0, "rate_limited"),
         ev.CircuitChanged(1.0, LANE, "open", "x"),
         ev.LaneParked(1.0, LANE, 3.0, "429"),
@@ -191,7 +198,8 @@ def test_a_fold_may_begin_in_the_middle(event: ev.Event) -> None:
 
 def test_the_past_is_bounded() -> None:
     """Agents long gone, old lines and points fall out; an agent at work stays, and so does one with a budget."""
-    world = told(arrived(0, agent="at work"), commanded("SetBudget", agent="kept", tokens=5))
+    world = told(arrived(0, agent="at work"), commanded("SetPriority", agent="kept", priority="low"))
+    world.apply(sampled(0.5, budgets=(budget("kept"),)))
     for n in range(1, AGENTS_KEPT + 50):
         world.apply(arrived(n, agent=f"a{n}", at=float(n)))
         world.apply(ev.Refused(float(n), n, f"a{n}", LANE, "queue_full", 503))

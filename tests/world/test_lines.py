@@ -9,6 +9,7 @@ from world.kit import (
     LANE,
     abandoned,
     arrived,
+    budget,
     commanded,
     failed,
     finished,
@@ -16,13 +17,14 @@ from world.kit import (
     refused,
     sampled,
     state,
+    task_changed,
     told,
 )
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command
 from hivemind.world.lines import line_of
-from hivemind.world.sentences import SENTENCES
+from hivemind.world.sentences import SENTENCES, TOLD_ALREADY
 
 
 @pytest.mark.parametrize(
@@ -45,19 +47,36 @@ from hivemind.world.sentences import SENTENCES
         (ev.LaneOpened(1.0, LANE, "up", "generic"), "info", "lane", LANE, "first request (generic)"),
         (ev.BoostEnded(1.0, "ann"), "info", "boost", "ann", "boost over, its own priority again"),
         (
-            ev.BudgetWarned(1.0, "ann", 4250, 5000, False),
+            ev.BudgetWarned(1.0, "ann", budget(used_tokens=4250), False),
             "warn",
             "budget",
             "ann",
-            "budget runs low: 4,250 of 5,000 tokens used",
+            "budget runs low: 4,250 of 5,000 tokens used this run",
         ),
         (
-            ev.BudgetWarned(1.0, "ann", 5100, 5000, True),
+            ev.BudgetWarned(1.0, "ann", budget(used_tokens=5100, dollars=2.0, used_dollars=1.5), True),
             "bad",
             "budget",
             "ann",
-            "budget used up: 5,100 of 5,000 tokens used",
+            "budget used up: 5,100 of 5,000 tokens and $1.50 of $2.00 used this run",
         ),
+        (
+            ev.PriceUnknown(1.0, "ann", "m-9"),
+            "warn",
+            "budget",
+            "ann",
+            "the price of m-9 isn't known, so its dollars don't count",
+        ),
+        (ev.AgentBegan(1.0, "ann", "lead", None, False), "info", "agent", "ann", "started, by lead"),
+        (ev.AgentBegan(1.0, "ann", None, "t", True), "info", "agent", "ann", "started again"),
+        (ev.AgentEnded(1.0, "ann", 0), "good", "agent", "ann", "ended with exit code 0"),
+        (ev.AgentEnded(1.0, "ann", 3), "bad", "agent", "ann", "ended with exit code 3"),
+        (ev.AgentEnded(1.0, "ann", -9), "bad", "agent", "ann", "killed by signal 9"),
+        (ev.AgentEnded(1.0, "ann", None), "bad", "agent", "ann", "lost: its runner is gone"),
+        (task_changed("failed", "exit code 1"), "bad", "task", "lint", "failed: exit code 1"),
+        (task_changed("blocked", "a is failed"), "warn", "task", "lint", "blocked: a is failed"),
+        (task_changed("done"), "good", "task", "lint", "done"),
+        (task_changed("ready", "exit code 1"), "warn", "task", "lint", "to be started again: exit code 1"),
     ],
 )
 def test_what_people_read(event: ev.Event, level: str, tag: str, who: str, text: str) -> None:
@@ -74,6 +93,13 @@ def test_what_people_read(event: ev.Event, level: str, tag: str, who: str, text:
         granted(),
         finished(),
         refused(reason="agent_stopped"),
+        task_changed("ready"),
+        task_changed("running"),
+        task_changed("cancelled"),
+        commanded("ClaimTask", task="lint", runner="r"),
+        commanded("FinishTask", task="lint", ok=True),
+        commanded("BeginAgent", agent="ann"),
+        commanded("EndAgent", agent="ann"),
         ev.LevelChanged(1.0, LANE, 4.5, "grow"),
         ev.LevelChanged(1.0, LANE, 4.5, "operator"),
         sampled(1.0),
@@ -107,6 +133,11 @@ def test_what_happens_all_the_time_has_no_line(event: ev.Event) -> None:
         (commanded("StopAgent", agent="ann", stopped=False), "ann", "may ask again"),
         (commanded("SetBudget", agent="ann", tokens=500_000), "ann", "budget is 500,000 tokens now"),
         (commanded("SetBudget", agent="ann", tokens=None), "ann", "has no budget any more"),
+        (commanded("SubmitTasks", tasks=["a", "b"]), "all", "2 tasks added: a, b"),
+        (commanded("CancelTask", task="lint"), "lint", "cancelled"),
+        (commanded("RetryTask", task="lint"), "lint", "to be tried again"),
+        (commanded("SetTaskPriority", task="lint", priority="high"), "lint", "priority is high now"),
+        (commanded("ForgetTasks", batch="n"), "all", "tasks of batch n forgotten"),
         (commanded("Drain", draining=True), "all", "draining: takes no more requests"),
         (commanded("Drain", draining=False), "all", "takes requests again"),
         (commanded("ReleaseLane", lane=LANE), LANE, "pause ended early"),
@@ -124,7 +155,7 @@ def test_a_command_is_a_sentence(command: ev.Commanded, who: str, text: str) -> 
 
 def test_every_command_has_its_sentence() -> None:
     """And none is left of a command that is no more."""
-    assert set(SENTENCES) == {command.__name__ for command in get_args(Command)}
+    assert set(SENTENCES) | TOLD_ALREADY == {command.__name__ for command in get_args(Command)}
 
 
 def test_a_line_says_what_was_before_where_the_world_knows_it() -> None:
@@ -135,6 +166,7 @@ def test_a_line_says_what_was_before_where_the_world_knows_it() -> None:
         commanded("SetPriority", agent="ann", priority="high"),
         commanded("SetPriority", agent="ann", priority="high"),
         commanded("SetBudget", agent="ann", tokens=1000),
+        sampled(1.0, *lanes, budgets=(budget(tokens=1000),)),
         commanded("SetBudget", agent="ann", tokens=2000),
         commanded("Tune", knob="aimd.beta", value=0.7, upstream="up"),
         commanded("Tune", knob="rpm", value=50.0, upstream="up"),
@@ -143,7 +175,7 @@ def test_a_line_says_what_was_before_where_the_world_knows_it() -> None:
         "priority normal -> high",
         "priority is high now",
         "budget is 1,000 tokens now",
-        "budget 1,000 -> 2,000 tokens",
+        "budget 1,000 tokens -> 2,000 tokens",
         "aimd.beta 0.5 -> 0.7",
         "rpm is 50 now",
     ]

@@ -1,0 +1,204 @@
+"""The task graph as the events tell it: each task's state, and what its agent used while it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import chain, islice
+
+from hivemind.scheduler.events import TaskAdded, TaskChanged, TaskForgotten
+from hivemind.scheduler.tasks import OPEN, TASK_STATES
+from hivemind.scheduler.types import Priority
+from hivemind.snapshot import TASKS_SHOWN, TaskView
+
+from .agents import AgentFold
+
+_FIRST = ("running", "ready", "waiting", "blocked")
+"""Which of too many tasks are shown rather than others."""
+_ENDED = tuple(state for state in TASK_STATES if state not in OPEN)
+
+
+class TaskFold:
+    """One task. Times are on the proxy's clock."""
+
+    __slots__ = (
+        "added",
+        "attempt",
+        "dollars",
+        "note",
+        "number",
+        "own",
+        "priority",
+        "ran_s",
+        "since",
+        "state",
+        "tokens",
+    )
+
+    def __init__(self, added: TaskAdded, number: int) -> None:
+        self.added = added
+        self.number = number
+        """Of arrival."""
+        self.own = self.priority = added.priority
+        self.state = "waiting"
+        self.since = added.at
+        self.attempt = 0
+        self.note = ""
+        self.ran_s = 0.0
+        """In attempts that are over, and what its agent used in them."""
+        self.tokens = 0
+        self.dollars = 0.0
+
+
+class Work:
+    """An attempt that goes on: what its agent had used when it began."""
+
+    __slots__ = ("_agent", "_dollars", "_tokens")
+
+    def __init__(self, agent: AgentFold) -> None:
+        self._agent = agent
+        self._tokens, self._dollars = agent.usage.total, agent.dollars
+
+    @property
+    def tokens(self) -> int:
+        """Used since."""
+        return self._agent.usage.total - self._tokens
+
+    @property
+    def dollars(self) -> float:
+        """Likewise, as far as it is priced."""
+        return self._agent.dollars - self._dollars
+
+
+class TaskBook:
+    """All tasks that the scheduler knows. Each event costs the same, however many there are; a view of them is bounded
+    by what is shown."""
+
+    def __init__(self, agent: Callable[[str, float], AgentFold], settle: Callable[[], None]) -> None:
+        """`agent` finds or makes one by name; `settle` prices what was used up to now."""
+        self._agent = agent
+        self._settle = settle
+        self._numbers = 0
+        self._tasks: dict[str, TaskFold] = {}
+        self._in: dict[str, dict[str, TaskFold]] = {state: {} for state in TASK_STATES}
+        self._work: dict[str, Work] = {}
+        """Of those that run."""
+        self._ended: dict[str, TaskFold] = {}
+        """The one that ended last at the end."""
+        self._of: dict[str, dict[str, TaskFold]] = {}
+        """By agent, its open ones."""
+        self._running: dict[str, str] = {}
+        """By agent, the one that it works on."""
+
+    def added(self, event: TaskAdded) -> None:
+        """There is another task."""
+        self._numbers += 1
+        self._enter(TaskFold(event, self._numbers), event.at)
+
+    def changed(self, event: TaskChanged) -> bool:
+        """It moved, or counts as another priority. Returns whether it moved."""
+        task = self._tasks.get(event.task)
+        if task is None:
+            # The fold begins in the middle: what isn't told any more stays unknown.
+            batch = event.task.partition(".")[0] if "." in event.task else ""
+            self.added(TaskAdded(event.at, event.task, batch, event.task, event.priority, 0, ()))
+            task = self._tasks[event.task]
+        task.priority, task.attempt, task.note = event.priority, event.attempt, event.note
+        if event.state == task.state or event.state not in self._in:
+            return False
+        self._leave(task, event.at)
+        task.state, task.since = event.state, event.at
+        self._enter(task, event.at)
+        return True
+
+    def forgotten(self, event: TaskForgotten) -> None:
+        """It isn't known any more."""
+        task = self._tasks.pop(event.task, None)
+        if task is not None:
+            self._leave(task, event.at)
+
+    def reprioritised(self, name: str, priority: Priority) -> str:
+        """Somebody gave it another priority of its own. Returns what that was."""
+        task = self._tasks.get(name)
+        if task is None:
+            return ""
+        before, task.own = task.own, priority
+        return before.name.lower()
+
+    def of(self, agent: str) -> tuple[str | None, bool]:
+        """The task that an agent works on, or will, and whether that waits for others."""
+        running = self._running.get(agent)
+        if running is not None:
+            return running, False
+        mine = self._of.get(agent)
+        if not mine:
+            return None, False
+        ready = next((task for task in islice(mine.values(), TASKS_SHOWN) if task.state == "ready"), None)
+        if ready is not None:
+            return ready.added.task, False
+        return next(iter(mine)), True
+
+    def counts(self) -> Mapping[str, int]:
+        """How many there are in each state that there are any in."""
+        return {state: len(tasks) for state, tasks in self._in.items() if tasks}
+
+    def views(self, at: float) -> tuple[TaskView, ...]:
+        """As they stand at this moment, by arrival: :data:`~hivemind.snapshot.TASKS_SHOWN` at most."""
+        open_ = chain.from_iterable(self._in[state].values() for state in _FIRST)
+        shown = list(islice(chain(open_, reversed(self._ended.values())), TASKS_SHOWN))
+        shown.sort(key=_number)
+        return tuple([self._view(task, at) for task in shown])
+
+    def _enter(self, task: TaskFold, at: float) -> None:
+        name, agent = task.added.task, task.added.agent
+        self._tasks[name] = self._in[task.state][name] = task
+        if task.state in OPEN:
+            self._of.setdefault(agent, {})[name] = task
+        else:
+            self._ended[name] = task
+        if task.state == "running":
+            self._settle()
+            self._work[name] = Work(self._agent(agent, at))
+            self._running[agent] = name
+
+    def _leave(self, task: TaskFold, at: float) -> None:
+        name, agent = task.added.task, task.added.agent
+        del self._in[task.state][name]
+        self._ended.pop(name, None)
+        mine = self._of.get(agent, {})
+        mine.pop(name, None)
+        if not mine:
+            self._of.pop(agent, None)
+        work = self._work.pop(name, None)
+        if work is not None:
+            self._settle()
+            task.ran_s += at - task.since
+            task.tokens += work.tokens
+            task.dollars += work.dollars
+        if self._running.get(agent) == name:
+            del self._running[agent]
+
+    def _view(self, task: TaskFold, at: float) -> TaskView:
+        added, tokens, dollars, ran_s = task.added, task.tokens, task.dollars, task.ran_s
+        work = self._work.get(added.task)
+        if work is not None:
+            ran_s, tokens, dollars = ran_s + at - task.since, tokens + work.tokens, dollars + work.dollars
+        return TaskView(
+            id=added.task,
+            batch=added.batch,
+            agent=added.agent,
+            state=task.state,
+            priority=task.priority,
+            own_priority=task.own,
+            estimated_tokens=added.estimated_tokens,
+            after=added.after,
+            attempt=task.attempt,
+            note=task.note,
+            since_s=at - task.since,
+            ran_s=ran_s,
+            tokens=tokens,
+            dollars=dollars,
+        )
+
+
+def _number(task: TaskFold) -> int:
+    return task.number
