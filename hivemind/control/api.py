@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hivemind import __version__
+from hivemind.agents import checkpoints
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler.commands import Command, Rejected, TaskCommand
 from hivemind.settings import write as settings_write
@@ -26,6 +27,11 @@ from .commands import arguments_of, checked_who, command_from
 from .messages import (
     PREFIX,
     About,
+    BudgetsPart,
+    BudgetsQuery,
+    CheckpointShown,
+    CheckpointsPart,
+    CheckpointsQuery,
     Claim,
     Done,
     Draft,
@@ -47,14 +53,15 @@ from .messages import (
     WorldQuery,
     Written,
 )
-from .reading import read_as
+from .reading import read_as, shown
 from .replies import NO_PAGE, failure, reply
 from .tokenfile import Key
-from .wire import world_part
+from .wire import encode, encode_named, world_part
 
 _log = logging.getLogger(__name__)
 
 _BODY_LIMIT = 64 << 10
+_GRAPH_LIMIT = 4 << 20
 _FILE_LIMIT = 1 << 20
 _DRAFTS_KEPT = 16
 _TICKET = re.compile(r"[0-9]{1,15}")
@@ -88,6 +95,8 @@ class Steered(Protocol):
 
     async def leave(self, ended: LeavePlace, who: str) -> RunUsage: ...
 
+    def budgets(self, agent: str | None) -> BudgetsPart: ...
+
 
 class NotThere(LookupError):
     """What was asked for isn't known; the text says so."""
@@ -104,9 +113,11 @@ class Endpoint:
     gives: type[Any]
     answer: Callable[[Control, Any], Awaitable[Any]]
     takes: type[Any] = Nothing
-    """Of a GET the query, of a POST the JSON body; a ticket in the path comes as itself."""
+    """Of a GET the query, of a POST the JSON body; what is named in the path comes as itself."""
     limit: int = _BODY_LIMIT
     """Of the body, in bytes."""
+    named: bool = True
+    """Priorities in the answer go by name; else they are numbers (:mod:`.wire`)."""
 
 
 class Control:
@@ -162,6 +173,32 @@ class Control:
     async def leave(self, ended: LeavePlace) -> RunUsage:
         return await self._proxy.leave(ended, checked_who(ended.who))
 
+    async def budgets(self, query: BudgetsQuery) -> BudgetsPart:
+        return self._proxy.budgets(query.agent)
+
+    async def checkpoints(self, query: CheckpointsQuery) -> CheckpointsPart:
+        found, unreadable = await self._kept()
+        mine = (each.checkpoint for each in found if query.agent in (None, each.checkpoint.agent))
+        return CheckpointsPart(tuple(mine), tuple(unreadable))
+
+    async def checkpoint(self, name: str) -> CheckpointShown:
+        kept = checkpoints.latest((await self._kept())[0], name)
+        if kept is None:
+            raise NotThere(f"no checkpoint {shown(name)}, and none of an agent of that name")
+        try:
+            conversation = await asyncio.to_thread(checkpoints.conversation, kept)
+        except OSError:
+            raise NotThere(f"checkpoint {kept.checkpoint.name} was removed just now") from None
+        except checkpoints.Unreadable as error:
+            raise Rejected(str(error)) from None
+        return CheckpointShown(kept.checkpoint, None if conversation is None else msgspec.Raw(conversation))
+
+    async def _kept(self) -> tuple[list[checkpoints.Found], list[str]]:
+        folder = self._proxy.about().state_dir
+        if folder is None:
+            return [], []
+        return await asyncio.to_thread(checkpoints.listed, Path(folder) / checkpoints.FOLDER)
+
     async def draft(self, knobs: Knobs) -> Draft:
         if self._proxy.settings_file is None:
             raise Rejected("this proxy was started without a settings file to write to")
@@ -181,15 +218,20 @@ class Control:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/snapshot", "The world now, or what is new of it.", WorldPart, Control.world, WorldQuery),
-    Endpoint("GET", "/requests", "Requests that changed.", RequestsPart, Control.requests, RequestsQuery),
-    Endpoint("GET", "/requests/{ticket}", "All about one request.", RequestDetail, Control.request),
-    Endpoint("POST", "/commands", "Carry a command out.", Done, Control.command, Order),
     Endpoint("GET", "/about", "The proxy itself.", About, Control.about),
+    Endpoint(
+        "GET", "/snapshot", "The world now, or what is new of it.", WorldPart, Control.world, WorldQuery, named=False
+    ),
+    Endpoint("GET", "/requests", "Requests that changed.", RequestsPart, Control.requests, RequestsQuery, named=False),
+    Endpoint("GET", "/requests/{ticket}", "All about one request.", RequestDetail, Control.request, named=False),
+    Endpoint("POST", "/commands", "Carry a command out.", Done, Control.command, Order, _GRAPH_LIMIT),
+    Endpoint("GET", "/budgets", "Every budget, and how it stands.", BudgetsPart, Control.budgets, BudgetsQuery),
     Endpoint("GET", "/tasks", "The tasks.", TasksPart, Control.tasks, TasksQuery),
     Endpoint("POST", "/tasks/claim", "Start the next eligible task.", Claim, Control.claim, WantTask),
     Endpoint("POST", "/places", "A place for an agent's process.", PlaceGiven, Control.place, WantPlace),
     Endpoint("POST", "/places/leave", "Give it back.", RunUsage, Control.leave, LeavePlace),
+    Endpoint("GET", "/checkpoints", "What was kept of agents.", CheckpointsPart, Control.checkpoints, CheckpointsQuery),
+    Endpoint("GET", "/checkpoints/{name}", "A checkpoint, or an agent's latest.", CheckpointShown, Control.checkpoint),
     Endpoint("POST", "/settings/draft", "What writing knobs down would change.", Draft, Control.draft, Knobs),
     Endpoint("POST", "/settings/write", "Write such a draft.", Written, Control.write, SignedDraft, _FILE_LIMIT),
 )
@@ -204,7 +246,8 @@ def routes(proxy: Steered) -> list[Route]:
 def _served(endpoint: Endpoint, control: Control) -> Callable[[Request], Awaitable[Response]]:
     async def serve(request: Request) -> Response:
         try:
-            return reply(await endpoint.answer(control, await _asked(endpoint, request)), request.headers)
+            given = await endpoint.answer(control, await _asked(endpoint, request))
+            return reply(encode_named(given) if endpoint.named else encode(given), request.headers)
         except NotThere as error:
             return failure(404, str(error))
         except Rejected as error:
@@ -219,8 +262,8 @@ def _served(endpoint: Endpoint, control: Control) -> Callable[[Request], Awaitab
 
 async def _asked(endpoint: Endpoint, request: Request) -> Any:
     """What the endpoint takes. Raises: Rejected, _Unreadable, ClientDisconnect."""
-    if "ticket" in request.path_params:
-        return request.path_params["ticket"]
+    if request.path_params:
+        return next(iter(request.path_params.values()))
     if endpoint.method == "GET":
         return read_as(endpoint.takes, dict(request.query_params), f"{PREFIX}{endpoint.path}", strict=False)
     body = await _body(request, endpoint.limit)

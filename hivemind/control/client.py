@@ -114,7 +114,7 @@ class ControlClient:
 
     async def claim(self, wanted: WantTask) -> Claim:
         """Start the next eligible task that has a command; it survives a crash that it is running."""
-        return await self._post("/tasks/claim", wanted, Claim)
+        return _read(await self._sent("/tasks/claim", wanted), lambda data: decode_named(data, Claim))
 
     async def place(self, wanted: WantPlace) -> PlaceGiven:
         """A place for an agent's process; ask again every two seconds."""
@@ -137,9 +137,11 @@ class ControlClient:
         return await self._asked("GET", path, params=query)
 
     async def _post(self, path: str, body: Any, gives: type[T]) -> T:
+        return _read(await self._sent(path, body), msgspec.json.Decoder(gives).decode)
+
+    async def _sent(self, path: str, body: Any) -> bytes:
         headers = {"content-type": "application/json"}
-        data = await self._asked("POST", path, content=encode_named(body), headers=headers)
-        return _read(data, lambda found: decode_named(found, gives))
+        return await self._asked("POST", path, content=encode_named(body), headers=headers)
 
     async def _asked(self, method: str, path: str, headers: Mapping[str, str] | None = None, **given: Any) -> bytes:
         own = {**(headers or {}), "authorization": f"Bearer {self._token.text}"}

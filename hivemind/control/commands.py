@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, get_args
 
 from hivemind.logs import redact
 from hivemind.scheduler.commands import Command, Rejected
-from hivemind.scheduler.types import Priority
 from hivemind.suggest import did_you_mean
 
 from .reading import read_as, shown
+from .wire import as_plain
 
 COMMANDS: Mapping[str, type[Command]] = {made.__name__: made for made in get_args(Command)}
 WHO_LENGTH = 40
@@ -35,17 +34,6 @@ def arguments_of(command: Command) -> dict[str, Any]:
     """What :func:`command_from` makes the command from again."""
     values: dict[str, Any] = as_plain(command)
     return values
-
-
-def as_plain(value: Any) -> Any:
-    """A value as it goes over the wire: objects, lists, and priorities by name."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: as_plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
-    if isinstance(value, Priority):
-        return value.name.lower()
-    if isinstance(value, Mapping):
-        return {key: as_plain(each) for key, each in value.items()}
-    return [as_plain(each) for each in value] if isinstance(value, tuple | list) else value
 
 
 def checked_who(who: str) -> str:

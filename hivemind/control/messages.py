@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from hivemind.agents.checkpoints import Checkpoint
 from hivemind.requests import RequestView
+from hivemind.scheduler.accounts import Spent
+from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.snapshot import Snapshot
 
@@ -240,6 +245,69 @@ class RunUsage:
     """Of the tokens those whose price isn't known."""
     checkpoint: str | None
     """Name of what was kept of it, where it was stopped or crashed."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetsQuery:
+    """Whose budgets."""
+
+    agent: str | None = None
+    """None: of all agents that are at hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentBudget:
+    """What an agent, or all of them together, used, and what it may use."""
+
+    agent: str | None
+    """None: all agents together."""
+    parent: str | None
+    """The agent that started it."""
+    budget: BudgetState | None
+    """None: it has none of its own."""
+    run: Spent
+    """Since its run began."""
+    day: Spent
+    """Since midnight."""
+    ever: Spent
+    """Since it was first seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetsPart:
+    """Every budget, and how it stands."""
+
+    run: str
+    pool: AgentBudget
+    """All agents together."""
+    agents: tuple[AgentBudget, ...]
+    """By first appearance, those without a budget too."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointsQuery:
+    """Which checkpoints."""
+
+    agent: str | None = None
+    """None: of all agents."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointsPart:
+    """What was kept of agents that were stopped or crashed, the newest first."""
+
+    checkpoints: tuple[Checkpoint, ...]
+    unreadable: tuple[str, ...]
+    """One line for each file that can't be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointShown:
+    """One checkpoint, whole."""
+
+    checkpoint: Checkpoint
+    conversation: msgspec.Raw | None
+    """The body of the agent's last request, or a text in base64 where that isn't JSON; None: it wasn't kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,9 @@
 
 JSON has no infinity, so a number without a limit goes as null. Where a number may also be missing, null says that, and
 it is never infinite.
+
+Priorities go by name, except in the world and its requests, which are asked for many times a second: there they are the
+numbers of :class:`~hivemind.scheduler.types.Priority`, 0 being the most urgent.
 """
 
 from __future__ import annotations
@@ -9,13 +12,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 
 from hivemind import __version__
+from hivemind.scheduler.types import Priority
 from hivemind.snapshot import CurvePoint, LaneView, Snapshot
 
 from .messages import WorldPart
@@ -76,6 +80,39 @@ def _last(items: tuple[T, ...], count: int) -> tuple[T, ...]:
 def encode(value: object) -> bytes:
     """JSON of any of these types."""
     return msgspec.json.encode(value)
+
+
+def encode_named(value: object) -> bytes:
+    """The same with priorities by name, as in what is asked."""
+    return msgspec.json.encode(as_plain(value))
+
+
+def decode_named(data: bytes, made: type[T]) -> T:
+    """Of a type whose priorities go by name. Raises: msgspec.MsgspecError: it isn't one."""
+    return msgspec.convert(_numbered(msgspec.json.decode(data)), made)
+
+
+def as_plain(value: Any) -> Any:
+    """A value as it goes over the wire: objects, lists, and priorities by name."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: as_plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Priority):
+        return value.name.lower()
+    if isinstance(value, Mapping):
+        return {key: as_plain(each) for key, each in value.items()}
+    return [as_plain(each) for each in value] if isinstance(value, tuple | list) else value
+
+
+def _numbered(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_numbered(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    made = {key: _numbered(each) for key, each in value.items()}
+    named = made.get("priority")
+    if isinstance(named, str):
+        made["priority"] = Priority.__members__.get(named.upper(), named)
+    return made
 
 
 def decode_world(data: bytes) -> WorldPart:

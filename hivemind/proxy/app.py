@@ -21,6 +21,7 @@ from hivemind.control.app import control_app
 from hivemind.control.guard import guards_itself
 from hivemind.control.messages import (
     About,
+    BudgetsPart,
     Claim,
     LeavePlace,
     PlaceGiven,
@@ -44,6 +45,7 @@ from hivemind.world import World
 
 from .asgi import not_http, plain, read_body
 from .audience import Audience, Receive, Send
+from .books import books
 from .call import Call
 from .departure import departure_of
 from .engine import Engine
@@ -196,6 +198,10 @@ class Proxy:
     def tasks(self, batch: str | None) -> tuple[TaskState, ...]:
         """All tasks of a batch, or (None) all."""
         return self.processes.tasks(batch)
+
+    def budgets(self, agent: str | None) -> BudgetsPart:
+        """What one agent, or (None) each at hand, used and may use. Raises: Rejected."""
+        return books("" if self.control_key is None else self.control_key.run, *self.engine.books, agent)
 
     def claim(self, wanted: WantTask, who: str) -> Claim:
         """Start the next eligible task that has a command."""

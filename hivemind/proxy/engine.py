@@ -15,6 +15,8 @@ from hivemind.scheduler import Scheduler, Ticket, TicketState
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.budget import Price, price_by
 from hivemind.scheduler.ceilings import states
+from hivemind.scheduler.accounts import Account
+from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Command, Drain, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetState, Event
@@ -80,6 +82,11 @@ class Engine:
         if agent is None:
             return []
         return [agent] if state.covers == "agent" else list(agent.tree.members.values())
+
+    @property
+    def books(self) -> tuple[Agents, Account]:
+        """Every agent and the account of all together, to be read."""
+        return self._scheduler.agents, self._scheduler.pool
 
     @property
     def tasks(self) -> Tasks:
