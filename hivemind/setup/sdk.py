@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import shells
 from .model import Snippet, Steps, Target
-from .snippets import HERE, unset
+from .snippets import HERE, pointed, unset
 
 _ANTHROPIC = """\
 import anthropic
@@ -18,12 +18,12 @@ client = openai.OpenAI(base_url={url})"""
 
 def anthropic_line(target: Target) -> str:
     """The Anthropic SDKs, in any language."""
-    return shells.exported(target.shell, "ANTHROPIC_BASE_URL", target.base)
+    return pointed(target, "ANTHROPIC_BASE_URL")
 
 
 def openai_line(target: Target) -> str:
     """The OpenAI SDKs, in any language."""
-    return shells.exported(target.shell, "OPENAI_BASE_URL", f"{target.base}/v1")
+    return pointed(target, "OPENAI_BASE_URL")
 
 
 def generic(target: Target) -> Steps:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from . import shells
 from .model import Snippet, Target
+from .variables import value_of
 
 HERE = "In the shell that starts it"
 
@@ -14,6 +15,11 @@ HERE = "In the shell that starts it"
 def exports(target: Target, values: Mapping[str, str]) -> str:
     """A line for each variable."""
     return "\n".join(shells.exported(target.shell, name, value) for name, value in values.items())
+
+
+def pointed(target: Target, variable: str) -> str:
+    """The line that points whatever reads this variable at the proxy."""
+    return shells.exported(target.shell, variable, value_of(variable, target.base))
 
 
 def in_json(where: str, content: object) -> Snippet:

@@ -6,9 +6,12 @@ vendors' pages are named with each client (:mod:`.clients`).
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import shells
 from .model import Snippet, Steps, Target
-from .snippets import HERE, dotenv, exports, in_json, nothing_to_paste, unset
+from .snippets import HERE, dotenv, exports, in_json, nothing_to_paste, pointed, unset
+from .variables import value_of
 
 _INLINE_TOKEN = "{env:" + shells.TOKEN_VARIABLE + "}"
 """How opencode's configuration reads a variable."""
@@ -16,7 +19,7 @@ _INLINE_TOKEN = "{env:" + shells.TOKEN_VARIABLE + "}"
 
 def claude_code_line(target: Target) -> str:
     """The one line to start with."""
-    return shells.exported(target.shell, "ANTHROPIC_BASE_URL", target.base)
+    return pointed(target, "ANTHROPIC_BASE_URL")
 
 
 def claude_code(target: Target) -> Steps:
@@ -43,7 +46,12 @@ def claude_code(target: Target) -> Steps:
 
 def codex_line(target: Target) -> str:
     """One session, with nothing in a file."""
-    return "codex -c " + shells.word(target.shell, f"openai_base_url={target.base}/v1")
+    return "codex -c " + shells.word(target.shell, codex_setting(target.base))
+
+
+def codex_setting(base: str) -> str:
+    """What follows codex's flag -c."""
+    return f"openai_base_url={base}/v1"
 
 
 def codex(target: Target) -> Steps:
@@ -80,10 +88,15 @@ def codex(target: Target) -> Steps:
     )
 
 
+def opencode_providers(url: str) -> dict[str, Any]:
+    """Of opencode's configuration; the URL ends in /v1."""
+    return {name: {"options": {"baseURL": url}} for name in ("anthropic", "openai")}
+
+
 def opencode(target: Target) -> Steps:
     """A base URL for each provider in the configuration."""
     url = target.base.replace(shells.TOKEN, _INLINE_TOKEN) + "/v1"
-    providers = {name: {"options": {"baseURL": url}} for name in ("anthropic", "openai")}
+    providers = opencode_providers(url)
     inline = f'{{"provider":{{"anthropic":{{"options":{{"baseURL":"{url}"}}}}}}}}'
     return Steps(
         snippets=(
@@ -106,9 +119,13 @@ def opencode(target: Target) -> Steps:
     )
 
 
+GEMINI_SETTINGS = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+"""Without them `gemini -p` doesn't start with a base URL but Google's."""
+
+
 def gemini_line(target: Target) -> str:
     """The one line to start with."""
-    return shells.exported(target.shell, "GOOGLE_GEMINI_BASE_URL", target.base)
+    return pointed(target, "GOOGLE_GEMINI_BASE_URL")
 
 
 def gemini(target: Target) -> Steps:
@@ -118,7 +135,7 @@ def gemini(target: Target) -> Steps:
             Snippet(HERE, gemini_line(target), "shell"),
             in_json(
                 "In ~/.gemini/settings.json, beside what is there; gemini -p doesn't start without it",
-                {"security": {"auth": {"selectedType": "gemini-api-key"}}},
+                GEMINI_SETTINGS,
             ),
             dotenv("Or for every session, in ~/.gemini/.env", {"GOOGLE_GEMINI_BASE_URL": target.base}),
         ),
@@ -131,12 +148,12 @@ def gemini(target: Target) -> Steps:
 
 def aider_line(target: Target) -> str:
     """Claude models."""
-    return shells.exported(target.shell, "ANTHROPIC_API_BASE", target.base)
+    return pointed(target, "ANTHROPIC_API_BASE")
 
 
 def aider(target: Target) -> Steps:
     """A variable for each provider."""
-    values = {"ANTHROPIC_API_BASE": target.base, "OPENAI_API_BASE": f"{target.base}/v1"}
+    values = {name: value_of(name, target.base) for name in ("ANTHROPIC_API_BASE", "OPENAI_API_BASE")}
     return Steps(
         snippets=(
             Snippet(HERE, exports(target, values), "shell"),
