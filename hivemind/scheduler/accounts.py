@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from .events import BudgetState
-from .types import record
 
 if TYPE_CHECKING:
     from .ticket import Agent
@@ -25,15 +24,19 @@ DEEPEST = 16
 """Ancestors that a request is charged to; whoever claims more of them is taken to make them up."""
 
 
-@record
+@dataclass(slots=True)
 class Spent:
-    """Used so far."""
+    """Used so far. Only an account's own count is ever changed; see :meth:`copy`."""
 
     tokens: int = 0
     dollars: float = 0.0
     """Of those tokens whose price is known."""
     unpriced: int = 0
     """Tokens of models whose price isn't known."""
+
+    def copy(self) -> Spent:
+        """As it is now, for good."""
+        return Spent(self.tokens, self.dollars, self.unpriced)
 
     def plus(self, other: Spent) -> Spent:
         """Both together."""
@@ -84,7 +87,7 @@ class Account:
         self.owner = owner
         """An agent's name; None: all agents."""
         self.ever = Spent()
-        self.at_day = self.at_run = Spent()
+        self.at_day, self.at_run = Spent(), Spent()
         """What `ever` was when the day, and the run, began."""
         self.budget = NO_BUDGET
         self.reserved_tokens = 0

@@ -79,12 +79,12 @@ def has_room(scheduler: Scheduler, ticket: Ticket) -> bool:
 def reserve(scheduler: Scheduler, ticket: Ticket) -> None:
     """The ticket flies: set aside what it will likely use."""
     agent = ticket.agent
-    ticket.reserved_tokens = ticket.estimated_input + ticket.estimated_output
-    ticket.reserved_dollars = _estimate(scheduler, ticket)
+    tokens = ticket.reserved_tokens = ticket.estimated_input + ticket.estimated_output
+    dollars = ticket.reserved_dollars = _estimate(scheduler, ticket)
     for account in agent.accounts:
         account.flying += 1
-        account.reserved_tokens += ticket.reserved_tokens
-        account.reserved_dollars += ticket.reserved_dollars
+        account.reserved_tokens += tokens
+        account.reserved_dollars += dollars
     for account in agent.limits:
         if account.full:
             _set_shut(scheduler, account, True)
@@ -93,10 +93,11 @@ def reserve(scheduler: Scheduler, ticket: Ticket) -> None:
 def settle(scheduler: Scheduler, ticket: Ticket, usage: Usage | None, now: float) -> None:
     """The attempt has ended: what was set aside is free, what was really used is charged."""
     agent = ticket.agent
+    tokens, dollars = ticket.reserved_tokens, ticket.reserved_dollars
     for account in agent.accounts:
         account.flying -= 1
-        account.reserved_tokens -= ticket.reserved_tokens
-        account.reserved_dollars -= ticket.reserved_dollars
+        account.reserved_tokens -= tokens
+        account.reserved_dollars -= dollars
     ticket.reserved_tokens, ticket.reserved_dollars, ticket.so_far = 0, 0.0, None
     if usage is not None:
         charge(scheduler, agent, ticket.lane.config.provider, ticket.request.model, usage, now)
@@ -125,8 +126,8 @@ def cost(scheduler: Scheduler, ticket: Ticket, usage: Usage) -> Spent:
 
 
 def _priced(price: Price, provider: str, model: str, usage: Usage) -> Spent:
-    dollars = price(provider, model, usage)
-    return Spent(usage.total, dollars or 0.0, usage.total if dollars is None else 0)
+    tokens, dollars = usage.total, price(provider, model, usage)
+    return Spent(tokens, 0.0, tokens) if dollars is None else Spent(tokens, dollars)
 
 
 def price_by(scheduler: Scheduler, price: Price, now: float) -> None:
@@ -145,12 +146,16 @@ def price_by(scheduler: Scheduler, price: Price, now: float) -> None:
 
 def _add(agent: Agent, amount: Spent) -> None:
     for account in agent.accounts:
-        account.ever = account.ever.plus(amount)
+        ever = account.ever
+        ever.tokens += amount.tokens
+        ever.dollars += amount.dollars
+        ever.unpriced += amount.unpriced
 
 
 def _estimate(scheduler: Scheduler, ticket: Ticket) -> float:
     """In dollars; asked for only where somebody counts them."""
-    if scheduler.price is None or all(account.budget.dollars is None for account in ticket.agent.limits):
+    limits = ticket.agent.limits
+    if not limits or scheduler.price is None or all(account.budget.dollars is None for account in limits):
         return 0.0
     usage = Usage(input_tokens=ticket.estimated_input, output_tokens=ticket.estimated_output)
     return scheduler.price(ticket.lane.config.provider, ticket.request.model, usage) or 0.0

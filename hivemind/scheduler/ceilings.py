@@ -92,9 +92,9 @@ def begin_day(scheduler: Scheduler, now: float) -> None:
 def _from_now(scheduler: Scheduler, accounts: list[Account], period: str, now: float) -> None:
     for account in accounts:
         if period == "run":
-            account.at_run = account.ever
+            account.at_run = account.ever.copy()
         else:
-            account.at_day = account.ever
+            account.at_day = account.ever.copy()
         scheduler.unsaved.add(account.owner or POOL)
     for account in accounts:
         if account.budget and account.budget.per == period:

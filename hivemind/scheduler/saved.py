@@ -211,4 +211,4 @@ def _saved_pool(scheduler: Scheduler, flying: dict[Account, Spent]) -> SavedAgen
 
 
 def _counts(account: Account, flying: dict[Account, Spent]) -> Counts:
-    return Counts(account.ever, account.at_day, account.at_run, flying.get(account, _NOTHING))
+    return Counts(account.ever.copy(), account.at_day, account.at_run, flying.get(account, _NOTHING))
