@@ -130,6 +130,11 @@ class Unreadable(ValueError):
     """A file that isn't a checkpoint, or not a whole one, or of a newer version; the text names it and says which."""
 
 
+def folder_in(state: Path) -> Path:
+    """Where checkpoints are in that state directory."""
+    return state / FOLDER
+
+
 def checkpoint_name(agent: str, at: float) -> str:
     """A name that is safe as a file's, whatever the agent is called: its own where it can be, and the moment (UTC)."""
     stamp = time.strftime(_STAMP, time.gmtime(at))

@@ -7,6 +7,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -140,13 +141,15 @@ def settings_for(*upstreams: str, **values: Any) -> Settings:
 
 
 @contextlib.asynccontextmanager
-async def proxying(*upstreams: str, **values: Any) -> AsyncIterator[Running]:
-    """The proxy before these upstreams, with these settings; a test that hangs is ended.
+async def proxying(*upstreams: str, keep_in: Path | None = None, **values: Any) -> AsyncIterator[Running]:
+    """The proxy before these upstreams, with these settings; a test that hangs is ended. Checkpoints are kept in the
+    folder `keep_in`, where there is one.
 
     Without uvicorn's server around it, which takes a tenth of a second to stop; the tests of the process have that.
     """
     logs.hush_uvicorn()
     proxy = Proxy(settings_for(*upstreams, **values), rng=random.Random(1))
+    proxy.keep_in = keep_in
     await proxy.start()
     try:
         async with asyncio.timeout(HANGS_S), serving_app(proxy, protocol=ClientProtocol) as url:
