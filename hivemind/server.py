@@ -9,6 +9,7 @@ import gc
 import signal
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Coroutine, Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from .errors import BindError, UsageError
 if TYPE_CHECKING:
     from .proxy.app import Proxy
     from .settings import Settings
+    from .store import Store
 
 _BACKLOG = 2048
 _GC_THRESHOLDS = (20_000, 10, 10)
@@ -134,29 +136,37 @@ def _refusal(error: OSError, host: str, port: int) -> str:
 
 
 @contextlib.asynccontextmanager
-async def serve(proxy: Proxy, settings: Settings) -> AsyncIterator[Served]:
+async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> AsyncIterator[Served]:
     """Start the proxy and serve it in the running loop; leaving the context stops both.
 
-    While it is served, its control token stands in a file. Streams still in flight at the end are cut, so call
+    While it is served, its control token stands in a file, and (`durable`) usage, decisions and tasks are kept in the
+    same folder, from which the next proxy goes on. Streams still in flight at the end are cut, so call
     :meth:`Proxy.drain` first to let them finish.
 
-    Raises: BindError.
+    Raises: BindError; UsageError: what is kept there can't be used.
     """
     logs.hush_uvicorn()
     sockets = bind(settings.host, settings.port)
     try:
         port = sockets[0].getsockname()[1]
         proxy.address = f"http://{_shown(settings.host)}:{port}"
-        await proxy.start()
-        try:
-            with announced(settings, proxy.address, port) as proxy.control_key:
-                async with _listening(EmbeddedServer(_config(proxy)), sockets):
-                    yield Served(proxy.address, port)
-        finally:
-            await proxy.aclose()
+        with _store(settings) if durable else contextlib.nullcontext() as proxy.store:
+            await proxy.start()
+            try:
+                with announced(settings, proxy.address, port) as proxy.control_key:
+                    async with _listening(EmbeddedServer(_config(proxy)), sockets):
+                        yield Served(proxy.address, port)
+            finally:
+                await proxy.aclose()
     finally:
         for sock in sockets:
             sock.close()
+
+
+def _store(settings: Settings) -> contextlib.AbstractContextManager[Store | None]:
+    from .store import opened  # which needs what a wrong setting is told without
+
+    return opened(settings.state_dir, settings.port, time.time())
 
 
 @contextlib.asynccontextmanager

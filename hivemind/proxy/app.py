@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from hivemind import __version__
 from hivemind.control.app import control_app
-from hivemind.control.guard import guards_itself
+from hivemind.control.guard import METRICS, guards_itself, is_own, may_scrape
 from hivemind.control.messages import (
     About,
     BudgetsPart,
@@ -41,6 +41,7 @@ from hivemind.scheduler.commands import Command
 from hivemind.scheduler.types import Request
 from hivemind.settings import Settings
 from hivemind.snapshot import Line, Snapshot
+from hivemind.store import Store
 from hivemind.world import World
 
 from .asgi import not_http, plain, read_body
@@ -100,6 +101,8 @@ class Proxy:
         """Opens the control API; set by whoever serves it."""
         self.settings_file: Path | None = None
         """Where knobs may be written down; set by whoever knows it."""
+        self.store: Store | None = None
+        """Where usage, decisions and tasks are kept; set by whoever serves it, before :meth:`start`."""
         self.keep_in: Path | None = None
         """Folder of the checkpoints; set before :meth:`start` by whoever serves it. None: none are kept."""
         self._keeper: Keeper | None = None
@@ -123,7 +126,7 @@ class Proxy:
         """Begin to schedule, on the running loop."""
         self._idle = asyncio.Event()
         self._idle.set()
-        self._engine = Engine(self.settings.scheduler_config(), self._rng, self._world)
+        self._engine = Engine(self.settings.scheduler_config(), self._rng, self._world, self._wall, self.store)
         self._processes = Processes(self._engine, self.settings.max_agents)
         self._keeper = keeper_of(self.settings, self.keep_in, self._engine, self._processes, self._wall)
         if self._prices is not None:
@@ -179,6 +182,7 @@ class Proxy:
 
     async def settled(self) -> None:
         """Until what was ordered so far would survive a crash."""
+        await self.engine.settled()
 
     def about(self) -> About:
         """The proxy, for whoever is to use it."""
@@ -192,7 +196,7 @@ class Proxy:
             settings.max_agents,
             settings.mcp.read_only,
             settings.mcp.names,
-            None,
+            None if self.store is None else str(self.store.path.parent),
         )
 
     def tasks(self, batch: str | None) -> tuple[TaskState, ...]:
@@ -242,11 +246,11 @@ class Proxy:
             return
         headers, method = fields(scope["headers"]), scope["method"]
         place = address(scope["raw_path"])
-        own = place.path.startswith("/_") and place.upstream is None and place.agent is None
+        own = is_own(method, place.path) and place.upstream is None and place.agent is None
         if b"websocket" in headers.get(b"upgrade", b"").lower():
             # Clients that try a WebSocket first fall back to POST at once on this status, and only on this one.
             await plain(send, 426, b"this proxy speaks HTTP, not WebSocket\n", (b"upgrade", b"HTTP/1.1"))
-        elif not (own and guards_itself(place.path)) and not self._may_enter(headers, place):
+        elif not self._may_enter(headers, place, own):
             await self._refuse(send, place, 401, "unauthorized", f"this proxy wants {TOKEN_HEADER.decode()}")
         elif own:
             await self._control({**scope, "path": place.path, "raw_path": place.raw_path}, receive, send)
@@ -255,8 +259,11 @@ class Proxy:
         else:
             await self._forward(scope, headers, place, receive, send)
 
-    def _may_enter(self, headers: Fields, place: Address) -> bool:
-        if self._token is None:
+    def _may_enter(self, headers: Fields, place: Address, own: bool) -> bool:
+        if self._token is None or (own and guards_itself(place.path)):
+            return True
+        shown = headers.get(b"authorization", b"")
+        if own and place.path == METRICS and may_scrape(shown, self._token, self.control_key):
             return True
         return hmac.compare_digest(headers.get(TOKEN_HEADER) or (place.token or "").encode(), self._token)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,10 +14,9 @@ from hivemind.providers.base import Limits
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler import Scheduler, Ticket, TicketState
 from hivemind.scheduler.accounts import Account
-from hivemind.scheduler.budget import Price, price_by
-from hivemind.scheduler.ceilings import states
-from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.agents import Agents
+from hivemind.scheduler.budget import Price, price_by
+from hivemind.scheduler.ceilings import begin_day, states
 from hivemind.scheduler.commands import Command, Drain, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetState, Event
@@ -24,6 +24,7 @@ from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Failure, Request, Usage
 from hivemind.snapshot import Snapshot
+from hivemind.store import Ledger, Store
 from hivemind.world import World
 
 SAMPLE_EVERY_S = 1.0
@@ -33,10 +34,18 @@ SAMPLE_EVERY_S = 1.0
 class Engine:
     """One scheduler, the loop's clock, and the fold that the screen reads.
 
-    Created on a running loop. Every method is called from that loop and returns at once.
+    Created on a running loop. Every method is called from that loop and returns at once. `wall` is the time of day in
+    seconds since the epoch; what `store` holds is where it begins, and what changes goes there.
     """
 
-    def __init__(self, config: SchedulerConfig, rng: random.Random, world: Callable[[float], World]) -> None:
+    def __init__(
+        self,
+        config: SchedulerConfig,
+        rng: random.Random,
+        world: Callable[[float], World],
+        wall: Callable[[], float],
+        store: Store | None = None,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._time = self._loop.time
         self._scheduler = Scheduler(config, rng.random)
@@ -44,6 +53,10 @@ class Engine:
         self.watched: dict[type[Event], Callable[[Any], None]] = {}
         """Called with each event of that very type, after the fold has heard of it; may look, but change nothing."""
         self._ending = False
+        self._wall = wall
+        self._day = _day(wall())
+        self.ledger = None if store is None else Ledger(self._scheduler, store, wall, self._day)
+        """None: nothing outlives the proxy."""
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at: float | None = None
         self._sampler = self._loop.call_later(SAMPLE_EVERY_S, self._sample_again)
@@ -185,8 +198,15 @@ class Engine:
         """What the events tell of one request; None where it is forgotten."""
         return self.world.detail(ticket, self._time())
 
+    async def settled(self) -> None:
+        """Until what happened so far would survive a crash, where anything does."""
+        if self.ledger is not None:
+            await self.ledger.settled()
+
     def close(self) -> None:
         """Let go of the timers."""
+        if self.ledger is not None:
+            self.ledger.close()
         self._sampler.cancel()
         if self._wake is not None:
             self._wake.cancel()
@@ -197,7 +217,17 @@ class Engine:
 
     def _sample_again(self) -> None:
         self._sampler = self._loop.call_later(SAMPLE_EVERY_S, self._sample_again)
+        self._turn_day()
         self._sample()
+
+    def _turn_day(self) -> None:
+        """Notice midnight, local time."""
+        day = _day(self._wall())
+        if day != self._day:
+            self._day = day
+            begin_day(self._scheduler, self._time())
+            if self.ledger is not None:
+                self.ledger.day = day
 
     def _advance(self) -> None:
         self._wake = self._wake_at = None
@@ -222,6 +252,8 @@ class Engine:
             elif ticket.refusal is not None and ticket.state is TicketState.FLYING and callable(tag):
                 tag()
         scheduler.decisions.clear()
+        if self.ledger is not None:
+            self.ledger.look()
         at = scheduler.wake_at()
         if at != self._wake_at:
             self._set_wake(at)
@@ -231,3 +263,7 @@ class Engine:
             self._wake.cancel()
         self._wake_at = at
         self._wake = None if at is None else self._loop.call_at(max(at, self._time()), self._advance)
+
+
+def _day(wall: float) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(wall))

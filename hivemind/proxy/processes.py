@@ -27,6 +27,7 @@ class Processes:
 
     def __init__(self, engine: Engine, limit: int) -> None:
         self._engine = engine
+        self._ledger = engine.ledger
         self._places = Places(limit)
         self._known: dict[str, Process] = {}
 
@@ -40,15 +41,21 @@ class Processes:
             parent = wanted.parent and checked_name(wanted.parent)
         except BadIdentity as error:
             raise Rejected(str(error)) from None
-        ran = self._places.runs(agent)
-        if ran and not wanted.running:
-            raise Rejected(f"{agent} runs already; choose another name, or stop it first")
-        granted, ahead = self._places.ask(self._engine.now(), agent, parent, wanted.priority, running=wanted.running)
+        known, ran = self._places.find(agent), self._places.runs(agent)
+        mine = known is None or (known.runner == wanted.runner and bool(wanted.running or wanted.runner or not ran))
+        if not mine:
+            raise Rejected(f"{agent} {'runs' if ran else 'queues'} already; choose another name, or stop it first")
+        granted, ahead = self._places.ask(
+            self._engine.now(), agent, parent, wanted.priority, running=wanted.running, runner=wanted.runner
+        )
+        self._idle.clear()
         if granted and not ran:
             # One that runs already, and isn't known, was started before this proxy was.
             resumed = wanted.resumed or wanted.running
             self._engine.apply(BeginAgent(agent, parent, wanted.task, resumed), who)
             self._known[agent] = Process(wanted.command, wanted.cwd, wanted.task)
+            if self._ledger is not None:
+                self._ledger.run_began(agent, wanted.command, wanted.cwd, wanted.task, goes_on=wanted.running)
         return PlaceGiven(granted, ahead)
 
     def leave(self, ended: LeavePlace, who: str) -> RunUsage:
@@ -57,7 +64,7 @@ class Processes:
         if ended.exit_code is None:
             self._known.pop(ended.agent, None)  # it never ran
         if self._places.leave(ended.agent):
-            self._engine.apply(EndAgent(ended.agent, ended.exit_code), who)
+            self._ended(ended.agent, ended.exit_code, who)
         if agent is None:
             return RunUsage(0, 0.0, 0, None)
         spent = agent.own.used("run")
@@ -66,11 +73,19 @@ class Processes:
     def lapse(self) -> None:
         """Notice runners that are gone."""
         for agent in self._places.lapse(self._engine.now()):
-            self._engine.apply(EndAgent(agent), "runner")
+            self._ended(agent, None, "runner")
+
+    def _ended(self, name: str, exit_code: int | None, who: str) -> None:
+        self._engine.apply(EndAgent(name, exit_code), who)
+        agent = self._engine.agent(name)
+        if self._ledger is not None and agent is not None:
+            self._ledger.run_ended(name, exit_code, agent.own.used("run"))
 
     def process(self, agent: str) -> Process | None:
         """What its process was started with last; None where the runner didn't start it."""
-        return self._known.get(agent)
+        known, ledger = self._known.get(agent), self._ledger
+        run = None if known is not None or ledger is None else ledger.last_run(agent)
+        return known if run is None else Process(run.command, run.cwd, run.task)
 
     def tasks(self, batch: str | None) -> tuple[TaskState, ...]:
         """All of a batch, or (None) all."""

@@ -36,5 +36,5 @@ async def in_process(
 async def on_sockets(upstream_url: str, seed: int, changes: dict[str, Any]) -> AsyncIterator[str]:
     """The proxy before a provider on a real socket, on a socket of its own; gives its base URL."""
     settings = Settings(upstream=(f"mock={upstream_url}",), port=0, **changes)
-    async with server.serve(Proxy(settings, rng=random.Random(seed)), settings) as served:
+    async with server.serve(Proxy(settings, rng=random.Random(seed)), settings, durable=False) as served:
         yield served.url

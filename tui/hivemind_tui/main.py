@@ -264,8 +264,11 @@ async def _at_work(world: DemoWorld, url: str, up: asyncio.Event, collector: Col
         await world.dismiss()
 
 
-async def _enter_proxy(settings: Settings, file: Path, any_port: bool, stack: AsyncExitStack) -> tuple[Proxy, Served]:
-    """Start and serve the proxy; where its port is taken and any will do, on a free one. Raises: BindError."""
+async def _enter_proxy(settings: Settings, file: Path, demo: bool, stack: AsyncExitStack) -> tuple[Proxy, Served]:
+    """Start and serve the proxy; the demo's on a free port where its own is taken, and nothing outlives that one.
+
+    Raises: BindError; UsageError: what was kept of an earlier run can't be used.
+    """
     from hivemind.prices import Prices
     from hivemind.proxy.app import Proxy
     from hivemind.server import serve
@@ -273,8 +276,8 @@ async def _enter_proxy(settings: Settings, file: Path, any_port: bool, stack: As
     try:
         proxy = Proxy(settings, prices=Prices())
         proxy.settings_file = file
-        return proxy, await stack.enter_async_context(serve(proxy, settings))
+        return proxy, await stack.enter_async_context(serve(proxy, settings, durable=not demo))
     except BindError:
-        if not any_port:
+        if not demo or not settings.port:
             raise
-    return await _enter_proxy(settings.model_copy(update={"port": 0}), file, False, stack)
+    return await _enter_proxy(settings.model_copy(update={"port": 0}), file, True, stack)

@@ -1,0 +1,113 @@
+"""Between the scheduler and the database: what changed goes there, and at the start comes back from there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from hivemind.scheduler import Scheduler, ceilings
+from hivemind.scheduler.accounts import POOL, Spent
+from hivemind.scheduler.saved import restore, take_unsaved
+
+from .records import Batch, Run
+from .store import Store
+
+EVERY_S = 0.3
+"""Between two batches. With the half second between two reports of a stream, a kill loses less than a second."""
+
+
+class Ledger:
+    """Of one scheduler; made on the loop that it lives on, before its first request.
+
+    `wall` is the time of day in seconds since the epoch; `day` names the present one.
+    """
+
+    def __init__(self, scheduler: Scheduler, store: Store, wall: Callable[[], float], day: str) -> None:
+        self.day = day
+        """Change it when another one begins, after what that brings about."""
+        self._loop = asyncio.get_running_loop()
+        self._scheduler = scheduler
+        self._store = store
+        self._wall = wall
+        self._timer: asyncio.TimerHandle | None = None
+        kept, now = store.take(), self._loop.time()
+        self._last = {run.agent: run for run in kept.runs}
+        self._next_run = kept.next_run
+        self._runs: dict[int, Run] = {}
+        restore(scheduler, kept.agents, kept.tasks, now, new_run=kept.clean)
+        if kept.day not in ("", day):
+            ceilings.begin_day(scheduler, now)
+        scheduler.unsaved.add(POOL)  # at least that the run has begun
+        store.begin(self._take())
+
+    def look(self) -> None:
+        """Have what changed written soon, if anything did; cheap."""
+        if self._timer is None and (self._scheduler.unsaved or self._scheduler.unsaved_tasks or self._runs):
+            self._timer = self._loop.call_later(EVERY_S, self._flush)
+
+    async def settled(self) -> None:
+        """Until all that happened so far would survive a crash."""
+        self._flush()
+        await self._store.settled()
+
+    def close(self) -> None:
+        """Hand over what is left."""
+        self._flush()
+
+    # --- Runs of processes ----------------------------------------------------------------------------------------
+
+    def run_began(self, agent: str, command: tuple[str, ...], cwd: str, task: str | None, *, goes_on: bool) -> None:
+        """An agent's process was started; `goes_on`: before the proxy was, perhaps."""
+        last = self._last.get(agent)
+        if goes_on and last is not None and last.ended_at is None:
+            return
+        self._note(Run(self._next_run, agent, command, cwd, task, self._wall()))
+        self._next_run += 1
+        self.look()
+
+    def run_ended(self, agent: str, exit_code: int | None, spent: Spent) -> None:
+        """It has ended, or nobody hears of it any more."""
+        last = self._last.get(agent)
+        if last is None or last.ended_at is not None:
+            return
+        self._note(
+            replace(
+                last,
+                ended_at=self._wall(),
+                exit_code=exit_code,
+                tokens=spent.tokens,
+                dollars=spent.dollars,
+                unpriced=spent.unpriced,
+            )
+        )
+        self.look()
+
+    def last_run(self, agent: str) -> Run | None:
+        """What was started as that agent last, in this run of the proxy or an earlier one."""
+        return self._last.get(agent)
+
+    def _note(self, run: Run) -> None:
+        self._last[run.agent] = self._runs[run.id] = run
+
+    # --- Writing --------------------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        batch = self._take()
+        if batch:
+            self._store.put(batch)
+
+    def _take(self) -> Batch:
+        unsaved, wall, now = take_unsaved(self._scheduler), self._wall(), self._loop.time()
+        runs, self._runs = self._runs, {}
+        return Batch(
+            agents={saved.name: saved for saved in unsaved.agents},
+            seen={name: wall - (now - at) for name, at in unsaved.seen.items()},
+            tasks={task.spec.id: task for task in unsaved.tasks} | dict.fromkeys(unsaved.gone),
+            runs=runs,
+            wall=wall,
+            day=self.day,
+        )

@@ -1,0 +1,114 @@
+"""Finding and taking the file that a proxy keeps its state in.
+
+It is named by the port as it was asked for, so that the same command line finds the same state again, also with port 0.
+A lock beside it is held as long as the proxy lives, however it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from hivemind.control.tokenfile import state_dir
+from hivemind.errors import UsageError
+
+from .schema import NotOurs
+from .store import Store
+
+_log = logging.getLogger(__name__)
+
+MOST = 1000
+"""Proxies with one port setting at a time."""
+_NO_ROOM = {"SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PERM"}
+"""The place is at fault rather than the file."""
+
+
+@contextlib.contextmanager
+def opened(given: Path | None, port: int, wall: float) -> Iterator[Store | None]:
+    """Take the state of a proxy on that port (as configured) for as long as the context lasts.
+
+    `given` is the folder, `wall` the time of day in seconds since the epoch.
+
+    None where there is no place for it, which is logged: the proxy goes on without. Leaving with an exception means
+    that the run hasn't come to its end.
+
+    Raises: UsageError: a file is there that can't be used, and nothing of it was changed.
+    """
+    try:
+        path, lock = _take(state_dir(given), port)
+    except OSError as error:
+        _without(error.filename, error.strerror)
+        yield None
+        return
+    try:
+        store = _open(path, wall)
+        if store is None:
+            yield None
+            return
+        clean = False
+        try:
+            yield store
+            clean = True
+        finally:
+            store.close(clean=clean)
+    finally:
+        os.close(lock)
+
+
+def _take(folder: Path, port: int) -> tuple[Path, int]:
+    """A file that no other proxy has, which exists from now on, and the descriptor that holds its lock.
+
+    Raises: OSError.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for number in range(1, MOST + 1):
+        path = folder / (f"proxy-{port}.db" if number == 1 else f"proxy-{port}-{number}.db")
+        lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            # Of the open file rather than of the process: two proxies in one process are two.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # SQLite gives the files beside it the rights that this one has.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        except BlockingIOError:
+            os.close(lock)
+            continue
+        except BaseException:
+            os.close(lock)
+            raise
+        if number > 1:
+            _log.info("another proxy uses proxy-%d.db, so this one keeps its state in %s", port, path)
+        return path, lock
+    raise OSError(0, "too many proxies use it", str(folder))
+
+
+def _open(path: Path, wall: float) -> Store | None:
+    """Raises: UsageError."""
+    mend = "move it away to begin with nothing, or choose another folder with --state-dir"
+    try:
+        store = Store(path, wall)
+    except NotOurs as error:
+        raise UsageError(f"{path} {error}: {mend}") from None
+    except sqlite3.Error as error:
+        name = getattr(error, "sqlite_errorname", "")
+        if any(name.startswith(kind) for kind in _NO_ROOM):
+            _without(str(path), str(error))
+            return None
+        raise UsageError(f"{path} can't be used ({error}): {mend}") from None
+    for each in path.parent.glob(path.name + "*"):  # perhaps somebody copied them
+        with contextlib.suppress(OSError):
+            each.chmod(0o600)
+    return store
+
+
+def _without(place: str | None, why: str | None) -> None:
+    _log.warning(
+        "usage, budgets and tasks can't be kept (%s: %s), so they will be forgotten when the proxy ends; choose another"
+        " folder with --state-dir",
+        place,
+        why,
+    )

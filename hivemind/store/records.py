@@ -1,0 +1,79 @@
+"""What goes into the database, and what comes out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hivemind.scheduler.saved import SavedAgent, SavedTask
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of an agent's process, which the runner started."""
+
+    id: int
+    agent: str
+    command: tuple[str, ...]
+    """Whole, so it may hold secrets: not for logs or screens."""
+    cwd: str
+    task: str | None
+    started_at: float
+    """Seconds since the epoch."""
+    ended_at: float | None = None
+    """None: it runs, or nobody heard of its end."""
+    exit_code: int | None = None
+    """Negative: the number of the signal that ended it; None: it runs, never ran, or its runner fell silent."""
+    tokens: int = 0
+    dollars: float = 0.0
+    unpriced: int = 0
+    """Of the tokens those whose price isn't known."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What is to be written, all of it or nothing. Records are whole, so a later batch goes over an earlier one."""
+
+    agents: dict[str, SavedAgent] = field(default_factory=dict)
+    seen: dict[str, float] = field(default_factory=dict)
+    """When agents were seen last, in seconds since the epoch; without those that weren't since the proxy began."""
+    tasks: dict[str, SavedTask | None] = field(default_factory=dict)
+    """None: it is forgotten."""
+    runs: dict[int, Run] = field(default_factory=dict)
+    wall: float = 0.0
+    """When it was made, in seconds since the epoch."""
+    day: str = ""
+    """The day that the counts of a day belong to; empty: as it was."""
+    clean: bool = False
+    """The run has come to its end."""
+
+    def __bool__(self) -> bool:
+        return bool(self.agents or self.tasks or self.runs or self.clean)
+
+    def over(self, earlier: Batch) -> Batch:
+        """Both in one."""
+        return Batch(
+            earlier.agents | self.agents,
+            earlier.seen | self.seen,
+            earlier.tasks | self.tasks,
+            earlier.runs | self.runs,
+            self.wall,
+            self.day or earlier.day,
+            self.clean,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Everything that a proxy begins with."""
+
+    agents: tuple[SavedAgent, ...] = ()
+    """Those that were seen longest ago first."""
+    tasks: tuple[SavedTask, ...] = ()
+    runs: tuple[Run, ...] = ()
+    """The last of each agent."""
+    next_run: int = 1
+    """Number that no run has yet."""
+    day: str = ""
+    """The day that the counts of a day belong to; empty: there are none."""
+    clean: bool = True
+    """The last run had come to its end."""

@@ -1,0 +1,182 @@
+"""The tables, and how batches go into them and records come out."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from typing import TypeVar
+
+import msgspec
+
+from hivemind.scheduler.saved import SavedAgent, SavedTask
+from hivemind.scheduler.tasks import OPEN
+
+from .records import Batch, Kept, Run
+
+T = TypeVar("T")
+
+APPLICATION = 0x4869_7665
+"""Marks the file as ours, in SQLite's header."""
+VERSION = 1
+"""Of the tables. A file of another version isn't read; every change of them needs a step from the one before."""
+AGENT_KEPT_S = 90 * 86400.0
+"""How long an agent that isn't seen is remembered, unless somebody decided something about it. Runs likewise."""
+TASK_KEPT_S = 30 * 86400.0
+"""How long the tasks of a batch are remembered when all of them have ended."""
+
+_TABLES = f"""
+CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), day TEXT NOT NULL, clean INTEGER NOT NULL);
+CREATE TABLE agents (name TEXT PRIMARY KEY, seen REAL NOT NULL, decided INTEGER NOT NULL, record TEXT NOT NULL);
+CREATE TABLE tasks (id TEXT PRIMARY KEY, changed REAL NOT NULL, record TEXT NOT NULL);
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY, agent TEXT NOT NULL, command TEXT NOT NULL, cwd TEXT NOT NULL, task TEXT,
+    started_at REAL NOT NULL, ended_at REAL, exit_code INTEGER,
+    tokens INTEGER NOT NULL, dollars REAL NOT NULL, unpriced INTEGER NOT NULL
+);
+CREATE INDEX runs_of_agent ON runs (agent, id);
+INSERT INTO state VALUES (1, '', 1);
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {VERSION};
+"""
+_RUN = ", ".join(field.name for field in fields(Run))
+_PLACES = ", ".join("?" for _ in fields(Run))
+
+
+class NotOurs(Exception):
+    """The file can't be used as it is; the text says why."""
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Make the tables where there are none.
+
+    Raises: NotOurs; sqlite3.Error: the file is no database, is damaged, or can't be written.
+    """
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if tables and application != APPLICATION:
+        raise NotOurs("is the database of another program")
+    if version > VERSION:
+        raise NotOurs("was written by a newer HiveMind")
+    # A process that is killed loses nothing that was committed: that is in the system's hands by then. Only when the
+    # machine itself loses power the last moments may be missing, and even then the file is consistent.
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    if not tables:
+        connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}COMMIT;")
+
+
+def write(connection: sqlite3.Connection, batch: Batch) -> None:
+    """All of the batch, or nothing. Raises: sqlite3.Error."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        _write(connection, batch)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # some errors have ended it already
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _write(connection: sqlite3.Connection, batch: Batch) -> None:
+    connection.execute(
+        "UPDATE state SET day = CASE ?1 WHEN '' THEN day ELSE ?1 END, clean = ?2", (batch.day, batch.clean)
+    )
+    connection.executemany(
+        "INSERT INTO agents VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
+        " seen = max(seen, excluded.seen), decided = excluded.decided, record = excluded.record",
+        (
+            (name, batch.seen.get(name, 0.0), saved.decided or not name, _text(saved))
+            for name, saved in batch.agents.items()
+        ),
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO tasks VALUES (?, ?, ?)",
+        ((name, batch.wall, _text(saved)) for name, saved in batch.tasks.items() if saved is not None),
+    )
+    connection.executemany(
+        "DELETE FROM tasks WHERE id = ?", ((n,) for n, saved in batch.tasks.items() if saved is None)
+    )
+    connection.executemany(
+        f"INSERT OR REPLACE INTO runs ({_RUN}) VALUES ({_PLACES})", (_row(run) for run in batch.runs.values())
+    )
+
+
+def load(connection: sqlite3.Connection, wall: float) -> Kept:
+    """What there is, without what was forgotten by now, which is removed.
+
+    Raises: NotOurs: a record can't be read; sqlite3.Error.
+    """
+    _prune(connection, wall)
+    day, clean = connection.execute("SELECT day, clean FROM state").fetchone()
+    agents = connection.execute("SELECT name, record FROM agents ORDER BY seen")
+    (last,) = connection.execute("SELECT max(id) FROM runs").fetchone()
+    return Kept(
+        agents=tuple(_records("agent", SavedAgent, agents)),
+        tasks=tuple(task for task, _ in _tasks(connection)),
+        runs=tuple(runs(connection, last_only=True)),
+        next_run=(last or 0) + 1,
+        day=day,
+        clean=bool(clean),
+    )
+
+
+def runs(
+    connection: sqlite3.Connection, agent: str | None = None, limit: int = -1, *, last_only: bool = False
+) -> Iterator[Run]:
+    """Runs, the newest first; of one agent, or only the last of each. Raises: sqlite3.Error."""
+    chosen = "id IN (SELECT max(id) FROM runs GROUP BY agent)" if last_only else "?1 IS NULL OR agent = ?1"
+    found = connection.execute(f"SELECT {_RUN} FROM runs WHERE {chosen} ORDER BY id DESC LIMIT ?2", (agent, limit))
+    for number, name, command, *rest in found:
+        yield Run(number, name, tuple(msgspec.json.decode(command, type=list[str])), *rest)
+
+
+def _prune(connection: sqlite3.Connection, wall: float) -> None:
+    gone = _ended_long_ago(_tasks(connection), wall - TASK_KEPT_S)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("DELETE FROM agents WHERE seen < ? AND NOT decided", (wall - AGENT_KEPT_S,))
+    connection.execute("DELETE FROM runs WHERE coalesce(ended_at, started_at) < ?", (wall - AGENT_KEPT_S,))
+    connection.executemany("DELETE FROM tasks WHERE id = ?", ((name,) for name in gone))
+    connection.execute("COMMIT")
+
+
+def _ended_long_ago(tasks: Iterable[tuple[SavedTask, float]], horizon: float) -> list[str]:
+    """Ids of whole batches (and of tasks without one) that nobody waits for and that didn't change since."""
+    needed: set[str] = set()
+    batches: dict[tuple[str, str], list[str]] = {}
+    recent: set[tuple[str, str]] = set()
+    found = list(tasks)
+    for task, _ in found:
+        if task.state in OPEN:
+            needed.update(task.spec.after)
+    for task, changed in found:
+        key = (task.spec.batch, "" if task.spec.batch else task.spec.id)
+        batches.setdefault(key, []).append(task.spec.id)
+        if task.state in OPEN or changed >= horizon or task.spec.id in needed:
+            recent.add(key)
+    return [name for key, names in batches.items() if key not in recent for name in names]
+
+
+def _tasks(connection: sqlite3.Connection) -> Iterator[tuple[SavedTask, float]]:
+    found = connection.execute("SELECT id, record, changed FROM tasks").fetchall()
+    records = _records("task", SavedTask, ((name, record) for name, record, _ in found))
+    return zip(records, (changed for *_, changed in found), strict=True)
+
+
+def _records(what: str, kind: type[T], rows: Iterable[tuple[str, str]]) -> Iterator[T]:
+    decoder = msgspec.json.Decoder(kind)
+    for name, text in rows:
+        try:
+            yield decoder.decode(text)
+        except msgspec.MsgspecError as error:
+            raise NotOurs(f"has a record of {what} {name!r} that can't be read ({error})") from None
+
+
+def _text(record: object) -> str:
+    return msgspec.json.encode(record).decode()
+
+
+def _row(run: Run) -> tuple[object, ...]:
+    values = {field.name: getattr(run, field.name) for field in fields(Run)}
+    return tuple((values | {"command": _text(run.command)}).values())
