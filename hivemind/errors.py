@@ -29,3 +29,7 @@ class UsageError(HiveMindError):
 
 class BindError(HiveMindError):
     """The listening address is in use, not ours, or unknown."""
+
+    def __init__(self, text: str, *, in_use: bool = False) -> None:
+        super().__init__(text)
+        self.in_use = in_use

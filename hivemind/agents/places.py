@@ -26,6 +26,8 @@ class Place:
     number: int
     """Of arrival."""
     asked_at: float
+    runner: str = ""
+    """Who asked for it."""
     running: bool = False
 
 
@@ -41,7 +43,18 @@ class Places:
         self._places: dict[str, Place] = {}
         self._numbers = 0
 
-    def ask(self, now: float, agent: str, parent: str | None, rank: int, *, running: bool) -> tuple[bool, int]:
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Those that run, and those that queue."""
+        return tuple(self._places)
+
+    def find(self, agent: str) -> Place | None:
+        """The place that it holds or queues for."""
+        return self._places.get(agent)
+
+    def ask(
+        self, now: float, agent: str, parent: str | None, rank: int, *, running: bool, runner: str = ""
+    ) -> tuple[bool, int]:
         """Ask for a place, or for the one that is held already (`running`) again.
 
         Returns whether the agent may run, and how many are ahead of it if not.
@@ -49,7 +62,7 @@ class Places:
         place = self._places.get(agent)
         if place is None:
             self._numbers += 1
-            place = self._places[agent] = Place(agent, parent, rank, self._numbers, now)
+            place = self._places[agent] = Place(agent, parent, rank, self._numbers, now, runner)
         place.asked_at, place.rank = now, rank
         if running or place.running:
             place.running = True

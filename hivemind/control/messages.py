@@ -213,6 +213,8 @@ class WantPlace:
     command: tuple[str, ...] = ()
     """What is started, so that it can be started again."""
     cwd: str = ""
+    runner: str = ""
+    """Unique to the runner and its run: one agent's name has one of them at a time."""
     who: str = ANONYMOUS
 
 
@@ -232,6 +234,8 @@ class LeavePlace:
     agent: str
     exit_code: int | None = None
     """Negative: the number of the signal that ended it; None: it never ran."""
+    runner: str = ""
+    """As it asked for the place."""
     who: str = ANONYMOUS
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
-from hivemind.agents.places import Places
+from hivemind.agents.places import ASK_EVERY_S, Places
 from hivemind.control.messages import Claim, LeavePlace, PlaceGiven, RunUsage, TaskState, WantPlace, WantTask
 from hivemind.scheduler.commands import BeginAgent, ClaimTask, EndAgent, Rejected
 from hivemind.scheduler.tasks import OPEN, Task
@@ -23,13 +24,16 @@ class Process:
 
 
 class Processes:
-    """Of one proxy. Call :meth:`lapse` every few seconds."""
+    """Of one proxy, on a running loop."""
 
     def __init__(self, engine: Engine, limit: int) -> None:
         self._engine = engine
         self._ledger = engine.ledger
         self._places = Places(limit)
         self._known: dict[str, Process] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._timer = asyncio.get_running_loop().call_later(ASK_EVERY_S, self._look_again)
 
     def place(self, wanted: WantPlace, who: str) -> PlaceGiven:
         """A runner asks for a place, or keeps one.
@@ -63,8 +67,13 @@ class Processes:
         agent = self._engine.agent(ended.agent)
         if ended.exit_code is None:
             self._known.pop(ended.agent, None)  # it never ran
-        if self._places.leave(ended.agent):
-            self._ended(ended.agent, ended.exit_code, who)
+        place = self._places.find(ended.agent)
+        if place is not None and place.runner == ended.runner:
+            if self._places.leave(ended.agent):
+                self._ended(ended.agent, ended.exit_code, who)
+            self._note_idle()
+        elif place is None and agent is not None and ended.exit_code is not None:
+            self._ended(ended.agent, ended.exit_code, who)  # it was started before this proxy was
         if agent is None:
             return RunUsage(0, 0.0, 0, None)
         spent = agent.own.used("run")
@@ -74,6 +83,28 @@ class Processes:
         """Notice runners that are gone."""
         for agent in self._places.lapse(self._engine.now()):
             self._ended(agent, None, "runner")
+        self._note_idle()
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Those whose processes run, or wait for a place."""
+        return self._places.agents
+
+    async def idle(self) -> None:
+        """Until there are none."""
+        await self._idle.wait()
+
+    def close(self) -> None:
+        """Let go of the timer."""
+        self._timer.cancel()
+
+    def _look_again(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(ASK_EVERY_S, self._look_again)
+        self.lapse()
+
+    def _note_idle(self) -> None:
+        if not self._places.agents:
+            self._idle.set()
 
     def _ended(self, name: str, exit_code: int | None, who: str) -> None:
         self._engine.apply(EndAgent(name, exit_code), who)

@@ -12,7 +12,7 @@ from .reach import is_public
 from .snippets import exports, in_json, unset
 from .terminal import claude_code_line
 
-_MODEL = "claude-sonnet-5"
+COPILOT_MODEL = "claude-sonnet-5"
 
 
 def cursor(target: Target) -> Steps:
@@ -62,7 +62,7 @@ def copilot(target: Target) -> Steps:
     lines = (
         exports(target, {"COPILOT_PROVIDER_TYPE": "anthropic", "COPILOT_PROVIDER_BASE_URL": target.base}),
         shells.copied(target.shell, "COPILOT_PROVIDER_API_KEY", "ANTHROPIC_API_KEY"),
-        exports(target, {"COPILOT_MODEL": _MODEL}),
+        exports(target, {"COPILOT_MODEL": COPILOT_MODEL}),
     )
     names = ("TYPE", "BASE_URL", "API_KEY")
     return Steps(
@@ -96,7 +96,7 @@ def copilot(target: Target) -> Steps:
 
 def _endpoint(target: Target) -> dict[str, object]:
     model = {
-        "id": _MODEL,
+        "id": COPILOT_MODEL,
         "name": "Claude Sonnet 5 (HiveMind)",
         "url": f"{target.base}/v1/messages",
         "toolCalling": True,

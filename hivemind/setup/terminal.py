@@ -13,7 +13,7 @@ from .model import Snippet, Steps, Target
 from .snippets import HERE, dotenv, exports, in_json, nothing_to_paste, pointed, unset
 from .variables import value_of
 
-_INLINE_TOKEN = "{env:" + shells.TOKEN_VARIABLE + "}"
+INLINE_TOKEN = "{env:" + shells.TOKEN_VARIABLE + "}"
 """How opencode's configuration reads a variable."""
 
 
@@ -95,7 +95,7 @@ def opencode_providers(url: str) -> dict[str, Any]:
 
 def opencode(target: Target) -> Steps:
     """A base URL for each provider in the configuration."""
-    url = target.base.replace(shells.TOKEN, _INLINE_TOKEN) + "/v1"
+    url = target.base.replace(shells.TOKEN, INLINE_TOKEN) + "/v1"
     providers = opencode_providers(url)
     inline = f'{{"provider":{{"anthropic":{{"options":{{"baseURL":"{url}"}}}}}}}}'
     return Steps(

@@ -1,0 +1,147 @@
+"""What an agent's process is told: where the proxy is, in every variable that an SDK or client reads, and who it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from hivemind.control.find import STATE_VARIABLE
+from hivemind.providers.profiles import profile_for
+from hivemind.setup.editors import COPILOT_MODEL
+from hivemind.setup.model import Target
+from hivemind.setup.reach import is_loopback
+from hivemind.setup.shells import TOKEN, TOKEN_VARIABLE
+from hivemind.setup.terminal import GEMINI_SETTINGS, INLINE_TOKEN, codex_setting, opencode_providers
+from hivemind.setup.variables import SUFFIXES, value_of
+
+AGENT_VARIABLE, URL_VARIABLE, TASK_VARIABLE = "HIVEMIND_AGENT", "HIVEMIND_URL", "HIVEMIND_TASK"
+_OPENCODE = "OPENCODE_CONFIG_CONTENT"
+_GEMINI_DEFAULTS = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
+"""The settings that count where the user's own say nothing: https://geminicli.com/docs/reference/configuration"""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """From agents' processes to the proxy."""
+
+    url: str
+    """Its base URL, without a slash at the end."""
+    token: str | None = field(default=None, repr=False)
+    """What agents must show, where they must."""
+    upstreams: tuple[tuple[str, str], ...] = ()
+    """Name and URL of each."""
+    to: str | None = None
+    """The upstream that every request goes to; None: by the path."""
+    state_dir: Path | None = None
+    """Where its note is found, and files of ours may lie; None: nowhere."""
+
+    def base(self, agent: str) -> str:
+        """The address that belongs to the agent."""
+        return self._filled(self._target(agent).base)
+
+    def _target(self, agent: str) -> Target:
+        url = self.url if self.to is None else f"{self.url}/to/{self.to}"
+        return Target(url, agent, token=self.token is not None)
+
+    def _filled(self, text: str) -> str:
+        return text.replace(TOKEN, quote(self.token or "", safe=""), 1)
+
+
+def environment_for(
+    way: Way, agent: str, environ: Mapping[str, str], *, program: str = "", task: str | None = None
+) -> dict[str, str]:
+    """The environment of an agent's process: `environ`, and all that leads to the proxy.
+
+    `program` is what is started, since some need more than others; `task` is what the agent works on.
+    """
+    made = {key: value for key, value in environ.items() if key != TASK_VARIABLE}
+    made |= {AGENT_VARIABLE: agent, URL_VARIABLE: way.url}
+    if task is not None:
+        made[TASK_VARIABLE] = task
+    if way.token is not None:
+        made[TOKEN_VARIABLE] = way.token
+    if way.state_dir is not None:
+        made[STATE_VARIABLE] = str(way.state_dir.expanduser().absolute())
+    base = way.base(agent)
+    made |= {name: value_of(name, base) for name in SUFFIXES if name != "AZURE_OPENAI_ENDPOINT" or _at_azure(way)}
+    made[_OPENCODE] = _opencode(way, agent, environ.get(_OPENCODE, ""))
+    made |= _no_proxy(way, environ)
+    match PurePath(program).name:
+        case "copilot":
+            made.update(_copilot(base, environ))
+        case "gemini":
+            made.update(_gemini(way, environ))
+    return made
+
+
+def command_for(way: Way, agent: str, command: tuple[str, ...]) -> tuple[str, ...]:
+    """The command as it is started: Codex reads no variable for its base URL, so it gets a flag."""
+    if PurePath(command[0]).name != "codex":
+        return command
+    # Before the flags of the user, whose own word for it comes last and holds.
+    return (command[0], "-c", codex_setting(way.base(agent)), *command[1:])
+
+
+def _at_azure(way: Way) -> bool:
+    return any(profile_for(url).name == "azure" for name, url in way.upstreams if way.to in (None, name))
+
+
+def _opencode(way: Way, agent: str, given: str) -> str:
+    """Its configuration as one variable, joined with what the user has there."""
+    url = way._target(agent).base.replace(TOKEN, INLINE_TOKEN) + "/v1"
+    try:
+        config: Any = json.loads(given or "{}")
+        return json.dumps(_over(config, {"provider": opencode_providers(url)}))
+    except (json.JSONDecodeError, TypeError):
+        return given  # opencode itself says what is wrong with it
+
+
+def _over(given: Any, ours: dict[str, Any]) -> dict[str, Any]:
+    """Both, and ours where they differ. Raises: TypeError: what is given isn't an object."""
+    merged = {**given}
+    for key, value in ours.items():
+        merged[key] = _over(given.get(key, {}), value) if isinstance(value, dict) else value
+    return merged
+
+
+def _no_proxy(way: Way, environ: Mapping[str, str]) -> dict[str, str]:
+    """What is on this machine isn't reached through somebody else's proxy."""
+    host = urlsplit(way.url).hostname or ""
+    given = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
+    if not is_loopback(way.url) or given.strip() == "*":
+        return {}
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    joined = ",".join(dict.fromkeys((*names, "127.0.0.1", "localhost", "::1", host)))
+    return {"NO_PROXY": joined, "no_proxy": joined}
+
+
+def _copilot(base: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Only models of the user's own key go through: https://docs.github.com/en/copilot/how-tos/copilot-cli"""
+    kind = environ.get("COPILOT_PROVIDER_TYPE") or ("anthropic" if environ.get("ANTHROPIC_API_KEY") else "")
+    if kind == "anthropic":
+        yield "COPILOT_PROVIDER_TYPE", kind
+        yield "COPILOT_PROVIDER_BASE_URL", base
+        yield (
+            "COPILOT_PROVIDER_API_KEY",
+            environ.get("COPILOT_PROVIDER_API_KEY") or environ.get("ANTHROPIC_API_KEY", ""),
+        )
+        yield "COPILOT_MODEL", environ.get("COPILOT_MODEL") or COPILOT_MODEL
+    elif kind == "openai" or environ.get("COPILOT_PROVIDER_BASE_URL"):
+        yield "COPILOT_PROVIDER_BASE_URL", f"{base}/v1"
+
+
+def _gemini(way: Way, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """It doesn't start without a terminal unless its settings say how it logs in; what the user's say counts."""
+    if way.state_dir is None or not environ.get("GEMINI_API_KEY") or environ.get(_GEMINI_DEFAULTS):
+        return
+    path = way.state_dir / "gemini-defaults.json"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_text(json.dumps(GEMINI_SETTINGS) + "\n", "utf-8")
+    except OSError:
+        return  # then it says itself how it wants to be told
+    yield _GEMINI_DEFAULTS, str(path)

@@ -1,0 +1,264 @@
+"""A proxy for a runner to work with: the one that runs already, or one of its own for as long as the runner lives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from hivemind import logs
+from hivemind.control.client import ControlClient, NoAnswer, open_http
+from hivemind.control.find import STATE_VARIABLE, TOKEN_VARIABLE, Place, Token, find_token, place_of
+from hivemind.control.messages import About
+from hivemind.control.tokenfile import Key, state_dir
+from hivemind.errors import BindError, HiveMindError, UsageError
+from hivemind.settings import FIRST_UPSTREAMS, Settings
+from hivemind.setup.reach import connectable, local_url
+
+from .environment import URL_VARIABLE, Way
+
+if TYPE_CHECKING:
+    from hivemind.proxy.app import Proxy
+
+T = TypeVar("T")
+Ask = Callable[[ControlClient], Awaitable[T]]
+Say = Callable[[str], object]
+
+SOMEBODY_STARTS_S = 5.0
+"""Where the port is taken, how long it may take until a HiveMind answers there."""
+_LOOK_EVERY_S = 0.1
+_LOG_BYTES = 1 << 20
+"""A log that is longer begins anew."""
+_AGAIN_S = 0.25
+"""First pause before a proxy that is away is asked again; each further one is longer, up to two seconds."""
+_AGAIN_MOST_S = 2.0
+
+
+class NoProxy(HiveMindError):
+    """No proxy can be had: none answers, or none can be started."""
+
+
+@dataclass
+class Session:
+    """The proxy, as a runner sees it. It may go and come again, as another run with another token."""
+
+    client: ControlClient
+    way: Way
+    """How agents' processes reach it."""
+    about: About
+    """As it was at the beginning."""
+    proxy: Proxy | None = field(default=None, repr=False)
+    """It is ours, and ends with the session."""
+
+    async def ask(self, ask: Ask[T]) -> T:
+        """Ask the proxy, as in `ask(lambda client: client.about())`; once more where only the token was an old one.
+
+        Raises: NoAnswer, Rejected.
+        """
+        try:
+            return await ask(self.client)
+        except NoAnswer as error:
+            if error.sent or not self.client.renew_token():
+                raise
+        return await ask(self.client)
+
+    async def patiently(
+        self, ask: Ask[T], *, away: Say | None = None, back: Callable[[], object] | None = None, within_s: float = 1e9
+    ) -> T:
+        """The same, again and again until it answers. It may have heard a question that it didn't answer, so ask only
+        what may be asked twice.
+
+        `away` is told why, once; `back` is called when it answers after that. Raises: NoAnswer: it didn't within that
+        time; Rejected.
+        """
+        loop = asyncio.get_running_loop()
+        until, pause_s, told = loop.time() + within_s, _AGAIN_S, False
+        while True:
+            try:
+                answer = await self.ask(ask)
+            except NoAnswer as error:
+                if loop.time() + pause_s > until:
+                    raise
+                if away is not None and not told:
+                    away(str(error))
+                told = True
+            else:
+                if told and back is not None:
+                    back()
+                return answer
+            await asyncio.sleep(pause_s)
+            pause_s = min(_AGAIN_MOST_S, pause_s * 1.5)
+
+
+@contextlib.asynccontextmanager
+async def open_session(
+    settings: Settings,
+    *,
+    environ: Mapping[str, str],
+    say: Say,
+    attach: str | None = None,
+    token_file: Path | None = None,
+    settings_file: Path | None = None,
+    to: str | None = None,
+) -> AsyncIterator[Session]:
+    """Find the proxy: at `attach`, else where HIVEMIND_URL says (in an agent's process), else where these settings put
+    it. There, and only there, one is started where none runs; `say` is told so in a line.
+
+    One that was started here serves on, at the end, until the agents' processes that others started with it have
+    ended; being cancelled ends it at once. `to` names the upstream that agents are sent to.
+
+    Raises: UsageError: a URL, a name or a token is wrong or missing; NoProxy.
+    """
+    told = _told(settings, environ)
+    given = attach or environ.get(URL_VARIABLE)
+    async with contextlib.AsyncExitStack() as stack:
+        if given is not None:
+            found: _Found = await _attached(place_of(given), told, token_file, stack)
+        else:
+            found = await _here(settings, told, settings_file, say, stack)
+        session = Session(found.client, _way(settings, found, to), found.about, found.proxy)
+        yield session
+        if found.proxy is not None:
+            await _others(found.proxy, say)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    url: str
+    client: ControlClient
+    about: About
+    proxy: Proxy | None = None
+
+
+def _told(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Where to look for a token, as flags and the settings' file say it too."""
+    told = dict(environ)
+    if settings.control_token is not None:
+        told[TOKEN_VARIABLE] = settings.control_token.get_secret_value()
+    if settings.state_dir is not None:
+        told[STATE_VARIABLE] = str(settings.state_dir)
+    return told
+
+
+def _way(settings: Settings, found: _Found, to: str | None) -> Way:
+    """Raises: UsageError."""
+    names = [name for name, _ in found.about.upstreams]
+    if to is not None and to not in names:
+        raise UsageError(f"--to {to}: the proxy has no such upstream; it has {', '.join(names)}")
+    token = None if settings.token is None else settings.token.get_secret_value()
+    if found.about.agents_token and token is None:
+        raise UsageError(f"the proxy at {found.url} wants a token of its agents: set HIVEMIND_TOKEN")
+    try:
+        folder = state_dir(settings.state_dir)
+    except OSError:
+        folder = None
+    return Way(found.url, token if found.about.agents_token else None, found.about.upstreams, to, folder)
+
+
+async def _attached(
+    place: Place, environ: Mapping[str, str], token_file: Path | None, stack: contextlib.AsyncExitStack
+) -> _Found:
+    """Raises: UsageError, NoProxy."""
+    http = await stack.enter_async_context(open_http(place))
+    client = ControlClient(place.url, find_token(place, environ, token_file), http)
+    try:
+        return _Found(place.url, client, await client.about())
+    except NoAnswer as error:
+        raise NoProxy(f"no proxy at {place.url}: {error}") from None
+
+
+async def _here(
+    settings: Settings, environ: Mapping[str, str], file: Path | None, say: Say, stack: contextlib.AsyncExitStack
+) -> _Found:
+    """The one that runs, else one of our own. Raises: UsageError, NoProxy."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + SOMEBODY_STARTS_S
+    while True:
+        why = "nothing of yours runs there"
+        if settings.port:
+            place = place_of(local_url(settings.host, settings.port))
+            try:
+                return await _attached(place, environ, None, stack)
+            except (UsageError, NoProxy) as error:
+                why = str(error)
+        try:
+            return await _hosted(settings, file, say, stack)
+        except BindError as error:
+            # Taken, perhaps by somebody who starts one at this very moment.
+            if loop.time() > until or not error.in_use:
+                raise NoProxy(f"{error}; {why}") from None
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contextlib.AsyncExitStack) -> _Found:
+    """Raises: UsageError, BindError."""
+    from hivemind.prices import Prices
+    from hivemind.proxy.app import Proxy
+    from hivemind.server import serve
+
+    if not settings.upstream:
+        settings = settings.model_copy(update={"upstream": FIRST_UPSTREAMS})
+    origins = settings.origins()
+    try:
+        proxy = Proxy(settings, prices=Prices())
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    proxy.settings_file = file
+    proxy.tell = logs.tell
+    async with contextlib.AsyncExitStack() as own:
+        log = own.enter_context(_logged(settings))
+        served = await own.enter_async_context(serve(proxy, settings))
+        own.push_async_callback(_drained, proxy, settings.drain_s)
+        if proxy.control_key is None:
+            # Nowhere to note it, and nobody but this process needs it.
+            proxy.control_key = Key(secrets.token_hex(8), secrets.token_urlsafe(32))
+        place = place_of(connectable(served.url))
+        http = await own.enter_async_context(open_http(place))
+        client = ControlClient(place.url, Token(proxy.control_key.token, "this process"), http)
+        targets = ", ".join(f"{origin.name} {origin.url}" for origin in origins)
+        say(f"no proxy runs, so this one serves while it is needed: {place.url} -> {targets} (log: {log})")
+        stack.push_async_callback(own.pop_all().aclose)
+        return _Found(place.url, client, proxy.about(), proxy)
+
+
+@contextlib.contextmanager
+def _logged(settings: Settings) -> Iterator[Path]:
+    """A file for the proxy's log, because the terminal belongs to the agent; gives its path."""
+    root = logging.getLogger()
+    before = list(root.handlers), root.level
+    path = Path(os.devnull)
+    with contextlib.suppress(OSError):  # then there is no log, and the traffic goes on
+        folder = state_dir(settings.state_dir)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / f"proxy-{settings.port}.log"
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+        if path.stat().st_size > _LOG_BYTES:
+            os.truncate(path, 0)
+    with path.open("a", encoding="utf-8", errors="replace") as stream:
+        logs.configure(settings.log_level, stream)
+        try:
+            yield path
+        finally:
+            root.handlers[:] = before[0]
+            root.setLevel(before[1])
+
+
+async def _drained(proxy: Proxy, timeout_s: float) -> None:
+    with contextlib.suppress(asyncio.CancelledError):  # asked twice: what is in flight is cut
+        await proxy.drain(timeout_s)
+
+
+async def _others(proxy: Proxy, say: Say) -> None:
+    """Until the agents that other runners started with this proxy have ended."""
+    others = proxy.processes.agents
+    if others:
+        say(
+            f"the proxy serves on for {', '.join(others[:3])}{' and others' if len(others) > 3 else ''}; Ctrl-C ends it"
+        )
+    await proxy.processes.idle()
