@@ -347,7 +347,7 @@ def reclass(agent: Agent, now: float) -> None:
     """Move the agent's tickets to the class in which they count now."""
     for ticket in agent.tickets.values():
         priority = agent.priority_of(ticket.request)
-        if ticket.in_queue and ticket.priority is not priority:
+        if ticket.in_queue and ticket.entry and ticket.priority is not priority:
             ticket.lane.queue.reclass(ticket, priority, now)
         else:
             ticket.priority = priority

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from . import budget, ceilings, refuse
+from . import budget, ceilings, greeting, refuse
 from . import events as ev
 from .accounts import Account, Budget
 from .agents import Agents
@@ -22,7 +22,7 @@ from .lane import Lane
 from .lanes import Lanes
 from .operate import carry_out, end_boost
 from .retry import next_attempt_at
-from .task_agents import asked, greet
+from .task_agents import asked
 from .tasks import Task, Tasks
 from .ticket import Agent, Refusal, Ticket, TicketState
 from .timers import Timer, Timers
@@ -100,12 +100,12 @@ class Scheduler:
         agent.tickets[ticket.id] = ticket
         agent.last_seen = now
         agent.ended = False
-        if agent.task_priority is not None:
-            asked(self, agent, now)
         lane.retry_budget.earn()
         self.events.append(ticket.arrived(now))
         lane.poll_circuit(now)
         refusal = refuse.TOO_MANY_AGENTS if crowded else refuse.on_arrival(self, ticket, now)
+        if refusal is None and self.tasks:
+            asked(self, agent, now)
         if refusal is None and self._open_road(lane, ticket, now):
             self._grant(ticket, now)
             return ticket
@@ -119,13 +119,7 @@ class Scheduler:
 
     def meet(self, name: str, now: float, parent: str | None = None) -> Agent:
         """The agent of this name, known from now on."""
-        agent, fresh = self.agents.meet(name, now)
-        if fresh:
-            ceilings.greet(self, agent)
-            greet(self, agent)
-        if parent is not None and agent.parent is None and parent != name:
-            budget.adopt(self, agent, self.meet(parent, now))
-        return agent
+        return greeting.meet(self, name, now, parent)
 
     def headers(
         self, now: float, ticket: Ticket, readings: tuple[WindowReading, ...], plan: tuple[Utilisation, ...] = ()

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import commands as cmd
 from . import events as ev
 from .budget import hold
-from .queue import reclass
-from .tasks import OPEN
+from .family import reclass_all, with_subs
 from .ticket import Agent, Refusal
 
 if TYPE_CHECKING:
+    from .saved import SavedTask
     from .scheduler import Scheduler
     from .tasks import Task
+
+
+_GATES: dict[str, Literal["open", "waits", "blocked"]] = {
+    "running": "open",
+    "ready": "open",
+    "waiting": "waits",
+    "blocked": "blocked",
+    "skipped": "blocked",
+}
+"""What tasks mean for their agent, by their state, the one that decides first."""
 
 
 def carry_out(scheduler: Scheduler, command: cmd.TaskCommand, now: float) -> dict[str, Any] | None:
@@ -44,21 +54,31 @@ def carry_out(scheduler: Scheduler, command: cmd.TaskCommand, now: float) -> dic
         case cmd.SetTaskPriority(name, priority):
             _spread(scheduler, tasks.set_priority(name, priority), now)
         case cmd.ForgetTasks(batch):
-            gone = tasks.forget(batch)
+            gone, moved = tasks.forget(batch)
             scheduler.events += [ev.TaskForgotten(now, task.spec.id) for task in gone]
             scheduler.unsaved_tasks.update({task.spec.id: None for task in gone})
             _tell_agents(scheduler, gone, now)
+            _spread(scheduler, moved, now)
     return None
+
+
+def restore(scheduler: Scheduler, saved: Iterable[SavedTask], now: float) -> None:
+    """Take the tasks of an earlier run over, and tell of them as if they had just come."""
+    tasks = scheduler.tasks
+    tasks.restore((each.spec, each.number, each.state, each.attempt, each.runner, each.note) for each in saved)
+    for task in tasks.values():
+        scheduler.events += [_added(task, now), _changed(task, now)]
 
 
 def asked(scheduler: Scheduler, agent: Agent, now: float) -> None:
     """The agent asks: where one of its tasks is eligible, and nobody but itself would start it, that has begun."""
-    mine = list(scheduler.tasks.of_agent(agent.name))
-    if any(task.state == "running" for task in mine):
-        return
-    ready = sorted((task for task in mine if task.state == "ready" and not task.spec.command), key=lambda t: t.rank)
-    if ready:
-        _spread(scheduler, scheduler.tasks.claim(ready[0].spec.id, ""), now)
+    for each in agent.line:
+        if each.task_priority is None:
+            continue
+        mine = list(scheduler.tasks.of_agent(each.name))
+        ready = [task for task in mine if task.state == "ready" and not task.spec.command]
+        if ready and not any(task.state == "running" for task in mine):
+            _spread(scheduler, scheduler.tasks.claim(min(ready, key=lambda task: task.rank).spec.id, ""), now)
 
 
 def greet(scheduler: Scheduler, agent: Agent) -> None:
@@ -70,40 +90,63 @@ def greet(scheduler: Scheduler, agent: Agent) -> None:
 
 def blocked(scheduler: Scheduler, agent: Agent) -> Refusal:
     """What an agent is told whose task can't go on."""
-    task = next(each for each in scheduler.tasks.of_agent(agent.name) if each.state == "blocked")
-    return Refusal("task_blocked", None, 403, detail=f"task {task.spec.id} can't start, because {task.note}")
+    at_fault = next(each for each in agent.line if each.task_gate == "blocked")
+    task = _at_hand(scheduler, at_fault)[0]
+    what = "was skipped" if task.state == "skipped" else "can't start"
+    return _refusal(f"task {task.spec.id} {what}, because {task.note}; it may ask once that is mended")
+
+
+def _refusal(detail: str) -> Refusal:
+    return Refusal("task_blocked", None, 403, detail=detail)
 
 
 def _spread(scheduler: Scheduler, moved: list[Task], now: float) -> None:
     for task in moved:
-        scheduler.events.append(ev.TaskChanged(now, task.spec.id, task.state, task.priority, task.attempt, task.note))
+        scheduler.events.append(_changed(task, now))
         scheduler.unsaved_tasks[task.spec.id] = task
     _tell_agents(scheduler, moved, now)
 
 
 def _tell_agents(scheduler: Scheduler, tasks: Iterable[Task], now: float) -> None:
-    for name in dict.fromkeys(task.agent for task in tasks):
+    for name, task in {task.agent: task for task in tasks}.items():
         agent = scheduler.agents.get(name)
         if agent is None:
             continue
+        waited = agent.task_gate == "waits"
         _look_up(scheduler, agent)
-        reclass(agent, now)
+        reclass_all(scheduler, agent, now)
+        refusal = None
         if agent.task_gate == "blocked":
-            scheduler.turn_away(agent, blocked(scheduler, agent), now)
-        if hold(scheduler, agent):
-            scheduler.let_go(agent, now)
+            refusal = blocked(scheduler, agent)
+        elif waited and agent.task_priority is None:
+            refusal = _refusal(f"task {task.spec.id} was to wait, and isn't wanted any more")
+        for each in with_subs(scheduler, agent):
+            if refusal is not None:
+                scheduler.turn_away(each, refusal, now)
+            if hold(scheduler, each):
+                scheduler.let_go(each, now)
 
 
 def _look_up(scheduler: Scheduler, agent: Agent) -> None:
-    mine = [task for task in scheduler.tasks.of_agent(agent.name) if task.state in OPEN]
+    mine = _at_hand(scheduler, agent)
+    agent.task_gate = _GATES[mine[0].state] if mine else "open"
     agent.task_priority = min((task.priority for task in mine), default=None)
-    states = {task.state for task in mine}
-    if not states or states & {"running", "ready"}:
-        agent.task_gate = "open"
-    else:
-        agent.task_gate = "waits" if "waiting" in states else "blocked"
+
+
+def _at_hand(scheduler: Scheduler, agent: Agent) -> list[Task]:
+    """The agent's tasks that say what it may do now: those that run, or else those that may, or will, or might; where
+    none is left of these, the last one if it was skipped."""
+    mine = list(scheduler.tasks.of_agent(agent.name))
+    for state in ("running", "ready", "waiting", "blocked"):
+        if found := [task for task in mine if task.state == state]:
+            return found
+    return mine[-1:] if mine and mine[-1].state == "skipped" else []
 
 
 def _added(task: Task, now: float) -> ev.TaskAdded:
     spec = task.spec
     return ev.TaskAdded(now, spec.id, spec.batch, task.agent, spec.priority, spec.estimated_tokens, spec.after)
+
+
+def _changed(task: Task, now: float) -> ev.TaskChanged:
+    return ev.TaskChanged(now, task.spec.id, task.state, task.priority, task.attempt, task.note)

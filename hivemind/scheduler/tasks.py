@@ -7,9 +7,11 @@ then the oldest; a task counts as at least as urgent as whoever waits for it.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
+from itertools import islice
 
 from .commands import Rejected
 from .types import Priority, TaskSpec
@@ -19,12 +21,13 @@ TASK_STATES = ("waiting", "ready", "running", "done", "failed", "blocked", "skip
 this waits for that to be mended; the same, and it will never run; not wanted any more."""
 OPEN = frozenset({"waiting", "ready", "running", "blocked"})
 """States that aren't an end."""
-SPOILED = frozenset({"failed", "cancelled", "skipped", "blocked"})
-"""States of a predecessor that keep a task from ever becoming eligible by itself."""
-MOST = 100_000
+SPOILED = frozenset({"failed", "cancelled", "skipped"})
+"""Ends after which a successor can't become eligible, unless the task is tried again."""
+MOST = 20_000
 """Tasks known at once."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_ENDED = {"failed": "failed", "cancelled": "was cancelled", "skipped": "was skipped"}
 
 
 class Task:
@@ -78,67 +81,67 @@ class Tasks(dict[str, Task]):
         return sorted(ready, key=lambda task: task.rank)
 
     def submit(self, specs: Iterable[TaskSpec]) -> list[Task]:
-        """Add tasks, all or none.
+        """Add tasks, all or none. Those that existed and are returned too count as another priority now.
 
         Raises: Rejected: an id can't be one or is taken, a predecessor isn't known, or there is a cycle, which is
         written out.
         """
-        fresh = self._checked(list(specs))
-        made = []
-        for spec in fresh:
-            self._numbers += 1
-            task = self[spec.id] = Task(spec, self._numbers)
-            self._by_agent.setdefault(task.agent, {})[spec.id] = task
-            made.append(task)
+        specs = list(specs)
+        order = self._checked(specs)
+        made = [self._add(Task(spec, self._numbers + 1)) for spec in specs]
         for task in made:
             self._link(task)
-        for task in made:
-            self._settle(task)
-        changed = {task.spec.id: task for task in made}
-        for task in made:
-            changed |= {each.spec.id: each for each in self._inherit(task)}
-        return list(changed.values())
+        fresh = {spec.id for spec in specs}
+        for name in order:
+            if name in fresh:
+                self._settle(self[name])
+        return _once([*made, *self._inherit(self[name] for name in reversed(order))])
 
     def claim(self, name: str, runner: str) -> list[Task]:
         """Somebody starts it. Raises: Rejected: it isn't eligible."""
         task = self.known(name)
         if task.state != "ready":
             raise Rejected(f"task {name} is {task.state}{_because(task)}, so it can't be started")
-        return [_moved(task, "running", runner=runner, attempt=task.attempt + 1)]
+        task.attempt += 1
+        _move(task, "running", runner=runner)
+        return [task]
 
     def finish(self, name: str, *, ok: bool, note: str, again: bool) -> list[Task]:
         """Its attempt has ended. Raises: Rejected: none was running."""
         task = self.known(name)
         if task.state != "running":
             raise Rejected(f"task {name} is {task.state}, not running")
+        if again and not ok:
+            _move(task, "ready", note)
+            return [task]
+        _move(task, "done" if ok else "failed", note)
         if ok:
-            _moved(task, "done", note)
-            return [task, *self._released(task)]
-        if again:
-            return [_moved(task, "ready", note)]
-        return self._spoil(task, "failed", note)
+            for follower in task.followers:
+                follower.missing.discard(name)
+        return self._tell_followers(task)
 
     def cancel(self, name: str) -> list[Task]:
         """Not wanted any more. Raises: Rejected: it has ended."""
         task = self.known(name)
         if task.state not in OPEN:
             raise Rejected(f"task {name} is {task.state} already")
-        return self._spoil(task, "cancelled", "")
+        _move(task, "cancelled")
+        return self._tell_followers(task)
 
     def retry(self, name: str) -> list[Task]:
-        """Once more, as if it had never been started. Raises: Rejected: it didn't end badly."""
+        """Once more, as if it had never been started.
+
+        Raises: Rejected: it didn't end badly, or would be skipped at once.
+        """
         task = self.known(name)
-        if task.state not in ("failed", "cancelled", "skipped"):
+        if task.state not in SPOILED:
             raise Rejected(f"task {name} is {task.state}{_because(task)}; only one that failed can be tried again")
-        self._settle(task)
-        changed, queue = [task, *self._inherit(task)], list(task.followers)
-        while queue:
-            follower = queue.pop(0)
-            if follower.state == "blocked":
-                self._settle(follower)
-                changed.append(follower)
-                queue += follower.followers
-        return changed
+        state, note = self._standing(task)
+        if state == "skipped":
+            raise Rejected(f"task {name} would be skipped again, because {note}; try that again first")
+        task.attempt = 0
+        _move(task, state, note)
+        return self._tell_followers(task)
 
     def set_priority(self, name: str, priority: Priority) -> list[Task]:
         """Its own, from now on. Raises: Rejected: it has ended."""
@@ -146,38 +149,39 @@ class Tasks(dict[str, Task]):
         if task.state not in OPEN:
             raise Rejected(f"task {name} is {task.state} already")
         task.spec = replace(task.spec, priority=priority)
-        return self._inherit(task) or [task]
+        return _once([task, *self._inherit([task])])
 
-    def forget(self, batch: str) -> list[Task]:
-        """Drop a batch. Raises: Rejected: one of its tasks runs, or one of another batch waits for it."""
+    def forget(self, batch: str) -> tuple[list[Task], list[Task]]:
+        """Drop a batch. Returns its tasks, and others that now count as another priority.
+
+        Raises: Rejected: one of its tasks runs, or one of another batch waits for it.
+        """
         gone = [task for task in self.values() if task.spec.batch == batch]
         for task in gone:
             if task.state == "running":
                 raise Rejected(f"task {task.spec.id} is running")
-            outside = next((f for f in task.followers if f.spec.batch != batch and f.state in OPEN), None)
+            outside = next((f for f in task.followers if f.spec.batch != batch and task.spec.id in f.missing), None)
             if outside is not None:
-                raise Rejected(f"task {outside.spec.id} waits for {task.spec.id}")
+                raise Rejected(f"task {outside.spec.id} of another batch waits for {task.spec.id}")
         for task in gone:
             del self[task.spec.id]
             mine = self._by_agent[task.agent]
             del mine[task.spec.id]
             if not mine:
                 del self._by_agent[task.agent]
-        for task in self.values():
-            task.followers = [each for each in task.followers if each.spec.batch != batch]
-        return gone
+        before = {name for task in gone for name in task.spec.after if name in self}
+        for name in before:
+            self[name].followers = [each for each in self[name].followers if each.spec.batch != batch]
+        return gone, self._inherit(self[name] for name in sorted(before) if self[name].state in OPEN)
 
     def restore(self, saved: Iterable[tuple[TaskSpec, int, str, int, str, str]]) -> None:
         """Take tasks over from an earlier run: spec, number, state, attempt, runner and note of each."""
         for spec, number, state, attempt, runner, note in sorted(saved, key=lambda each: each[1]):
-            task = self[spec.id] = Task(spec, number)
+            task = self._add(Task(spec, number))
             task.state, task.attempt, task.runner, task.note = state, attempt, runner, note
-            self._by_agent.setdefault(task.agent, {})[spec.id] = task
-            self._numbers = max(self._numbers, number)
         for task in self.values():
             self._link(task)
-        for task in self.values():
-            self._inherit(task)
+        self._inherit(reversed(self.values()))
 
     def known(self, name: str) -> Task:
         """The task of that id. Raises: Rejected: there is none."""
@@ -188,97 +192,105 @@ class Tasks(dict[str, Task]):
 
     # --- Checks ---------------------------------------------------------------------------------------------------
 
-    def _checked(self, specs: list[TaskSpec]) -> list[TaskSpec]:
+    def _checked(self, specs: list[TaskSpec]) -> list[str]:
+        """Their ids and those of their predecessors, each after all that it waits for."""
         if len(self) + len(specs) > MOST:
-            raise Rejected(f"{len(self) + len(specs):,} tasks are too many; at most {MOST:,} may be known at once")
-        names = {spec.id for spec in specs}
-        seen: set[str] = set()
+            raise Rejected(
+                f"{len(self) + len(specs):,} tasks are too many: at most {MOST:,} may be known at once; forget batches"
+                " that have ended"
+            )
+        names: set[str] = set()
         for spec in specs:
             if not _ID.fullmatch(spec.id):
                 raise Rejected(f"task {spec.id[:80]!r}: a name is letters, digits, . _ and -, up to 80 of them")
-            if spec.id in seen or spec.id in self:
+            if spec.id in names or spec.id in self:
                 raise Rejected(f"task {spec.id} is there already")
             if spec.estimated_tokens < 0 or spec.attempts < 1:
                 raise Rejected(f"task {spec.id}: estimated_tokens must be 0 or more, attempts 1 or more")
-            seen.add(spec.id)
+            names.add(spec.id)
+        for spec in specs:
             for other in spec.after:
                 if other not in names and other not in self:
-                    raise Rejected(f"task {spec.id} waits for {other!r}, which isn't known")
+                    raise Rejected(f"task {spec.id} waits for {other[:80]!r}, which isn't known")
         try:
-            TopologicalSorter({spec.id: spec.after for spec in specs}).prepare()
+            return list(TopologicalSorter({spec.id: spec.after for spec in specs}).static_order())
         except CycleError as error:
-            # As graphlib gives it, each one is waited for by the next.
-            raise Rejected("tasks wait for each other: " + " -> ".join(reversed(error.args[1]))) from None
-        return specs
+            raise Rejected(f"tasks wait for each other: {_written_out(error.args[1], specs)}") from None
 
     # --- Moves ----------------------------------------------------------------------------------------------------
+
+    def _add(self, task: Task) -> Task:
+        self[task.spec.id] = task
+        self._by_agent.setdefault(task.agent, {})[task.spec.id] = task
+        self._numbers = max(self._numbers, task.number)
+        return task
 
     def _link(self, task: Task) -> None:
         for name in dict.fromkeys(task.spec.after):
             before = self.get(name)
-            if before is not None:
+            if before is not None:  # else it was done, and its batch is forgotten
                 before.followers.append(task)
                 if before.state != "done":
                     task.missing.add(name)
 
-    def _settle(self, task: Task) -> None:
-        """Where it stands when it isn't running and hasn't ended: by its predecessors."""
-        spoiler = next((name for name in task.spec.after if name in self and self[name].state in SPOILED), None)
-        if spoiler is not None:
-            state = "blocked" if task.spec.on_failure == "block" else "skipped"
-            _moved(task, state, f"{spoiler} is {self[spoiler].state}", attempt=0)
-        else:
-            _moved(task, "waiting" if task.missing else "ready", "", attempt=0)
+    def _missed(self, task: Task) -> Iterator[Task]:
+        return (self[name] for name in dict.fromkeys(task.spec.after) if name in task.missing)
 
-    def _released(self, task: Task) -> Iterator[Task]:
-        for follower in task.followers:
-            follower.missing.discard(task.spec.id)
-            if follower.state == "waiting" and not follower.missing:
-                yield _moved(follower, "ready", "")
+    def _standing(self, task: Task) -> tuple[str, str]:
+        """State and note of a task that isn't running and hasn't ended, by its predecessors."""
+        if not task.missing:
+            return "ready", ""
+        missed = list(self._missed(task))
+        for each in missed:
+            if each.state in SPOILED:
+                return (
+                    "skipped" if task.spec.on_failure == "skip" else "blocked",
+                    f"{each.spec.id} {_ENDED[each.state]}",
+                )
+        return next((("blocked", each.note) for each in missed if each.state == "blocked"), ("waiting", ""))
 
-    def _spoil(self, task: Task, state: str, note: str) -> list[Task]:
-        """It ended badly, and whoever waits for it hears of it."""
-        changed, queue = [_moved(task, state, note)], [task]
+    def _settle(self, task: Task) -> bool:
+        """Put it where it has to stand. Returns whether that is news."""
+        before = task.state, task.note
+        standing = self._standing(task)
+        if standing == before:
+            return False
+        _move(task, *standing)
+        return True
+
+    def _tell_followers(self, task: Task) -> list[Task]:
+        """The task has moved: see what follows for whoever waits for it."""
+        changed, queue = {task.spec.id: task}, deque([task])
         while queue:
-            spoiled = queue.pop(0)
-            for follower in spoiled.followers:
-                if follower.state == "waiting":
-                    self._settle(follower)
-                    changed.append(follower)
+            for follower in queue.popleft().followers:
+                if follower.state in ("waiting", "blocked") and self._settle(follower):
+                    changed[follower.spec.id] = follower
                     queue.append(follower)
-        for each in list(changed):
-            changed += [other for other in self._relaxed(each) if other not in changed]
-        return changed
+        moved = list(changed.values())
+        return _once([*moved, *self._inherit(each for one in reversed(moved) for each in (one, *self._missed(one)))])
 
-    # --- Inherited priority ---------------------------------------------------------------------------------------
-
-    def _inherit(self, task: Task) -> list[Task]:
-        """Bring what the task counts as up to date, and that of all before it. Returns those that changed."""
-        changed, queue = [], [task]
+    def _inherit(self, tasks: Iterable[Task]) -> list[Task]:
+        """Bring what they count as up to date, and that of all before them. Returns those that changed."""
+        changed: list[Task] = []
+        queue = deque(tasks)
+        queued = set(queue)
         while queue:
-            each = queue.pop(0)
-            waiting = [follower.priority for follower in each.followers if follower.state in ("waiting", "ready")]
-            priority = min(waiting, default=each.spec.priority)
-            priority = min(priority, each.spec.priority)
-            if priority != each.priority:
-                each.priority = priority
-                changed.append(each)
-            elif each is not task:
-                continue
-            queue += [self[name] for name in each.spec.after if name in self and self[name].state in OPEN]
-        return changed
-
-    def _relaxed(self, task: Task) -> list[Task]:
-        """It waits no longer, so those before it needn't count as urgent as it any more."""
-        before = [self[name] for name in task.spec.after if name in self and self[name].state in OPEN]
-        return [changed for each in before for changed in self._inherit(each)]
+            task = queue.popleft()
+            queued.discard(task)
+            waiting = (follower.priority for follower in task.followers if follower.state == "waiting")
+            priority = min(waiting, default=task.spec.priority)
+            priority = min(priority, task.spec.priority)
+            if priority is not task.priority:
+                task.priority = priority
+                changed.append(task)
+                fresh = [each for each in self._missed(task) if each not in queued]
+                queue += fresh
+                queued.update(fresh)
+        return _once(changed)
 
 
-def _moved(task: Task, state: str, note: str = "", *, runner: str = "", attempt: int | None = None) -> Task:
+def _move(task: Task, state: str, note: str = "", *, runner: str = "") -> None:
     task.state, task.note, task.runner = state, note, runner
-    if attempt is not None:
-        task.attempt = attempt
-    return task
 
 
 def _because(task: Task) -> str:
@@ -287,6 +299,18 @@ def _because(task: Task) -> str:
     return f" ({task.note})" if task.note else ""
 
 
+def _written_out(cycle: list[str], specs: list[TaskSpec]) -> str:
+    """As graphlib gives it, each one is waited for by the next; told the other way round, from the first submitted."""
+    ring = cycle[:0:-1]
+    members = set(ring)
+    start = ring.index(next(spec.id for spec in specs if spec.id in members))
+    return " -> ".join([*ring[start:], *ring[:start], ring[start]])
+
+
+def _once(tasks: list[Task]) -> list[Task]:
+    return list({task.spec.id: task for task in tasks}.values())
+
+
 def _some(names: Iterable[str]) -> str:
-    shown = list(names)
+    shown = list(islice(names, 6))
     return ", ".join(shown[:5]) + (" …" if len(shown) > 5 else "")
