@@ -101,7 +101,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
                 continue  # a second address of the same name (IPv6 of localhost) that this machine doesn't have
             for bound in sockets:
                 bound.close()
-            raise BindError(_refusal(error, host, port)) from None
+            raise BindError(_refusal(error, host, port), in_use=error.errno == errno.EADDRINUSE) from None
         port = sockets[0].getsockname()[1]
     return sockets
 

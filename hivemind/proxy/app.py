@@ -150,6 +150,7 @@ class Proxy:
         if self._pricing is not None:
             self._pricing.cancel()
             await asyncio.wait((self._pricing,))
+        self.processes.close()
         self.engine.close()
         await self._routes.aclose()
 
