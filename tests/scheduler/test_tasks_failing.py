@@ -31,7 +31,7 @@ def test_a_failed_task_blocks_all_that_wait_for_it() -> None:
 
 
 def test_by_choice_they_are_skipped() -> None:
-    """What waits for one that was skipped goes by its own choice; what waits for a blocked one may yet have its turn."""
+    """What waits for one that was skipped goes by its own choice; after a blocked one it may yet have its turn."""
     tasks = graph(
         spec("a"),
         spec("s", "a", on_failure="skip"),

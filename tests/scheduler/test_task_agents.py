@@ -1,0 +1,295 @@
+"""What a task means for its agent: its requests wait, go, are refused, and count as it does."""
+
+from __future__ import annotations
+
+import pytest
+from scheduler.driving import Hands, failure, lane_config
+
+from hivemind.proxy.refusals import text_of
+from hivemind.scheduler import Refusal, Ticket, TicketState
+from hivemind.scheduler.commands import (
+    CancelTask,
+    ClaimTask,
+    FinishTask,
+    ForgetTasks,
+    PauseAgent,
+    RetryTask,
+    SetPriority,
+    SetTaskPriority,
+    StopAgent,
+    SubmitTasks,
+)
+from hivemind.scheduler.events import Commanded, TaskAdded, TaskChanged, TaskForgotten
+from hivemind.scheduler.saved import restore, take_unsaved
+from hivemind.scheduler.types import FailureKind, Priority, TaskSpec
+
+
+def spec(name: str, *after: str, **about: object) -> TaskSpec:
+    return TaskSpec(name, after=after, **about)  # type: ignore[arg-type]
+
+
+def hands_on(*specs: TaskSpec, slots: int = 9) -> Hands:
+    hands = Hands(lane_config(slots=slots))
+    hands.apply(SubmitTasks(specs))
+    return hands
+
+
+def state(hands: Hands, task: str) -> str:
+    return hands.scheduler.tasks[task].state
+
+
+def gates(hands: Hands) -> list[str]:
+    return [hold.gate for hold in hands.lane.state(hands.now, paused=False).upcoming]
+
+
+def end(hands: Hands, task: str, *, ok: bool = True) -> None:
+    """It runs, if it doesn't yet, and ends."""
+    if state(hands, task) == "ready":
+        hands.apply(ClaimTask(task, "r"))
+    hands.apply(FinishTask(task, ok, "" if ok else "exit code 1"))
+
+
+def said(ticket: Ticket) -> str:
+    assert ticket.refusal is not None
+    assert (ticket.refusal.reason, ticket.refusal.status, ticket.refusal.retry_after_s) == ("task_blocked", 403, None)
+    return text_of(ticket.refusal)
+
+
+# --- Waiting and going ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known_before", [True, False])
+def test_requests_of_a_task_that_is_not_eligible_are_held(known_before: bool) -> None:
+    """Until its predecessors are done; then they go at once, others weren't kept by them, and no slot was taken."""
+    hands = Hands(lane_config(slots=2))
+    if known_before:
+        hands.leave(hands.arrive("b"))
+    hands.apply(SubmitTasks((spec("a"), spec("b", "a"))))
+    held = [hands.arrive("b") for _ in range(2)]
+    assert {ticket.state for ticket in held} == {TicketState.QUEUED}
+    assert gates(hands) == ["dependency", "dependency"]
+    assert hands.lane.gate.active == 0
+    other = hands.arrive("x")
+    assert other.state is TicketState.FLYING
+    hands.leave(other)
+    hands.granted.clear()
+    end(hands, "a")
+    assert hands.granted == held
+
+
+def test_requests_that_wait_already_are_held_when_the_task_comes() -> None:
+    """What flies goes on."""
+    hands = Hands(lane_config(slots=1))
+    flying, waiting = hands.arrive("b"), hands.arrive("b")
+    hands.apply(SubmitTasks((spec("a"), spec("b", "a"))))
+    hands.succeed(flying)
+    assert (waiting.state, gates(hands)) == (TicketState.QUEUED, ["dependency"])
+
+
+def test_an_agent_of_another_name_may_work_on_it() -> None:
+    """And one without tasks isn't concerned."""
+    hands = hands_on(spec("a"), spec("b", "a", agent="bob"))
+    assert hands.arrive("bob").waiting
+    assert not hands.arrive("b").waiting
+
+
+def test_an_agent_with_one_task_that_may_start_is_not_held_by_another() -> None:
+    """It may have several; it is held while all that aren't over wait."""
+    hands = hands_on(spec("first", agent="bob"), spec("second", "first", agent="bob"), spec("third", "second"))
+    assert hands.arrive("bob").state is TicketState.FLYING
+    end(hands, "first")
+    hands.apply(CancelTask("second"))
+    assert hands.arrive("bob").state is TicketState.FLYING
+
+
+def test_a_paused_agent_stays_so_when_its_task_may_start() -> None:
+    """Each reason holds for itself, and the operator's is told first."""
+    hands = hands_on(spec("a"), spec("b", "a"))
+    ticket = hands.arrive("b")
+    hands.apply(PauseAgent("b", True))
+    assert gates(hands) == ["held"]
+    end(hands, "a")
+    assert ticket.waiting
+    hands.apply(PauseAgent("b", False))
+    assert ticket.state is TicketState.FLYING
+
+
+def test_between_two_attempts_it_is_held_as_well() -> None:
+    """The retry comes due and waits on."""
+    hands = Hands(lane_config())
+    ticket = hands.arrive("b")
+    hands.lane.failure_share = 1.0
+    hands.fail(ticket, failure(FailureKind.SERVER_ERROR))
+    hands.apply(SubmitTasks((spec("a"), spec("b", "a"))))
+    assert gates(hands) == ["dependency"]
+    hands.wait(60.0)
+    assert ticket.state is TicketState.QUEUED
+    end(hands, "a")
+    assert ticket.state is TicketState.FLYING
+
+
+# --- Starting by asking -----------------------------------------------------------------------------------------------
+
+
+def test_an_agent_that_asks_starts_its_own_task() -> None:
+    """The best of those that may start, one at a time; a held request doesn't start anything."""
+    hands = hands_on(spec("large", agent="bob"), spec("small", agent="bob", estimated_tokens=5), spec("z", "small"))
+    hands.arrive("bob")
+    hands.arrive("bob")
+    hands.arrive("z")
+    assert [(each.task, each.state, each.attempt) for each in hands.seen(TaskChanged)[3:]] == [("small", "running", 1)]
+    end(hands, "small")
+    assert (state(hands, "z"), state(hands, "large")) == ("ready", "ready")
+    hands.arrive("bob")
+    assert state(hands, "large") == "running"
+
+
+def test_a_task_with_a_command_is_started_by_a_runner_alone() -> None:
+    """Its agent may ask before that, too."""
+    hands = hands_on(spec("a", command=("true",)))
+    assert hands.arrive("a").state is TicketState.FLYING
+    assert state(hands, "a") == "ready"
+
+
+def test_who_is_turned_away_starts_nothing() -> None:
+    """Its task is there for when it may ask again."""
+    hands = hands_on(spec("a"))
+    hands.scheduler.meet("a", 0.0)
+    hands.apply(StopAgent("a", True))
+    assert hands.arrive("a").refusal is not None
+    assert state(hands, "a") == "ready"
+
+
+# --- Blocked ----------------------------------------------------------------------------------------------------------
+
+
+def test_requests_of_a_blocked_task_are_refused() -> None:
+    """Those that wait and those that come, for good; after the retry they wait again, and go when it is done."""
+    hands = hands_on(spec("a"), spec("b", "a"), spec("c", "b"))
+    waiting = hands.arrive("c")
+    end(hands, "a", ok=False)
+    expected = "task c can't start, because a failed; it may ask once that is mended"
+    assert said(waiting) == said(hands.arrive("c")) == expected
+    assert said(hands.arrive("b")) == expected.replace("task c", "task b")
+    assert hands.lane.queue.waiting == 0
+    hands.apply(RetryTask("a"))
+    again = hands.arrive("b")
+    assert again.waiting
+    end(hands, "a")
+    assert again.state is TicketState.FLYING
+
+
+def test_requests_of_a_skipped_task_are_refused() -> None:
+    """Unless the agent has something else to do."""
+    hands = hands_on(spec("a"), spec("s", "a", agent="bob", on_failure="skip"))
+    waiting = hands.arrive("bob")
+    end(hands, "a", ok=False)
+    assert (
+        said(waiting)
+        == said(hands.arrive("bob"))
+        == "task s was skipped, because a failed; it may ask once that is mended"
+    )
+    hands.apply(SubmitTasks((spec("else", agent="bob"),)))
+    assert hands.arrive("bob").state is TicketState.FLYING
+    end(hands, "else")
+    assert hands.arrive("bob").state is TicketState.FLYING
+
+
+@pytest.mark.parametrize("how", [CancelTask("b"), ForgetTasks("night")])
+def test_what_waited_for_a_task_that_is_not_wanted_is_refused(how: CancelTask | ForgetTasks) -> None:
+    """Once: who asks on its own account later has no task to wait for."""
+    hands = hands_on(spec("a"), spec("b", "a", batch="night"))
+    waiting = hands.arrive("b")
+    hands.apply(how)
+    assert said(waiting) == "task b was to wait, and isn't wanted any more"
+    assert hands.arrive("b").state is TicketState.FLYING
+
+
+def test_a_task_that_is_cancelled_while_it_runs_refuses_nothing() -> None:
+    """Its runner ends the process; the agent's name isn't barred."""
+    hands = hands_on(spec("a"), slots=1)
+    hands.arrive("a")
+    waiting = hands.arrive("a")
+    hands.apply(CancelTask("a"))
+    assert (waiting.refusal, waiting.waiting) == (None, True)
+
+
+# --- Urgency ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_counts_as_its_task_does() -> None:
+    """Before what its requests ask for, also where the urgency is inherited or changed while they wait."""
+    hands = hands_on(spec("a", priority=Priority.LOW), slots=1)
+    hands.arrive("x")
+    ticket = hands.arrive("a", priority=Priority.HIGH)
+    assert ticket.priority is Priority.LOW
+    hands.apply(SubmitTasks((spec("b", "a", priority=Priority.HIGH),)))
+    assert ticket.priority is Priority.HIGH
+    hands.apply(SetTaskPriority("b", Priority.CRITICAL))
+    assert ticket.priority is Priority.CRITICAL
+    hands.apply(CancelTask("b"))
+    assert ticket.priority is Priority.LOW
+    hands.apply(FinishTask("a", True))
+    assert ticket.priority is Priority.HIGH
+
+
+def test_the_operators_word_goes_before_the_tasks() -> None:
+    """For as long as it stands."""
+    hands = hands_on(spec("a", priority=Priority.LOW), slots=1)
+    hands.arrive("x")
+    ticket = hands.arrive("a")
+    hands.apply(SetPriority("a", Priority.NORMAL))
+    hands.apply(SetTaskPriority("a", Priority.CRITICAL))
+    assert ticket.priority is Priority.NORMAL
+
+
+def test_what_runs_says_how_urgent_the_agent_is() -> None:
+    """Not what it may do later; and the request that starts a task counts as that one."""
+    hands = hands_on(
+        spec("now", agent="bob", priority=Priority.LOW),
+        spec("later", agent="bob", priority=Priority.CRITICAL, command=("true",)),
+        slots=1,
+    )
+    hands.arrive("x")
+    first, second = hands.arrive("bob"), hands.arrive("bob")
+    assert (first.priority, second.priority) == (Priority.LOW, Priority.LOW)
+    assert hands.lane.queue.waiting == 2
+    end(hands, "now")
+    assert first.priority is Priority.CRITICAL
+
+
+# --- What is told and kept --------------------------------------------------------------------------------------------
+
+
+def test_every_move_is_told_after_the_command() -> None:
+    """By an event a task, and the command's own says whose tasks came rather than their commands."""
+    hands = hands_on(spec("a", batch="n", command=("sh", "secret")), spec("b", "a", batch="n", priority=Priority.HIGH))
+    told = [type(event) for event in hands.log[1:]]
+    assert told == [Commanded, TaskAdded, TaskAdded, TaskChanged, TaskChanged]
+    assert hands.seen(Commanded)[0].arguments == {"tasks": ["a", "b"]}
+    assert hands.seen(TaskAdded)[0] == TaskAdded(0.0, "a", "n", "a", Priority.NORMAL, 0, ())
+    assert hands.seen(TaskChanged)[0] == TaskChanged(0.0, "a", "ready", Priority.HIGH, 0, "")
+    end(hands, "a", ok=False)
+    assert [(each.task, each.state) for each in hands.seen(TaskChanged)[2:]] == [
+        ("a", "running"), ("a", "failed"), ("b", "blocked")
+    ]  # fmt: skip
+    hands.apply(ForgetTasks("n"))
+    assert [event.task for event in hands.seen(TaskForgotten)] == ["a", "b"]
+    assert take_unsaved(hands.scheduler).gone == ("a", "b")
+
+
+def test_after_a_restart_tasks_mean_the_same_for_their_agents() -> None:
+    """What waits is held, what is blocked is refused, and the tasks are told of to whoever shows them."""
+    hands = hands_on(spec("a"), spec("b", "a"), spec("f"), spec("g", "f"), spec("n", priority=Priority.LOW))
+    end(hands, "f", ok=False)
+    kept = take_unsaved(hands.scheduler)
+    after = Hands(lane_config(slots=9))
+    restore(after.scheduler, kept.agents, kept.tasks, 0.0, new_run=False)
+    after.gather()
+    assert [event.task for event in after.seen(TaskAdded)] == ["a", "b", "f", "g", "n"]
+    assert [event.state for event in after.seen(TaskChanged)] == ["ready", "waiting", "failed", "blocked", "ready"]
+    assert not take_unsaved(after.scheduler).tasks
+    assert after.arrive("b").waiting
+    assert gates(after) == ["dependency"]
+    assert isinstance(after.arrive("g").refusal, Refusal)
+    assert after.arrive("n").priority is Priority.LOW
