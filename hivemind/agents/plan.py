@@ -13,7 +13,7 @@ import yaml
 from hivemind.amounts import WantedBudget
 from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.types import Priority, TaskSpec
-from hivemind.settings.suggest import did_you_mean
+from hivemind.suggest import did_you_mean
 
 from . import plan_values as values
 from .plan_nodes import Node, PlanError, Reading, compose, line_of

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hivemind import __version__
-from hivemind.agents import checkpoints
+from hivemind.agents import checkpoints as keeping
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler.commands import Command, Rejected, TaskCommand
 from hivemind.settings import write as settings_write
@@ -182,22 +182,22 @@ class Control:
         return CheckpointsPart(tuple(mine), tuple(unreadable))
 
     async def checkpoint(self, name: str) -> CheckpointShown:
-        kept = checkpoints.latest((await self._kept())[0], name)
+        kept = keeping.latest((await self._kept())[0], name)
         if kept is None:
             raise NotThere(f"no checkpoint {shown(name)}, and none of an agent of that name")
         try:
-            conversation = await asyncio.to_thread(checkpoints.conversation, kept)
+            conversation = await asyncio.to_thread(keeping.conversation, kept)
         except OSError:
             raise NotThere(f"checkpoint {kept.checkpoint.name} was removed just now") from None
-        except checkpoints.Unreadable as error:
+        except keeping.Unreadable as error:
             raise Rejected(str(error)) from None
         return CheckpointShown(kept.checkpoint, None if conversation is None else msgspec.Raw(conversation))
 
-    async def _kept(self) -> tuple[list[checkpoints.Found], list[str]]:
+    async def _kept(self) -> tuple[list[keeping.Found], list[str]]:
         folder = self._proxy.about().state_dir
         if folder is None:
             return [], []
-        return await asyncio.to_thread(checkpoints.listed, Path(folder) / checkpoints.FOLDER)
+        return await asyncio.to_thread(keeping.listed, keeping.folder_in(Path(folder)))
 
     async def draft(self, knobs: Knobs) -> Draft:
         if self._proxy.settings_file is None:
@@ -228,7 +228,7 @@ ENDPOINTS = (
     Endpoint("GET", "/budgets", "Every budget, and how it stands.", BudgetsPart, Control.budgets, BudgetsQuery),
     Endpoint("GET", "/tasks", "The tasks.", TasksPart, Control.tasks, TasksQuery),
     Endpoint("POST", "/tasks/claim", "Start the next eligible task.", Claim, Control.claim, WantTask),
-    Endpoint("POST", "/places", "A place for an agent's process.", PlaceGiven, Control.place, WantPlace),
+    Endpoint("POST", "/places", "A place for an agent's process.", PlaceGiven, Control.place, WantPlace, _GRAPH_LIMIT),
     Endpoint("POST", "/places/leave", "Give it back.", RunUsage, Control.leave, LeavePlace),
     Endpoint("GET", "/checkpoints", "What was kept of agents.", CheckpointsPart, Control.checkpoints, CheckpointsQuery),
     Endpoint("GET", "/checkpoints/{name}", "A checkpoint, or an agent's latest.", CheckpointShown, Control.checkpoint),

@@ -1,0 +1,233 @@
+"""How a batch stands, as lines for people: while it runs, and at its end. Pure; widths are terminal cells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hivemind.amounts import dollars
+
+NOTHING = "-"
+ENDS = ("done", "failed", "cancelled", "skipped", "blocked")
+_LISTED = 8
+"""Log files named at the end, of tasks that failed."""
+_SIGNS = {"bold": "1", "dim": "2", "good": "32", "bad": "31", "warn": "33"}
+_TONES = {"done": "good", "failed": "bad", "blocked": "warn", "skipped": "warn", "cancelled": "warn", "stopped": "warn"}
+
+
+@dataclass(slots=True)
+class Row:
+    """A task of the batch, with all its attempts."""
+
+    task: str
+    agent: str
+    state: str
+    """As in the graph; `queued` for a place, `restarts` after a delay, or `stopped` by whoever ended the runner."""
+    attempts: int = 0
+    exit_code: int | None = None
+    """Of the last attempt; negative: the signal that ended it."""
+    note: str = ""
+    seconds: float | None = None
+    """Over all attempts; None: it was never started."""
+    tokens: int = 0
+    dollars: float = 0.0
+    unpriced: int = 0
+    """Of the tokens those whose price isn't known."""
+    log: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The batch at one moment."""
+
+    batch: str
+    rows: Sequence[Row]
+    elapsed_s: float
+    logs: Path
+    notice: str = ""
+    """What keeps it from going on."""
+    next: Sequence[str] = field(default=())
+    """Tasks that are ready, best first."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Tasks by state."""
+        return Counter(row.state for row in self.rows)
+
+    @property
+    def complete(self) -> bool:
+        """Every task is done."""
+        return all(row.state == "done" for row in self.rows)
+
+
+class Ink:
+    """Colours, or none."""
+
+    def __init__(self, on: bool) -> None:
+        self._on = on
+
+    def __call__(self, text: str, tone: str) -> str:
+        """The text in one of the tones."""
+        sign = _SIGNS.get(tone)
+        return f"\x1b[{sign}m{text}\x1b[0m" if self._on and sign and text.strip() else text
+
+
+def live(standing: Standing, width: int, height: int, ink: Ink) -> list[str]:
+    """The part of the terminal that changes in place, at most `height` lines of at most `width` cells."""
+    counts, rows = standing.counts, standing.rows
+    running = [row for row in rows if row.state in ("running", "queued", "restarts", "stopping")]
+    lines = [_headline(standing, width, ink), _second(standing, counts, width, ink)]
+    if standing.notice:
+        lines.append(ink(fit(standing.notice, width), "warn"))
+    room = max(1, height - len(lines) - 2)
+    if running and room > 1:
+        shown = running if len(running) <= room - 1 else running[: max(0, room - 2)]
+        name = max(12, min(width - 44, max(len(row.task) for row in running)))
+        head = f"  {'running':<{name}} {'':<9} {'try':>3} {'time':>7} {'tokens':>9} {'cost':>8}"
+        lines.append(ink(fit(head, width), "dim"))
+        lines += [_running(row, name, width, ink) for row in shown]
+        if len(shown) < len(running):
+            lines.append(ink(f"  and {len(running) - len(shown)} more", "dim"))
+    if standing.next:
+        lines.append(ink(fit("  next: " + ", ".join(standing.next), width), "dim"))
+    return lines[:height]
+
+
+def _headline(standing: Standing, width: int, ink: Ink) -> str:
+    counts, total = standing.counts, max(1, len(standing.rows))
+    done, bad = counts.get("done", 0), sum(counts.get(state, 0) for state in ENDS[1:])
+    right = f"  {done} of {len(standing.rows)} done  {seconds(standing.elapsed_s)}"
+    cells = min(40, width - len(standing.batch) - len(right) - 2)
+    if cells < 8:
+        return ink(fit(standing.batch + right, width), "bold")
+    full = done * cells // total
+    spoiled = min(cells - full, -(-bad * cells // total))
+    bar = ink("━" * full, "good") + ink("━" * spoiled, "bad") + ink("─" * (cells - full - spoiled), "dim")
+    return f"{ink(standing.batch, 'bold')}  {bar}{right}"
+
+
+def _second(standing: Standing, counts: Mapping[str, int], width: int, ink: Ink) -> str:
+    states = ("running", "queued", "restarts", "stopping", "ready", "waiting", *ENDS[1:])
+    parts = [f"{counts[state]} {state}" for state in states if counts.get(state)]
+    text = f"{', '.join(parts) or 'nothing left'}; {_used(standing.rows)}"
+    return ink(fit(text, width), "dim")
+
+
+def _running(row: Row, name: int, width: int, ink: Ink) -> str:
+    state = "" if row.state == "running" else row.state
+    attempt = str(row.attempts) if row.attempts > 1 else ""
+    text = (
+        f"  {fit(row.task, name):<{name}} {state:<9} {attempt:>3} {seconds(row.seconds):>7}"
+        f" {_tokens(row):>9} {_cost(row):>8}"
+    )
+    return ink(fit(text, width), "" if row.state == "running" else "dim")
+
+
+def closing(standing: Standing, width: int, ink: Ink) -> list[str]:
+    """The table at the end, and what it comes to."""
+    rows = standing.rows
+    name = max(4, min(max((len(row.task) for row in rows), default=4), max(12, width - 56)))
+    room = max(0, width - name - 53)
+    head = f"{'task':<{name}} {'state':<9} {'tries':>5} {'exit':>4} {'time':>7} {'tokens':>11} {'cost':>9}  why"
+    lines = [ink(fit(head, width), "dim")]
+    for row in rows:
+        code = NOTHING if row.exit_code is None else str(row.exit_code)
+        lines.append(
+            f"{fit(row.task, name):<{name}} {ink(f'{row.state:<9}', _TONES.get(row.state, ''))}"
+            f" {row.attempts or NOTHING:>5} {code:>4} {seconds(row.seconds):>7} {_tokens(row):>11} {_cost(row):>9}"
+            f"  {fit(_why(row), room)}".rstrip()
+        )
+    lines += ["", _sum(standing, ink)]
+    failed = [row for row in rows if row.state == "failed" and row.log is not None]
+    lines += [f"{ink('failed', 'bad')}: {row.task} ({row.note}), {row.log}" for row in failed[:_LISTED]]
+    if len(failed) > _LISTED:
+        lines.append(f"and {len(failed) - _LISTED} more that failed")
+    lines.append(f"logs: {standing.logs}{'/'}TASK.log")
+    return lines
+
+
+def as_json(standing: Standing) -> dict[str, object]:
+    """The same for programs."""
+    return {
+        "batch": standing.batch,
+        "complete": standing.complete,
+        "seconds": round(standing.elapsed_s, 3),
+        "tokens": sum(row.tokens for row in standing.rows),
+        "dollars": sum(row.dollars for row in standing.rows),
+        "unpriced_tokens": sum(row.unpriced for row in standing.rows),
+        "counts": dict(standing.counts),
+        "tasks": [
+            {
+                "task": row.task,
+                "agent": row.agent,
+                "state": row.state,
+                "note": row.note,
+                "attempts": row.attempts,
+                "exit_code": row.exit_code,
+                "seconds": None if row.seconds is None else round(row.seconds, 3),
+                "tokens": row.tokens,
+                "dollars": row.dollars,
+                "unpriced_tokens": row.unpriced,
+                "log": None if row.log is None else str(row.log),
+            }
+            for row in standing.rows
+        ],
+    }
+
+
+def seconds(value: float | None) -> str:
+    """A span of time in at most six cells: `0.8s`, `42s`, `3m05s`, `2h14m`."""
+    if value is None:
+        return NOTHING
+    if value < 9.95:
+        return f"{max(0.0, value):.1f}s"
+    whole = round(value)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
+def fit(text: str, width: int) -> str:
+    """The text in at most so many cells, without anything that a terminal would obey."""
+    text = clean(text)
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…" if width > 0 else ""
+
+
+def clean(text: str) -> str:
+    """The text on one line, without control characters."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)
+
+
+def _why(row: Row) -> str:
+    return "" if row.state == "done" else row.note
+
+
+def _tokens(row: Row) -> str:
+    return f"{row.tokens:,}" if row.tokens else NOTHING
+
+
+def _cost(row: Row) -> str:
+    if not row.tokens:
+        return NOTHING
+    return f"{dollars(row.dollars)}{'+' if row.unpriced else ''}"
+
+
+def _used(rows: Sequence[Row]) -> str:
+    tokens, money, blind = (sum(getattr(row, name) for row in rows) for name in ("tokens", "dollars", "unpriced"))
+    text = f"{tokens:,} tokens, {dollars(money)}"
+    return f"{text} (and {blind:,} tokens without a known price)" if blind else text
+
+
+def _sum(standing: Standing, ink: Ink) -> str:
+    counts = standing.counts
+    states = [*ENDS, *(state for state in counts if state not in ENDS)]
+    parts = [ink(f"{counts[state]} {state}", _TONES.get(state, "")) for state in states if counts.get(state)]
+    total = len(standing.rows)
+    return (
+        f"{standing.batch}: {total} task{'' if total == 1 else 's'}, {', '.join(parts)};"
+        f" {seconds(standing.elapsed_s)}, {_used(standing.rows)}"
+    )
