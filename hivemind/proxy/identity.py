@@ -97,7 +97,7 @@ def identify(
     credential = fingerprint(headers, query, auth_headers)
     own = named or _text(headers.get(b"x-hivemind-agent") or headers.get(b"x-hivemind-agent-id"))
     if own:
-        agent, parent = checked_name(own), None
+        agent, parent = _within(checked_name(own), client)
     else:
         agent, parent = _by_client(client, session)
     return Identity(
@@ -141,7 +141,14 @@ def _by_client(client: Client, session: str) -> tuple[str, str | None]:
     root = f"{client.name or 'session'}-{_short(ident)}"
     if not client.agent:
         return root, f"{client.name or 'session'}-{_short(client.parent)}" if client.parent else None
-    return f"{root}/{_short(client.agent)}", f"{root}/{_short(client.parent)}" if client.parent else root
+    return _within(root, client)
+
+
+def _within(root: str, client: Client) -> tuple[str, str | None]:
+    """The sub-agent of that process which asks, and who started it; the process's main agent has no parent here."""
+    if not client.agent:
+        return root, None
+    return _checked(f"{root}/{_short(client.agent)}"), f"{root}/{_short(client.parent)}" if client.parent else root
 
 
 def _short(ident: str) -> str:

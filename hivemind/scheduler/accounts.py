@@ -20,8 +20,6 @@ Covers = Literal["agent", "subtree"]
 
 POOL = ""
 """Stands for the pool where an agent's name is asked for."""
-DEEPEST = 16
-"""Ancestors that a request is charged to; whoever claims more of them is taken to make them up."""
 
 
 @dataclass(slots=True)
@@ -41,6 +39,10 @@ class Spent:
     def plus(self, other: Spent) -> Spent:
         """Both together."""
         return Spent(self.tokens + other.tokens, self.dollars + other.dollars, self.unpriced + other.unpriced)
+
+    def times(self, factor: int) -> Spent:
+        """So many of it."""
+        return Spent(self.tokens * factor, self.dollars * factor, self.unpriced * factor)
 
     def minus(self, other: Spent) -> Spent:
         """Since it was `other`."""

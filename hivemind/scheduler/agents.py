@@ -32,9 +32,11 @@ class Agents(dict[str, Agent]):
         if not self._config.max_agents:
             return False
         agent = self.get(name)
-        if agent is not None and (agent.stopped or self._live(agent, now)):
+        if agent is not None and (agent.cut_off or self._live(agent, now)):
             return False
-        live = [each for each in self.values() if self._live(each, now)]
+        if parent is not None and name.startswith(parent + "/"):
+            return False  # a part of that one's process
+        live = [each for each in self.values() if each.lead is None and self._live(each, now)]
         waiting = {parent, *(each.parent.name for each in live if each.parent is not None)}
         return sum(bool(each.tickets) or each.name not in waiting for each in live) >= self._config.max_agents
 

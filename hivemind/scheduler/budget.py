@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from .accounts import DEEPEST, Account, Spent
+from .accounts import Account, Spent
 from .events import BudgetState, BudgetWarned, PriceUnknown
 from .ticket import Agent, Refusal, Ticket
 from .types import Usage
@@ -51,7 +51,7 @@ def warning_of(agent: Agent) -> BudgetState | None:
 
 def hold(scheduler: Scheduler, agent: Agent) -> bool:
     """Leave the agent out of the order, or put it back, as it has to be now. Returns whether that changed."""
-    held = agent.paused or agent.task_gate != "open" or agent.out_of_budget
+    held = agent.on_hold or agent.gate != "open" or agent.out_of_budget
     if held is agent.held:
         return False
     agent.held = held
@@ -231,59 +231,3 @@ def relimit(scheduler: Scheduler, account: Account, now: float) -> None:
         owner = scheduler.agents.get(account.owner or "", touched[0])
         _review(scheduler, account, owner, now)
     _let_go(scheduler, touched, now)
-
-
-# --- Who is charged for whom ------------------------------------------------------------------------------------------
-
-
-def join(scheduler: Scheduler, agent: Agent) -> None:
-    """The agent is new, or back: its requests are charged to it, to all above it, and to the pool."""
-    chain: list[Account] = [agent.own, agent.tree]
-    above = agent.parent
-    while above is not None and len(chain) < DEEPEST:
-        chain.append(above.tree)
-        above = above.parent
-    _move(agent, (*chain, scheduler.pool))
-    hold(scheduler, agent)
-
-
-def adopt(scheduler: Scheduler, agent: Agent, parent: Agent) -> None:
-    """The agent was started by that one: from now on its requests are charged to all above it too.
-
-    Once it has a parent it keeps it, and nobody becomes an ancestor of its own.
-    """
-    above: Agent | None = parent
-    while above is not None and above is not agent:
-        above = above.parent
-    if agent.parent is not None or above is agent:
-        return
-    agent.parent = parent
-    scheduler.unsaved.add(agent.name)
-    for each in (agent, *_below(scheduler, agent)):
-        join(scheduler, each)
-
-
-def _below(scheduler: Scheduler, agent: Agent) -> list[Agent]:
-    if not agent.has_children:
-        return []
-    children = [each for each in (*scheduler.agents.values(), *scheduler.agents.past.values()) if each.parent is agent]
-    return children + [each for child in children for each in _below(scheduler, child)]
-
-
-def _move(agent: Agent, chain: tuple[Account, ...]) -> None:
-    """Charge what the agent itself has used, and what flies of it, to those that are new in the chain."""
-    own = agent.own
-    for account in chain:
-        if account not in agent.accounts:
-            account.ever = account.ever.plus(own.ever)
-            account.at_day = account.at_day.plus(own.at_day)
-            account.at_run = account.at_run.plus(own.at_run)
-            account.flying += own.flying
-            account.reserved_tokens += own.reserved_tokens
-            account.reserved_dollars += own.reserved_dollars
-        if account.budget:
-            account.members[agent.name] = agent
-    agent.accounts = chain
-    agent.limits = tuple(account for account in chain if account.budget)
-    if agent.parent is not None:
-        agent.parent.has_children = True

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from . import commands as cmd
 from .accounts import POOL, Account, Budget
-from .budget import join, relimit
+from .budget import relimit
 from .events import BudgetState
 from .ticket import Agent
 
@@ -50,14 +50,6 @@ def set_budget(scheduler: Scheduler, command: cmd.SetBudget, now: float) -> None
 def _budget(scheduler: Scheduler, command: cmd.SetBudget, before: Budget) -> Budget:
     per = command.per or (before.per if before else scheduler.config.budget.per)
     return Budget(command.tokens, command.dollars, per, command.covers or before.covers)
-
-
-def greet(scheduler: Scheduler, agent: Agent) -> None:
-    """The agent is new at hand: it has the settings' budget if nobody gave it one, and its place in the books."""
-    config = scheduler.config.budget
-    if not agent.budgeted:
-        agent.own.budget = Budget(config.tokens, config.dollars, config.per)
-    join(scheduler, agent)
 
 
 def review_all(scheduler: Scheduler, now: float) -> None:

@@ -11,9 +11,9 @@ from .accounts import POOL
 from .budget import hold
 from .ceilings import begin_run, set_budget
 from .events import AgentBegan, AgentEnded, BoostEnded, CircuitChanged, Commanded, LevelChanged
+from .family import reclass_all, with_subs
 from .knobs import KNOBS
 from .lane import Lane
-from .queue import reclass
 from .refuse import AGENT_STOPPED
 from .ticket import Agent
 from .timers import Timer
@@ -51,7 +51,8 @@ def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) 
             scheduler.paused = paused
         case cmd.PauseAgent(agent, paused):
             scheduler.agents[_known(scheduler, agent)].paused = paused
-            hold(scheduler, scheduler.agents[agent])
+            for part in with_subs(scheduler, scheduler.agents[agent]):
+                hold(scheduler, part)
         case cmd.BoostAgent(agent, for_s):
             _boost(scheduler, scheduler.agents[_known(scheduler, agent)], for_s, now)
         case cmd.StopAgent(agent, stopped):
@@ -82,7 +83,7 @@ def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) 
 def _set_priority(scheduler: Scheduler, name: str, priority: Priority, now: float) -> None:
     agent = scheduler.agents[_known(scheduler, name)]
     agent.priority = priority
-    reclass(agent, now)
+    reclass_all(scheduler, agent, now)
 
 
 def _boost(scheduler: Scheduler, agent: Agent, for_s: float, now: float) -> None:
@@ -91,7 +92,7 @@ def _boost(scheduler: Scheduler, agent: Agent, for_s: float, now: float) -> None
     if for_s:
         agent.boosted_until = now + for_s
         scheduler.timers.set(agent.boosted_until, Timer.BOOST, agent)
-        reclass(agent, now)
+        reclass_all(scheduler, agent, now)
     elif agent.boosted_until is not None:
         end_boost(scheduler, agent, now)
 
@@ -99,7 +100,7 @@ def _boost(scheduler: Scheduler, agent: Agent, for_s: float, now: float) -> None
 def end_boost(scheduler: Scheduler, agent: Agent, now: float) -> None:
     """The agent counts again as it would without."""
     agent.boosted_until = None
-    reclass(agent, now)
+    reclass_all(scheduler, agent, now)
     scheduler.events.append(BoostEnded(now, agent.name))
 
 
@@ -107,11 +108,12 @@ def _stop(scheduler: Scheduler, agent: Agent, stopped: bool, now: float) -> None
     agent.stopped = stopped
     if not stopped:
         return
-    scheduler.turn_away(agent, AGENT_STOPPED, now)
-    for ticket in agent.tickets.values():
-        if ticket.refusal is None:
-            ticket.refusal = AGENT_STOPPED
-            scheduler.decisions.append(ticket)
+    for each in with_subs(scheduler, agent):
+        scheduler.turn_away(each, AGENT_STOPPED, now)
+        for ticket in each.tickets.values():
+            if ticket.refusal is None:
+                ticket.refusal = AGENT_STOPPED
+                scheduler.decisions.append(ticket)
 
 
 def _begin(scheduler: Scheduler, command: cmd.BeginAgent, now: float) -> None:

@@ -21,12 +21,12 @@ AGENT_STOPPED = Refusal("agent_stopped", None, 403)
 
 def on_arrival(scheduler: Scheduler, ticket: Ticket, now: float) -> Refusal | None:
     """Why a ticket that came may neither fly nor wait."""
-    if ticket.agent.stopped:
+    if ticket.agent.cut_off:
         return AGENT_STOPPED
     if scheduler.draining:
         return DRAINING
     agent = ticket.agent
-    if agent.task_gate == "blocked":
+    if agent.gate == "blocked":
         return task_agents.blocked(scheduler, agent)
     if agent.limits and (refusal := budget.spent(agent) or budget.unknown_price(scheduler, ticket)) is not None:
         return refusal

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from . import budget, ceilings, task_agents
+from . import budget, ceilings, family, task_agents
 from .accounts import POOL, Account, Budget, Spent
 from .ticket import Agent
 from .types import Priority, TaskSpec, record
@@ -124,6 +124,7 @@ def restore(
     for saved in found.values():
         agent = _find(scheduler, saved.name)
         if agent is not None:
+            _set(agent.own, saved.own)
             _set(agent.tree, saved.tree)
     if pool is not None:
         _set(scheduler.pool, pool.own)
@@ -150,7 +151,7 @@ def _bring_back(scheduler: Scheduler, saved: SavedAgent, now: float) -> None:
     if not agent.ordinary:
         scheduler.meet(saved.name, now)
     else:
-        budget.join(scheduler, agent)
+        family.join(scheduler, agent)
 
 
 def _reunite(scheduler: Scheduler, found: dict[str, SavedAgent]) -> None:
@@ -166,7 +167,7 @@ def _reunite(scheduler: Scheduler, found: dict[str, SavedAgent]) -> None:
         for saved in reversed(line):
             agent, parent = _find(scheduler, saved.name), _find(scheduler, saved.parent or POOL)
             if agent is not None and parent is not None:
-                budget.adopt(scheduler, agent, parent)
+                family.adopt(scheduler, agent, parent)
 
 
 def _set(account: Account, counts: Counts) -> None:

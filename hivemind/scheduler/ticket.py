@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
@@ -52,6 +53,7 @@ class Agent:
         "has_children",
         "held",
         "last_seen",
+        "lead",
         "limits",
         "name",
         "nudge",
@@ -78,9 +80,11 @@ class Agent:
         """The operator cut it off."""
         self.parent: Agent | None = None
         """Who started it."""
+        self.lead: Agent | None = None
+        """Its parent, where it works within that one's process and so is a part of it."""
         self.has_children = False
         self.own = Account(name)
-        """What it uses itself."""
+        """What it uses itself, with its sub-agents."""
         self.tree = Account(name)
         """What it and those that it started use."""
         self.accounts: tuple[Account, ...] = (self.own, self.tree)
@@ -122,17 +126,45 @@ class Agent:
         """Nothing more of its flies for the time being, for the sake of a budget."""
         return any(account.shut or self.name in account.short for account in self.limits)
 
+    @property
+    def line(self) -> Iterator[Agent]:
+        """Itself, and those that it is a part of: whose decisions hold for it, the nearest first."""
+        each: Agent | None = self
+        while each is not None:
+            yield each
+            each = each.lead
+
+    @property
+    def on_hold(self) -> bool:
+        """The operator holds it, or what it is a part of."""
+        return any(each.paused for each in self.line)
+
+    @property
+    def cut_off(self) -> bool:
+        """The operator stopped it, or what it is a part of."""
+        return any(each.stopped for each in self.line)
+
+    @property
+    def gate(self) -> str:
+        """Of its task's, or of that of what it is a part of, the first that isn't open."""
+        return next((each.task_gate for each in self.line if each.task_gate != "open"), "open")
+
     def priority_of(self, request: Request) -> Priority:
         """What a request of this agent counts as now."""
-        if self.boosted_until is not None:
-            return Priority.CRITICAL
-        if self.priority is not None:
-            return self.priority
-        asked = request.priority if self.task_priority is None else self.task_priority
+        asked, nudge = request.priority, self.nudge
+        each: Agent | None = self
+        while each is not None:
+            if each.boosted_until is not None:
+                return Priority.CRITICAL
+            if each.priority is not None:
+                return each.priority
+            if each.task_priority is not None:
+                asked = each.task_priority
+            each = each.lead
         base = Priority.NORMAL if asked is None else asked
-        if not self.nudge or base is Priority.CRITICAL:
+        if not nudge or base is Priority.CRITICAL:
             return base
-        return Priority(min(max(base + self.nudge, Priority.HIGH), Priority.LOW))
+        return Priority(min(max(base + nudge, Priority.HIGH), Priority.LOW))
 
 
 class Ticket:

@@ -91,7 +91,7 @@ class _View:
     def left_out(self, ticket: Ticket) -> Hold:
         """Of an agent that is held."""
         agent = ticket.agent
-        own = "budget" if agent.out_of_budget else "held" if agent.paused else "dependency"
+        own = "budget" if agent.out_of_budget else "held" if agent.on_hold else "dependency"
         gate, opens_in_s = self._for_all or (own, None)
         return Hold(ticket.id, gate, opens_in_s, None)
 

@@ -76,6 +76,23 @@ async def test_parent_of_a_sub_agent() -> None:
         assert (agent.parent, agent.client) == ("claude-code-0f3a9c1e", "claude-code")
 
 
+async def test_a_named_agent_has_its_sub_agents_within() -> None:
+    """A name in the base URL is the process's; those that its client starts are told apart within it."""
+    sub, deeper = "abcdef01234567890", "fedcba98765432100"
+    session = {"x-claude-code-session-id": SESSION}
+    async with between([ANSWER]) as (proxy, _):
+        path = f"/agent/alice{MESSAGES}"
+        await ask(proxy, path, session)
+        await ask(proxy, path, {**session, "x-claude-code-agent-id": sub})
+        await ask(
+            proxy,
+            path,
+            {**session, "x-claude-code-agent-id": deeper, "x-claude-code-parent-agent-id": sub},
+        )
+        lineage = [(view.name, view.parent) for view in proxy.snapshot().agents]
+        assert lineage == [("alice", None), ("alice/abcdef01", "alice"), ("alice/fedcba98", "alice/abcdef01")]
+
+
 async def test_credential_is_the_last_resort() -> None:
     """Who names nothing is known by a fingerprint, the same one in whichever header the key comes."""
     key = "sk-ant-secret-0123456789"

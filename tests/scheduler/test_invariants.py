@@ -32,11 +32,12 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.config import QueueConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, Finished, Granted, Refused
+from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
 from hivemind.world import World
 
-AGENTS = st.sampled_from(["ann", "ben", "cem", "dora"])
-PARENTS = {"ben": "ann", "cem": "ben", "dora": None, "ann": None}
+AGENTS = st.sampled_from(["ann", "ann/sub", "ann/sub/sub", "ben", "cem", "dora"])
+PARENTS = {"ann/sub": "ann", "ann/sub/sub": "ann/sub", "ben": "ann/sub", "cem": "ben", "dora": None, "ann": None}
 """As requests tell them; commands may say otherwise."""
 MAX_ATTEMPTS = 4
 COMMANDS: st.SearchStrategy[Command] = st.one_of(
@@ -69,6 +70,14 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
 def dollars(_: str, model: str, usage: Usage) -> float | None:
     """Of one of the two models; the other's price isn't known."""
     return usage.weighted * 1e-6 if model == "m" else None
+
+
+def _ancestors(agent: Agent) -> list[Agent]:
+    above = []
+    while agent.parent is not None:
+        agent = agent.parent
+        above.append(agent)
+    return above
 
 
 class Histories(RuleBasedStateMachine):
@@ -200,30 +209,35 @@ class Histories(RuleBasedStateMachine):
         for agent in self.hands.scheduler.agents.values():
             flying = [ticket for ticket in self.some(TicketState.FLYING) if ticket.agent is agent]
             assert agent.flying == len(flying)
-            assert agent.own.reserved_tokens == sum(t.estimated_input + t.estimated_output for t in flying)
-            assert agent.held is (agent.paused or agent.out_of_budget)
+            assert agent.held is (any(each.paused for each in agent.line) or agent.out_of_budget)
             assert agent.limits == tuple(account for account in agent.accounts if account.budget)
             assert all(ticket.state is not TicketState.DONE for ticket in agent.tickets.values())
 
     @invariant()
     def the_books_agree(self) -> None:
-        """A subtree's account is the sum of its agents' own, the pool's that of all."""
+        """An agent's account is the sum of its own and its parts', a subtree's that of all in it, the pool's of all."""
         if not hasattr(self, "hands"):
             return
         scheduler = self.hands.scheduler
         agents = list(scheduler.agents.values())
-        for account in {scheduler.pool, *(agent.tree for agent in agents)}:
-            under = [agent for agent in agents if account in agent.accounts]
-            assert account.flying == sum(agent.own.flying for agent in under)
-            assert account.reserved_tokens == sum(agent.own.reserved_tokens for agent in under)
-            assert account.ever.tokens == sum(agent.own.ever.tokens for agent in under)
-            assert abs(account.ever.dollars - sum(agent.own.ever.dollars for agent in under)) < 1e-9
-            assert account.used("day").tokens == sum(agent.own.used("day").tokens for agent in under)
+        used, flying = Counter[str](), self.some(TicketState.FLYING)
+        for event in self.hands.log:
+            used[getattr(event, "agent", "")] += usage.total if (usage := getattr(event, "usage", None)) else 0
+        for account in {scheduler.pool, *(each for agent in agents for each in (agent.own, agent.tree))}:
+            under = {agent.name for agent in agents if account in agent.accounts}
+            mine = [ticket for ticket in flying if ticket.agent.name in under]
+            assert account.flying == len(mine)
+            assert account.reserved_tokens == sum(t.estimated_input + t.estimated_output for t in mine)
+            assert account.ever.tokens == sum(used[name] for name in under)
+            assert account.ever.tokens >= account.used("day").tokens >= 0
+        for agent in agents:
+            alone = {each.name for each in agents if agent in each.line}
+            below = {each.name for each in agents if each is agent or agent in _ancestors(each)}
+            assert {each.name for each in agents if agent.own in each.accounts} == alone
+            assert {each.name for each in agents if agent.tree in each.accounts} == below
         for account in (scheduler.pool, *(each for agent in agents for each in agent.accounts)):
             assert account.shut is (bool(account.budget) and account.full)
             assert account.flying or not account.short, "somebody waits for nothing"
-        whole = sum(u.total for e in self.hands.log if (u := getattr(e, "usage", None)) is not None)
-        assert scheduler.pool.ever.tokens == whole
 
     @invariant()
     def nothing_is_negative_or_beyond_its_bounds(self) -> None:

@@ -1,0 +1,28 @@
+"""An agent comes, for the first time or again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .accounts import Budget
+from .family import adopt, join
+from .task_agents import greet
+from .ticket import Agent
+
+if TYPE_CHECKING:
+    from .scheduler import Scheduler
+
+
+def meet(scheduler: Scheduler, name: str, now: float, parent: str | None) -> Agent:
+    """The agent of this name, known from now on: it has its place in the books, the settings' budget if nobody gave it
+    one, and its tasks."""
+    agent, fresh = scheduler.agents.meet(name, now)
+    if fresh:
+        config = scheduler.config.budget
+        if not agent.budgeted:
+            agent.own.budget = Budget(config.tokens, config.dollars, config.per)
+        join(scheduler, agent)
+        greet(scheduler, agent)
+    if parent is not None and agent.parent is None and parent != name:
+        adopt(scheduler, agent, meet(scheduler, parent, now, None))
+    return agent

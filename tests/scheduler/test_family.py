@@ -1,0 +1,127 @@
+"""Sub-agents within an agent's process are a part of it; children with a process of their own are not."""
+
+from __future__ import annotations
+
+from scheduler.driving import Hands, lane_config
+
+from hivemind.scheduler import Ticket, TicketState
+from hivemind.scheduler.commands import (
+    BeginAgent,
+    BoostAgent,
+    PauseAgent,
+    SetBudget,
+    SetPriority,
+    StopAgent,
+    SubmitTasks,
+)
+from hivemind.scheduler.config import SchedulerConfig
+from hivemind.scheduler.types import Priority, TaskSpec, Usage
+
+
+def family(max_agents: int = 0) -> tuple[Hands, Ticket, Ticket, Ticket]:
+    """Alice, a sub-agent of hers and one of that one's, each with a request; bob is a child of alice."""
+    hands = Hands(lane_config(slots=9), config=SchedulerConfig(max_agents=max_agents))
+    alice = hands.arrive("alice")
+    sub = hands.arrive("alice/sub", parent="alice")
+    deeper = hands.arrive("alice/deeper", parent="alice/sub")
+    return hands, alice, sub, deeper
+
+
+def test_only_those_within_the_name_are_parts() -> None:
+    """The name says which process it is in; who started it is told apart from that."""
+    hands, alice, sub, deeper = family()
+    bob = hands.arrive("bob", parent="alice")
+    assert (sub.agent.lead, sub.agent.parent) == (alice.agent, alice.agent)
+    assert (deeper.agent.lead, deeper.agent.parent) == (None, sub.agent)
+    assert (bob.agent.lead, bob.agent.parent) == (None, alice.agent)
+
+
+def test_parts_count_as_the_agents_own() -> None:
+    """A budget of the agent holds for them; one of a part holds for that part alone."""
+    hands = Hands(lane_config(slots=9))
+    hands.apply(SetBudget("alice", 100))
+    hands.succeed(hands.arrive("alice/sub", parent="alice"), Usage(100, 0, 0, 0))
+    hands.succeed(hands.arrive("bob", parent="alice"), Usage(900, 0, 0, 0))
+    for name in ("alice", "alice/sub", "alice/other"):
+        refusal = hands.arrive(name, parent="alice" if "/" in name else None).refusal
+        assert refusal is not None
+        assert refusal.budget is not None
+        assert (refusal.budget.owner, refusal.budget.used_tokens) == ("alice", 100)
+    assert hands.arrive("bob").state is TicketState.FLYING
+    hands.apply(SetBudget("alice", 1000))
+    hands.apply(SetBudget("alice/sub", 50))
+    assert hands.arrive("alice/sub").refusal is not None
+    assert hands.arrive("alice").refusal is None
+
+
+def test_a_process_that_is_adopted_brings_its_parts() -> None:
+    """What they used is charged above once."""
+    hands = Hands(lane_config(slots=9))
+    hands.succeed(hands.arrive("alice"), Usage(10, 0, 0, 0))
+    hands.succeed(hands.arrive("alice/sub", parent="alice"), Usage(5, 0, 0, 0))
+    hands.apply(BeginAgent("alice", parent="root"))
+    agents = hands.scheduler.agents
+    assert (agents["root"].tree.ever.tokens, agents["root"].own.ever.tokens) == (15, 0)
+    assert (agents["alice"].own.ever.tokens, agents["alice/sub"].own.ever.tokens) == (15, 5)
+    assert hands.scheduler.pool.ever.tokens == 15
+
+
+def test_a_pause_holds_the_parts_too() -> None:
+    """And resuming lets all of them go."""
+    hands = Hands(lane_config(slots=1))
+    busy, sub = hands.arrive("busy"), hands.arrive("alice/sub", parent="alice")
+    hands.apply(PauseAgent("alice", True))
+    hands.succeed(busy)
+    assert sub.in_queue
+    hands.apply(PauseAgent("alice", False))
+    assert sub.state is TicketState.FLYING
+
+
+def test_a_stop_cuts_the_parts_too() -> None:
+    """What they have in flight ends, what comes is refused, until they may ask again; a child goes on."""
+    hands, alice, sub, _ = family()
+    bob = hands.arrive("bob", parent="alice")
+    hands.apply(StopAgent("alice", True))
+    assert {*hands.ending} == {alice, sub}
+    refusal = hands.arrive("alice/late", parent="alice").refusal
+    assert refusal is not None
+    assert refusal.reason == "agent_stopped"
+    assert bob.refusal is None
+    hands.apply(StopAgent("alice", False))
+    assert hands.arrive("alice/late").refusal is None
+
+
+def test_priority_is_the_parts_too() -> None:
+    """The operator's, a boost and a task's; what is decided about the part itself goes first."""
+    hands = Hands(lane_config(slots=1))
+    hands.arrive("busy")
+    hands.apply(SubmitTasks((TaskSpec("alice", Priority.HIGH),)))
+    hands.apply(BeginAgent("alice"))
+    sub = hands.arrive("alice/sub", parent="alice", priority=Priority.LOW)
+    assert sub.priority is Priority.HIGH
+    hands.apply(SetPriority("alice", Priority.LOW))
+    assert sub.priority is Priority.LOW
+    hands.apply(BoostAgent("alice", 10.0))
+    assert sub.priority is Priority.CRITICAL
+    hands.wait(11.0)
+    assert sub.priority is Priority.LOW
+    hands.apply(SetPriority("alice/sub", Priority.NORMAL))
+    assert sub.priority is Priority.NORMAL
+
+
+def test_requests_of_parts_wait_with_the_task() -> None:
+    """They are held while it waits for others, and start it when they ask first."""
+    hands = Hands(lane_config(slots=9))
+    hands.apply(SubmitTasks((TaskSpec("first"), TaskSpec("alice", after=("first",)))))
+    sub = hands.arrive("alice/sub", parent="alice")
+    assert sub.in_queue
+    assert [hold.gate for hold in hands.lane.state(hands.now, paused=False).upcoming] == ["dependency"]
+    hands.arrive("first/sub", parent="first")
+    assert hands.scheduler.tasks["first"].state == "running"
+
+
+def test_parts_need_no_place_of_their_own() -> None:
+    """The limit of live agents counts processes."""
+    hands, _, sub, deeper = family(max_agents=1)
+    assert (sub.refusal, hands.arrive("alice/2", parent="alice").refusal) == (None, None)
+    assert deeper.refusal is not None
