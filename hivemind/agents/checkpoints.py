@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import time
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -278,4 +279,14 @@ def conversation(found: Found) -> bytes | None:
         body = file.read(length)
     if len(body) != length:
         raise Unreadable(f"{found.path.name}: isn't whole")
+    try:
+        body.decode()
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return as_text(body)
     return body
+
+
+def as_text(body: bytes) -> bytes:
+    """What isn't JSON, as a JSON string in base64."""
+    return b'"' + b64encode(body) + b'"'

@@ -141,8 +141,8 @@ class Keeper:
             self._stops[agent].exit_code = code
             self._order(self._stops[agent])
         elif code is None:
-            # Of one that no runner started there is nothing to say.
-            if self._processes.process(agent) is not None:
+            # Else it never ran.
+            if agent in self._processes.lost:
                 self._stop(agent, "crash", "its runner is gone, so nobody knows how its process ended")
         elif code and self._has_anything(agent):
             self._stop(agent, "crash", _how_it_ended(code))

@@ -31,6 +31,8 @@ class Processes:
         self._ledger = engine.ledger
         self._places = Places(limit)
         self._known: dict[str, Process] = {}
+        self.lost: set[str] = set()
+        """Agents whose runner fell silent, so that nobody knows how their processes ended."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._timer = asyncio.get_running_loop().call_later(ASK_EVERY_S, self._look_again)
@@ -57,6 +59,7 @@ class Processes:
             # One that runs already, and isn't known, was started before this proxy was.
             resumed = wanted.resumed or wanted.running
             self._engine.apply(BeginAgent(agent, parent, wanted.task, resumed), who)
+            self.lost.discard(agent)
             self._known[agent] = Process(wanted.command, wanted.cwd, wanted.task)
             if self._ledger is not None:
                 self._ledger.run_began(agent, wanted.command, wanted.cwd, wanted.task, goes_on=wanted.running)
@@ -65,8 +68,6 @@ class Processes:
     def leave(self, ended: LeavePlace, who: str) -> RunUsage:
         """A process has ended; tells what it used."""
         agent = self._engine.agent(ended.agent)
-        if ended.exit_code is None:
-            self._known.pop(ended.agent, None)  # it never ran
         place = self._places.find(ended.agent)
         if place is not None and place.runner == ended.runner:
             if self._places.leave(ended.agent):
@@ -82,6 +83,7 @@ class Processes:
     def lapse(self) -> None:
         """Notice runners that are gone."""
         for agent in self._places.lapse(self._engine.now()):
+            self.lost.add(agent)
             self._ended(agent, None, "runner")
         self._note_idle()
 

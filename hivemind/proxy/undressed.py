@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from hivemind.agents.checkpoints import Checkpoint
+from hivemind.agents.checkpoints import Checkpoint, as_text
 from hivemind.logs import redact
 from hivemind.providers.encoding import decode_body
 
@@ -60,7 +59,7 @@ def as_kept(checkpoint: Checkpoint, call: Call, limit: int, own: Iterable[str] =
     body, lent = _without_lent(body)
     masked += lent
     if not _looks_like_json(body):
-        body = b'"' + b64encode(body) + b'"'
+        body = as_text(body)
         checkpoint = replace(checkpoint, encoding="base64")
     return replace(checkpoint, masked=masked, conversation_bytes=len(body)), body
 
