@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hivemind import __version__
+from hivemind.agents.checkpoints import folder_in
 from hivemind.control.app import control_app
 from hivemind.control.guard import METRICS, guards_itself, is_own, may_scrape
 from hivemind.control.messages import (
@@ -104,7 +105,7 @@ class Proxy:
         self.store: Store | None = None
         """Where usage, decisions and tasks are kept; set by whoever serves it, before :meth:`start`."""
         self.keep_in: Path | None = None
-        """Folder of the checkpoints; set before :meth:`start` by whoever serves it. None: none are kept."""
+        """Folder of the checkpoints: beside the store, unless somebody says otherwise before :meth:`start`."""
         self._keeper: Keeper | None = None
         self._routes = open_routes(settings, transports)
         self._rng = rng or random.Random()
@@ -128,6 +129,8 @@ class Proxy:
         self._idle.set()
         self._engine = Engine(self.settings.scheduler_config(), self._rng, self._world, self._wall, self.store)
         self._processes = Processes(self._engine, self.settings.max_agents)
+        if self.keep_in is None and self.store is not None:
+            self.keep_in = folder_in(self.store.path.parent)
         self._keeper = keeper_of(self.settings, self.keep_in, self._engine, self._processes, self._wall)
         if self._prices is not None:
             if self.engine.counts_dollars:
