@@ -30,6 +30,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "start": {
         "proxy": "hivemind.commands.proxy",
         "setup": "hivemind.setup.command",
+        "mcp": "hivemind.tools.command",
     },
     "other": {
         "version": "hivemind.commands.version",

@@ -43,6 +43,7 @@ from hivemind.scheduler.types import Request
 from hivemind.settings import Settings
 from hivemind.snapshot import Line, Snapshot
 from hivemind.store import Store
+from hivemind.tools.http import ToolsEndpoint, is_tools_path
 from hivemind.world import World
 
 from .asgi import not_http, plain, read_body
@@ -122,6 +123,7 @@ class Proxy:
         self._engine: Engine | None = None
         self._processes: Processes | None = None
         self._control = control_app(self)
+        self._tools = ToolsEndpoint(self, enabled=settings.mcp.enabled)
 
     async def start(self) -> None:
         """Begin to schedule, on the running loop."""
@@ -145,9 +147,11 @@ class Proxy:
         self.engine.drain()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), timeout_s)
+        await self._tools.aclose()
 
     async def aclose(self) -> None:
         """Let go of timers and upstream connections."""
+        await self._tools.aclose()
         if self._keeper is not None:
             await self._keeper.aclose()
         if self._pricing is not None:
@@ -254,6 +258,8 @@ class Proxy:
         if b"websocket" in headers.get(b"upgrade", b"").lower():
             # Clients that try a WebSocket first fall back to POST at once on this status, and only on this one.
             await plain(send, 426, b"this proxy speaks HTTP, not WebSocket\n", (b"upgrade", b"HTTP/1.1"))
+        elif place.upstream is None and is_tools_path(place.path):
+            await self._tools(scope, place.path, place.agent, receive, send)
         elif not self._may_enter(headers, place, own):
             await self._refuse(send, place, 401, "unauthorized", f"this proxy wants {TOKEN_HEADER.decode()}")
         elif own:

@@ -1,0 +1,189 @@
+"""How many more agents make sense now: free slots, the queue, the rate windows and the budgets, in one answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hivemind import amounts
+from hivemind.control.messages import About
+from hivemind.scheduler.events import BudgetState, LaneState
+from hivemind.snapshot import AgentView, Snapshot
+
+from .outputs import Headroom
+from .rows import budget_row
+
+_OFTEN = 20
+"""Requests that an agent makes at least, for which there should be tokens left in its budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """In one lane."""
+
+    free_slots: int | None
+    tokens: int | None
+    """Left in the tightest rate window of tokens."""
+    requests: int | None
+    shut: str
+    """Why nothing starts; empty where something may."""
+    waiting: int
+
+    def starts(self, typical: int | None) -> int | None:
+        """Requests that would start at once; None: nobody knows a limit."""
+        if self.shut:
+            return 0
+        limits = [self.free_slots, self.requests]
+        if self.tokens is not None and typical:
+            limits.append(self.tokens // typical)
+        known = [limit for limit in limits if limit is not None]
+        return max(0, min(known) - self.waiting) if known else None
+
+
+def headroom(world: Snapshot, about: About, agent: str | None, upstream: str | None) -> Headroom:
+    """What there is room for, for an agent where it is known."""
+    typical = world.totals.usage.total // world.totals.finished if world.totals.finished else None
+    best = _best([_room(state) for state in lanes_of(world, agent, upstream)], typical)
+    budgets = [budget_row(state) for state in budgets_of(world, agent)]
+    tokens = min((each.tokens_left for each in budgets if each.tokens_left is not None), default=None)
+    dollars = min((each.dollars_left for each in budgets if each.dollars_left is not None), default=None)
+    places = max(0, about.max_agents - live(world.agents)) if about.max_agents else None
+    spent = next((each for each in budgets if each.share >= 1), None)
+    shut = _shut(world, agent, best, spent is not None)
+    requests = 0 if shut else None if best is None else best.starts(typical)
+    if requests is not None and tokens is not None and typical:
+        requests = min(requests, tokens // typical)
+    affordable = _affordable(world, tokens, dollars)
+    bounds = [bound for bound in (requests, places, affordable) if bound is not None]
+    agents = min(bounds) if bounds else None
+    return Headroom(
+        advice=shut or _advice(agents, requests, places, affordable, best, world.queued) + _left(tokens, dollars),
+        agents_now=agents,
+        requests_now=requests,
+        free_slots=None if best is None else best.free_slots,
+        queued=world.queued,
+        minute_tokens_left=None if best is None else best.tokens,
+        minute_requests_left=None if best is None else best.requests,
+        budget_tokens_left=tokens,
+        budget_dollars_left=dollars,
+        typical_request_tokens=typical,
+    )
+
+
+def lanes_of(world: Snapshot, agent: str | None, upstream: str | None) -> list[LaneState]:
+    """The lanes that count: those of the upstream, where one is named; of them the agent's own, where it has any."""
+    lanes = [lane.state for lane in world.lanes if upstream in (None, lane.state.upstream)]
+    used = {ticket.lane for ticket in (*world.slots, *world.queue) if ticket.agent == agent}
+    return [state for state in lanes if state.lane in used] or lanes
+
+
+def budgets_of(world: Snapshot, agent: str | None) -> list[BudgetState]:
+    """The budgets that an agent's requests are charged to: its own, those above it that cover it, and the pool's."""
+    found = []
+    views = {view.name: view for view in world.agents}
+    seen: set[str] = set()
+    name = agent
+    while name is not None and name in views and name not in seen:
+        seen.add(name)
+        state = views[name].budget
+        if state is not None and (name == agent or state.covers == "subtree"):
+            found.append(state)
+        name = views[name].parent
+    return [*found, *([world.pool] if world.pool is not None else [])]
+
+
+def live(agents: Iterable[AgentView]) -> int:
+    """Agents that take a place: whose process runs, or that ask without one that is known."""
+    return sum(view.running if view.running is not None else bool(view.flying + view.queued) for view in agents)
+
+
+def _affordable(world: Snapshot, tokens: int | None, dollars: float | None) -> int | None:
+    """Agents that the budgets let do some work, by what requests used so far; None: no budget, or nothing is known."""
+    totals = world.totals
+    counts = [(tokens, totals.usage.total), (dollars, totals.dollars)]
+    known = [left * totals.finished / (used * _OFTEN) for left, used in counts if left is not None and used]
+    return int(min(known)) if known and totals.finished else None
+
+
+def _room(state: LaneState) -> _Room:
+    free = None if math.isinf(state.level) else max(0, max(1, int(state.level)) - state.active)
+    left: dict[bool, list[int]] = {True: [], False: []}
+    for window in state.windows:
+        if math.isfinite(window.limit) and math.isfinite(window.remaining):
+            left[window.kind.value == "requests"].append(max(0, int(window.remaining)))
+    shut = ""
+    if state.circuit == "open":
+        again = state.circuit_reopens_in_s
+        shut = "the upstream is failing, so its circuit is open" + (f"; it is tried in {again:.0f} s" if again else "")
+    elif state.parked_for_s > 0:
+        shut = f"the provider asked for a pause of {state.parked_for_s:.0f} s"
+    return _Room(
+        free,
+        min(left[False], default=None),
+        min(left[True], default=None),
+        shut,
+        state.waiting + state.retrying,
+    )
+
+
+def _best(rooms: list[_Room], typical: int | None) -> _Room | None:
+    """The lane with the most room; None: none was used yet."""
+
+    def rank(room: _Room) -> float:
+        starts = room.starts(typical)
+        return math.inf if starts is None else starts - room.waiting / 1e6
+
+    return max(rooms, key=rank, default=None)
+
+
+def _left(tokens: int | None, dollars: float | None) -> str:
+    """What the budgets leave, as one more sentence."""
+    parts = [f"{tokens:,} tokens"] if tokens is not None else []
+    parts += [amounts.dollars(dollars)] if dollars is not None else []
+    return f" The tightest budget leaves {' and '.join(parts)}." if parts else ""
+
+
+def _shut(world: Snapshot, agent: str | None, best: _Room | None, spent: bool) -> str:
+    """Why nothing at all starts, as advice; empty where something may."""
+    me = next((view for view in world.agents if view.name == agent), None)
+    if world.mode == "draining":
+        return "The proxy is shutting down and takes no more requests: start nothing, and finish what you can."
+    if world.mode == "paused":
+        return "An operator paused all admissions: start nothing more, requests wait until that is taken back."
+    if me is not None and me.stopped:
+        return "An operator stopped you: start nothing, report where you stand, and leave it to the operator."
+    if spent:
+        return (
+            "A budget that holds for you is used up: start nothing, report where you stand, and ask the operator to"
+            " raise it (hm.budget)."
+        )
+    if best is not None and best.shut:
+        return f"Start nothing now: {best.shut}. Requests wait by themselves; ask again later."
+    return ""
+
+
+def _advice(
+    agents: int | None,
+    requests: int | None,
+    places: int | None,
+    affordable: int | None,
+    best: _Room | None,
+    queued: int,
+) -> str:
+    """A sentence for what there is room for."""
+    if best is None and agents is None:
+        return "No request was made yet, so the limits aren't known: start with two or three agents and ask again."
+    if agents is None:
+        return "No limit is known here: fan out in small steps, and ask again between them."
+    if agents > 0:
+        several = "agent" if agents == 1 else "agents"
+        return f"There is room for {agents} more {several} at once now; with more than that they would only queue."
+    if places == 0:
+        return "All places for agents are taken: start no more, they would only wait for one to end."
+    if requests and affordable == 0:
+        return "What is left of a budget that holds for you is little: finish what you have rather than fan out."
+    if queued:
+        wait = "request waits" if queued == 1 else "requests wait"
+        return f"Start no more agents now: {queued} {wait} already. Ask again when fewer do."
+    return "Start no more agents now: every slot, or the provider's minute, is used. Ask again in a while."

@@ -1,0 +1,147 @@
+"""`/mcp` on the proxy's socket: guarded as the control API is, and loaded when it is first asked for.
+
+The SDK takes most of a second to import, which a thread does, so no agent's request waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, Protocol, cast
+
+from hivemind.control.guard import Guard, Locked
+from hivemind.control.replies import failure
+from hivemind.logs import redact
+
+from .desk import Caller
+from .here import Here, Proxied
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+PATHS = ("/mcp", "/mcp/")
+_DISCOVERY = ("/.well-known/oauth-", "/.well-known/openid-configuration")
+"""Where a client looks for a login that it was told it needs; there is none, and the upstream's isn't ours."""
+CALLER = "hivemind.caller"
+"""Where a request's scope says who calls."""
+_AGENT_HEADERS = (b"x-hivemind-agent", b"x-hivemind-agent-id")
+_OFF = "the MCP server is switched off (mcp.enabled)"
+_NO_LOGIN = "there is no login here: /mcp wants the proxy's control token, as in Authorization: Bearer TOKEN"
+_ENDING = "the proxy is shutting down"
+_ONLY_POST = "this MCP server keeps no sessions and has no stream of its own: use POST"
+
+_log = logging.getLogger(__name__)
+
+
+class Tooled(Proxied, Locked, Protocol):
+    """The proxy, as far as its MCP server is concerned."""
+
+
+def is_tools_path(path: str) -> bool:
+    """Whether a path of the proxy's own is answered here."""
+    return path in PATHS or path.startswith(_DISCOVERY)
+
+
+class ToolsEndpoint:
+    """Of one proxy, on its loop."""
+
+    def __init__(self, proxy: Tooled, *, enabled: bool) -> None:
+        self._desk = Here(proxy)
+        self._enabled = enabled
+        self._guarded = Guard(cast(Any, self._admitted), proxy)
+        self._server: asyncio.Task[None] | None = None
+        self._handler: asyncio.Future[App] | None = None
+        self._stop = asyncio.Event()
+        self._busy: set[asyncio.Task[Any]] = set()
+
+    async def __call__(self, scope: Mapping[str, Any], path: str, agent: str | None, receive: Any, send: Any) -> None:
+        """Answer a request for one of these paths; `agent` is the name that stood before it, if any."""
+        asked = {**scope, "path": path}
+        if not self._enabled:
+            await failure(404, _OFF)(asked, receive, send)
+        elif path in PATHS:
+            asked[CALLER] = agent
+            await self._guarded(asked, receive, send)
+        else:
+            await failure(404, _NO_LOGIN)(asked, receive, send)
+
+    async def aclose(self) -> None:
+        """End what is being answered, and answer nothing more."""
+        self._stop.set()
+        for task in self._busy:
+            task.cancel()
+        if self._busy:
+            await asyncio.wait(self._busy)
+        if self._server is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._server
+
+    async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await failure(405, _ONLY_POST, {"allow": "POST"})(scope, receive, send)
+            return
+        try:
+            scope[CALLER] = Caller(_agent(scope[CALLER], scope["headers"]))
+        except ValueError as error:
+            await failure(400, str(error))(scope, receive, send)
+            return
+        if self._stop.is_set():
+            await failure(503, _ENDING)(scope, receive, send)
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._busy.add(task)
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            self._busy.discard(task)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def noted(message: MutableMapping[str, Any]) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await (await self._loaded())(scope, receive, noted)
+        except Exception as error:
+            _log.warning("the MCP server failed: %s: %s", type(error).__name__, redact(str(error)))
+            if not begun:
+                await failure(500, "the MCP server failed; the proxy's log says more")(scope, receive, send)
+
+    async def _loaded(self) -> App:
+        """What answers, once it is there; where it couldn't be loaded, the next request tries again."""
+        if self._handler is None or (self._handler.done() and self._handler.exception() is not None):
+            self._handler = asyncio.get_running_loop().create_future()
+            self._server = asyncio.create_task(self._serve(self._handler), name="serve MCP")
+        return await asyncio.shield(self._handler)
+
+    async def _serve(self, handler: asyncio.Future[App]) -> None:
+        """Load the SDK, and hold what it needs to run for as long as the proxy does."""
+        try:
+            module = await asyncio.to_thread(importlib.import_module, "hivemind.tools.server")
+            manager = await asyncio.to_thread(module.http_manager, self._desk)
+            async with manager.run():
+                handler.set_result(manager.handle_request)
+                await self._stop.wait()
+        except Exception as error:
+            if handler.done():
+                _log.warning("the MCP server ended: %s: %s", type(error).__name__, error)
+            else:
+                handler.set_exception(error)
+
+
+def _agent(named: str | None, headers: list[tuple[bytes, bytes]]) -> str | None:
+    """Who calls, by the path or else by a header. Raises: ValueError: it can't be a name."""
+    from hivemind.proxy.identity import checked_name
+
+    given = dict(headers)
+    own = named or next((given[name].decode("utf-8", "replace") for name in _AGENT_HEADERS if given.get(name)), None)
+    return checked_name(own) if own else None

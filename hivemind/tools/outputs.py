@@ -1,0 +1,252 @@
+"""What each tool answers. A field that says nothing is left out of the answer."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+
+class Output(BaseModel):
+    """An answer, or a part of one."""
+
+
+class Headroom(Output):
+    """How much more makes sense now."""
+
+    advice: str = Field(description="What to do, in a sentence or two.")
+    agents_now: int | None = Field(None, description="More agents that could work at once; absent: no limit is known.")
+    requests_now: int | None = Field(None, description="Requests that would start at once; absent: no limit is known.")
+    free_slots: int | None = Field(None, description="Of the lane with the most room; absent: no limit.")
+    queued: int = Field(0, description="Requests that wait now, of everybody.")
+    minute_tokens_left: int | None = Field(None, description="Left in the provider's rate window, where one is known.")
+    minute_requests_left: int | None = Field(None, description="Likewise, in requests.")
+    budget_tokens_left: int | None = Field(None, description="Left in the tightest budget that holds for you.")
+    budget_dollars_left: float | None = Field(None, description="Likewise, in US dollars.")
+    typical_request_tokens: int | None = Field(None, description="Of the requests so far, on average.")
+
+
+class ProxyRow(Output):
+    """The proxy."""
+
+    address: str
+    version: str
+    mode: str = Field(description="serving, paused or draining.")
+    uptime_s: float
+    upstreams: list[str]
+    max_agents: int = Field(0, description="Agents that may run at once; 0: no limit.")
+    read_only: bool = Field(False, description="hm.priority, hm.budget and hm.config change nothing.")
+
+
+class WindowRow(Output):
+    """A rate window."""
+
+    counts: str = Field(description="requests, input, output or tokens.")
+    models: str = Field(description="The models that share it.")
+    limit: int
+    remaining: int
+    resets_in_s: float | None = None
+
+
+class LaneRow(Output):
+    """An upstream as one credential sees it."""
+
+    lane: str
+    upstream: str
+    level: float | None = Field(None, description="Requests that may be in flight; absent: no limit.")
+    active: int
+    waiting: int
+    circuit: str
+    parked_for_s: float | None = Field(None, description="The provider asked for a pause of so long.")
+    windows: list[WindowRow] = Field(default_factory=list)
+
+
+class BudgetRow(Output):
+    """A budget and how it stands."""
+
+    owner: str | None = Field(None, description="The agent whose it is; absent: all agents share it.")
+    covers: str = Field(description="agent, subtree or all.")
+    per: str = Field(description="run, day or ever.")
+    tokens: int | None = Field(None, description="The ceiling in tokens.")
+    dollars: float | None = Field(None, description="The ceiling in US dollars.")
+    used_tokens: int
+    used_dollars: float
+    in_flight_tokens: int = Field(0, description="Set aside for requests in flight.")
+    tokens_left: int | None = None
+    dollars_left: float | None = None
+    unpriced_tokens: int = Field(0, description="Used of models without a known price; not in the dollars.")
+    share: float = Field(description="How much is used, 1 being all.")
+
+
+class AgentRow(Output):
+    """An agent."""
+
+    agent: str
+    state: str
+    priority: str
+    parent: str | None = None
+    task: str | None = None
+    in_flight: int = 0
+    queued: int = 0
+    tokens: int = 0
+    dollars: float = 0.0
+    budget: BudgetRow | None = None
+    exit_code: int | None = None
+
+
+class TaskRow(Output):
+    """A task."""
+
+    task: str = Field(description="Its full id.")
+    state: str
+    priority: str = Field(description="What it counts as: its own, or that of whoever waits for it.")
+    agent: str
+    after: list[str] = Field(default_factory=list, description="What it waits for, while it does.")
+    note: str | None = None
+    attempt: int = Field(0, description="Times it was started.")
+    tokens: int | None = Field(None, description="Used so far.")
+    dollars: float | None = None
+
+
+class Status(Output):
+    """Of hm.status."""
+
+    headroom: Headroom
+    proxy: ProxyRow
+    you: AgentRow | None = Field(None, description="The agent that asks, where it is known.")
+    lanes: list[LaneRow]
+    agents: list[AgentRow] = Field(description="The busiest first.")
+    agents_left_out: int = 0
+    tasks: list[TaskRow] = Field(description="Those that run first, then the ready, the waiting and the ended.")
+    tasks_left_out: int = 0
+    tasks_by_state: dict[str, int] = Field(default_factory=dict, description="Counts of those that fit what was asked.")
+
+
+class Submitted(Output):
+    """Of hm.submit."""
+
+    said: str
+    task: TaskRow
+
+
+class Batch(Output):
+    """Of hm.batch."""
+
+    said: str
+    batch: str
+    tasks: int = Field(description="In the batch now.")
+    tasks_by_state: dict[str, int]
+    ready: list[str] = Field(description="Those that may start now, the first first.")
+    ready_left_out: int = 0
+
+
+class Prioritised(Output):
+    """Of hm.priority."""
+
+    said: str
+
+
+class Budgets(Output):
+    """Of hm.budget."""
+
+    said: str
+    budgets: list[BudgetRow]
+    budgets_left_out: int = 0
+
+
+class UsageRow(Output):
+    """What was used and how it went."""
+
+    requests: int
+    finished: int
+    failed: int
+    retries: int
+    rescued: int = Field(description="Requests that succeeded after a failed attempt that nobody saw.")
+    input_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    output_tokens: int
+    dollars: float
+    unpriced_tokens: int = 0
+
+
+class TotalsRow(UsageRow):
+    """Of everybody since the start."""
+
+    refused: int
+    abandoned: int
+    wasted_tokens: int = Field(description="Used by attempts that failed or were left.")
+    agents_saved: int = Field(description="Agents that a fault would have ended.")
+
+
+class AgentUsage(UsageRow):
+    """An agent's."""
+
+    agent: str
+    waited_s: float = Field(description="In the queue, over all its requests.")
+    served_s: float = Field(description="From arrival to the last byte, over its finished requests.")
+    first_token_s: float | None = Field(None, description="Of its last answer.")
+
+
+class LaneMetrics(Output):
+    """A lane's."""
+
+    lane: str
+    active: int
+    waiting: int
+    retrying: int
+    mean_first_token_s: float | None = None
+    error_share: float | None = Field(None, description="Of the latest results.")
+
+
+class Metrics(Output):
+    """Of hm.metrics."""
+
+    uptime_s: float
+    totals: TotalsRow
+    agents: list[AgentUsage]
+    agents_left_out: int = 0
+    lanes: list[LaneMetrics]
+
+
+class KnobRow(Output):
+    """A knob."""
+
+    knob: str
+    values: dict[str, float] = Field(description="By upstream; empty until one was used. 0: no limit, where allowed.")
+    lowest: float
+    highest: float
+    whole: bool = Field(False, description="Whole numbers only.")
+    zero_is_none: bool = Field(False, description="0 takes the limit away.")
+
+
+class Config(Output):
+    """Of hm.config."""
+
+    said: str
+    admissions: str = Field(description="serving, paused or draining.")
+    circuits: dict[str, str] = Field(description="State by lane.")
+    knobs: list[KnobRow]
+    read_only: bool = False
+
+
+class SnippetRow(Output):
+    """Something to paste."""
+
+    where: str
+    text: str
+
+
+class ClientRow(Output):
+    """A client there are instructions for."""
+
+    client: str
+    title: str
+    what: str
+
+
+class Setup(Output):
+    """Of hm.setup."""
+
+    said: str
+    clients: list[ClientRow] = Field(default_factory=list)
+    snippets: list[SnippetRow] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)

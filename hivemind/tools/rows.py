@@ -1,0 +1,131 @@
+"""Views as rows of an answer."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from hivemind.control.messages import TaskState
+from hivemind.scheduler.events import BudgetState, LaneState
+from hivemind.snapshot import AgentView, TaskView
+
+from .outputs import AgentRow, BudgetRow, LaneRow, TaskRow, WindowRow
+
+T = TypeVar("T")
+
+ORDER = ("running", "ready", "blocked", "failed", "waiting", "skipped", "cancelled", "done")
+"""Of tasks in a list: what somebody may have to act on comes first."""
+_AFTER_SHOWN = 8
+_WINDOWS_SHOWN = 12
+_NOTE_SHOWN = 200
+
+
+def cut(rows: Sequence[T], limit: int) -> tuple[list[T], int]:
+    """The first of them, and how many are left out."""
+    return list(rows[:limit]), max(0, len(rows) - limit)
+
+
+def lane_row(state: LaneState) -> LaneRow:
+    """A lane with its windows."""
+    windows = [
+        WindowRow(
+            counts=each.kind.value,
+            models=each.family,
+            limit=round(each.limit),
+            remaining=max(0, round(each.remaining)),
+            resets_in_s=None if each.resets_in_s is None else round(each.resets_in_s, 1),
+        )
+        for each in state.windows
+        if math.isfinite(each.limit) and math.isfinite(each.remaining)
+    ][:_WINDOWS_SHOWN]
+    return LaneRow(
+        lane=state.lane,
+        upstream=state.upstream,
+        level=None if math.isinf(state.level) else round(state.level, 2),
+        active=state.active,
+        waiting=state.waiting + state.retrying,
+        circuit=state.circuit,
+        parked_for_s=round(state.parked_for_s, 1) if state.parked_for_s > 0 else None,
+        windows=windows,
+    )
+
+
+def budget_row(state: BudgetState) -> BudgetRow:
+    """A budget with what is left of it."""
+    tokens_left = None if state.tokens is None else state.tokens - state.used_tokens - state.reserved_tokens
+    dollars_left = None if state.dollars is None else max(0.0, state.dollars - state.used_dollars)
+    return BudgetRow(
+        owner=state.owner,
+        covers=state.covers,
+        per=state.per,
+        tokens=state.tokens,
+        dollars=state.dollars,
+        used_tokens=state.used_tokens,
+        used_dollars=money(state.used_dollars),
+        in_flight_tokens=state.reserved_tokens,
+        tokens_left=None if tokens_left is None else max(0, tokens_left),
+        dollars_left=None if dollars_left is None else money(dollars_left),
+        unpriced_tokens=state.unpriced,
+        share=round(state.share, 4),
+    )
+
+
+def agent_row(view: AgentView) -> AgentRow:
+    """An agent."""
+    return AgentRow(
+        agent=view.name,
+        state=view.state,
+        priority=view.priority.name.lower(),
+        parent=view.parent,
+        task=view.task,
+        in_flight=view.flying,
+        queued=view.queued,
+        tokens=view.usage.total,
+        dollars=money(view.dollars),
+        budget=None if view.budget is None else budget_row(view.budget),
+        exit_code=view.exit_code,
+    )
+
+
+def task_row(task: TaskState, view: TaskView | None = None) -> TaskRow:
+    """A task, with what it used where that is known."""
+    spec = task.spec
+    return TaskRow(
+        task=spec.id,
+        state=task.state,
+        priority=task.priority.name.lower(),
+        agent=spec.agent or spec.id,
+        after=_some(spec.after) if task.state in ("waiting", "blocked") else [],
+        note=task.note[:_NOTE_SHOWN] or None,
+        attempt=task.attempt,
+        tokens=view.tokens if view is not None and view.tokens else None,
+        dollars=money(view.dollars) if view is not None and view.dollars else None,
+    )
+
+
+def _some(names: Sequence[str]) -> list[str]:
+    shown, more = cut(names, _AFTER_SHOWN)
+    return [*shown, f"and {more} more"] if more else shown
+
+
+def in_order(tasks: Iterable[TaskState]) -> list[TaskState]:
+    """As they are listed; of the ready the one that starts first is first."""
+
+    def rank(task: TaskState) -> tuple[int, int, float]:
+        ready = task.state == "ready"
+        place = ORDER.index(task.state) if task.state in ORDER else len(ORDER)
+        return place, task.priority if ready else 0, (task.spec.estimated_tokens or math.inf) if ready else 0
+
+    return sorted(tasks, key=rank)
+
+
+def by_state(tasks: Iterable[TaskState]) -> Mapping[str, int]:
+    """How many are in each state."""
+    return dict(Counter(task.state for task in in_order(tasks)))
+
+
+def money(amount: float) -> float:
+    """US dollars, to a hundredth of a cent."""
+    return round(amount, 4)

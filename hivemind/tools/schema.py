@@ -1,0 +1,39 @@
+"""JSON schemas that every client takes: no references, no titles, and what may be left out isn't null beside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of a model whose fields are left out where they are None."""
+    whole = model.model_json_schema()
+    models = whole.pop("$defs", {})
+    for each in (whole, *models.values()):
+        each.pop("description", None)  # the class's, which is for people who read the code
+    found: dict[str, Any] = _plain(whole, models)
+    return found
+
+
+def _plain(node: Any, models: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_plain(each, models) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        return _plain({**models[node["$ref"].rpartition("/")[2]], **beside}, models)
+    arms = node.get("anyOf", [])
+    if {"type": "null"} in arms and len(arms) == 2:
+        arm = next(each for each in arms if each != {"type": "null"})
+        beside = {key: value for key, value in node.items() if key not in ("anyOf", "default")}
+        return _plain({**arm, **beside}, models)
+    return {key: _members(key, value, models) for key, value in node.items() if key != "title"}
+
+
+def _members(key: str, value: Any, models: dict[str, Any]) -> Any:
+    if key == "properties":  # the keys are names of fields, one of which may be `title`
+        return {name: _plain(each, models) for name, each in value.items()}
+    return _plain(value, models)
