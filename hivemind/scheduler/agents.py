@@ -14,6 +14,15 @@ PAST_KEPT = 50_000
 """Of those that went, how many are remembered with what they used; beyond it the oldest are forgotten."""
 
 
+def process_of(name: str, parent: str) -> str | None:
+    """The agent within whose process this one was started by its parent; None: it has one of its own.
+
+    Sub-agents have names below that of their process, whoever of it started them.
+    """
+    process = name.rpartition("/")[0]
+    return process if process and process in (parent, parent.rpartition("/")[0]) else None
+
+
 class Agents(dict[str, Agent]):
     """By name."""
 
@@ -34,8 +43,8 @@ class Agents(dict[str, Agent]):
         agent = self.get(name)
         if agent is not None and (agent.cut_off or self._live(agent, now)):
             return False
-        if parent is not None and name.startswith(parent + "/"):
-            return False  # a part of that one's process
+        if parent is not None and process_of(name, parent) is not None:
+            return False
         live = [each for each in self.values() if each.lead is None and self._live(each, now)]
         waiting = {parent, *(each.parent.name for each in live if each.parent is not None)}
         return sum(bool(each.tickets) or each.name not in waiting for each in live) >= self._config.max_agents

@@ -48,10 +48,17 @@ def adopt(scheduler: Scheduler, agent: Agent, parent: Agent) -> None:
     if agent.parent is not None or above is agent:
         return
     agent.parent = parent
-    agent.lead = parent if agent.name.startswith(parent.name + "/") else None
+    agent.lead = _lead(agent.name, parent)
     scheduler.unsaved.add(agent.name)
     for each in (agent, *_below(scheduler, agent)):
         join(scheduler, each)
+
+
+def _lead(name: str, parent: Agent | None) -> Agent | None:
+    """The nearest above whose process it is in, by its name."""
+    while parent is not None and not name.startswith(parent.name + "/"):
+        parent = parent.parent
+    return parent
 
 
 def with_subs(scheduler: Scheduler, agent: Agent) -> list[Agent]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .accounts import Budget
+from .agents import process_of
 from .family import adopt, join
 from .task_agents import greet
 from .ticket import Agent
@@ -24,5 +25,6 @@ def meet(scheduler: Scheduler, name: str, now: float, parent: str | None) -> Age
         join(scheduler, agent)
         greet(scheduler, agent)
     if parent is not None and agent.parent is None and parent != name:
-        adopt(scheduler, agent, meet(scheduler, parent, now, None))
+        process = process_of(name, parent)
+        adopt(scheduler, agent, meet(scheduler, parent, now, None if process == parent else process))
     return agent

@@ -19,7 +19,7 @@ from hivemind.scheduler.types import Priority, TaskSpec, Usage
 
 
 def family(max_agents: int = 0) -> tuple[Hands, Ticket, Ticket, Ticket]:
-    """Alice, a sub-agent of hers and one of that one's, each with a request; bob is a child of alice."""
+    """Alice, a sub-agent of hers, and one that this one started, each with a request."""
     hands = Hands(lane_config(slots=9), config=SchedulerConfig(max_agents=max_agents))
     alice = hands.arrive("alice")
     sub = hands.arrive("alice/sub", parent="alice")
@@ -27,12 +27,16 @@ def family(max_agents: int = 0) -> tuple[Hands, Ticket, Ticket, Ticket]:
     return hands, alice, sub, deeper
 
 
+def counts(ticket: Ticket) -> Priority:
+    return ticket.priority
+
+
 def test_only_those_within_the_name_are_parts() -> None:
     """The name says which process it is in; who started it is told apart from that."""
     hands, alice, sub, deeper = family()
     bob = hands.arrive("bob", parent="alice")
     assert (sub.agent.lead, sub.agent.parent) == (alice.agent, alice.agent)
-    assert (deeper.agent.lead, deeper.agent.parent) == (None, sub.agent)
+    assert (deeper.agent.lead, deeper.agent.parent) == (alice.agent, sub.agent)
     assert (bob.agent.lead, bob.agent.parent) == (None, alice.agent)
 
 
@@ -79,10 +83,10 @@ def test_a_pause_holds_the_parts_too() -> None:
 
 def test_a_stop_cuts_the_parts_too() -> None:
     """What they have in flight ends, what comes is refused, until they may ask again; a child goes on."""
-    hands, alice, sub, _ = family()
+    hands, alice, sub, deeper = family()
     bob = hands.arrive("bob", parent="alice")
     hands.apply(StopAgent("alice", True))
-    assert {*hands.ending} == {alice, sub}
+    assert {*hands.ending} == {alice, sub, deeper}
     refusal = hands.arrive("alice/late", parent="alice").refusal
     assert refusal is not None
     assert refusal.reason == "agent_stopped"
@@ -98,15 +102,15 @@ def test_priority_is_the_parts_too() -> None:
     hands.apply(SubmitTasks((TaskSpec("alice", Priority.HIGH),)))
     hands.apply(BeginAgent("alice"))
     sub = hands.arrive("alice/sub", parent="alice", priority=Priority.LOW)
-    assert sub.priority is Priority.HIGH
+    assert counts(sub) == Priority.HIGH
     hands.apply(SetPriority("alice", Priority.LOW))
-    assert sub.priority is Priority.LOW
+    assert counts(sub) == Priority.LOW
     hands.apply(BoostAgent("alice", 10.0))
-    assert sub.priority is Priority.CRITICAL
+    assert counts(sub) == Priority.CRITICAL
     hands.wait(11.0)
-    assert sub.priority is Priority.LOW
+    assert counts(sub) == Priority.LOW
     hands.apply(SetPriority("alice/sub", Priority.NORMAL))
-    assert sub.priority is Priority.NORMAL
+    assert counts(sub) == Priority.NORMAL
 
 
 def test_requests_of_parts_wait_with_the_task() -> None:
@@ -123,5 +127,16 @@ def test_requests_of_parts_wait_with_the_task() -> None:
 def test_parts_need_no_place_of_their_own() -> None:
     """The limit of live agents counts processes."""
     hands, _, sub, deeper = family(max_agents=1)
-    assert (sub.refusal, hands.arrive("alice/2", parent="alice").refusal) == (None, None)
-    assert deeper.refusal is not None
+    assert (sub.refusal, deeper.refusal, hands.arrive("alice/2", parent="alice").refusal) == (None, None, None)
+    assert hands.arrive("other").refusal is not None
+    assert hands.arrive("alike/sub", parent="other").refusal is not None
+
+
+def test_a_sub_agent_may_be_seen_before_those_above_it() -> None:
+    """What started it is taken to be in the same process."""
+    hands = Hands(lane_config(slots=9))
+    hands.succeed(hands.arrive("alice/deeper", parent="alice/sub"), Usage(7, 0, 0, 0))
+    agents = hands.scheduler.agents
+    assert agents["alice/sub"].parent is agents["alice/deeper"].lead is agents["alice"]
+    assert [agents[name].own.ever.tokens for name in ("alice", "alice/sub", "alice/deeper")] == [7, 0, 7]
+    assert agents["alice/sub"].tree.ever.tokens == 7

@@ -36,8 +36,8 @@ from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
 from hivemind.world import World
 
-AGENTS = st.sampled_from(["ann", "ann/sub", "ann/sub/sub", "ben", "cem", "dora"])
-PARENTS = {"ann/sub": "ann", "ann/sub/sub": "ann/sub", "ben": "ann/sub", "cem": "ben", "dora": None, "ann": None}
+AGENTS = st.sampled_from(["ann", "ann/sub", "ann/deeper", "ben", "cem", "dora"])
+PARENTS = {"ann/sub": "ann", "ann/deeper": "ann/sub", "ben": "ann/sub", "cem": "ben", "dora": None, "ann": None}
 """As requests tell them; commands may say otherwise."""
 MAX_ATTEMPTS = 4
 COMMANDS: st.SearchStrategy[Command] = st.one_of(
