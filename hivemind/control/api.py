@@ -19,7 +19,7 @@ from starlette.routing import Route
 from hivemind import __version__
 from hivemind.agents import checkpoints as keeping
 from hivemind.requests import RequestDetail, Requests
-from hivemind.scheduler.commands import Command, Rejected, TaskCommand
+from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings import write as settings_write
 from hivemind.snapshot import Snapshot
 
@@ -152,8 +152,7 @@ class Control:
     async def command(self, order: Order) -> Done:
         command, who = command_from(order.name, order.arguments), checked_who(order.who)
         self._proxy.apply(command, who)
-        if isinstance(command, TaskCommand):
-            await self._proxy.settled()  # whoever is told that a task is there, or done, may build on it
+        await self._proxy.settled()  # whoever is told that it was carried out may build on it
         return Done(order.name, arguments_of(command), who)
 
     async def about(self, _: Nothing) -> About:
@@ -197,7 +196,10 @@ class Control:
         folder = self._proxy.about().state_dir
         if folder is None:
             return [], []
-        return await asyncio.to_thread(keeping.listed, keeping.folder_in(Path(folder)))
+        try:
+            return await asyncio.to_thread(keeping.listed, keeping.folder_in(Path(folder)))
+        except OSError as error:
+            raise Rejected(f"{error.filename}: can't be read ({error.strerror})") from None
 
     async def draft(self, knobs: Knobs) -> Draft:
         if self._proxy.settings_file is None:

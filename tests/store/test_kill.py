@@ -1,0 +1,176 @@
+"""The real program, killed in the middle of its work: what it knew a moment ago it knows when it is started again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from proxy.upstream.scripted import unused_port
+from store.provider import Fleet, providing
+
+from hivemind.control.client import ControlClient
+from hivemind.control.find import Token
+from hivemind.control.messages import PREFIX
+from hivemind.scheduler import commands as cmd
+from hivemind.scheduler.types import Priority, TaskSpec
+
+HIVEMIND = Path(sys.executable).with_name("hivemind")
+ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.upper().startswith(("HIVEMIND", "HTTP"))}
+NAMES = ("alice", "bob", "carol", "dave")
+HANGS_S = 60
+CONTROL = "control-token"
+
+
+@dataclass
+class Program:
+    """A running `hivemind proxy`, and a client that steers it."""
+
+    process: asyncio.subprocess.Process
+    url: str
+    client: ControlClient
+    http: httpx.AsyncClient
+
+    async def do(self, *commands: cmd.Command) -> None:
+        """Have them carried out; what was known when the last one was acknowledged survives."""
+        for command in commands:
+            await self.client.command(command, "test")
+
+    async def books(self, agent: str | None = None) -> dict[str, Any]:
+        """What an agent (None: all together) used and may use."""
+        query = {} if agent is None else {"agent": agent}
+        head = {"authorization": f"Bearer {CONTROL}"}
+        answer = (await self.http.get(f"{self.url}{PREFIX}/budgets", params=query, headers=head)).json()
+        found: dict[str, Any] = answer["pool"] if agent is None else answer["agents"][0]
+        return found
+
+    async def used(self, agent: str | None = None, period: str = "ever") -> int:
+        """Tokens."""
+        tokens: int = (await self.books(agent))[period]["tokens"]
+        return tokens
+
+    async def kill(self) -> None:
+        """Without a word of warning."""
+        self.process.kill()
+        await self.process.communicate()
+
+    async def stop(self) -> str:
+        """In good order; what it said on standard error."""
+        self.process.send_signal(signal.SIGTERM)
+        _, errors = await self.process.communicate()
+        assert self.process.returncode == 0
+        return errors.decode()
+
+
+@contextlib.asynccontextmanager
+async def program(upstream: str, port: int, tmp_path: Path, *flags: str) -> AsyncIterator[Program]:
+    """Start it, and see to it that it is gone afterwards."""
+    process = await asyncio.create_subprocess_exec(
+        HIVEMIND,
+        *("proxy", "--upstream", f"lab={upstream}", "--profile", "anthropic", "--port", str(port)),
+        *("--state-dir", str(tmp_path / "state"), "--rpm", "0", "--tpm", "0", *flags),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=tmp_path,
+        env=ENVIRONMENT | {"HIVEMIND_CONTROL_TOKEN": CONTROL},
+    )
+    assert process.stdout is not None
+    url = f"http://127.0.0.1:{port}"
+    try:
+        async with asyncio.timeout(HANGS_S), httpx.AsyncClient(trust_env=False) as http:
+            assert (await process.stdout.readline()).startswith(b"hivemind: ready on ")
+            yield Program(process, url, ControlClient(url, Token(CONTROL, "test"), http), http)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+async def test_three_kills_in_a_row(tmp_path: Path) -> None:
+    """Under load, streams and plain answers: never more than the provider counted, never less than what was answered
+    when the proxy last said that it had written everything down."""
+    port = unused_port()
+    async with providing() as (provider, upstream):
+        fleet = Fleet(f"http://127.0.0.1:{port}", NAMES)
+        known = dict.fromkeys(NAMES, 0)
+        for life in range(4):
+            async with program(upstream, port, tmp_path) as running:
+                found = {name: await running.used(name) if life else 0 for name in NAMES}
+                assert all(known[name] <= found[name] <= provider.used[name] for name in NAMES)
+                assert await running.used() == await running.used(period="run") == sum(found.values())
+                before = dict(fleet.answered)
+                async with fleet.at_work():
+                    await fleet.until(fleet.answers + 20)
+                    known = {name: found[name] + fleet.answered[name] - before.get(name, 0) for name in NAMES}
+                    await running.do(cmd.SetPriority("alice", Priority.HIGH))
+                    await fleet.until(fleet.answers + 20)
+                    await running.kill()
+        async with program(upstream, port, tmp_path) as running:
+            used = {name: await running.used(name) for name in NAMES}
+            await running.stop()
+        async with program(upstream, port, tmp_path) as running:
+            assert {name: await running.used(name) for name in NAMES} == used
+            assert [await running.used(name, "run") for name in (*NAMES, None)] == [0] * 5
+            assert [await running.used(name, "day") for name in NAMES] == list(used.values())
+            assert await running.stop() == ""
+
+
+async def test_a_stream_that_is_cut_counts(tmp_path: Path) -> None:
+    """As far as its agent had got when the proxy died, once, however often it is started again after that."""
+    port = unused_port()
+    async with providing() as (provider, upstream):
+        provider.event_s = 0.25
+        fleet = Fleet(f"http://127.0.0.1:{port}", ("alice",))
+        async with program(upstream, port, tmp_path) as running, fleet.at_work():
+            while provider.used["alice"] < 56:  # noqa: ASYNC110 - the other side of two processes
+                await asyncio.sleep(0.01)
+            await running.do(cmd.SetBudget("alice", 10_000))
+            await running.kill()
+        counted = provider.used["alice"]
+        found = []
+        for _ in range(3):
+            async with program(upstream, port, tmp_path) as running:
+                found.append((await running.used("alice"), await running.used()))
+                await running.kill()
+        assert found == [found[0]] * 3
+        assert found[0][0] == found[0][1]
+        assert 51 <= found[0][0] <= counted
+
+
+@pytest.mark.parametrize("killed", [True, False])
+async def test_decisions_and_tasks(tmp_path: Path, killed: bool) -> None:
+    """Priorities, who is paused or stopped, budgets, and where every task stands, whichever way the proxy ended."""
+    port = unused_port()
+    tasks = (TaskSpec("a", estimated_tokens=5), TaskSpec("b", after=("a",)), TaskSpec("c"), TaskSpec("d", batch="x"))
+    async with program("http://127.0.0.1:9", port, tmp_path) as running:
+        await running.do(
+            cmd.SetBudget("alice", 5000, per="ever"),
+            cmd.SetBudget("bob", None, 2.5, per="day", covers="subtree"),
+            cmd.SetBudget(None, 10**6),
+            cmd.SetPriority("alice", Priority.LOW),
+            cmd.PauseAgent("alice", True),
+            cmd.StopAgent("bob", True),
+            cmd.SubmitTasks(tasks),
+            cmd.ClaimTask("a", "runner"),
+            cmd.FinishTask("a", True),
+            cmd.ClaimTask("c", "runner"),
+            cmd.ForgetTasks("x"),
+        )
+        budgets = [await running.books(name) for name in ("alice", "bob", None)]
+        graph = (await running.client.tasks()).tasks
+        await (running.kill() if killed else running.stop())
+    async with program("http://127.0.0.1:9", port, tmp_path) as running:
+        assert [await running.books(name) for name in ("alice", "bob", None)] == budgets
+        assert (await running.client.tasks()).tasks == graph
+        assert [(task.spec.id, task.state) for task in graph] == [("a", "done"), ("b", "ready"), ("c", "running")]
+        refused = await running.http.post(f"{running.url}/agent/bob/v1/messages", json={"model": "m"})
+        assert (refused.status_code, "stopped" in refused.text) == (403, True)
+        await running.do(cmd.PauseAgent("alice", False), cmd.FinishTask("c", False, "exit code 1"))
