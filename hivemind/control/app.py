@@ -1,4 +1,4 @@
-"""Everything under `/_`, beside the traffic on the same socket: `/_health`, `/_stats`, and the control API."""
+"""What the proxy answers itself, on the traffic's socket: `/_health`, `/_stats`, `/metrics`, and the control API."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ from hivemind import __version__
 from hivemind.scheduler.types import Priority
 from hivemind.snapshot import Snapshot
 
+from . import openapi
 from .api import Steered, routes
-from .guard import Guard
+from .guard import METRICS, Guard
 from .messages import PREFIX
+from .metrics import exposition
 from .reading import listed
 from .replies import NO_PAGE, failure
 
 
 def control_app(proxy: Steered) -> Starlette:
-    """Routes under `/_`. Whoever mounts it has checked the agents' token, where `guards_itself` doesn't say no."""
+    """The routes that `is_own` tells of.
+
+    Whoever mounts it has checked the agents' token, where `guards_itself` doesn't say no.
+    """
 
     async def health(_: Request) -> JSONResponse:
         # Everybody may ask this, as often as they like, so it doesn't cost a snapshot.
@@ -35,9 +40,24 @@ def control_app(proxy: Steered) -> Starlette:
     async def stats(_: Request) -> Response:
         return Response(msgspec.json.encode(as_json(proxy.snapshot())), media_type="application/json")
 
+    async def metrics(request: Request) -> Response:
+        states = (task.state for task in proxy.tasks(None))
+        data, kind = exposition(proxy.snapshot(), states, request.headers.get("accept", ""))
+        return Response(data, headers={"content-type": kind, "vary": "accept", "cache-control": "no-store"})
+
+    async def described(_: Request) -> Response:
+        # Without a token: it is the same for everybody, and tools that read such descriptions have none to show.
+        return Response(openapi.description(), media_type="application/json")
+
     control = Mount(PREFIX, Router(routes(proxy), redirect_slashes=False), middleware=[Middleware(Guard, proxy)])
     app = Starlette(
-        routes=[Route("/_health", health), Route("/_stats", stats), control],
+        routes=[
+            Route("/_health", health),
+            Route("/_stats", stats),
+            Route(METRICS, metrics),
+            Route(openapi.PATH, described),
+            control,
+        ],
         exception_handlers={HTTPException: _not_there},
     )
     app.router.redirect_slashes = False

@@ -23,9 +23,25 @@ class Locked(Protocol):
     control_key: Key | None
 
 
+METRICS = "/metrics"
+
+
+def is_own(method: str, path: str) -> bool:
+    """Whether the proxy answers itself, rather than an upstream."""
+    return path.startswith("/_") or (path == METRICS and method in ("GET", "HEAD"))
+
+
 def guards_itself(path: str) -> bool:
     """Whether a path needs no agents' token: the control API has a token of its own, and health is for everybody."""
     return path == "/_health" or path.startswith(PREFIX + "/")
+
+
+def may_scrape(authorization: bytes, agents_token: bytes, key: Key | None) -> bool:
+    """Whether this opens the metrics where agents need a token: theirs or the control token, as a Bearer, because that
+    is what a scraper can be told to send."""
+    scheme, _, shown = authorization.strip().partition(b" ")
+    tokens = (agents_token,) if key is None else (agents_token, key.token.encode())
+    return scheme.lower() == b"bearer" and any(hmac.compare_digest(shown.strip(), token) for token in tokens)
 
 
 class Guard:

@@ -9,7 +9,19 @@ from pathlib import Path
 import httpx
 from world.kit import arrived, finished, granted, sampled, state, told
 
+from hivemind import __version__
 from hivemind.control.app import control_app
+from hivemind.control.messages import (
+    About,
+    BudgetsPart,
+    Claim,
+    LeavePlace,
+    PlaceGiven,
+    RunUsage,
+    TaskState,
+    WantPlace,
+    WantTask,
+)
 from hivemind.control.tokenfile import Key
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler.commands import Command, Rejected
@@ -56,6 +68,27 @@ class FakeProxy:
         if self.reject:
             raise Rejected(self.reject)
         self.applied.append((command, who))
+
+    async def settled(self) -> None:
+        """It keeps nothing."""
+
+    def about(self) -> About:
+        return About(RUN, __version__, "", (), False, 0, False, "dots", None)
+
+    def tasks(self, batch: str | None) -> tuple[TaskState, ...]:
+        return ()
+
+    def budgets(self, agent: str | None) -> BudgetsPart:
+        raise Rejected("it has no agents")
+
+    def claim(self, wanted: WantTask, who: str) -> Claim:
+        return Claim(None, 0, 0)
+
+    def place(self, wanted: WantPlace, who: str) -> PlaceGiven:
+        raise Rejected("it has no places")
+
+    async def leave(self, ended: LeavePlace, who: str) -> RunUsage:
+        return RunUsage(0, 0.0, 0, None)
 
 
 def busy_proxy(settings_file: Path | None = None, run: str = RUN) -> FakeProxy:

@@ -173,7 +173,9 @@ async def test_bad_bodies() -> None:
         assert await post(b"{}") == (422, "the body: name is missing; it must be text")
         assert await post(json.dumps({"name": 5})) == (422, "the body: name 5 must be text")
         assert await post(b"[" * 60_000) == (400, "the body is nested too deeply")
-        assert await post(endless()) == (413, "the body is larger than 64 KiB")
+        assert await post(b" " * (5 << 20)) == (413, "the body is larger than 4096 KiB")
+        small = await web.post("/_control/tasks/claim", content=endless())
+        assert error_of(small) == (413, "the body is larger than 64 KiB")
 
 
 async def test_bad_queries() -> None:

@@ -12,7 +12,7 @@ from hivemind.scheduler import Scheduler
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.events import Commanded
-from hivemind.scheduler.types import Priority
+from hivemind.scheduler.types import Priority, TaskSpec
 
 ONE_OF_EACH: tuple[cmd.Command, ...] = (
     cmd.SetPriority("alice", Priority.HIGH),
@@ -23,7 +23,16 @@ ONE_OF_EACH: tuple[cmd.Command, ...] = (
     cmd.PauseAgent("alice", False),
     cmd.BoostAgent("alice", 5.0),
     cmd.StopAgent("alice", True),
-    cmd.SetBudget("alice", 1000),
+    cmd.SetBudget("alice", 1000, 2.5, "day", "subtree"),
+    cmd.BeginAgent("alice", "boss", "lint"),
+    cmd.EndAgent("alice", -9),
+    cmd.SubmitTasks((TaskSpec("lint"), TaskSpec("test", Priority.LOW, 500, ("lint",), command=("make", "test")))),
+    cmd.ClaimTask("lint", "runner-1"),
+    cmd.FinishTask("lint", ok=False, note="exit code 1"),
+    cmd.CancelTask("lint"),
+    cmd.RetryTask("lint"),
+    cmd.SetTaskPriority("lint", Priority.CRITICAL),
+    cmd.ForgetTasks("nightly"),
     cmd.Drain(False),
     cmd.ReleaseLane("up:1"),
 )
@@ -85,6 +94,21 @@ LONG = "x" * 41
             "SetPriority: priority must be critical, high, normal or low",
         ),
         ("SetCircuit", {"mode": "shut"}, "SetCircuit: mode must be auto, open, closed or probe"),
+        ("SubmitTasks", {"tasks": {}}, "SubmitTasks: tasks must be a list"),
+        ("SubmitTasks", {"tasks": [{"id": "a"}, 5]}, "SubmitTasks: tasks[1]: must be an object"),
+        ("SubmitTasks", {"tasks": [{"id": "a"}, {}]}, "SubmitTasks: tasks[1]: id is missing; it must be text"),
+        (
+            "SubmitTasks",
+            {"tasks": [{"id": "a"}, {"id": "b", "priority": 1}]},
+            "SubmitTasks: tasks[1]: priority must be critical, high, normal or low",
+        ),
+        (
+            "SubmitTasks",
+            {"tasks": [{"id": "a", "afer": ["b"]}]},
+            "SubmitTasks: tasks[0]: no such argument afer; did you mean after?",
+        ),
+        ("SubmitTasks", {"tasks": [{"id": "a", "after": ["b", 3]}]}, "SubmitTasks: tasks[0]: after[1] 3 must be text"),
+        ("SubmitTasks", {"tasks": [{"id": "a", "after": "b"}]}, "SubmitTasks: tasks[0]: after must be a list"),
     ],
 )
 def test_wrong(name: str, arguments: Any, line: str) -> None:

@@ -1,0 +1,200 @@
+"""`/metrics`, for Prometheus: the snapshot once more, as counters and gauges.
+
+Counters count from the proxy's start. Of the agents at most :data:`AGENTS_SHOWN` have series of their own, those seen
+last: an agent's name may be a session's, and there can be thousands. The totals have no such label, so nothing is lost
+to them; an agent that comes back goes on where its counters stood.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hivemind import __version__
+from hivemind.scheduler.events import BudgetState, LaneState
+from hivemind.scheduler.tasks import TASK_STATES
+from hivemind.scheduler.types import Usage
+from hivemind.snapshot import AgentView, Snapshot
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+AGENTS_SHOWN = 200
+LANES_SHOWN = 50
+"""A credential that is renewed makes a new lane, so old ones that rest are left out."""
+_MODES = ("serving", "paused", "draining")
+_CIRCUITS = ("closed", "half_open", "open")
+_AGENT_STATES = ("queued", "retry", "waiting", "streaming", "idle", "paused", "stopped")
+
+Rows = Iterable[tuple[Sequence[str], float]]
+
+
+def exposition(snapshot: Snapshot, tasks: Iterable[str], accept: str) -> tuple[bytes, str]:
+    """The metrics in the form that is asked for (the text format, or OpenMetrics), and its content type.
+
+    `tasks` are the states of all tasks.
+    """
+    # Imported when somebody scrapes: it takes longer than many a program that imports this takes in all.
+    from prometheus_client.exposition import choose_encoder
+
+    encode, content_type = choose_encoder(accept)
+    return encode(_Collected(snapshot, tasks)), content_type
+
+
+class _Collected:
+    """What an encoder takes for a registry."""
+
+    def __init__(self, snapshot: Snapshot, tasks: Iterable[str]) -> None:
+        self._snapshot = snapshot
+        self._tasks = tasks
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric, once."""
+        yield from _proxy(self._snapshot)
+        yield from _totals(self._snapshot)
+        yield from _agents(self._snapshot)
+        yield from _lanes(self._snapshot)
+        yield from _budgets(self._snapshot)
+        states = Counter(self._tasks)
+        yield _gauge("tasks", "Tasks by state.", ("state",), [((state,), states[state]) for state in TASK_STATES])
+
+
+def _proxy(world: Snapshot) -> Iterator[Metric]:
+    yield _gauge("info", "Version of HiveMind.", ("version",), [((__version__,), 1)])
+    yield _gauge("uptime_seconds", "Since the proxy's start.", (), [((), world.uptime_s)])
+    yield _gauge("mode", "1 for what the proxy is doing.", ("mode",), [((m,), m == world.mode) for m in _MODES])
+    yield _gauge("queue_length", "Requests that wait for their turn.", (), [((), world.queued)])
+    yield _gauge("in_flight", "Requests at an upstream.", (), [((), len(world.slots))])
+
+
+def _totals(world: Snapshot) -> Iterator[Metric]:
+    totals = world.totals
+    for name, help_text, value in (
+        ("requests", "Requests seen.", totals.requests),
+        ("requests_finished", "Requests answered by an upstream.", totals.finished),
+        ("requests_failed", "Requests that ended in an error for the agent.", totals.failed),
+        ("requests_refused", "Requests that HiveMind turned away itself.", totals.refused),
+        ("requests_abandoned", "Requests whose client left.", totals.abandoned),
+        ("retries", "Attempts that failed and were made good unseen.", totals.retries),
+        ("requests_rescued", "Requests that succeeded after a failed attempt.", totals.rescued),
+    ):
+        yield _counter(name, help_text, (), [((), value)])
+    yield _counter("tokens", "Tokens used, by kind.", ("kind",), _by_kind((), totals.usage))
+    wasted = "Tokens used by attempts that failed or that a client left, by kind."
+    yield _counter("tokens_wasted", wasted, ("kind",), _by_kind((), totals.wasted))
+    yield _counter("cost_dollars", "What was used, by public prices.", (), [((), totals.dollars)])
+    # No counter: it falls once prices are loaded.
+    yield _gauge("tokens_unpriced", "Tokens of models without a known price.", (), [((), totals.unpriced)])
+
+
+def _by_kind(labels: tuple[str, ...], usage: Usage) -> list[tuple[tuple[str, ...], float]]:
+    return [
+        ((*labels, "input"), usage.input_tokens),
+        ((*labels, "cache_read"), usage.cache_read_tokens),
+        ((*labels, "cache_write"), usage.cache_write_tokens),
+        ((*labels, "output"), usage.output_tokens),
+    ]
+
+
+def _agents(world: Snapshot) -> Iterator[Metric]:
+    states = Counter(agent.state for agent in world.agents)
+    yield _gauge("agents", "Agents known, by state.", ("state",), [((s,), states[s]) for s in _AGENT_STATES])
+    running = sum(agent.running is True for agent in world.agents)
+    yield _gauge("agents_processes", "Agents whose process runs, started by a runner.", (), [((), running)])
+    shown = sorted(world.agents, key=lambda agent: agent.last_seen_s)[:AGENTS_SHOWN]
+    left_out = len(world.agents) - len(shown)
+    yield _gauge("agents_left_out", "Agents without series of their own, seen longest ago.", (), [((), left_out)])
+    for name, help_text, read in _OF_AN_AGENT:
+        yield _counter(name, help_text, ("agent",), [((agent.name,), read(agent)) for agent in shown])
+    tokens = [row for agent in shown for row in _by_kind((agent.name,), agent.usage)]
+    yield _counter("agent_tokens", "Tokens used, by agent and kind.", ("agent", "kind"), tokens)
+    unpriced = [((agent.name,), agent.unpriced) for agent in shown]
+    yield _gauge("agent_tokens_unpriced", "Tokens of models without a known price.", ("agent",), unpriced)
+
+
+_OF_AN_AGENT: tuple[tuple[str, str, Callable[[AgentView], float]], ...] = (
+    ("agent_requests", "Requests seen.", lambda agent: agent.requests),
+    ("agent_requests_finished", "Requests answered by an upstream.", lambda agent: agent.finished),
+    ("agent_requests_failed", "Requests that ended in an error for the agent.", lambda agent: agent.failed),
+    ("agent_retries", "Attempts that failed and were made good unseen.", lambda agent: agent.retries),
+    ("agent_requests_rescued", "Requests that succeeded after a failed attempt.", lambda agent: agent.rescued),
+    ("agent_cost_dollars", "What it used, by public prices.", lambda agent: agent.dollars),
+    ("agent_wait_seconds", "Spent in the queue, over all its requests.", lambda agent: agent.waited_s),
+    ("agent_served_seconds", "From arrival to last byte, over its finished requests.", lambda agent: agent.served_s),
+)
+
+
+def _lanes(world: Snapshot) -> Iterator[Metric]:
+    busy_first = sorted((view.state for view in world.lanes), key=lambda lane: not (lane.active or lane.waiting))
+    lanes = busy_first[:LANES_SHOWN]
+    labels = ("upstream", "lane")
+    for name, help_text, read in _OF_A_LANE:
+        yield _gauge(name, help_text, labels, [((lane.upstream, lane.lane), read(lane)) for lane in lanes])
+    circuits = [((*_of(lane), state), float(state == lane.circuit)) for lane in lanes for state in _CIRCUITS]
+    yield _gauge("lane_circuit", "1 for the circuit's state.", (*labels, "state"), circuits)
+    windows = [((*_of(lane), w.family, w.kind.value), w) for lane in lanes for w in lane.windows]
+    names = (*labels, "models", "kind")
+    limits = [(each, w.limit) for each, w in windows]
+    yield _gauge("window_limit", "Allowance of a rate window.", names, limits)
+    yield _gauge("window_remaining", "What is left of it.", names, [(each, w.remaining) for each, w in windows])
+
+
+def _of(lane: LaneState) -> tuple[str, str]:
+    return lane.upstream, lane.lane
+
+
+_OF_A_LANE: tuple[tuple[str, str, Callable[[LaneState], float]], ...] = (
+    ("lane_level", "Requests that may be in flight at once now.", lambda lane: lane.level),
+    ("lane_ceiling", "The most that level may be.", lambda lane: lane.ceiling),
+    ("lane_active", "Requests in flight.", lambda lane: lane.active),
+    ("lane_waiting", "Requests in the queue.", lambda lane: lane.waiting),
+    ("lane_retrying", "Requests between two attempts.", lambda lane: lane.retrying),
+    ("lane_parked_seconds", "For so much longer, as the provider asked.", lambda lane: lane.parked_for_s),
+    (
+        "lane_ttft_mean_seconds",
+        "Mean time to first token over the last samples.",
+        lambda lane: math.nan if lane.mean_ttft_s is None else lane.mean_ttft_s,
+    ),
+)
+
+
+def _budgets(world: Snapshot) -> Iterator[Metric]:
+    """The pool's has no agent's name, and covers all."""
+    pool = [] if world.pool is None else [world.pool]
+    owned = [agent for agent in world.agents if agent.budget is not None]
+    shown = sorted(owned, key=lambda agent: agent.last_seen_s)[:AGENTS_SHOWN]
+    budgets: list[BudgetState] = [*pool, *(agent.budget for agent in shown if agent.budget is not None)]
+    tokens = [each for each in budgets if each.tokens is not None]
+    dollars = [each for each in budgets if each.dollars is not None]
+    for name, help_text, rows in (
+        ("budget_limit_tokens", "A budget's ceiling.", [(_whose(b), float(b.tokens or 0)) for b in tokens]),
+        ("budget_used_tokens", "Used of it in its period.", [(_whose(b), float(b.used_tokens)) for b in tokens]),
+        ("budget_limit_dollars", "A budget's ceiling.", [(_whose(b), b.dollars or 0.0) for b in dollars]),
+        ("budget_used_dollars", "Used of it in its period.", [(_whose(b), b.used_dollars) for b in dollars]),
+    ):
+        yield _gauge(name, help_text, ("agent", "covers", "per"), rows)
+
+
+def _whose(state: BudgetState) -> tuple[str, str, str]:
+    return state.owner or "", state.covers, state.per
+
+
+def _gauge(name: str, help_text: str, labels: tuple[str, ...], rows: Rows) -> Metric:
+    from prometheus_client.core import GaugeMetricFamily
+
+    return _filled(GaugeMetricFamily("hivemind_" + name, help_text, labels=labels), rows)
+
+
+def _counter(name: str, help_text: str, labels: tuple[str, ...], rows: Rows) -> Metric:
+    from prometheus_client.core import CounterMetricFamily
+
+    return _filled(CounterMetricFamily("hivemind_" + name, help_text, labels=labels), rows)
+
+
+def _filled(family: Any, rows: Rows) -> Metric:
+    for labels, value in rows:
+        family.add_metric(labels, float(value))
+    made: Metric = family
+    return made

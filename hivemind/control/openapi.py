@@ -1,0 +1,225 @@
+"""The control API described (OpenAPI 3.1), made from its table and its types, so that it can't say anything else."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, get_type_hints
+
+import msgspec
+
+from hivemind import __version__
+from hivemind.scheduler.types import Priority
+from hivemind.settings.docs import described
+
+from .api import ENDPOINTS, Endpoint
+from .commands import COMMANDS
+from .messages import PREFIX, Failure, Nothing, Order
+
+PATH = PREFIX + "/openapi.json"
+DESCRIPTION = """\
+What the control room does, for scripts: look at the proxy, and steer it. The token stands in the proxy's note,
+`control-PORT.json` in its state directory, unless it was started with one of your choice.
+
+An answer that isn't a 200 holds one line that says what is wrong. Priorities go by name; in the world and its requests,
+which are asked for many times a second, they are numbers, 0 being the most urgent. Times are seconds, `at` on the
+proxy's own clock. JSON has no infinity, so a number without a limit is null."""
+
+_REF = "#/components/schemas/"
+_UNLIMITED = {"LaneState": ("level", "ceiling"), "WindowState": ("limit", "remaining"), "CurvePoint": ("level",)}
+"""Numbers that may be without a limit."""
+_RUNS = re.compile(r":[a-z]+:`[~.]*([^`]+)`")
+_FAILURES = {
+    400: "The body isn't JSON.",
+    401: "The token is missing, or another proxy's.",
+    403: "The API is off, or a page in a browser asks.",
+    404: "There is no such thing.",
+    413: "The body is too large.",
+    422: "It can't be done; the text says why, and what would be right.",
+}
+
+
+@cache
+def description() -> bytes:
+    """The whole of it, as JSON."""
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "HiveMind control API", "version": __version__, "description": DESCRIPTION},
+            "security": [{"token": []}],
+            "paths": _paths(),
+            "components": {
+                "schemas": dict(sorted(_schemas().items())),
+                "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            },
+        }
+    )
+
+
+def _paths() -> dict[str, Any]:
+    paths: dict[str, Any] = {}
+    for each in ENDPOINTS:
+        paths.setdefault(PREFIX + each.path, {})[each.method.lower()] = _operation(each)
+    own = {"summary": "This description.", "security": [], "operationId": "openapi"}
+    paths[PATH] = {"get": {**own, "responses": {"200": _answer("OpenAPI 3.1.", {"type": "object"})}}}
+    return paths
+
+
+def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "operationId": _id(endpoint),
+        "summary": endpoint.summary,
+        "responses": {
+            "200": _answer("Done." if endpoint.method == "POST" else "So it is.", _named(endpoint.gives)),
+            **{str(status): _answer(_FAILURES[status], _named(Failure)) for status in _failures(endpoint)},
+        },
+    }
+    named = re.findall(r"{(\w+)}", endpoint.path)
+    parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in named]
+    if endpoint.method == "GET" and not named:
+        parameters += list(_query(endpoint.takes))
+    if parameters:
+        made["parameters"] = parameters
+    if endpoint.method == "POST":
+        made["requestBody"] = {"required": True, "content": _json(_named(endpoint.takes))}
+    return made
+
+
+def _id(endpoint: Endpoint) -> str:
+    words = re.findall(r"\w+", endpoint.path)
+    return "_".join((endpoint.method.lower(), *words))
+
+
+def _failures(endpoint: Endpoint) -> list[int]:
+    """Statuses that it may answer with."""
+    body = (400, 413) if endpoint.method == "POST" else ()
+    return sorted((401, 403, 422, *body, *((404,) if "{" in endpoint.path else ())))
+
+
+def _query(takes: type[Any]) -> Iterator[dict[str, Any]]:
+    if takes is Nothing:
+        return
+    (schema,) = _made((takes,)).values()
+    for name, each in schema["properties"].items():
+        options = [option for option in each.pop("anyOf", ()) if option != {"type": "null"}]
+        told = {"description": each.pop("description")} if "description" in each else {}
+        # Left out is what null would be; a query has no null.
+        schema = {**(options[0] if options else each), **_default(each.get("default"))}
+        yield {"name": name, "in": "query", "required": False, **told, "schema": schema}
+
+
+def _default(value: Any) -> dict[str, Any]:
+    return {} if value is None else {"default": value}
+
+
+def _answer(text: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": text, "content": _json(schema)}
+
+
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _named(made: type[Any]) -> dict[str, Any]:
+    return {"$ref": _REF + made.__name__}
+
+
+# --- Schemas ----------------------------------------------------------------------------------------------------------
+
+
+def _schemas() -> dict[str, Any]:
+    """Every type by its name. What is asked takes no fields but these."""
+    numbered = _made(tuple(each.gives for each in ENDPOINTS if not each.named))
+    taken = (*(each.takes for each in ENDPOINTS if each.method == "POST"), *COMMANDS.values())
+    by_name = _made((*taken, *(each.gives for each in ENDPOINTS if each.named), Failure))
+    for name in _reached(by_name, {made.__name__ for made in taken}):
+        by_name[name]["additionalProperties"] = False
+    text = msgspec.json.encode(by_name).decode().replace(f'"{_REF}Priority"', f'"{_REF}PriorityName"')
+    by_name = msgspec.json.decode(text)
+    by_name.pop("Priority", None)
+    by_name["PriorityName"] = {
+        "description": "How urgent it is.",
+        "enum": [each.name.lower() for each in Priority],
+        "type": "string",
+    }
+    for schema in by_name.values():
+        _name_defaults(schema)
+    by_name["Order"] = _order()
+    return {**numbered, **by_name}
+
+
+def _made(types: tuple[type[Any], ...]) -> dict[str, Any]:
+    """The schemas of types and all that they hold, with what the source says of them."""
+    _, made = msgspec.json.schema_components(types, ref_template=_REF + "{name}")
+    found = {each.__name__: each for each in _held(types)}
+    for name, schema in made.items():
+        schema.pop("title", None)
+        if "description" in schema:
+            schema["description"] = _plain(schema["description"])
+        for field, each in schema.get("properties", {}).items():
+            told = _plain(described(found[name], field)) if name in found else ""
+            schema["properties"][field] = _field(each, told, unlimited=field in _UNLIMITED.get(name, ()))
+    return made
+
+
+def _field(schema: dict[str, Any], told: str, *, unlimited: bool) -> dict[str, Any]:
+    if unlimited:
+        schema = {"anyOf": [schema, {"type": "null"}]}
+    return {**schema, **({"description": told} if told else {})}
+
+
+def _held(types: tuple[type[Any], ...]) -> set[type[Any]]:
+    """All dataclasses in these."""
+    found: set[type[Any]] = set()
+    left: list[Any] = list(types)
+    while left:
+        each = left.pop()
+        left += getattr(each, "__args__", ())
+        if dataclasses.is_dataclass(each) and isinstance(each, type) and each not in found:
+            found.add(each)
+            left += get_type_hints(each).values()
+    return found
+
+
+def _reached(schemas: dict[str, Any], names: set[str]) -> set[str]:
+    """These objects and all that they hold."""
+    left, found = list(names), set()
+    while left:
+        name = left.pop()
+        if name not in found and schemas[name].get("type") == "object":
+            found.add(name)
+            left += re.findall(rf'"{_REF}(\w+)"', msgspec.json.encode(schemas[name]).decode())
+    return found
+
+
+def _name_defaults(schema: dict[str, Any]) -> None:
+    for each in schema.get("properties", {}).values():
+        if "PriorityName" in str(each) and isinstance(each.get("default"), int):
+            each["default"] = Priority(each["default"]).name.lower()
+
+
+def _order() -> dict[str, Any]:
+    """A command by name, each with its own arguments."""
+    who = {"type": "string", "default": Order("").who, "description": described(Order, "who")}
+    return {"description": inspect.getdoc(Order), "oneOf": [_one(name, made, who) for name, made in COMMANDS.items()]}
+
+
+def _one(name: str, made: type[Any], who: dict[str, Any]) -> dict[str, Any]:
+    needed = any(each.default is dataclasses.MISSING for each in dataclasses.fields(made))
+    return {
+        "title": name,
+        "description": _plain(inspect.getdoc(made) or ""),
+        "type": "object",
+        "properties": {"name": {"const": name}, "arguments": _named(made), "who": who},
+        "required": ["name", "arguments"] if needed else ["name"],
+        "additionalProperties": False,
+    }
+
+
+def _plain(text: str) -> str:
+    """A docstring in the words of JSON, without marks that only its own tools understand."""
+    said = _RUNS.sub(lambda found: f"`{found[1].rpartition('.')[2]}`", " ".join(text.split()))
+    return re.sub(r"\bNone\b|`inf`", "null", said)
