@@ -144,6 +144,9 @@ class FinishTask:
     """For people: `exit code 1`."""
     again: bool = False
     """It failed, or was lost, and goes back among the eligible instead."""
+    attempt: int | None = None
+    """Which one ended, as the claim counted it, so that a report that comes twice, or late, ends nobody else's; None:
+    whichever runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +195,9 @@ class ReleaseLane:
 
 TaskCommand = SubmitTasks | ClaimTask | FinishTask | CancelTask | RetryTask | SetTaskPriority | ForgetTasks
 """What changes the graph."""
+
+AgentCommand = SetPriority | PauseAgent | BoostAgent | StopAgent | SetBudget | BeginAgent | EndAgent
+"""What is about one agent, or (a budget) all of them."""
 
 Command = (
     SetPriority

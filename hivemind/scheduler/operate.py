@@ -32,58 +32,75 @@ def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) 
 
     Raises: cmd.Rejected.
     """
+    told = None
     match command:
-        case cmd.SetPriority(agent, priority):
-            _set_priority(scheduler, agent, priority, now)
         case cmd.Tune():
             tune(scheduler, command, now)
-        case cmd.PinLevel(level, lane):
-            if level is not None and not 1 <= level <= HIGHEST_LEVEL:
-                raise cmd.Rejected(f"level {level:g}: must be from 1 to {HIGHEST_LEVEL:,.0f}")
-            for each in _lanes(scheduler, lane):
-                each.aimd.pin(level)
-                _follow(scheduler, each, now)
-        case cmd.SetCircuit(mode, lane):
-            for each in _lanes(scheduler, lane):
-                each.circuit.force(mode)
-                scheduler.events.append(CircuitChanged(now, each.key, each.circuit.state.value, f"by {who}"))
         case cmd.PauseAdmissions(paused):
             scheduler.paused = paused
-        case cmd.PauseAgent(agent, paused):
-            scheduler.agents[_known(scheduler, agent)].paused = paused
-            for part in with_subs(scheduler, scheduler.agents[agent]):
-                hold(scheduler, part)
-        case cmd.BoostAgent(agent, for_s):
-            _boost(scheduler, scheduler.agents[_known(scheduler, agent)], for_s, now)
-        case cmd.StopAgent(agent, stopped):
-            _stop(scheduler, scheduler.agents[_known(scheduler, agent)], stopped, now)
-        case cmd.SetBudget():
-            set_budget(scheduler, command, now)
-        case cmd.BeginAgent():
-            _begin(scheduler, command, now)
-        case cmd.EndAgent(agent, exit_code):
-            scheduler.agents[_known(scheduler, agent)].ended = True
-            scheduler.events.append(AgentEnded(now, agent, exit_code))
         case cmd.Drain(draining):
             if draining:
                 scheduler.drain(now)
             else:
                 scheduler.draining = False
-        case cmd.ReleaseLane(lane):
-            for each in _lanes(scheduler, lane):
-                each.release(now)
+        case cmd.PinLevel() | cmd.SetCircuit() | cmd.ReleaseLane():
+            _steer_lanes(scheduler, command, who, now)
+        case (
+            cmd.SetPriority()
+            | cmd.PauseAgent()
+            | cmd.BoostAgent()
+            | cmd.StopAgent()
+            | cmd.SetBudget()
+            | cmd.BeginAgent()
+            | cmd.EndAgent()
+        ):
+            _steer_agent(scheduler, command, now)
+            scheduler.unsaved.add(command.agent or POOL)
         case _:
             told = task_agents.carry_out(scheduler, command, now)
-            return Commanded(now, who, type(command).__name__, _arguments(command) if told is None else told)
-    if hasattr(command, "agent"):
-        scheduler.unsaved.add(command.agent or POOL)
-    return Commanded(now, who, type(command).__name__, _arguments(command))
+    return Commanded(now, who, type(command).__name__, _arguments(command) if told is None else told)
 
 
-def _set_priority(scheduler: Scheduler, name: str, priority: Priority, now: float) -> None:
-    agent = scheduler.agents[_known(scheduler, name)]
-    agent.priority = priority
-    reclass_all(scheduler, agent, now)
+def _steer_lanes(
+    scheduler: Scheduler, command: cmd.PinLevel | cmd.SetCircuit | cmd.ReleaseLane, who: str, now: float
+) -> None:
+    if isinstance(command, cmd.PinLevel) and command.level is not None and not 1 <= command.level <= HIGHEST_LEVEL:
+        raise cmd.Rejected(f"level {command.level:g}: must be from 1 to {HIGHEST_LEVEL:,.0f}")
+    for lane in _lanes(scheduler, command.lane):
+        match command:
+            case cmd.PinLevel(level):
+                lane.aimd.pin(level)
+                _follow(scheduler, lane, now)
+            case cmd.SetCircuit(mode):
+                lane.circuit.force(mode)
+                scheduler.events.append(CircuitChanged(now, lane.key, lane.circuit.state.value, f"by {who}"))
+            case cmd.ReleaseLane():
+                lane.release(now)
+
+
+def _steer_agent(scheduler: Scheduler, command: cmd.AgentCommand, now: float) -> None:
+    if isinstance(command, cmd.SetBudget):
+        set_budget(scheduler, command, now)
+        return
+    if isinstance(command, cmd.BeginAgent):
+        _begin(scheduler, command, now)
+        return
+    agent = scheduler.agents[_known(scheduler, command.agent)]
+    match command:
+        case cmd.SetPriority(_, priority):
+            agent.priority = priority
+            reclass_all(scheduler, agent, now)
+        case cmd.PauseAgent(_, paused):
+            agent.paused = paused
+            for part in with_subs(scheduler, agent):
+                hold(scheduler, part)
+        case cmd.BoostAgent(_, for_s):
+            _boost(scheduler, agent, for_s, now)
+        case cmd.StopAgent(_, stopped):
+            _stop(scheduler, agent, stopped, now)
+        case cmd.EndAgent(name, exit_code):
+            agent.ended = True
+            scheduler.events.append(AgentEnded(now, name, exit_code))
 
 
 def _boost(scheduler: Scheduler, agent: Agent, for_s: float, now: float) -> None:
