@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .accounts import Budget
 from .agents import process_of
+from .budget import relimit
 from .family import adopt, join
 from .task_agents import greet
 from .ticket import Agent
@@ -22,7 +23,10 @@ def meet(scheduler: Scheduler, name: str, now: float, parent: str | None) -> Age
         config = scheduler.config.budget
         if not agent.budgeted:
             agent.own.budget = Budget(config.tokens, config.dollars, config.per)
+            agent.own.shut = bool(agent.own.budget) and agent.own.full  # it may be back, having used it up before
         join(scheduler, agent)
+        if agent.own.budget:
+            relimit(scheduler, agent.own, now)  # it may have used it up before
         greet(scheduler, agent)
     if parent is not None and agent.parent is None and parent != name:
         process = process_of(name, parent)
