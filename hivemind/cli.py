@@ -29,6 +29,7 @@ with a control room, and `hivemind-tui --attach http://127.0.0.1:8765` the contr
 GROUPS: Mapping[str, Mapping[str, str]] = {
     "start": {
         "proxy": "hivemind.commands.proxy",
+        "run": "hivemind.agents.run_command",
         "setup": "hivemind.setup.command",
         "mcp": "hivemind.tools.command",
     },
