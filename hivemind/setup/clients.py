@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from . import editors, sdk, shells, terminal
+from . import editors, mcp, sdk, shells, terminal
 from .model import Client, Instructions, Snippet, Steps, Target
 from .shells import TOKEN, TOKEN_VARIABLE, Shell
 
@@ -86,6 +86,15 @@ CLIENTS: Mapping[str, Client] = {
             (),
             sdk.generic,
         ),
+        Client(
+            "mcp",
+            "HiveMind's tools",
+            "for agents, in clients that speak MCP",
+            "worker",
+            (),
+            mcp.mcp,
+            named=False,
+        ),
     )
 }
 """By name."""
@@ -126,13 +135,14 @@ def quick_lines(url: str, *, token: bool = False, shell: Shell = "bash") -> tupl
 
 def _facts(client: Client, target: Target, steps: Steps) -> Iterator[tuple[str, str]]:
     yield "Needs", steps.needs
-    if target.token:
+    if target.token and client.named:
         yield "Token", " ".join(_about_token(steps))
-    yield (
-        "Name",
-        f"The control room shows {target.agent} after its first request. What follows /agent/ is yours to choose: give"
-        " each terminal its own.",
-    )
+    if client.named:
+        yield (
+            "Name",
+            f"The control room shows {target.agent} after its first request. What follows /agent/ is yours to choose:"
+            " give each terminal its own.",
+        )
     yield from (("Note", note) for note in steps.notes)
     yield from (("More", page) for page in client.docs)
 

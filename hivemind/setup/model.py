@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 from .shells import TOKEN, Shell
 
-Language = Literal["shell", "toml", "json", "dotenv", "python", "url"]
+Language = Literal["shell", "command", "toml", "json", "dotenv", "python", "url"]
+"""`shell` sets variables of the shell that starts the client, `command` is a program to be run once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,8 @@ class Client:
     docs: tuple[str, ...]
     """The vendor's pages on it."""
     steps: Callable[[Target], Steps]
+    named: bool = True
+    """Its requests come under an agent's name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ _WIDTH = 80
 def as_text(found: Instructions) -> str:
     """What `hivemind setup CLIENT` prints, with a line end."""
     blocks = [
-        f"{found.client.title}, as the agent {found.target.agent}",
+        f"{found.client.title}, as the agent {found.target.agent}" if found.client.named else found.client.title,
         *(_wrapped(limit) for limit in found.limits),
         *(block for snippet in (*found.snippets, found.check, found.undo) for block in _blocks(snippet)),
         aligned(found.facts),

@@ -14,6 +14,7 @@ from hivemind.setup.shells import TOKEN
 
 URL = "http://127.0.0.1:8765"
 PUBLIC = "https://hive.example.com"
+TOKENS = "HIVEMIND_CONTROL_TOKEN"
 ODD = "../a b/é$x'\"%&?#"
 """A name that no URL and no shell takes as it is."""
 
@@ -161,3 +162,17 @@ def test_nothing_is_left_to_guess(client: Client, url: str, agent: str, token: b
 def test_reach(url: str, loopback: bool, public: bool) -> None:
     """What is on this machine, and what a server on the internet may call."""
     assert (is_loopback(url), is_public(url)) == (loopback, public)
+
+
+@pytest.mark.parametrize(("url", "variables"), [(URL, ["HIVEMIND_AGENT"]), (PUBLIC, ["HIVEMIND_AGENT", TOKENS])])
+def test_tools_are_added_the_same_everywhere(url: str, variables: list[str]) -> None:
+    """Each client starts the same command; Codex, which hides variables, is told which ones the command wants."""
+    found = instructions(CLIENTS["mcp"], url, "worker", False)
+    command = ["hivemind", "mcp", "--attach", url]
+    assert [snippet.text.endswith(" ".join(command)) for snippet in snippets(found, "command")] == [True, True]
+    codex = tomllib.loads(snippets(found, "toml")[0].text)["mcp_servers"]["hivemind"]
+    opencode, cursor, code = (json.loads(snippet.text) for snippet in snippets(found, "json"))
+    others = [codex, cursor["mcpServers"]["hivemind"], code["servers"]["hivemind"]]
+    assert [[each["command"], *each["args"]] for each in others] == [command] * 3
+    assert opencode["mcp"]["hivemind"]["command"] == command
+    assert codex["env_vars"] == variables
