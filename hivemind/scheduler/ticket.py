@@ -142,11 +142,15 @@ class Agent:
     @property
     def cut_off(self) -> bool:
         """The operator stopped it, or what it is a part of."""
+        if self.lead is None:
+            return self.stopped  # asked at each arrival
         return any(each.stopped for each in self.line)
 
     @property
     def gate(self) -> str:
         """Of its task's, or of that of what it is a part of, the first that isn't open."""
+        if self.lead is None:
+            return self.task_gate
         return next((each.task_gate for each in self.line if each.task_gate != "open"), "open")
 
     def priority_of(self, request: Request) -> Priority:
