@@ -30,8 +30,12 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "start": {
         "proxy": "hivemind.commands.proxy",
         "run": "hivemind.agents.run_command",
+        "batch": "hivemind.agents.batch_command",
         "setup": "hivemind.setup.command",
         "mcp": "hivemind.tools.command",
+    },
+    "agents": {
+        "checkpoints": "hivemind.agents.checkpoint_command",
     },
     "other": {
         "version": "hivemind.commands.version",

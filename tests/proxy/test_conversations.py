@@ -1,0 +1,89 @@
+"""What is remembered of what agents said last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from proxy.kit import settings_for
+
+from hivemind.providers.base import Facts
+from hivemind.providers.clients import client_of
+from hivemind.providers.detect import dialect_for
+from hivemind.proxy.call import Call
+from hivemind.proxy.conversations import Conversations
+from hivemind.proxy.identity import Identity
+from hivemind.proxy.routing import open_routes
+
+MIB = 1 << 20
+
+
+def call(agent: str, body: bytes) -> Call:
+    """A request of an agent's."""
+    route = open_routes(settings_for("lab=http://127.0.0.1:9"), None).find(None, "/v1/messages", {})
+    assert route is not None
+    dialect, identity = dialect_for("/v1/messages"), Identity(agent, None, True, "anonymous", None)
+    return Call(b"POST", b"/v1/messages", [], body, route, dialect, Facts(), client_of([]), identity, "lab:anonymous")
+
+
+def held(conversations: Conversations, agent: str) -> bytes:
+    """The body that is remembered."""
+    found = conversations.find(agent)
+    assert found is not None
+    return found.call.body
+
+
+def test_the_newest_of_each() -> None:
+    """Every agent has its own, and no copy is made of it."""
+    kept, body = Conversations(MIB), b"b" * 99
+    for agent, text in (("a", b"first"), ("a", b"second"), ("a/sub", body)):
+        kept.keep(call(agent, text), 1.0)
+    assert held(kept, "a") == b"second"
+    assert held(kept, "a/sub") is body
+    assert kept.find("b") is None
+
+
+def test_bodies_are_bounded_together() -> None:
+    """Those go whose agents were silent longest, and what was asked is still known, with the reason."""
+    kept = Conversations(MIB, total=300)
+    for agent in ("a", "b", "c"):
+        kept.keep(call(agent, agent.encode() * 100), 1.0)
+    kept.keep(call("a", b"A" * 100), 2.0)
+    kept.keep(call("d", b"d" * 150), 3.0)
+    assert [held(kept, agent)[:1] for agent in "abcd"] == [b"A", b"", b"", b"d"]
+    gone = kept.find("b")
+    assert gone is not None
+    assert "wasn't held in memory" in gone.left_out
+    kept.keep(call("b", b"b" * 50), 4.0)
+    assert [held(kept, agent)[:1] for agent in "abd"] == [b"A", b"b", b"d"]
+    assert replace(gone.call, body=b"b") != gone.call
+
+
+def test_one_that_is_too_large_is_not_held() -> None:
+    """Nor is the one before it, which isn't what the agent said last."""
+    kept = Conversations(MIB)
+    kept.keep(call("a", b"small"), 1.0)
+    kept.keep(call("a", b"x" * (MIB + 1)), 2.0)
+    found = kept.find("a")
+    assert found is not None
+    assert (found.call.body, found.size, found.left_out[:17]) == (b"", MIB + 1, "it is 1.0 MiB, mo")
+    kept.keep(call("a", b"x" * MIB), 3.0)
+    assert len(held(kept, "a")) == MIB
+
+
+def test_agents_are_bounded() -> None:
+    """The one that was silent longest is forgotten, and what it held is free again."""
+    kept = Conversations(MIB, total=20, agents=2)
+    for agent in ("a", "b", "a", "c"):
+        kept.keep(call(agent, b"x" * 10), 1.0)
+    assert kept.find("b") is None
+    assert [held(kept, agent) for agent in "ac"] == [b"x" * 10] * 2
+
+
+def test_forgotten() -> None:
+    """What was held is free again; nobody minds one that isn't there."""
+    kept = Conversations(MIB, total=10)
+    kept.keep(call("a", b"x" * 10), 1.0)
+    kept.forget("a")
+    kept.forget("a")
+    kept.keep(call("b", b"y" * 10), 1.0)
+    assert (kept.find("a"), held(kept, "b")) == (None, b"y" * 10)
