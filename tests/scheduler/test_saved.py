@@ -1,0 +1,287 @@
+"""What a restart must know: whatever was written last, the books agree with each other and with what happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scheduler.driving import LANE, Hands, lane_config, request
+
+from hivemind.scheduler import Scheduler, Ticket, TicketState, ceilings
+from hivemind.scheduler import commands as cmd
+from hivemind.scheduler.accounts import POOL, Account, Spent
+from hivemind.scheduler.budget import price_by
+from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
+from hivemind.scheduler.saved import SavedAgent, SavedTask, restore, take_unsaved
+from hivemind.scheduler.ticket import Agent
+from hivemind.scheduler.types import Priority, TaskSpec, Usage
+
+PARENTS = {"a": None, "b": "a", "c": "b", "b/x": "b", "b/x/y": "b/x", "d": None}
+NAMES = list(PARENTS)
+
+
+@dataclass(frozen=True)
+class Disk:
+    """What was written: whole records in place of earlier ones, as the database does it."""
+
+    agents: dict[str, SavedAgent] = field(default_factory=dict)
+    tasks: dict[str, SavedTask] = field(default_factory=dict)
+
+    def after(self, scheduler: Scheduler) -> Disk:
+        """With all that has changed."""
+        unsaved = take_unsaved(scheduler)
+        tasks = self.tasks | {task.spec.id: task for task in unsaved.tasks}
+        agents = self.agents | {saved.name: saved for saved in unsaved.agents}
+        return Disk(agents, {name: task for name, task in tasks.items() if name not in unsaved.gone})
+
+    def revived(self, *, new_run: bool = False) -> Hands:
+        """A scheduler that goes on from it."""
+        hands = fresh()
+        restore(hands.scheduler, self.agents.values(), self.tasks.values(), 0.0, new_run=new_run)
+        return hands
+
+
+def fresh(budget: BudgetConfig | None = None) -> Hands:
+    hands = Hands(lane_config(slots=50), config=SchedulerConfig(budget=budget or BudgetConfig()))
+    # A fraction that adds up exactly; of the model called dark nobody knows.
+    price_by(hands.scheduler, lambda _, model, usage: None if model == "dark" else usage.total / 1024, 0.0)
+    return hands
+
+
+def agent_of(scheduler: Scheduler, name: str) -> Agent:
+    return scheduler.agents.get(name) or scheduler.agents.past[name]
+
+
+def flying(scheduler: Scheduler, account: Account) -> Spent:
+    """What is known to be used by what flies, on that account."""
+    total = Spent()
+    for agent in scheduler.agents.values():
+        for ticket in agent.tickets.values() if account in agent.accounts else ():
+            if ticket.so_far is not None:
+                tokens, dark = ticket.so_far.total, ticket.request.model == "dark"
+                total = total.plus(Spent(tokens, 0.0 if dark else tokens / 1024, tokens if dark else 0))
+    return total
+
+
+Facts = dict[str, object]
+
+
+def facts(scheduler: Scheduler, names: set[str]) -> Facts:
+    """Everything that must survive, what flies counted as used."""
+    told: Facts = {}
+    for name in names - {POOL}:
+        agent = agent_of(scheduler, name)
+        told[name] = (agent.parent and agent.parent.name, agent.priority, agent.paused, agent.stopped, agent.budget)
+        told[f"{name} own"], told[f"{name} tree"] = (used(scheduler, each) for each in (agent.own, agent.tree))
+    told["pool"] = (used(scheduler, scheduler.pool), scheduler.pool.budget)
+    told["tasks"] = [
+        (task.spec, task.number, task.state, task.attempt, task.runner, task.note, task.priority, task.missing)
+        for task in scheduler.tasks.values()
+    ]
+    return told
+
+
+def used(scheduler: Scheduler, account: Account) -> list[Spent]:
+    return [account.used(period).plus(flying(scheduler, account)) for period in ("ever", "day", "run")]
+
+
+Step = tuple[str, int, int]
+KINDS = ["ask", "ask", "tell", "answer", "answer", "leave", "write", "write", "run", "day", "budget", "decide"]
+KINDS += ["submit", "claim", "finish", "cancel", "forget"]
+STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 5), st.integers(1, 1000)), max_size=60)
+
+
+class Story:
+    """A scheduler to which things happen."""
+
+    def __init__(self, hands: Hands) -> None:
+        self.hands = hands
+        self.tickets: list[Ticket] = []
+        self.tasks = 0
+
+    def take(self, step: Step) -> None:
+        """One of them."""
+        kind, number, tokens = step
+        name, scheduler = NAMES[number], self.hands.scheduler
+        flying = [ticket for ticket in self.tickets if ticket.state is TicketState.FLYING]
+        if kind == "ask":
+            wanted = request(name, parent=PARENTS[name], family="dark" if tokens % 3 == 0 else "m")
+            self.tickets.append(self.hands.take(wanted))
+        elif kind in ("tell", "answer", "leave") and flying:
+            ticket = flying[tokens % len(flying)]
+            if kind == "tell":
+                scheduler.progress(self.hands.now, ticket, tokens, Usage(tokens, 0, 0, 1))
+            elif kind == "answer":
+                self.hands.succeed(ticket, Usage(0, tokens, 0, 1))
+            else:
+                self.hands.leave(ticket, Usage(0, 0, tokens, 0) if tokens % 2 else None)
+        elif kind == "day":
+            ceilings.begin_day(scheduler, self.hands.now)
+        else:
+            self._order(kind, name, tokens)
+
+    def _order(self, kind: str, name: str, tokens: int) -> None:
+        known = list(self.hands.scheduler.tasks)
+        task = known[tokens % len(known)] if known else ""
+        decisions: list[cmd.Command] = [
+            cmd.PauseAgent(name, True),
+            cmd.SetPriority(name, Priority.LOW),
+            cmd.SetBudget(None, 10**6),
+        ]
+        spec = TaskSpec(f"t{self.tasks}", after=tuple(known[-2:]), batch=str(self.tasks // 3))
+        commands: dict[str, cmd.Command] = {
+            "run": cmd.BeginAgent(name, PARENTS[name]),
+            "budget": cmd.SetBudget(name, tokens * 50, covers="subtree" if tokens % 2 else "agent", per="day"),
+            "decide": decisions[tokens % 3],
+            "submit": cmd.SubmitTasks((spec,)),
+            "claim": cmd.ClaimTask(task, "runner"),
+            "finish": cmd.FinishTask(task, tokens % 4 > 0, "so it went"),
+            "cancel": cmd.CancelTask(task),
+            "forget": cmd.ForgetTasks(str(tokens % 3)),
+        }
+        if kind in commands:
+            try:
+                self.hands.apply(commands[kind])
+            except cmd.Rejected:
+                return
+            self.tasks += kind == "submit"
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS)
+def test_any_write_may_be_the_last(steps: list[Step]) -> None:
+    """After each of them a restart finds what there was, as often as it happens; nothing is lost or counted twice."""
+    story, disk = Story(fresh()), Disk()
+    for step in [*steps, ("write", 0, 1)]:
+        story.take(step)
+        if step[0] != "write":
+            continue
+        scheduler = story.hands.scheduler
+        disk = disk.after(scheduler)
+        assert {name for name, agent in scheduler.agents.items() if agent.own.ever.tokens} <= set(disk.agents)
+        expected = facts(scheduler, set(disk.agents))
+        later = disk
+        for _ in range(3):
+            revived = later.revived().scheduler
+            assert facts(revived, set(disk.agents)) == expected
+            later = later.after(revived)
+
+
+@settings(max_examples=100, deadline=None)
+@given(STEPS, STEPS)
+def test_lives_add_up(first: list[Step], second: list[Step]) -> None:
+    """The pool is what all agents used, over a crash and beyond it, and a subtree what its members did; the states of
+    tasks stay such as they can come to be."""
+    story, disk = Story(fresh()), Disk()
+    for step in first:
+        story.take(step)
+    disk = disk.after(story.hands.scheduler)
+    again = Story(disk.revived())
+    again.tasks = 1000
+    for step in second:
+        again.take(step)
+    scheduler = disk.after(again.hands.scheduler).revived().scheduler
+    agents = [*scheduler.agents.values(), *scheduler.agents.past.values()]
+    assert scheduler.pool.ever == added([each for each in agents if each.lead is None])
+    for agent in agents:
+        assert agent.tree.ever == added(
+            [each for each in agents if agent in line(each) and (each is agent or not each.lead)]
+        )
+    for task in scheduler.tasks.values():
+        before = [scheduler.tasks[name].state for name in task.spec.after if name in scheduler.tasks]
+        if task.state in ("ready", "running"):
+            assert set(before) <= {"done"}
+        if task.state == "waiting":
+            assert set(before) != {"done"}
+
+
+def added(agents: list[Agent]) -> Spent:
+    total = Spent()
+    for agent in agents:
+        total = total.plus(agent.own.ever)
+    return total
+
+
+def line(agent: Agent | None) -> list[Agent]:
+    """The agent and all above it."""
+    return [] if agent is None else [agent, *line(agent.parent)]
+
+
+def test_nothing_to_write() -> None:
+    """Where nothing happened, and again after it was taken."""
+    hands = fresh()
+    assert not take_unsaved(hands.scheduler)
+    hands.succeed(hands.arrive("a"), Usage(1, 0, 0, 0))
+    assert take_unsaved(hands.scheduler)
+    assert not take_unsaved(hands.scheduler)
+
+
+def test_a_new_run() -> None:
+    """What counts for a run begins again, what counts for ever goes on."""
+    hands = fresh()
+    hands.apply(cmd.SetBudget("a", 100, per="run"))
+    hands.apply(cmd.SetBudget("b", 100, per="ever"))
+    for name in ("a", "b"):
+        hands.succeed(hands.arrive(name), Usage(150, 0, 0, 0))
+    disk = Disk().after(hands.scheduler)
+    assert [disk.revived().arrive(name).refusal is None for name in ("a", "b")] == [False, False]
+    assert [disk.revived(new_run=True).arrive(name).refusal is None for name in ("a", "b")] == [True, False]
+
+
+def test_the_settings_budget_is_not_a_decision() -> None:
+    """An agent that nobody gave one has that of the settings as they are now, and what it used before counts."""
+    hands = fresh(BudgetConfig(tokens=1000, per="ever"))
+    hands.succeed(hands.arrive("a"), Usage(500, 0, 0, 0))
+    disk = Disk().after(hands.scheduler)
+    again = fresh(BudgetConfig(tokens=400, per="ever"))
+    restore(again.scheduler, disk.agents.values(), (), 0.0, new_run=True)
+    refusal = again.arrive("a").refusal
+    assert refusal is not None
+    assert refusal.budget is not None
+    assert (refusal.budget.tokens, refusal.budget.used_tokens) == (400, 500)
+
+
+def test_an_agent_of_earlier_runs_is_not_live() -> None:
+    """It takes no place until it asks."""
+    hands = fresh()
+    hands.leave(hands.arrive("a"))
+    hands.apply(cmd.PauseAgent("a", True))
+    again = Hands(lane_config(slots=50), config=SchedulerConfig(max_agents=1))
+    disk = Disk().after(hands.scheduler)
+    restore(again.scheduler, disk.agents.values(), (), 0.0, new_run=True)
+    assert again.scheduler.agents["a"].paused
+    assert again.arrive("b").state is TicketState.FLYING
+
+
+def test_deep_and_in_any_order() -> None:
+    """Children may have been seen longer ago than their parents."""
+    hands = fresh()
+    for number in range(8, 0, -1):
+        parent = None if number == 8 else f"n{number + 1}"
+        hands.succeed(hands.arrive(f"n{number}", parent=parent), Usage(number, 0, 0, 0))
+    disk = Disk().after(hands.scheduler)
+    for agents in (disk.agents, dict(reversed(disk.agents.items()))):
+        scheduler = Disk(agents).revived().scheduler
+        assert [agent_of(scheduler, f"n{number}").tree.ever.tokens for number in (1, 3, 8)] == [1, 6, 36]
+        assert scheduler.pool.ever.tokens == 36
+
+
+def test_a_forgotten_child_stays_in_its_parents_books() -> None:
+    """It was pruned, but what it used was used under them."""
+    hands = fresh()
+    hands.succeed(hands.arrive("a"), Usage(10, 0, 0, 0))
+    hands.succeed(hands.arrive("b", parent="a"), Usage(5, 0, 0, 0))
+    disk = Disk().after(hands.scheduler)
+    del disk.agents["b"]
+    scheduler = disk.revived().scheduler
+    assert (agent_of(scheduler, "a").tree.ever.tokens, scheduler.pool.ever.tokens) == (15, 15)
+
+
+def test_lane() -> None:
+    """Nothing of a restored agent is in any lane's order until it asks."""
+    hands = fresh()
+    hands.succeed(hands.arrive("a"), Usage(10, 0, 0, 0))
+    again = Disk().after(hands.scheduler).revived()
+    assert again.scheduler.lanes[LANE].queue.waiting == 0
+    assert again.arrive("a").state is TicketState.FLYING
