@@ -45,8 +45,8 @@ def carry_out(scheduler: Scheduler, command: cmd.TaskCommand, now: float) -> dic
             return {"tasks": [spec.id for spec in specs]}
         case cmd.ClaimTask(name, runner):
             _spread(scheduler, tasks.claim(name, runner), now)
-        case cmd.FinishTask(name, ok, note, again):
-            _spread(scheduler, tasks.finish(name, ok=ok, note=note, again=again), now)
+        case cmd.FinishTask(name, ok, note, again, attempt):
+            _spread(scheduler, tasks.finish(name, ok=ok, note=note, again=again, attempt=attempt), now)
         case cmd.CancelTask(name):
             _spread(scheduler, tasks.cancel(name), now)
         case cmd.RetryTask(name):

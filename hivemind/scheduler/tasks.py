@@ -106,11 +106,13 @@ class Tasks(dict[str, Task]):
         _move(task, "running", runner=runner)
         return [task]
 
-    def finish(self, name: str, *, ok: bool, note: str, again: bool) -> list[Task]:
-        """Its attempt has ended. Raises: Rejected: none was running."""
+    def finish(self, name: str, *, ok: bool, note: str, again: bool, attempt: int | None = None) -> list[Task]:
+        """An attempt has ended. Raises: Rejected: it isn't the one that runs, or none does."""
         task = self.known(name)
         if task.state != "running":
             raise Rejected(f"task {name} is {task.state}, not running")
+        if attempt not in (None, task.attempt):
+            raise Rejected(f"task {name} is at attempt {task.attempt}; attempt {attempt} was over before")
         if again and not ok:
             _move(task, "ready", note)
             return [task]

@@ -158,6 +158,18 @@ def test_again_makes_it_eligible_once_more() -> None:
     assert (states(tasks), tasks["a"].attempt) == ({"a": "done", "b": "ready"}, 2)
 
 
+def test_a_late_report_ends_nobody_elses_attempt() -> None:
+    """One that names its attempt counts for that one alone."""
+    tasks = graph(spec("a"))
+    run(tasks, "a", ok=False, again=True)
+    tasks.claim("a", "other")
+    with pytest.raises(Rejected, match="task a is at attempt 2; attempt 1 was over before"):
+        tasks.finish("a", ok=True, note="", again=False, attempt=1)
+    assert tasks["a"].state == "running"
+    tasks.finish("a", ok=True, note="", again=False, attempt=2)
+    assert states(tasks) == {"a": "done"}
+
+
 def test_an_unknown_task_is_said_to_be_unknown() -> None:
     """With some of those that are known."""
     with pytest.raises(Rejected, match=r"^no task named 'x'$"):
