@@ -26,7 +26,7 @@ from hivemind.settings import Settings
 
 from .conversations import Conversation, Conversations
 from .engine import Engine
-from .processes import Processes
+from .processes import Process, Processes
 from .undressed import as_kept, path_of
 
 _log = logging.getLogger(__name__)
@@ -77,6 +77,8 @@ class Keeper:
         self._keep = keep
         self._secrets = secrets
         self._stops: dict[str, _Stop] = {}
+        self._ran: set[str] = set()
+        """Agents that were seen to run as processes; what others of their names were long ago is none of theirs."""
         self._due: OrderedDict[str, _Stop] = OrderedDict()
         self._work: asyncio.Task[None] | None = None
         self._failing = False
@@ -132,11 +134,13 @@ class Keeper:
 
     def _began(self, event: ev.AgentBegan) -> None:
         self._stops.pop(event.agent, None)
+        self._ran.add(event.agent)
         if not event.resumed:
             self.conversations.forget(event.agent)
 
     def _ended(self, event: ev.AgentEnded) -> None:
         agent, code = event.agent, event.exit_code
+        self._ran.add(agent)
         if agent in self._stops:
             self._stops[agent].exit_code = code
             self._order(self._stops[agent])
@@ -173,7 +177,10 @@ class Keeper:
                 self._order(self._stops[event.agent])
 
     def _has_anything(self, agent: str) -> bool:
-        return self.conversations.find(agent) is not None or self._processes.process(agent) is not None
+        return self.conversations.find(agent) is not None or self._process(agent) is not None
+
+    def _process(self, agent: str) -> Process | None:
+        return self._processes.process(agent) if agent in self._ran else None
 
     def _why_no_budget(self, name: str) -> str:
         agent = self._engine.agent(name)
@@ -228,7 +235,7 @@ class Keeper:
 
     def _facts(self, stop: _Stop) -> Checkpoint:
         """All that is known now."""
-        agent, process, newest = self._engine.agent(stop.agent), self._processes.process(stop.agent), stop.conversation
+        agent, process, newest = self._engine.agent(stop.agent), self._process(stop.agent), stop.conversation
         return Checkpoint(
             stop.name,
             stop.agent,
