@@ -34,8 +34,17 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "setup": "hivemind.setup.command",
         "mcp": "hivemind.tools.command",
     },
-    "agents": {
+    "look": {
+        "status": "hivemind.commands.status",
+        "agents": "hivemind.commands.agents",
+        "tasks": "hivemind.commands.tasks",
         "checkpoints": "hivemind.agents.checkpoint_command",
+    },
+    "steer": {
+        "budget": "hivemind.commands.budget",
+        "pause": "hivemind.commands.pause",
+        "set": "hivemind.commands.set",
+        "stop": "hivemind.commands.stop",
     },
     "other": {
         "version": "hivemind.commands.version",

@@ -1,0 +1,127 @@
+"""`hivemind status`: how the proxy is."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+from hivemind import amounts
+from hivemind.control.messages import WorldPart
+from hivemind.control.wire import decode_world
+from hivemind.plugin import Command
+from hivemind.scheduler.events import LaneState
+from hivemind.scheduler.tasks import TASK_STATES
+from hivemind.snapshot import Snapshot
+
+from . import asking
+from .table import Cell, Column, lines, printable, styled, width
+from .words import count, money, span
+
+_COLUMNS = (
+    Column("LANE", cut=True),
+    Column("LEVEL", right=True),
+    Column("IN FLIGHT", right=True),
+    Column("WAITING", right=True),
+    Column("CIRCUIT"),
+    Column("LEFT OF WINDOWS", cut=True, spare=1),
+)
+_MODES = {"serving": "good", "paused": "warn", "draining": "warn"}
+_CIRCUITS = {"closed": "", "half_open": "warn", "open": "bad"}
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    part = world(asking.asked(namespace))
+    if asking.wants_json(namespace):
+        return asking.print_json(as_facts(part))
+    print("\n".join(shown(part, width())))
+    return 0
+
+
+def world(proxy: asking.Asked) -> WorldPart:
+    """The proxy's world. Raises: ProxyError."""
+    return proxy.read_by(decode_world, "/snapshot")
+
+
+def as_facts(part: WorldPart) -> dict[str, object]:
+    """For programs."""
+    world = part.snapshot
+    return {
+        "version": part.version,
+        "mode": world.mode,
+        "address": world.address,
+        "uptime_s": world.uptime_s,
+        "upstreams": world.upstreams,
+        "queued": world.queued,
+        "agents": Counter(agent.state for agent in world.agents),
+        "tasks": Counter(task.state for task in world.tasks),
+        "pool": world.pool,
+        "totals": world.totals,
+        "lanes": [lane.state for lane in world.lanes],
+    }
+
+
+def shown(part: WorldPart, room: int | None) -> list[str]:
+    """For people."""
+    world, totals = part.snapshot, part.snapshot.totals
+    mode = styled(world.mode, _MODES.get(world.mode, ""))
+    told = [f"{mode} at {world.address}, up {span(world.uptime_s)} (HiveMind {printable(part.version)})", ""]
+    usage = totals.usage
+    cached = usage.cache_read_tokens + usage.cache_write_tokens
+    rows = [
+        ("requests", f"{totals.requests:,}", _requests(world)),
+        (
+            "tokens",
+            count(usage.total),
+            f"{count(usage.input_tokens)} in, {count(cached)} cached, {count(usage.output_tokens)} out",
+        ),
+        ("cost", money(totals.dollars, totals.unpriced), _unpriced(totals.unpriced)),
+        ("agents", str(len(world.agents)), _by_state(agent.state for agent in world.agents)),
+        ("tasks", str(len(world.tasks)), _by_state((task.state for task in world.tasks), TASK_STATES)),
+    ]
+    told += [f"{name:10}{value:>9}  {text}".rstrip() for name, value, text in rows if name != "tasks" or world.tasks]
+    if world.pool is not None:
+        told.append(f"{'pool':10}{world.pool.share:>8.0%}".replace("%", " %") + f"  {amounts.how_used(world.pool)}")
+    if world.lanes:
+        told += ["", *lines(_COLUMNS, [_lane(view.state) for view in world.lanes], room)]
+    return told
+
+
+def _requests(world: Snapshot) -> str:
+    totals = world.totals
+    parts = [f"{len(world.slots)} in flight", f"{world.queued:,} waiting", f"{totals.finished:,} finished"]
+    for number, word in (
+        (totals.failed, "failed"),
+        (totals.refused, "refused"),
+        (totals.abandoned, "left"),
+        (totals.rescued, "rescued"),
+    ):
+        parts += [f"{number:,} {word}"] if number else []
+    return ", ".join(parts)
+
+
+def _unpriced(tokens: int) -> str:
+    return f"and {count(tokens)} tokens without a known price" if tokens else ""
+
+
+def _by_state(states: Iterable[str], order: Iterable[str] = ()) -> str:
+    counted = Counter(states)
+    known = [state for state in order if counted[state]] or sorted(counted)
+    return ", ".join(f"{counted[state]} {state}" for state in known)
+
+
+def _lane(lane: LaneState) -> list[Cell | str]:
+    ceiling = "" if math.isinf(lane.ceiling) else f" of {lane.ceiling:g}"
+    level = "no limit" if math.isinf(lane.level) else f"{lane.level:.1f}{ceiling}"
+    circuit = lane.circuit.replace("_", " ")
+    if lane.parked_for_s > 0:
+        circuit += f", parked {span(lane.parked_for_s)}"
+    windows = [
+        f"{w.kind.value} {count(max(0.0, w.remaining))}/{count(w.limit)}" for w in lane.windows if w.limit < math.inf
+    ]
+    style = _CIRCUITS.get(lane.circuit, "")
+    return [printable(lane.lane), level, str(lane.active), str(lane.waiting), Cell(circuit, style), ", ".join(windows)]
+
+
+command = Command("status", "how the proxy is: lanes, requests, tokens, budgets", asking.add_flags, _run)

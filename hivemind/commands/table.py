@@ -1,0 +1,98 @@
+"""Tables in plain text: aligned, as wide as the terminal, in colour where that is one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_STYLES = {"dim": "2", "bold": "1", "good": "32", "warn": "33", "bad": "31"}
+_GAP = 2
+_LEAST = 8
+"""A column is cut to no less than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A text and how it looks: `dim`, `bold`, `good`, `warn`, `bad`, or (empty) plain."""
+
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column and its place on a terminal that is too narrow."""
+
+    title: str
+    right: bool = False
+    """Numbers stand so."""
+    cut: bool = False
+    """It is made narrower where the table is too wide."""
+    spare: int = 0
+    """Left out where that isn't enough; the largest first, 0 never."""
+
+
+def width() -> int | None:
+    """Columns to fill; None where nobody looks, so that a program that reads along gets everything."""
+    if os.environ.get("COLUMNS", "").isdecimal() or sys.stdout.isatty():
+        return max(20, shutil.get_terminal_size().columns)
+    return None
+
+
+def in_colour() -> bool:
+    """Whether to colour: on a terminal that can, unless NO_COLOR says no."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def styled(text: str, style: str) -> str:
+    """Text in a style, where there are any."""
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and in_colour() else text
+
+
+def printable(text: str) -> str:
+    """A text from elsewhere, without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], room: int | None) -> list[str]:
+    """The table, its titles first; a column whose cells are all empty isn't there."""
+    cells = [[each if isinstance(each, Cell) else Cell(each) for each in row] for row in rows]
+    shown = [n for n in range(len(columns)) if not cells or any(row[n].text for row in cells)]
+    widths = {n: max([len(columns[n].title), *(len(row[n].text) for row in cells)]) for n in shown}
+    if room is not None:
+        _fit(columns, widths, room)
+    titles = [Cell(column.title, "dim") for column in columns]
+    return [_line(columns, row, widths) for row in (titles, *cells)]
+
+
+def _fit(columns: Sequence[Column], widths: dict[int, int], room: int) -> None:
+    while _over(widths, room) > 0:
+        flexible = {n: size for n, size in widths.items() if columns[n].cut and size > _LEAST}
+        if flexible and sum(size - _LEAST for size in flexible.values()) >= _over(widths, room):
+            widest = max(flexible, key=lambda n: widths[n])
+            widths[widest] -= 1
+            continue
+        spare = max((n for n in widths if columns[n].spare), key=lambda n: columns[n].spare, default=None)
+        if spare is None:
+            for n in flexible:
+                widths[n] = _LEAST
+            return
+        del widths[spare]
+
+
+def _over(widths: dict[int, int], room: int) -> int:
+    return sum(widths.values()) + _GAP * (len(widths) - 1) - room
+
+
+def _line(columns: Sequence[Column], row: Sequence[Cell], widths: dict[int, int]) -> str:
+    parts, owed = [], 0
+    for n, size in widths.items():
+        text = row[n].text if len(row[n].text) <= size else row[n].text[: size - 1] + "…"
+        blanks = size - len(text)
+        before = owed + (blanks if columns[n].right else 0)
+        parts.append(" " * before + styled(text, row[n].style))
+        owed = _GAP + (0 if columns[n].right else blanks)
+    return "".join(parts)
