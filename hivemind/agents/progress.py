@@ -191,6 +191,12 @@ def seconds(value: float | None) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
 
 
+def usage(tokens: int, money: float, unpriced: int) -> str:
+    """`45,123 tokens, $0.42`, and what of them the dollars don't count."""
+    text = f"{tokens:,} tokens, {dollars(money)}"
+    return f"{text} (and {unpriced:,} tokens without a known price)" if unpriced else text
+
+
 def fit(text: str, width: int) -> str:
     """The text in at most so many cells, without anything that a terminal would obey."""
     text = clean(text)
@@ -217,9 +223,7 @@ def _cost(row: Row) -> str:
 
 
 def _used(rows: Sequence[Row]) -> str:
-    tokens, money, blind = (sum(getattr(row, name) for row in rows) for name in ("tokens", "dollars", "unpriced"))
-    text = f"{tokens:,} tokens, {dollars(money)}"
-    return f"{text} (and {blind:,} tokens without a known price)" if blind else text
+    return usage(sum(r.tokens for r in rows), sum(r.dollars for r in rows), sum(r.unpriced for r in rows))
 
 
 def _sum(standing: Standing, ink: Ink) -> str:

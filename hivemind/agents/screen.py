@@ -32,9 +32,11 @@ class Screen:
         """A line that stays."""
         self._put([self.ink(clean(text), tone)], self._shown)
 
-    def show(self, standing: Standing) -> None:
-        """What is to be seen now, in place of what was; nothing where that can't be done."""
-        if self.live:
+    def show(self, standing: Standing | None) -> None:
+        """What is to be seen now, in place of what was; nothing where that can't be done, or (None) any more."""
+        if standing is None:
+            self._put([], [])
+        elif self.live:
             width, height = self._size()
             self._put([], live(standing, max(20, width - 1), max(3, min(_MOST_LINES, height - 2)), self.ink))
 
