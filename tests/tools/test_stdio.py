@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from control.processes import Program, program
+from tools.kit import BIN, HANGS_S, NAMES, PLAIN, all_eight, asks, over_stdio, refusal, said, served
+
+
+@pytest.mark.parametrize(("mode", "revision"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
+async def test_all_eight(tmp_path: Path, mode: str, revision: str) -> None:
+    """A client that starts `hivemind mcp` itself drives every tool through it, in both revisions of the protocol, and
+    the agent that the environment names signs what it does."""
+    async with (
+        served(tmp_path) as proxy,
+        over_stdio(tmp_path, proxy.address, mode=mode, HIVEMIND_AGENT="alice") as client,
+    ):
+        assert client.protocol_version == revision
+        assert "hm.status" in (client.instructions or "")
+        assert [tool.name for tool in (await client.list_tools()).tools] == [f"hm.{name}" for name in NAMES]
+        await asks(proxy, "alice")
+        answers = await all_eight(client)
+        assert (await said(client, "hm_budget"))["budgets"] == answers["budget"]["budgets"]
+        lines = [line.text for line in proxy.snapshot().lines if line.tag == "other"]
+    assert len(lines) > 3
+    assert all("mcp:alice" in line for line in lines)
+
+
+async def test_the_real_programs(tmp_path: Path) -> None:
+    """Both ends as their users start them: tools that only look, and tools that order, reach the proxy's process."""
+    async with program(tmp_path) as proxy, over_stdio(tmp_path, "", HIVEMIND_URL=proxy.url) as client:
+        assert (await said(client, "hm.status"))["proxy"]["address"] == proxy.url
+        tasks = [{"name": "a"}, {"name": "b", "after": ["a"]}]
+        assert (await said(client, "hm.batch", batch="x", tasks=tasks))["tasks_by_state"] == {"ready": 1, "waiting": 1}
+        assert (await said(client, "hm.config", admissions="pause"))["admissions"] == "paused"
+        assert (await said(client, "hm.status"))["headroom"]["agents_now"] == 0
+
+
+async def test_underscores(tmp_path: Path) -> None:
+    """How tools are listed is the proxy's setting, wherever the server runs."""
+    async with served(tmp_path, mcp={"names": "underscores"}) as proxy, over_stdio(tmp_path, proxy.address) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == [f"hm_{name}" for name in NAMES]
+        assert (await said(client, "hm.setup"))["clients"]
+
+
+async def test_read_only(tmp_path: Path) -> None:
+    """What the proxy forbids its tools holds here too."""
+    async with served(tmp_path, mcp={"read_only": True}) as proxy, over_stdio(tmp_path, proxy.address) as client:
+        assert "mcp.read_only" in await refusal(client, "hm.budget", agent="a", tokens=5)
+        assert (await said(client, "hm.submit", name="a"))["task"]["state"] == "ready"
+
+
+async def test_the_proxy_comes_and_goes(tmp_path: Path) -> None:
+    """Without a proxy the server is there all the same and says how to start one; it finds it then, and again after a
+    kill and a start under another token."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with over_stdio(tmp_path, "", HIVEMIND_PORT=str(port)) as client:
+        assert len((await client.list_tools()).tools) == 8
+        told = await refusal(client, "hm.status")
+        assert f"127.0.0.1:{port}" in told
+        assert "hivemind proxy --upstream" in told
+        async with program(tmp_path, port=port) as first:
+            assert (await said(client, "hm.status"))["proxy"]["mode"] == "serving"
+            await killed(first)
+            # Its note is still there, so the token is known, and nothing listens.
+            assert "nothing listens there" in await refusal(client, "hm.submit", name="a")
+        async with program(tmp_path, port=port) as second:
+            assert (await said(client, "hm.submit", name="a"))["task"]["state"] == "ready"
+            await second.ends()
+        assert "hivemind proxy --upstream" in await refusal(client, "hm.metrics")
+
+
+async def killed(proxy: Program) -> None:
+    """Without a chance to put anything away."""
+    proxy.process.send_signal(signal.SIGKILL)
+    await proxy.process.wait()
+
+
+async def spoken(folder: Path, *flags: str, text: bytes = b"", **environ: str) -> tuple[int | None, str, str]:
+    """Exit code, output and errors of a `hivemind mcp` whose input is this."""
+    process = await asyncio.create_subprocess_exec(
+        BIN / "hivemind",
+        *("mcp", *flags),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=folder,
+        env={**PLAIN, "HIVEMIND_STATE_DIR": str(folder / "state"), **environ},
+    )
+    async with asyncio.timeout(HANGS_S):
+        out, err = await process.communicate(text)
+    return process.returncode, out.decode(), err.decode()
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "line"),
+    [
+        (("--attach", "localhost"), {}, "the URL of a proxy must begin with http://"),
+        (("--agent", "x" * 81), {}, "--agent: an agent's name must be printable and at most 80"),
+        ((), {"HIVEMIND_AGENT": "sk-ant-sekrit-sekrit"}, "HIVEMIND_AGENT: an agent's name would be shown"),
+        ((), {"HIVEMIND_PORT": "0"}, "say where the proxy is with --attach"),
+        ((), {"HIVEMIND_PORT": "x"}, "HIVEMIND_PORT"),
+    ],
+)
+async def test_wrong_usage(tmp_path: Path, flags: tuple[str, ...], environ: dict[str, str], line: str) -> None:
+    """What can't be used is one line on standard error, and nothing on standard output, which is the protocol's."""
+    code, out, err = await spoken(tmp_path, *flags, **environ)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert line in err
+    assert "sekrit" not in err
+
+
+async def test_ends_with_its_client(tmp_path: Path) -> None:
+    """When its input ends it ends, with 0; lines that are no messages don't stop it."""
+    call = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+    assert await spoken(tmp_path) == (0, "", "")
+    code, out, _ = await spoken(tmp_path, text=b"rubbish\n\xff\n" + b'{"jsonrpc":"2.0","method":"x"}\n' + call)
+    assert code == 0
+    assert '"id":1' in out
+
+
+async def test_token_file(tmp_path: Path) -> None:
+    """The token may stand in a file of its own, which needn't be there yet; a wrong one is told, never repeated."""
+    file = tmp_path / "token"
+    async with served(tmp_path) as proxy:
+        flags = ("--token-file", os.fspath(file))
+        async with over_stdio(tmp_path, proxy.address, *flags) as client:
+            assert str(file) in await refusal(client, "hm.status")
+            file.write_text("sekrit-of-another")
+            told = await refusal(client, "hm.status")
+            assert "doesn't take the token" in told
+            assert "sekrit" not in told
+            assert proxy.control_key is not None
+            file.write_text(proxy.control_key.token)
+            assert (await said(client, "hm.status"))["proxy"]["mode"] == "serving"
