@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
@@ -68,10 +69,17 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 def write(connection: sqlite3.Connection, batch: Batch) -> None:
-    """All of the batch, or nothing. Raises: sqlite3.Error."""
+    """All of the batch, or nothing. Raises: sqlite3.Error; OverflowError: a number is too large for a column."""
+    with _whole(connection):
+        _write(connection, batch)
+
+
+@contextlib.contextmanager
+def _whole(connection: sqlite3.Connection) -> Iterator[None]:
+    """All that is done inside, or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        _write(connection, batch)
+        yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:  # some errors have ended it already
@@ -108,18 +116,19 @@ def load(connection: sqlite3.Connection, wall: float) -> Kept:
 
     Raises: NotOurs: a record can't be read; sqlite3.Error.
     """
-    _prune(connection, wall)
-    day, clean = connection.execute("SELECT day, clean FROM state").fetchone()
-    agents = connection.execute("SELECT name, record FROM agents ORDER BY seen")
-    (last,) = connection.execute("SELECT max(id) FROM runs").fetchone()
-    return Kept(
-        agents=tuple(_records("agent", SavedAgent, agents)),
-        tasks=tuple(task for task, _ in _tasks(connection)),
-        runs=tuple(runs(connection, last_only=True)),
-        next_run=(last or 0) + 1,
-        day=day,
-        clean=bool(clean),
-    )
+    with _whole(connection):  # so that what can't be read as a whole stays as it was
+        _prune(connection, wall)
+        day, clean = connection.execute("SELECT day, clean FROM state").fetchone()
+        agents = connection.execute("SELECT name, record FROM agents ORDER BY seen")
+        (last,) = connection.execute("SELECT max(id) FROM runs").fetchone()
+        return Kept(
+            agents=tuple(_records("agent", SavedAgent, agents)),
+            tasks=tuple(task for task, _ in _tasks(connection)),
+            runs=tuple(runs(connection, last_only=True)),
+            next_run=(last or 0) + 1,
+            day=day,
+            clean=bool(clean),
+        )
 
 
 def runs(
@@ -129,16 +138,14 @@ def runs(
     chosen = "id IN (SELECT max(id) FROM runs GROUP BY agent)" if last_only else "?1 IS NULL OR agent = ?1"
     found = connection.execute(f"SELECT {_RUN} FROM runs WHERE {chosen} ORDER BY id DESC LIMIT ?2", (agent, limit))
     for number, name, command, *rest in found:
-        yield Run(number, name, tuple(msgspec.json.decode(command, type=list[str])), *rest)
+        yield Run(number, name, tuple(next(_records("run", list[str], [(name, command)]))), *rest)
 
 
 def _prune(connection: sqlite3.Connection, wall: float) -> None:
     gone = _ended_long_ago(_tasks(connection), wall - TASK_KEPT_S)
-    connection.execute("BEGIN IMMEDIATE")
     connection.execute("DELETE FROM agents WHERE seen < ? AND NOT decided", (wall - AGENT_KEPT_S,))
     connection.execute("DELETE FROM runs WHERE coalesce(ended_at, started_at) < ?", (wall - AGENT_KEPT_S,))
     connection.executemany("DELETE FROM tasks WHERE id = ?", ((name,) for name in gone))
-    connection.execute("COMMIT")
 
 
 def _ended_long_ago(tasks: Iterable[tuple[SavedTask, float]], horizon: float) -> list[str]:

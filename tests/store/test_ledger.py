@@ -1,0 +1,220 @@
+"""A proxy with a database, from one run to the next, on a clock of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from proxy.kit import settings_for
+from scheduler.driving import LANE, lane_config, request
+
+from hivemind.agents.places import LEASE_S
+from hivemind.control.messages import LeavePlace, WantPlace
+from hivemind.proxy.app import Proxy
+from hivemind.scheduler import Ticket
+from hivemind.scheduler import commands as cmd
+from hivemind.scheduler.accounts import Period
+from hivemind.scheduler.types import TaskSpec, Usage
+from hivemind.store import Run, opened
+
+EVENING = time.mktime((2026, 11, 21, 23, 59, 50, 0, 0, -1))
+
+
+class Clock:
+    """The time of day, as the test says."""
+
+    def __init__(self, wall: float = EVENING) -> None:
+        self.wall = wall
+
+    def __call__(self) -> float:
+        return self.wall
+
+
+class Crash(Exception):
+    """The proxy is gone without a word."""
+
+
+@contextlib.asynccontextmanager
+async def living(folder: Path, clock: Clock, *, crash: bool = False) -> AsyncIterator[Proxy]:
+    """A proxy that goes on from what is in the folder, and ends in good order or not."""
+    proxy = Proxy(settings_for("lab=http://127.0.0.1:9"), wall=clock)
+    with contextlib.suppress(Crash), opened(folder, 1, clock.wall) as proxy.store:
+        await proxy.start()
+        proxy.engine.open_lane(LANE, lane_config(slots=50))
+        try:
+            yield proxy
+            await proxy.settled()
+            if crash:
+                raise Crash
+        finally:
+            await proxy.aclose()
+
+
+def use(proxy: Proxy, name: str, tokens: int) -> Ticket:
+    """One request that is answered, where it is let go."""
+    ticket = proxy.engine.arrive(request(name))
+    if ticket.refusal is None:
+        proxy.engine.succeed(ticket, 200, Usage(tokens, 0, 0, 0))
+    return ticket
+
+
+def used(proxy: Proxy, name: str) -> dict[Period, int]:
+    account = proxy.budgets(name).agents[0]
+    return {"run": account.run.tokens, "day": account.day.tokens, "ever": account.ever.tokens}
+
+
+async def test_a_run_ends_in_good_order_only(tmp_path: Path) -> None:
+    """After a crash it goes on; after an end in good order another one begins."""
+    clock = Clock()
+    async with living(tmp_path, clock, crash=True) as proxy:
+        use(proxy, "a", 10)
+    async with living(tmp_path, clock) as proxy:
+        assert used(proxy, "a") == {"run": 10, "day": 10, "ever": 10}
+        use(proxy, "a", 5)
+    async with living(tmp_path, clock) as proxy:
+        assert used(proxy, "a") == {"run": 0, "day": 15, "ever": 15}
+        use(proxy, "a", 1)
+        assert used(proxy, "a") == {"run": 1, "day": 16, "ever": 16}
+
+
+async def test_midnight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counts for a day begins again, and whoever had used up a day's budget may ask; a restart changes nothing of
+    that, also one that comes before anything else is used."""
+    monkeypatch.setattr("hivemind.proxy.engine.SAMPLE_EVERY_S", 0.001)
+    clock = Clock()
+    async with living(tmp_path, clock, crash=True) as proxy:
+        proxy.apply(cmd.SetBudget("a", 10, per="day"))
+        use(proxy, "a", 20)
+        use(proxy, "b", 3)
+        assert use(proxy, "a", 1).refusal is not None
+        clock.wall += 20
+        while use(proxy, "a", 0).refusal is not None:  # noqa: ASYNC110 - a timer of the proxy's
+            await asyncio.sleep(0.001)
+        assert [used(proxy, name)["day"] for name in "ab"] == [0, 0]
+        assert [used(proxy, name)["run"] for name in "ab"] == [20, 3]
+    async with living(tmp_path, clock) as proxy:
+        assert [used(proxy, name)["day"] for name in "ab"] == [0, 0]
+        assert use(proxy, "a", 7).refusal is None
+        assert used(proxy, "a") == {"run": 27, "day": 7, "ever": 27}
+
+
+@pytest.mark.parametrize("crash", [True, False])
+async def test_midnight_while_nobody_was_there(tmp_path: Path, crash: bool) -> None:
+    """The next start notices, whichever way the last run ended."""
+    clock = Clock()
+    async with living(tmp_path, clock, crash=crash) as proxy:
+        use(proxy, "a", 20)
+    clock.wall += 20
+    async with living(tmp_path, clock, crash=crash) as proxy:
+        assert used(proxy, "a") == {"run": 20 * crash, "day": 0, "ever": 20}
+        use(proxy, "a", 1)
+    async with living(tmp_path, clock) as proxy:
+        assert used(proxy, "a")["day"] == 1
+
+
+async def test_without_being_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is used is written by and by, and what a stream has used too while it goes on."""
+    monkeypatch.setattr("hivemind.store.ledger.EVERY_S", 0.001)
+    async with living(tmp_path, Clock()) as proxy:
+        use(proxy, "a", 10)
+        stream = proxy.engine.arrive(request("a"))
+        proxy.engine.first_content(stream, Usage(3, 0, 0, 0))
+        proxy.engine.progress(stream, 1, Usage(3, 0, 0, 1))
+        assert proxy.store is not None
+        found: dict[str, tuple[int, int]] = {}
+        while found.get("a", (0, 0)) != (10, 4):
+            await asyncio.sleep(0.001)
+            agents = _read(proxy.store.path)
+            found = {name: (own["ever"]["tokens"], own["flying"]["tokens"]) for name, own in agents.items()}
+        assert found[""] == (10, 4)
+
+
+def _read(path: Path) -> dict[str, dict[str, dict[str, int]]]:
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        return {name: json.loads(text)["own"] for name, text in database.execute("SELECT name, record FROM agents")}
+
+
+async def test_who_is_forgotten(tmp_path: Path) -> None:
+    """An agent is, ninety days after it was seen last, however often the proxy was started and the day turned since."""
+    clock = Clock()
+    async with living(tmp_path, clock) as proxy:
+        use(proxy, "a", 10)
+        proxy.apply(cmd.SubmitTasks((TaskSpec("t"),)))
+        proxy.apply(cmd.ClaimTask("t"))
+        proxy.apply(cmd.FinishTask("t", True))
+    for day in range(1, 90, 10):
+        clock.wall = EVENING + day * 86400
+        async with living(tmp_path, clock) as proxy:
+            assert used(proxy, "a")["ever"] == 10
+            assert len(proxy.tasks(None)) == (day < 30)
+            use(proxy, "b", 1)
+    clock.wall = EVENING + 91 * 86400
+    async with living(tmp_path, clock) as proxy:
+        with pytest.raises(cmd.Rejected):
+            used(proxy, "a")
+        assert proxy.budgets(None).pool.ever.tokens == 19
+        assert used(proxy, "b")["ever"] == 9
+
+
+async def test_runs_of_processes(tmp_path: Path) -> None:
+    """What was started, when, how it ended and what it used; a process that outlives the proxy has one run."""
+    clock = Clock(1000.0)
+    want = WantPlace("a", command=("claude", "-p"), cwd="/tmp", task="t")
+    async with living(tmp_path, clock, crash=True) as proxy:
+        use(proxy, "a", 100)
+        assert proxy.place(want, "r").granted
+        use(proxy, "a", 5)
+    clock.wall = 2000.0
+    async with living(tmp_path, clock) as proxy:
+        known = proxy.processes.process("a")
+        assert known is not None
+        assert (known.command, known.cwd, known.task) == (("claude", "-p"), "/tmp", "t")
+        assert proxy.place(WantPlace("a", command=("claude", "-p"), cwd="/tmp", task="t", running=True), "r").granted
+        use(proxy, "a", 2)
+        assert (await proxy.leave(LeavePlace("a", -9), "r")).tokens == 7
+        clock.wall = 2500.0
+        assert proxy.place(WantPlace("b", command=("sh",)), "r").granted
+        await proxy.settled()
+        assert proxy.store is not None
+        assert proxy.store.runs("a") == [Run(1, "a", ("claude", "-p"), "/tmp", "t", 1000.0, 2000.0, -9, 7)]
+        assert [(each.id, each.agent, each.ended_at) for each in proxy.store.runs()] == [
+            (2, "b", None),
+            (1, "a", 2000.0),
+        ]
+
+
+async def test_a_runner_that_falls_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its agent's run has ended too, nobody knows how."""
+    async with living(tmp_path, Clock(5.0)) as proxy:
+        assert proxy.place(WantPlace("a", command=("sh",)), "r").granted
+        later = proxy.engine.now() + LEASE_S + 1
+        monkeypatch.setattr(proxy.engine, "now", lambda: later)
+        proxy.processes.lapse()
+        await proxy.settled()
+        assert proxy.store is not None
+        assert proxy.store.runs() == [Run(1, "a", ("sh",), "", None, 5.0, 5.0, None)]
+
+
+async def test_without_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything works, days too; nothing is written anywhere, and who asks is told so."""
+    monkeypatch.setattr("hivemind.proxy.engine.SAMPLE_EVERY_S", 0.001)
+    clock = Clock()
+    proxy = Proxy(settings_for("lab=http://127.0.0.1:9", state_dir=tmp_path), wall=clock)
+    await proxy.start()
+    proxy.engine.open_lane(LANE, lane_config(slots=50))
+    use(proxy, "a", 20)
+    clock.wall += 20
+    while used(proxy, "a")["day"]:  # noqa: ASYNC110 - a timer of the proxy's
+        await asyncio.sleep(0.001)
+    assert proxy.place(WantPlace("a", command=("sh",)), "r").granted
+    await proxy.settled()
+    assert proxy.about().state_dir is None
+    await proxy.aclose()
+    assert os.listdir(tmp_path) == []

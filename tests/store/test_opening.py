@@ -1,0 +1,187 @@
+"""Which file it is, who may read it, and what can't be used."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+from store.records import agent, batch, run
+
+from hivemind.errors import UsageError
+from hivemind.store import Store, opened, read_runs
+from hivemind.store.records import Batch
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def put(folder: Path, *batches: Batch, port: int = 8765) -> None:
+    """Have them written by a proxy that comes to its end."""
+    with opened(folder, port, 0.0) as store:
+        assert store is not None
+        store.begin(Batch())
+        for each in batches:
+            store.put(each)
+
+
+def names(folder: Path, port: int = 8765) -> list[str]:
+    """Agents that the next proxy there finds."""
+    with opened(folder, port, 0.0) as store:
+        assert store is not None
+        return [each.name for each in store.take().agents]
+
+
+def test_the_same_port_finds_the_same_state(tmp_path: Path) -> None:
+    """Port 0 too, which stands for itself; another port has another state."""
+    for port in (8765, 0):
+        put(tmp_path, batch(agent(f"on {port}")), port=port)
+    assert (names(tmp_path), names(tmp_path, 0), names(tmp_path, 1)) == (["on 8765"], ["on 0"], [])
+    assert {path.name for path in tmp_path.glob("*.db")} == {"proxy-8765.db", "proxy-0.db", "proxy-1.db"}
+
+
+def test_for_its_owner_alone(tmp_path: Path) -> None:
+    """Folder and files, those that SQLite makes beside it too, whatever the mask of the process and the file's own."""
+    folder, old = tmp_path / "made" / "state", os.umask(0)
+    try:
+        with opened(folder, 1, 0.0) as store:
+            assert store is not None
+            store.begin(batch(agent()))
+            store.close(clean=False)
+            store = Store(store.path, 0.0)
+            assert {path.name for path in folder.iterdir()} > {"proxy-1.db", "proxy-1.lock", "proxy-1.db-wal"}
+            assert {mode(path) for path in folder.iterdir()} == {0o600}
+            store.close(clean=False)
+        assert mode(folder) == 0o700
+        (folder / "proxy-1.db").chmod(0o644)
+        with opened(folder, 1, 0.0):
+            assert {mode(path) for path in folder.iterdir()} == {0o600}
+    finally:
+        os.umask(old)
+
+
+def test_two_at_a_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each has a file of its own, the later one says which, and finds it again when it is the later one again."""
+    caplog.set_level(logging.INFO)
+    with opened(tmp_path, 1, 0.0) as first, opened(tmp_path, 1, 0.0) as second:
+        assert first is not None
+        assert second is not None
+        assert (first.path.name, second.path.name) == ("proxy-1.db", "proxy-1-2.db")
+        assert "another proxy uses proxy-1.db" in caplog.text
+        assert str(second.path) in caplog.text
+        second.begin(batch(agent("second")))
+    with opened(tmp_path, 1, 0.0) as first, opened(tmp_path, 1, 0.0) as second:
+        assert second is not None
+        assert [each.name for each in second.take().agents] == ["second"]
+
+
+def test_the_end_of_a_run(tmp_path: Path) -> None:
+    """Leaving in good order ends the run; leaving with an exception doesn't, and neither does one that never began."""
+
+    def clean() -> bool:
+        with opened(tmp_path, 1, 0.0) as store:
+            assert store is not None
+            return store.take().clean
+
+    put(tmp_path, batch(agent()), port=1)
+    assert clean()
+    with contextlib.suppress(KeyError), opened(tmp_path, 1, 0.0) as store:
+        assert store is not None
+        store.begin(batch(agent()))
+        raise KeyError
+    assert [clean(), clean()] == [False, False]
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(b"no database at all\n" * 100)
+
+
+def newer(path: Path) -> None:
+    Store(path, 0.0).close(clean=False)
+    with contextlib.closing(sqlite3.connect(path)) as found:
+        found.execute("PRAGMA user_version = 2")
+
+
+def foreign(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as found:
+        found.execute("CREATE TABLE recipes (id)")
+        found.commit()
+
+
+def unreadable(path: Path) -> None:
+    store = Store(path, 0.0)
+    store.begin(batch(agent("zoe")))
+    store.close(clean=True)
+    with contextlib.closing(sqlite3.connect(path)) as found:
+        found.execute("UPDATE agents SET record = 'x'")
+        found.commit()
+
+
+def damaged(path: Path) -> None:
+    store = Store(path, 0.0)
+    store.begin(batch(*(agent(f"{number:0100}") for number in range(100))))
+    store.close(clean=True)
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (garbage, r"can't be used \(file is not a database\)"),
+        (newer, "was written by a newer HiveMind"),
+        (foreign, "is the database of another program"),
+        (unreadable, r"has a record of agent 'zoe' that can't be read \(.*\)"),
+        (damaged, r"can't be used \(.*malformed.*\)"),
+    ],
+)
+def test_a_file_that_cannot_be_used(tmp_path: Path, spoil: object, why: str) -> None:
+    """One line names it and says what to do, and it stays as it was."""
+    path = tmp_path / "proxy-8765.db"
+    assert callable(spoil)
+    spoil(path)
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match=f"^{path} {why}: move it away.*--state-dir$"), opened(tmp_path, 8765, 0.0):
+        pytest.fail("it can't be used")
+    assert path.read_bytes() == before
+    path.rename(tmp_path / "elsewhere.db")
+    assert names(tmp_path) == []
+
+
+def test_a_database_that_somebody_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another program, such as SQLite's shell: what stands in it isn't passed over."""
+    monkeypatch.setattr("hivemind.store.store.BUSY_S", 0.0)
+    put(tmp_path, batch(agent()))
+    with contextlib.closing(sqlite3.connect(tmp_path / "proxy-8765.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(UsageError, match="database is locked"), opened(tmp_path, 8765, 0.0):
+            pytest.fail("somebody holds it")
+
+
+def test_no_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Where no folder can be made the proxy goes on without, and says so once."""
+    (tmp_path / "file").touch()
+    with opened(tmp_path / "file" / "state", 1, 0.0) as store:
+        assert store is None
+    assert len(caplog.records) == 1
+    assert "can't be kept" in caplog.text
+    assert "--state-dir" in caplog.text
+
+
+def test_runs(tmp_path: Path) -> None:
+    """They can be read while the proxy runs, and when it doesn't."""
+    with opened(tmp_path, 1, 0.0) as store:
+        assert store is not None
+        store.begin(Batch(runs={1: run(1), 2: run(2, "b")}))
+        store.close(clean=False)
+        assert store.runs("b") == [run(2, "b")]
+        assert [each.id for each in read_runs(tmp_path / "proxy-1.db", limit=1)] == [2]
+    with pytest.raises(sqlite3.Error):
+        read_runs(tmp_path / "proxy-2.db")
+    assert not (tmp_path / "proxy-2.db").exists()

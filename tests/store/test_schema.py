@@ -1,0 +1,127 @@
+"""What is written comes back, and what is old enough goes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+from store.records import DAY_S, agent, batch, run, task
+
+from hivemind.scheduler.saved import SavedTask
+from hivemind.store import schema
+from hivemind.store.records import Batch, Kept
+
+Database = sqlite3.Connection
+
+
+@pytest.fixture
+def database() -> Iterator[Database]:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    schema.prepare(connection)
+    yield connection
+    connection.close()
+
+
+def tasks_of(*tasks: SavedTask, wall: float = 0.0) -> Batch:
+    return Batch(tasks={each.spec.id: each for each in tasks}, wall=wall)
+
+
+def test_nothing_yet(database: Database) -> None:
+    """A new database is of a run that came to its end, on no day."""
+    assert schema.load(database, 0.0) == Kept()
+
+
+def test_everything_comes_back(database: Database) -> None:
+    """Each record as it was, those seen longest ago first."""
+    agents = [agent("b", decided=True), agent("ä / é"), agent("")]
+    for wall, each in enumerate(agents, 1):
+        schema.write(database, batch(each, wall=wall, day="2026-11-21"))
+    tasks, runs = [task("t"), task("u", "running")], [run(1), run(2, "b", ended_at=3.0)]
+    schema.write(database, Batch(tasks={each.spec.id: each for each in tasks}, runs={each.id: each for each in runs}))
+    assert schema.load(database, 5.0) == Kept(
+        tuple(agents), tuple(tasks), tuple(reversed(runs)), 3, "2026-11-21", clean=False
+    )
+
+
+def test_a_later_record_takes_the_place_of_an_earlier_one(database: Database) -> None:
+    """Of an agent, a task and a run; a task can be forgotten, and a run come to its end."""
+    schema.write(database, Batch({"a": agent(tokens=1)}, {"a": 9.0}, {"t": task("t")}, {1: run(1)}))
+    schema.write(database, Batch({"a": agent(tokens=2)}, {}, {"t": None}, {1: run(1, ended_at=9.0)}, clean=True))
+    kept = schema.load(database, 10.0)
+    assert kept == Kept((agent(tokens=2),), (), (run(1, ended_at=9.0),), 2, "", clean=True)
+    assert database.execute("SELECT seen FROM agents").fetchall() == [(9.0,)]
+
+
+def test_all_or_nothing(database: Database) -> None:
+    """A batch of which something can't be written leaves no trace, and the next one can be."""
+    schema.write(database, batch(agent(tokens=1)))
+    bad = Batch({"a": agent(tokens=2)}, runs={2**70: run(2**70)})
+    with pytest.raises(OverflowError):
+        schema.write(database, bad)
+    assert schema.load(database, 0.0).agents == (agent(tokens=1),)
+    schema.write(database, batch(agent(tokens=3)))
+    assert schema.load(database, 0.0).agents == (agent(tokens=3),)
+
+
+def test_numbers_beyond_what_sqlite_counts_to(database: Database) -> None:
+    """Records are text, so what a provider makes up can't stop anything from being written."""
+    schema.write(database, batch(agent(tokens=2**63)))
+    assert schema.load(database, 0.0).agents == (agent(tokens=2**63),)
+
+
+def test_agents_that_were_not_seen_for_long(database: Database) -> None:
+    """They are forgotten, unless somebody decided something about them; the pool never is."""
+    schema.write(database, batch(agent("old"), agent("decided", decided=True), agent(""), wall=0.0))
+    schema.write(database, batch(agent("new"), wall=DAY_S))
+    kept = schema.load(database, 90 * DAY_S + 1)
+    assert {each.name for each in kept.agents} == {"decided", "", "new"}
+    assert [each.name for each in schema.load(database, 91 * DAY_S + 1).agents] == ["decided", ""]
+
+
+def test_batches_that_ended_long_ago(database: Database) -> None:
+    """A batch goes as a whole, thirty days after the last of its tasks moved; a task that is open or that an open one
+    waits for stays."""
+    ended = [task("one.a", batch="one"), task("one.b", "failed", batch="one"), task("alone")]
+    schema.write(database, tasks_of(*ended, task("two.a", batch="two"), task("two.b", "blocked", batch="two")))
+    schema.write(
+        database, tasks_of(task("three.a", batch="three"), task("needed"), task("w", "ready", after=("needed",)))
+    )
+    schema.write(database, tasks_of(task("three.b", batch="three"), wall=DAY_S))
+    kept = schema.load(database, 30 * DAY_S + 1)
+    assert {each.spec.id for each in kept.tasks} == {"two.a", "two.b", "three.a", "three.b", "needed", "w"}
+    assert {each.spec.id for each in schema.load(database, 31 * DAY_S + 1).tasks} == {"two.a", "two.b", "needed", "w"}
+
+
+def test_runs(database: Database) -> None:
+    """The newest first, of one agent or all, as many as wanted; and the last of each for whoever goes on from there."""
+    runs = [run(1, "a", ended_at=DAY_S), run(2, "b", started_at=DAY_S), run(3, "a", started_at=DAY_S)]
+    schema.write(database, Batch(runs={each.id: each for each in runs}))
+    assert [each.id for each in schema.runs(database)] == [3, 2, 1]
+    assert [each.id for each in schema.runs(database, "a")] == [3, 1]
+    assert [each.id for each in schema.runs(database, limit=1)] == [3]
+    assert [each.id for each in schema.runs(database, last_only=True)] == [3, 2]
+    schema.load(database, 91 * DAY_S + 1)
+    assert list(schema.runs(database)) == []
+
+
+def test_a_record_that_cannot_be_read(database: Database) -> None:
+    """It is told by its name, because nobody wants to begin with a part of the truth."""
+    schema.write(database, batch(agent()))
+    database.execute("UPDATE agents SET record = '{}'")
+    with pytest.raises(schema.NotOurs, match="has a record of agent 'a' that can't be read"):
+        schema.load(database, 0.0)
+
+
+def test_no_room(database: Database) -> None:
+    """SQLite's own word for a full disk ends a batch without a trace, and when there is room again it goes through."""
+    schema.write(database, batch(agent(tokens=1)))
+    (pages,) = database.execute("PRAGMA page_count").fetchone()
+    database.execute(f"PRAGMA max_page_count = {pages}")
+    large = batch(*(agent(f"{number:0100}") for number in range(200)), agent(tokens=2))
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        schema.write(database, large)
+    assert schema.load(database, 0.0).agents == (agent(tokens=1),)
+    database.execute("PRAGMA max_page_count = 100000")
+    schema.write(database, large)
+    assert len(schema.load(database, 0.0).agents) == 201
