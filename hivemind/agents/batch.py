@@ -153,7 +153,7 @@ class Batch:
         for job in before:
             now = self._states.get(job.state.spec.id)
             if now is None or now.state != "running" or now.runner != job.state.runner:
-                job.unwanted = job.unwanted or job.phase in ("queued", "running", "restarts")
+                job.unwanted = job.unwanted or job.phase in ("queued", "running", "delayed")
         for state in found.tasks:
             self._tell(state)
         world = await desk.session.ask(lambda client: client.world())
@@ -204,7 +204,7 @@ class Batch:
             row.tokens, row.dollars, row.unpriced = last.tokens, last.dollars, last.unpriced
         if job is not None and job.phase != "over":
             row.state, row.exit_code = job.phase, None
-            if job.began is not None and job.phase != "restarts":
+            if job.began is not None and job.phase != "delayed":
                 row.attempts += 1
                 row.seconds = (row.seconds or 0.0) + max(0.0, self._desk.wall() - job.began)
             if view is not None and view.tokens > row.tokens:

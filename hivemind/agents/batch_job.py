@@ -43,7 +43,7 @@ class Job:
         self.planned: PlannedTask = desk.planned(state)
         self.agent = state.spec.agent or state.spec.id
         self.phase = "queued"
-        """`queued` for a place, `running`, `stopping`, `restarts` after a delay, or `over`."""
+        """`queued` for a place, `running`, `stopping`, `delayed` before it starts again, or `over`."""
         self.ahead: int | None = None
         """How many queue before it; None: it doesn't."""
         self.unwanted = False
@@ -240,7 +240,7 @@ class Job:
             delay_s = common.restart_delay_s
             when = f"in {seconds(delay_s)}" if delay_s else "at once"
             self._desk.say(f"{said}; it starts again {when} ({failures} of {common.restarts})", "warn")
-            self.phase = "restarts"
+            self.phase = "delayed"
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._desk.stop.wait(), delay_s)
         await self._tell(ok=False, note=note, again=again)

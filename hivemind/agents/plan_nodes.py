@@ -98,8 +98,8 @@ class Reading:
                 self.wrong(node, f"{what} is empty")
                 return None
             return ""
-        if "\0" in value or (not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value)):
-            self.wrong(node, f"{what} has a character that can't be handed to a program")
+        if "\0" in value:
+            self.wrong(node, f"{what} has a zero byte, which can't be handed to a program")
             return None
         return value
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +11,9 @@ from hivemind.amounts import dollars
 
 NOTHING = "-"
 ENDS = ("done", "failed", "cancelled", "skipped", "blocked")
+_AT_WORK = ("running", "queued", "delayed", "stopping")
+_WIDTHS = {"try": 3, "time": 6, "tokens": 6, "cost": 8}
+_LEAST_WHY = 18
 _LISTED = 8
 """Log files named at the end, of tasks that failed."""
 _SIGNS = {"bold": "1", "dim": "2", "good": "32", "bad": "31", "warn": "33"}
@@ -24,7 +27,7 @@ class Row:
     task: str
     agent: str
     state: str
-    """As in the graph; `queued` for a place, `restarts` after a delay, or `stopped` by whoever ended the runner."""
+    """As in the graph; `queued` for a place, `delayed` before it starts again, `stopped` with the runner."""
     attempts: int = 0
     exit_code: int | None = None
     """Of the last attempt; negative: the signal that ended it."""
@@ -77,22 +80,20 @@ class Ink:
 def live(standing: Standing, width: int, height: int, ink: Ink) -> list[str]:
     """The part of the terminal that changes in place, at most `height` lines of at most `width` cells."""
     counts, rows = standing.counts, standing.rows
-    running = [row for row in rows if row.state in ("running", "queued", "restarts", "stopping")]
-    lines = [_headline(standing, width, ink), _second(standing, counts, width, ink)]
+    lines = [_headline(standing, width, ink), ink(fit(_states(counts), width), "dim")]
+    if any(row.tokens for row in rows):
+        lines.append(ink(fit(_used(rows), width), "dim"))
     if standing.notice:
         lines.append(ink(fit(standing.notice, width), "warn"))
-    room = max(1, height - len(lines) - 2)
-    if running and room > 1:
-        shown = running if len(running) <= room - 1 else running[: max(0, room - 2)]
-        name = max(12, min(width - 44, max(len(row.task) for row in running)))
-        head = f"  {'running':<{name}} {'':<9} {'try':>3} {'time':>7} {'tokens':>9} {'cost':>8}"
-        lines.append(ink(fit(head, width), "dim"))
-        lines += [_running(row, name, width, ink) for row in shown]
+    last = [ink(fit("  next: " + ", ".join(standing.next), width), "dim")] if standing.next else []
+    room = height - len(lines) - len(last) - 1
+    running = [row for row in rows if row.state in _AT_WORK]
+    if running and room > 0:
+        shown = running if len(running) <= room else running[: room - 1]
+        lines += _running(shown, width, ink)
         if len(shown) < len(running):
             lines.append(ink(f"  and {len(running) - len(shown)} more", "dim"))
-    if standing.next:
-        lines.append(ink(fit("  next: " + ", ".join(standing.next), width), "dim"))
-    return lines[:height]
+    return [*lines, *last][:height]
 
 
 def _headline(standing: Standing, width: int, ink: Ink) -> str:
@@ -108,35 +109,43 @@ def _headline(standing: Standing, width: int, ink: Ink) -> str:
     return f"{ink(standing.batch, 'bold')}  {bar}{right}"
 
 
-def _second(standing: Standing, counts: Mapping[str, int], width: int, ink: Ink) -> str:
-    states = ("running", "queued", "restarts", "stopping", "ready", "waiting", *ENDS[1:])
-    parts = [f"{counts[state]} {state}" for state in states if counts.get(state)]
-    text = f"{', '.join(parts) or 'nothing left'}; {_used(standing.rows)}"
-    return ink(fit(text, width), "dim")
+def _states(counts: Mapping[str, int]) -> str:
+    states = (*_AT_WORK, "ready", "stopped", "waiting", *ENDS[1:])
+    return ", ".join(f"{counts[state]} {state}" for state in states if counts.get(state)) or "nothing left"
 
 
-def _running(row: Row, name: int, width: int, ink: Ink) -> str:
-    state = "" if row.state == "running" else row.state
-    attempt = str(row.attempts) if row.attempts > 1 else ""
-    text = (
-        f"  {fit(row.task, name):<{name}} {state:<9} {attempt:>3} {seconds(row.seconds):>7}"
-        f" {_tokens(row):>9} {_cost(row):>8}"
-    )
-    return ink(fit(text, width), "" if row.state == "running" else "dim")
+def _running(rows: Sequence[Row], width: int, ink: Ink) -> Iterator[str]:
+    """What is at work, with as many columns as there is room for."""
+    odd = any(row.state != "running" for row in rows) and width >= 48
+    columns = [column for column, least in (("try", 0), ("time", 0), ("tokens", 40), ("cost", 56)) if width >= least]
+    room = sum(_WIDTHS[column] + 1 for column in columns) + (10 if odd else 0)
+    name = max(7, min(width - room - 2, max(len(row.task) for row in rows)))
+    head = " ".join(f"{column:>{_WIDTHS[column]}}" for column in columns)
+    yield ink(fit(f"  {'running':<{name}} {' ' * 10 if odd else ''}{head}", width), "dim")
+    for row in rows:
+        cells = {"try": str(row.attempts) if row.attempts > 1 else "", "time": seconds(row.seconds)}
+        cells |= {"tokens": _tokens(row), "cost": _cost(row)}
+        state = f"{'' if row.state == 'running' else row.state:<9} " if odd else ""
+        text = " ".join(f"{cells[column]:>{_WIDTHS[column]}}" for column in columns)
+        line = fit(f"  {fit(row.task, name):<{name}} {state}{text}", width)
+        yield line if row.state == "running" else ink(line, "dim")
 
 
 def closing(standing: Standing, width: int, ink: Ink) -> list[str]:
     """The table at the end, and what it comes to."""
     rows = standing.rows
-    name = max(4, min(max((len(row.task) for row in rows), default=4), max(12, width - 56)))
-    room = max(0, width - name - 53)
-    head = f"{'task':<{name}} {'state':<9} {'tries':>5} {'exit':>4} {'time':>7} {'tokens':>11} {'cost':>9}  why"
-    lines = [ink(fit(head, width), "dim")]
+    used = any(row.tokens for row in rows)
+    fixed = 29 + (16 if used else 0)
+    name = max(4, min(max((len(row.task) for row in rows), default=4), max(12, width - fixed - _LEAST_WHY)))
+    room = max(0, width - name - fixed)
+    head = f"{'task':<{name}} {'state':<9} {'try':>3} {'exit':>4} {'time':>6}"
+    lines = [ink(fit(head + (f" {'tokens':>6} {'cost':>8}" if used else "") + "  why", width), "dim")]
     for row in rows:
         code = NOTHING if row.exit_code is None else str(row.exit_code)
+        usage_of_it = f" {_tokens(row):>6} {_cost(row):>8}" if used else ""
         lines.append(
             f"{fit(row.task, name):<{name}} {ink(f'{row.state:<9}', _TONES.get(row.state, ''))}"
-            f" {row.attempts or NOTHING:>5} {code:>4} {seconds(row.seconds):>7} {_tokens(row):>11} {_cost(row):>9}"
+            f" {row.attempts or NOTHING:>3} {code:>4} {seconds(row.seconds):>6}{usage_of_it}"
             f"  {fit(_why(row), room)}".rstrip()
         )
     lines += ["", _sum(standing, ink)]
@@ -191,6 +200,14 @@ def seconds(value: float | None) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
 
 
+def count(value: float) -> str:
+    """A whole number in at most five cells: `950`, `9.8k`, `124k`, `1.2M`."""
+    unit, larger = "", iter("kMG")
+    while round(value) >= 1000 and (next_unit := next(larger, "")):
+        value, unit = value / 1000, next_unit
+    return f"{value:.1f}{unit}" if unit and value < 9.95 else f"{value:.0f}{unit}"
+
+
 def usage(tokens: int, money: float, unpriced: int) -> str:
     """`45,123 tokens, $0.42`, and what of them the dollars don't count."""
     text = f"{tokens:,} tokens, {dollars(money)}"
@@ -213,7 +230,7 @@ def _why(row: Row) -> str:
 
 
 def _tokens(row: Row) -> str:
-    return f"{row.tokens:,}" if row.tokens else NOTHING
+    return count(row.tokens) if row.tokens else NOTHING
 
 
 def _cost(row: Row) -> str:
