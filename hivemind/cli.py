@@ -43,6 +43,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "steer": {
         "budget": "hivemind.commands.budget",
         "pause": "hivemind.commands.pause",
+        "resume": "hivemind.agents.resume_command",
         "set": "hivemind.commands.set",
         "stop": "hivemind.commands.stop",
     },

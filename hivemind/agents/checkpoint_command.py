@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from hivemind.commands.table import width
 from hivemind.control.tokenfile import state_dir
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.plugin import Command
@@ -117,8 +117,7 @@ def _list(found: list[Found], folder: Path, *, as_json: bool) -> None:
     elif not found:
         print(f"no checkpoints in {folder}")
     else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print("\n".join(table(found, time.time(), width)))
+        print("\n".join(table(found, time.time(), width())))
 
 
 def _show(one: Found, *, as_json: bool, alone: bool) -> None:

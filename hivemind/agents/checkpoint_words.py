@@ -7,49 +7,45 @@ import time
 from collections.abc import Sequence
 
 from hivemind.amounts import dollars, how_used, owner
+from hivemind.commands.table import Cell, Column, lines
+from hivemind.commands.words import money
 from hivemind.logs import redact
 
 from .checkpoints import Checkpoint, Found, TaskPlace, Used
 from .transcript import printable
 
-_HEADS = ("CHECKPOINT", "AGENT", "WHEN", "BY", "TOKENS", "DOLLARS", "SIZE", "TASK", "COMMAND")
-_RIGHT = {"TOKENS", "DOLLARS", "SIZE"}
-_DISPENSABLE = ("COMMAND", "TASK", "SIZE", "DOLLARS", "TOKENS", "BY", "WHEN")
-"""What a narrow terminal does without, in this order."""
+_COLUMNS = (
+    Column("CHECKPOINT"),
+    Column("AGENT", cut=True),
+    Column("WHEN", spare=1),
+    Column("BY", spare=2),
+    Column("TOKENS", right=True, spare=3),
+    Column("COST", right=True, spare=4),
+    Column("SIZE", right=True, spare=5),
+    Column("TASK", cut=True, spare=6),
+    Column("COMMAND", spare=7),
+)
 
 
-def table(found: Sequence[Found], now: float, width: int | None) -> list[str]:
-    """A row each, under a row of heads, in at most so many cells where that can be done; None: as wide as it gets."""
-    rows = [dict(zip(_HEADS, _HEADS, strict=True)), *(_row(each, now) for each in found)]
-    heads = list(_HEADS)
-    for head in (None, *_DISPENSABLE):
-        if head is not None:
-            heads.remove(head)
-        widths = {each: max(len(row[each]) for row in rows) for each in heads}
-        if width is None or sum(widths.values()) + 2 * (len(heads) - 1) <= width:
-            break
-    return ["  ".join(_cell(row, each, widths[each]) for each in heads).rstrip() for row in rows]
+def table(found: Sequence[Found], now: float, room: int | None) -> list[str]:
+    """A row each, in at most so many cells where that can be done; None: as wide as it gets."""
+    return lines(_COLUMNS, [_row(each, now) for each in found], room)
 
 
-def _cell(row: dict[str, str], head: str, width: int) -> str:
-    return row[head].rjust(width) if head in _RIGHT else row[head].ljust(width)
-
-
-def _row(found: Found, now: float) -> dict[str, str]:
+def _row(found: Found, now: float) -> list[Cell | str]:
     kept = found.checkpoint
-    task = kept.task or next((each.id for each in kept.tasks), "-")
-    cells = (
+    task = kept.task or next((each.id for each in kept.tasks), "")
+    return [
         kept.name,
         printable(kept.agent),
         ago(now - kept.at),
         kept.reason,
         f"{kept.run.tokens:,}",
-        _money(kept.run),
+        money(kept.run.dollars, kept.run.unpriced),
         size(found.size),
         printable(task),
-        "known" if kept.command else "-",
-    )
-    return dict(zip(_HEADS, cells, strict=True))
+        "known" if kept.command else "",
+    ]
 
 
 def facts(found: Found, now: float) -> list[str]:
@@ -75,10 +71,6 @@ def _used(kept: Checkpoint) -> str:
 def _tokens(used: Used) -> str:
     blind = f", {used.unpriced:,} without a known price" if used.unpriced else ""
     return f"{used.tokens:,} tokens, {dollars(used.dollars)}{blind}"
-
-
-def _money(used: Used) -> str:
-    return "?" if used.unpriced and used.unpriced == used.tokens else dollars(used.dollars)
 
 
 def _task(task: TaskPlace) -> str:
