@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import httpx
+
 from hivemind import logs
 from hivemind.control.client import ControlClient, NoAnswer, open_http
 from hivemind.control.find import STATE_VARIABLE, TOKEN_VARIABLE, Place, Token, find_token, place_of
@@ -33,6 +35,7 @@ Say = Callable[[str], object]
 SOMEBODY_STARTS_S = 5.0
 """Where the port is taken, how long it may take until a HiveMind answers there."""
 _LOOK_EVERY_S = 0.1
+_ANSWERS_WITHIN_S = 1.0
 _LOG_BYTES = 1 << 20
 """A log that is longer begins anew."""
 _AGAIN_S = 0.25
@@ -178,22 +181,33 @@ async def _here(
 ) -> _Found:
     """The one that runs, else one of our own. Raises: UsageError, NoProxy."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + SOMEBODY_STARTS_S
+    until, refused = loop.time() + SOMEBODY_STARTS_S, None
+    place = place_of(local_url(settings.host, settings.port)) if settings.port else None
     while True:
-        why = "nothing of yours runs there"
-        if settings.port:
-            place = place_of(local_url(settings.host, settings.port))
+        # Asked before looking: whoever answers has noted its token, so one that isn't found then isn't ours.
+        answers = refused is not None and place is not None and await _answers(place)
+        why = "no proxy of yours is noted"
+        if place is not None:
             try:
                 return await _attached(place, environ, None, stack)
             except (UsageError, NoProxy) as error:
                 why = str(error)
+        if refused is not None and (answers or not refused.in_use or loop.time() > until):
+            raise NoProxy(f"{refused}; {why}")
         try:
             return await _hosted(settings, file, say, stack)
         except BindError as error:
-            # Taken, perhaps by somebody who starts one at this very moment.
-            if loop.time() > until or not error.in_use:
-                raise NoProxy(f"{error}; {why}") from None
+            refused = error  # perhaps by somebody who starts one at this very moment
         await asyncio.sleep(_LOOK_EVERY_S)
+
+
+async def _answers(place: Place) -> bool:
+    async with open_http(place) as http:
+        try:
+            await http.get(f"{place.url}/_health", timeout=_ANSWERS_WITHIN_S)
+        except httpx.HTTPError:
+            return False
+        return True
 
 
 async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contextlib.AsyncExitStack) -> _Found:

@@ -1,0 +1,149 @@
+"""`hivemind run` as people start it, with a mock provider at the other end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from proxy.kit import Running, settings_for
+
+from hivemind.control.tokenfile import Key
+from hivemind.prices import Prices
+from hivemind.proxy.app import Proxy
+from hivemind.proxy.departure import ClientProtocol
+from hivemind_mock.app import MockProvider
+from hivemind_mock.config import LatencyConfig, MockConfig, ReplyConfig
+from hivemind_mock.serve import serving
+
+HANGS_S = 90
+TOKEN = "control-token-of-the-tests"
+_BIN = Path(sys.executable).parent
+_LEFT_OUT = ("HIVEMIND", "HTTP", "NO_PROXY", "ANTHROPIC", "OPENAI", "OLLAMA", "GOOGLE", "OPENCODE")
+PLAIN = {key: value for key, value in os.environ.items() if not key.upper().startswith(_LEFT_OUT)} | {
+    "PATH": f"{_BIN}{os.pathsep}{os.environ['PATH']}"
+}
+"""The environment, without what leads to any proxy, and with our programs in PATH."""
+
+
+@dataclass
+class Ran:
+    """How a program ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Place:
+    """A folder, the environment of programs that run there, and those that do."""
+
+    folder: Path
+    environ: dict[str, str] = field(default_factory=dict)
+    processes: list[asyncio.subprocess.Process] = field(default_factory=list)
+
+    async def start(self, *command: str, **environ: str) -> asyncio.subprocess.Process:
+        """Start a program; it is killed at the end of the context."""
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=self.folder,
+            env={**PLAIN, "HIVEMIND_STATE_DIR": str(self.folder / "state"), **self.environ, **environ},
+            start_new_session=True,
+        )
+        self.processes.append(process)
+        return process
+
+    async def run(self, *args: str, **environ: str) -> asyncio.subprocess.Process:
+        """Start `hivemind run`."""
+        return await self.start("hivemind", "run", *args, **environ)
+
+    async def ran(self, *args: str, **environ: str) -> Ran:
+        """`hivemind run`, to its end."""
+        return await ended(await self.run(*args, **environ))
+
+
+async def ended(process: asyncio.subprocess.Process) -> Ran:
+    """Wait for its end."""
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    return Ran(process.returncode, out.decode(), err.decode())
+
+
+async def said(process: asyncio.subprocess.Process, word: str) -> str:
+    """Wait for a line with that word on standard error; it and all lines before it."""
+    assert process.stderr is not None
+    lines = ""
+    while word not in lines.rpartition("\n")[2] and word not in lines:
+        line = await process.stderr.readline()
+        assert line, f"it ended, and said: {lines}"
+        lines += line.decode()
+    return lines
+
+
+async def until(true: Callable[[], Any]) -> None:
+    """Wait until it is so."""
+    found = true()
+    while not found:
+        await asyncio.sleep(0.01)
+        found = true()
+
+
+@contextlib.asynccontextmanager
+async def at(folder: Path, **environ: str) -> AsyncIterator[Place]:
+    """A place for programs, in time."""
+    place = Place(folder, environ)
+    try:
+        async with asyncio.timeout(HANGS_S):
+            yield place
+    finally:
+        for process in place.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.communicate()
+
+
+@contextlib.asynccontextmanager
+async def providing() -> AsyncIterator[tuple[MockProvider, str]]:
+    """A quick provider without faults, and its URL."""
+    config = MockConfig(
+        seed=5, latency=LatencyConfig(base_s=0.002, jitter_s=0.001), reply=ReplyConfig(tokens=40, spread=10)
+    )
+    mock = MockProvider(config)
+    async with serving(mock) as url:
+        yield mock, url
+
+
+@contextlib.asynccontextmanager
+async def before(folder: Path, **values: Any) -> AsyncIterator[tuple[Running, Place]]:
+    """A proxy in this process before a mock provider, and a place whose programs use it."""
+    async with providing() as (_, upstream):
+        proxy = Proxy(settings_for(f"mock={upstream}", **values), rng=random.Random(1), prices=Prices())
+        proxy.control_key = Key("run-1", TOKEN)
+        await proxy.start()
+        try:
+            async with serving(proxy, protocol=ClientProtocol) as url:
+                proxy.address = url
+                async with at(folder, HIVEMIND_URL=url, HIVEMIND_CONTROL_TOKEN=TOKEN) as place:
+                    yield Running(proxy, url, int(url.rpartition(":")[2])), place
+        finally:
+            await proxy.aclose()
+
+
+def free_port() -> int:
+    """One that nobody listens on."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port

@@ -1,0 +1,215 @@
+"""`hivemind run`: the command's environment, its exit code, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+from agents.running import at, before, ended, free_port, providing
+
+from hivemind.cli import main
+from hivemind.scheduler.types import Priority
+
+ASKS = """\
+import anthropic, openai
+claude = anthropic.Anthropic(api_key="k").messages.create(
+    model="claude-sonnet-4-5", max_tokens=99, messages=[{"role": "user", "content": "hello"}]
+)
+gpt = openai.OpenAI(api_key="k").chat.completions.create(
+    model="gpt-5", messages=[{"role": "user", "content": "hello"}]
+)
+print(claude.usage.input_tokens + claude.usage.output_tokens + gpt.usage.total_tokens)
+"""
+
+
+async def test_sdks_find_the_proxy(tmp_path: Path) -> None:
+    """The official SDKs, with nothing set in code, ask through the agent's own path, and what they used is told."""
+    (tmp_path / "asks.py").write_text(ASKS)
+    async with before(tmp_path) as (running, place):
+        flags = ("--name", "alice", "--priority", "high", "--budget", "200k,$5/day", "--covers", "subtree")
+        ran = await place.ran(*flags, "--report", "report.json", "--", "python", "-Wignore", "asks.py")
+        snapshot = running.snapshot()
+    assert (ran.code, ran.out.strip().isdigit()) == (0, True), ran.err
+    used = int(ran.out)
+    assert re.fullmatch(rf"hivemind: alice: exit code 0 after \d+\.\d s, {used:,} tokens, \$0\.\d{{4}}\n", ran.err)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report == {
+        "agent": "alice",
+        "exit_code": 0,
+        "signal": None,
+        "seconds": report["seconds"],
+        "tokens": used,
+        "dollars": report["dollars"],
+        "unpriced_tokens": 0,
+        "checkpoint": None,
+    }
+    assert 0 < report["dollars"] < 1
+    (alice,) = snapshot.agents
+    assert (alice.name, alice.priority, alice.exit_code) == ("alice", Priority.HIGH, 0)
+    assert alice.budget is not None
+    assert (alice.budget.tokens, alice.budget.dollars, alice.budget.per) == (200_000, 5.0, "day")
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "words"),
+    [
+        ("exit 0", 0, "sh-1: exit code 0 after"),
+        ("exit 3", 3, "sh-1: exit code 3 after"),
+        ("kill -TERM $$", 143, "sh-1: ended by signal 15 (Terminated) after"),
+        ("kill -KILL $$", 137, "sh-1: ended by signal 9 (Killed) after"),
+    ],
+)
+async def test_exit_code(tmp_path: Path, script: str, code: int, words: str) -> None:
+    """It is the command's, or as a shell has it where a signal ended the command; its name is made from it."""
+    async with before(tmp_path) as (running, place):
+        ran = await place.ran("--", "sh", "-c", script)
+        (agent,) = running.snapshot().agents
+    assert ran.code == code
+    assert words in ran.err
+    assert agent.exit_code == (code if code < 128 else 128 - code)
+
+
+async def test_the_command_line_stays_as_it_is(tmp_path: Path) -> None:
+    """What follows -- isn't looked at, another -- and flags like ours included; standard streams are inherited."""
+    async with before(tmp_path) as (_, place):
+        words = ("--name", "--max_tokens=1", "--", "a b", "")
+        ran = await place.ran("--quiet", "--", "printf", "<%s>", *words)
+    assert (ran.code, ran.out, ran.err) == (0, "<--name><--max_tokens=1><--><a b><>", "")
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (("--", "nosuch"), 127, "nosuch: no such command in PATH\n"),
+        (("--", "./nosuch"), 127, "./nosuch: there is no such file\n"),
+        (("--", "./plain"), 126, "./plain: isn't a program that can be executed\n"),
+        (("ls",), 2, "the command goes after --, as in hivemind run --name alice -- claude"),
+        (("--",), 2, "the command goes after --"),
+        ((), 2, "the command goes after --"),
+        (("--budget", "lots", "--", "ls"), 2, "--budget: 'lots' is no budget"),
+        (("--budget", "+5k", "--", "ls"), 2, "--budget +5k: must be the whole amount"),
+        (("--priority", "urgent", "--", "ls"), 2, "--priority urgent: must be critical, high"),
+        (("--covers", "subtree", "--", "ls"), 2, "--covers: says whose use a budget counts"),
+        (("--covers", "all", "--budget", "1k", "--", "ls"), 2, "--covers all: must be agent or subtree"),
+        (("--cwd", "nosuch", "--", "ls"), 2, "--cwd nosuch: there is no such folder"),
+        (("--report", "no/such", "--", "ls"), 2, "--report no/such: there is no such folder"),
+        (("--nmae", "x", "--", "ls"), 2, "--nmae: no such flag; did you mean --name?"),
+        (("--attach", "nowhere", "--", "ls"), 2, "the URL of a proxy must begin with http"),
+        (("--attach", "http://127.0.0.1:9", "--", "ls"), 1, "no proxy at http://127.0.0.1:9: nothing listens there"),
+    ],
+)
+def test_what_is_wrong_at_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    args: tuple[str, ...],
+    code: int,
+    words: str,
+) -> None:
+    """One line, before any proxy is started, and the exit code of a shell, or 2."""
+    (tmp_path / "plain").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HIVEMIND_CONTROL_TOKEN", "a-token")
+    assert main(["run", *args]) == code
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith(f"hivemind: {words}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (("--", "./odd"), 126, "./odd: can't be started (Exec format error)\n"),
+        (("--task", "t.x", "--", "ls"), 2, "--task t.x: there is no such task"),
+        (("--to", "nosuch", "--", "ls"), 2, "--to nosuch: the proxy has no such upstream; it has mock\n"),
+        (("--name", "x" * 99, "--", "ls"), 2, "an agent's name must be printable and at most 80"),
+    ],
+)
+async def test_what_the_proxy_finds_wrong(tmp_path: Path, args: tuple[str, ...], code: int, words: str) -> None:
+    """One line too, and nothing is left of it in the proxy."""
+    (tmp_path / "odd").write_text("no program")
+    (tmp_path / "odd").chmod(0o755)
+    async with before(tmp_path) as (running, place):
+        ran = await place.ran(*args)
+        assert running.proxy.processes.agents == ()
+    assert (ran.code, ran.out) == (code, "")
+    assert ran.err.startswith(f"hivemind: {words}")
+    assert ran.err.count("\n") == 1
+
+
+async def test_a_name_that_runs(tmp_path: Path) -> None:
+    """The same name can't run twice at a time; without one, the next number is taken."""
+    async with before(tmp_path) as (running, place):
+        first = await place.run("--name", "sleep-1", "--", "sleep", "60")
+        await running.until(lambda world: any(agent.name == "sleep-1" for agent in world.agents))
+        again = await place.ran("--name", "sleep-1", "--", "true")
+        other = await place.ran("--", "sleep", "0")
+        first.terminate()
+        await ended(first)
+    assert (again.code, again.err) == (2, "hivemind: sleep-1 runs already; choose another name, or stop it first\n")
+    assert "hivemind: sleep-2: exit code 0" in other.err
+
+
+async def test_brings_a_proxy_along(tmp_path: Path) -> None:
+    """Where none runs, one is served while it is needed: with the user's settings, its log in a file, and no longer."""
+    (tmp_path / "asks.py").write_text(ASKS)
+    port = free_port()
+    async with providing() as (mock, upstream), at(tmp_path, HIVEMIND_UPSTREAM=upstream) as place:
+        ran = await place.ran("--port", str(port), "--", "python", "-Wignore", "asks.py")
+    assert ran.code == 0, ran.err
+    first, last = ran.err.splitlines()
+    log = tmp_path / "state" / f"proxy-{port}.log"
+    assert first == (
+        f"hivemind: no proxy runs, so this one serves while it is needed: http://127.0.0.1:{port}"
+        f" -> generic {upstream} (log: {log})"
+    )
+    assert f"{int(ran.out):,} tokens, $0." in last
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert not (tmp_path / "state" / f"control-{port}.json").exists()
+    assert mock.stats.answered == 2
+
+
+async def test_the_port_is_somebody_elses(tmp_path: Path) -> None:
+    """A port that something else has is told, and nothing runs."""
+    async with providing() as (_, upstream), at(tmp_path, HIVEMIND_UPSTREAM=upstream) as place:
+        port = upstream.rpartition(":")[2]
+        ran = await place.ran("--port", port, "--", "touch", "ran")
+    assert ran.code == 1
+    assert ran.err.startswith(f"hivemind: port {port} on 127.0.0.1 is in use")
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_several_start_at_once(tmp_path: Path) -> None:
+    """One of them brings the proxy along, the others use it, and it serves on until the last has ended."""
+    async with providing() as (_, upstream):
+        environ = {"HIVEMIND_UPSTREAM": upstream, "HIVEMIND_PORT": str(free_port())}
+        async with at(tmp_path, **environ) as place:
+            script = "touch $HIVEMIND_AGENT; while [ $(ls -d sh-* | wc -l) -lt 3 ]; do sleep 0.05; done"
+            runs = [await place.run("--", "sh", "-c", script) for _ in range(3)]
+            done = [await ended(run) for run in runs]
+    assert [ran.code for ran in done] == [0, 0, 0]
+    assert sum("no proxy runs" in ran.err for ran in done) == 1
+    assert sorted(name for name in os.listdir(tmp_path) if name.startswith("sh-")) == ["sh-1", "sh-2", "sh-3"]
+
+
+async def test_settings_of_another(tmp_path: Path) -> None:
+    """Settings on the command line that a running proxy doesn't take are told."""
+    async with before(tmp_path) as (_, place):
+        ran = await place.ran("--max-agents", "3", "--quiet", "--", "true")
+    assert "keeps its own settings, so --max-agents isn't used" in ran.err
+
+
+async def test_agents_token(tmp_path: Path) -> None:
+    """A proxy that wants a token of its agents gets it from the command; without one it is asked for."""
+    (tmp_path / "asks.py").write_text(ASKS)
+    async with before(tmp_path, token="agents-own-token") as (_, place):
+        without = await place.ran("--", "python", "-Wignore", "asks.py")
+        ran = await place.ran("--", "python", "-Wignore", "asks.py", HIVEMIND_TOKEN="agents-own-token")
+    assert without.code == 2
+    assert "wants a token of its agents: set HIVEMIND_TOKEN" in without.err
+    assert ran.code == 0, ran.err

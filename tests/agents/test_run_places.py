@@ -1,0 +1,154 @@
+"""`hivemind run` beyond the limit of agents queues, and comes through whatever is killed meanwhile."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from agents.running import TOKEN, Place, at, before, ended, free_port, providing, said, until
+
+from hivemind.agents import places
+from hivemind.control.client import ControlClient
+from hivemind.control.find import Token
+from hivemind.control.messages import PlaceGiven, WantPlace
+from hivemind.scheduler.commands import Rejected
+
+WAITS = "touch up-$HIVEMIND_AGENT; while [ ! -e go ]; do sleep 0.02; done"
+
+
+async def test_queues(tmp_path: Path) -> None:
+    """One more than may run waits for its turn, says so once, and runs when there is a place."""
+    async with before(tmp_path, max_agents=1) as (_, place):
+        first = await place.run("--name", "first", "--", "sh", "-c", WAITS)
+        await until((tmp_path / "up-first").exists)
+        second = await place.run("--name", "second", "--", "touch", "ran")
+        lines = await said(second, "queued")
+        third = await place.run("--name", "third", "--", "true")
+        lines_of_third = await said(third, "queued")
+        assert not (tmp_path / "ran").exists()
+        (tmp_path / "go").touch()
+        codes = [(await ended(each)).code for each in (first, second, third)]
+    assert lines == "hivemind: second: queued, and next\n"
+    assert lines_of_third == "hivemind: third: queued behind 1\n"
+    assert codes == [0, 0, 0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_gives_up_its_turn(tmp_path: Path, number: signal.Signals) -> None:
+    """A run that is told to end while it queues ends at once, and holds nobody up."""
+    async with before(tmp_path, max_agents=1) as (running, place):
+        first = await place.run("--name", "first", "--", "sh", "-c", WAITS)
+        await until((tmp_path / "up-first").exists)
+        second = await place.run("--name", "second", "--", "touch", "ran")
+        await said(second, "queued")
+        second.send_signal(number)
+        ran = await ended(second)
+        assert running.proxy.processes.agents == ("first",)
+        (tmp_path / "go").touch()
+        await ended(first)
+    assert (ran.code, ran.err) == (128 + number, "")
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_the_urgent_first(tmp_path: Path) -> None:
+    """Of those that queue the one of the highest priority has the next place."""
+    async with before(tmp_path, max_agents=1) as (_, place):
+        first = await place.run("--name", "first", "--", "sh", "-c", WAITS)
+        await until((tmp_path / "up-first").exists)
+        runs = []
+        for name, priority in (("low", "low"), ("urgent", "critical")):
+            runs.append(
+                await place.run("--name", name, "--priority", priority, "--", "sh", "-c", f"echo {name} >> log")
+            )
+            await said(runs[-1], "queued")
+        (tmp_path / "go").touch()
+        for run in (first, *runs):
+            assert (await ended(run)).code == 0
+    assert (tmp_path / "log").read_text() == "urgent\nlow\n"
+
+
+async def test_nested(tmp_path: Path) -> None:
+    """With one place in all, a run inside a run inside a run gets its turn, because those around it wait for it."""
+    async with before(tmp_path, max_agents=1) as (running, place):
+        inner = "hivemind run --name inner -- sh -c 'echo $HIVEMIND_AGENT'"
+        middle = f'hivemind run --name middle -- sh -c "{inner.replace("$", chr(92) + "$")}"'
+        ran = await place.ran("--name", "outer", "--", "sh", "-c", middle)
+        parents = {agent.name: agent.parent for agent in running.snapshot().agents}
+    assert (ran.code, ran.out) == (0, "inner\n"), ran.err
+    assert parents == {"outer": None, "middle": "outer", "inner": "middle"}
+
+
+async def test_fork_bomb(tmp_path: Path) -> None:
+    """Of thirty that start at once never more than three run together, and all of them run."""
+    script = (
+        "for n in 1 2 3; do mkdir place-$n && break; done 2>/dev/null || exit 9;"
+        " echo $HIVEMIND_AGENT >> log; sleep 0.05; rmdir place-$n"
+    )
+    async with before(tmp_path, max_agents=3) as (running, place):
+        runs = [await place.run("--quiet", "--", "sh", "-c", script) for _ in range(30)]
+        done = [await ended(run) for run in runs]
+        assert running.proxy.processes.agents == ()
+    assert [ran.code for ran in done] == [0] * 30, [ran.err for ran in done]
+    assert len(set((tmp_path / "log").read_text().split())) == 30
+
+
+async def test_a_killed_runner_frees_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever falls silent has its place for a while, and no longer."""
+    monkeypatch.setattr(places, "LEASE_S", 3.0)
+    async with before(tmp_path, max_agents=1) as (_, place):
+        first = await place.run("--name", "first", "--", "sh", "-c", WAITS)
+        await until((tmp_path / "up-first").exists)
+        first.kill()
+        second = await place.run("--name", "second", "--", "touch", "ran")
+        await said(second, "queued")
+        assert (await ended(second)).code == 0
+    assert (tmp_path / "ran").exists()
+
+
+@asynccontextmanager
+async def serving(place: Place, upstream: str, port: int) -> AsyncIterator[None]:
+    """`hivemind proxy` on that port; it is killed at the end."""
+    flags = ("--upstream", upstream, "--port", str(port), "--max-agents", "1")
+    process = await place.start("hivemind", "proxy", *flags, HIVEMIND_CONTROL_TOKEN=TOKEN)
+    assert process.stdout is not None
+    assert b"ready" in await process.stdout.readline()
+    try:
+        yield
+    finally:
+        process.kill()
+        await process.communicate()
+
+
+async def test_a_killed_proxy(tmp_path: Path) -> None:
+    """The command doesn't notice that the proxy is killed; the next one hears that it runs, and how it ended."""
+    port = free_port()
+    async with (
+        providing() as (_, upstream),
+        at(tmp_path, HIVEMIND_PORT=str(port)) as place,
+        httpx.AsyncClient() as http,
+    ):
+        client = ControlClient(f"http://127.0.0.1:{port}", Token(TOKEN, "the test"), http)
+
+        async def ask() -> PlaceGiven | str:
+            try:
+                return await client.place(WantPlace("alice", runner="another"))
+            except Rejected as error:
+                return str(error)
+
+        async with serving(place, upstream, port):
+            run = await place.run("--name", "alice", "--", "sh", "-c", WAITS, HIVEMIND_CONTROL_TOKEN=TOKEN)
+            await until((tmp_path / "up-alice").exists)
+        async with serving(place, upstream, port):
+            # It asks every two seconds for the place it has.
+            while not any(agent.running for agent in (await client.world()).snapshot.agents):
+                pass
+            assert await ask() == "alice runs already; choose another name, or stop it first"
+            (tmp_path / "go").touch()
+            ran = await ended(run)
+            (alice,) = (await client.world()).snapshot.agents
+    assert (ran.code, alice.exit_code) == (0, 0)
+    assert "alice: exit code 0 after" in ran.err
