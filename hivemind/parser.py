@@ -16,6 +16,9 @@ from .suggest import did_you_mean
 class Parser(argparse.ArgumentParser):
     """`-` and `_` are the same in a flag's name, names can't be cut short, and errors are a :class:`UsageError`."""
 
+    rest: str | None = None
+    """Where in the namespace what follows `--` goes, as a list; argparse itself would take it for what is missing."""
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"formatter_class": _Formatter, **kwargs, "allow_abbrev": False})
 
@@ -27,7 +30,14 @@ class Parser(argparse.ArgumentParser):
 
         Raises: UsageError.
         """
-        parsed, extra = super().parse_known_args(None if args is None else with_hyphens(args), namespace)
+        given = None if args is None else with_hyphens(args)
+        rest: list[str] = []
+        if self.rest is not None and given is not None and "--" in given:
+            place = given.index("--")
+            given, rest = given[:place], given[place + 1 :]
+        parsed, extra = super().parse_known_args(given, namespace)
+        if self.rest is not None:
+            setattr(parsed, self.rest, rest)
         if extra:
             self._refuse(extra[0])
         return parsed, extra

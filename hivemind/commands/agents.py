@@ -14,15 +14,15 @@ from .table import Cell, Column, lines, printable, width
 from .words import count, money, share
 
 _COLUMNS = (
-    Column("AGENT", cut=True),
+    Column("AGENT", cut=True, least=24),
     Column("STATE"),
-    Column("PRIORITY", spare=1),
-    Column("REQUESTS", right=True, spare=2),
+    Column("PRIORITY", spare=2),
+    Column("REQUESTS", right=True, spare=4),
     Column("TOKENS", right=True),
     Column("COST", right=True),
     Column("BUDGET"),
-    Column("TASK", cut=True, spare=4),
-    Column("EXIT", right=True, spare=3),
+    Column("TASK", cut=True, spare=3),
+    Column("EXIT", right=True, spare=1),
 )
 _STATES = {
     "streaming": "good",
@@ -60,7 +60,7 @@ def _row(agent: AgentView, before: str) -> list[Cell | str]:
     ended = "" if agent.exit_code is None else str(agent.exit_code)
     return [
         before + printable(agent.name),
-        Cell(agent.state, _STATES.get(agent.state, "")),
+        Cell(_state(agent), _STATES.get(agent.state, "")),
         agent.priority.name.lower(),
         f"{agent.requests:,}",
         count(agent.usage.total),
@@ -69,6 +69,13 @@ def _row(agent: AgentView, before: str) -> list[Cell | str]:
         printable(agent.task or ""),
         Cell(ended, "bad" if agent.exit_code else ""),
     ]
+
+
+def _state(agent: AgentView) -> str:
+    """What it does; of one that asks for nothing, whether its process runs, where a runner started that."""
+    if agent.state != "idle" or agent.running is None:
+        return agent.state
+    return "running" if agent.running else "ended"
 
 
 def family(agents: list[AgentView]) -> Iterator[tuple[AgentView, str]]:

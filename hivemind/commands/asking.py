@@ -80,9 +80,10 @@ def ordered(namespace: argparse.Namespace, proxy: Asked, told: str, name: str, *
 def asked(namespace: argparse.Namespace) -> Asked:
     """The proxy that the flags, the variables or the settings' file name.
 
-    Raises: UsageError.
+    Raises: UsageError; ProxyError: none runs there, since it left no note.
     """
-    environ, url = dict(os.environ), getattr(namespace, "attach", None) or os.environ.get(URL_VARIABLE)
+    environ = {name: value for name, value in os.environ.items() if value}
+    url = getattr(namespace, "attach", None) or environ.get(URL_VARIABLE)
     if url is None or STATE_VARIABLE not in environ:
         set_in_file = _set_in_file(environ, Path.cwd())
         url = url or _own_url({**set_in_file, **_set_in_variables(environ)})
@@ -90,7 +91,13 @@ def asked(namespace: argparse.Namespace) -> Asked:
             if name in set_in_file:
                 environ.setdefault(variable, str(set_in_file[name]))
     place, file = place_of(url), getattr(namespace, "token_file", None)
-    return Asked(place, find_token(place, environ, None if file is None else Path(file)), who(environ))
+    try:
+        token = find_token(place, environ, None if file is None else Path(file))
+    except UsageError as error:
+        if file is None and place.local and not environ.get(TOKEN_VARIABLE):
+            raise ProxyError(str(error)) from None
+        raise
+    return Asked(place, token, who(environ))
 
 
 def who(environ: Mapping[str, str]) -> str:

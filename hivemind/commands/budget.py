@@ -16,8 +16,8 @@ from .table import Cell, Column, lines, printable, styled, width
 from .words import count, money, share
 
 _COLUMNS = (
-    Column("AGENT", cut=True),
-    Column("BUDGET", cut=True),
+    Column("AGENT", cut=True, least=20),
+    Column("BUDGET", cut=True, least=20),
     Column("USED"),
     Column("RUN", right=True),
     Column("TODAY", right=True, spare=2),

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 _STYLES = {"dim": "2", "bold": "1", "good": "32", "warn": "33", "bad": "31"}
 _GAP = 2
-_LEAST = 8
-"""A column is cut to no less than this."""
+_LEAST = 4
+"""A column is cut to no less than this, where nothing else helps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class Column:
     """Numbers stand so."""
     cut: bool = False
     """It is made narrower where the table is too wide."""
+    least: int = 12
+    """But no narrower than this, as long as something else can be left out."""
     spare: int = 0
     """Left out where that isn't enough; the largest first, 0 never."""
 
@@ -49,7 +51,7 @@ def in_colour() -> bool:
 
 def styled(text: str, style: str) -> str:
     """Text in a style, where there are any."""
-    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and in_colour() else text
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if text and style and in_colour() else text
 
 
 def printable(text: str) -> str:
@@ -69,18 +71,24 @@ def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], room:
 
 
 def _fit(columns: Sequence[Column], widths: dict[int, int], room: int) -> None:
-    while _over(widths, room) > 0:
-        flexible = {n: size for n, size in widths.items() if columns[n].cut and size > _LEAST}
-        if flexible and sum(size - _LEAST for size in flexible.values()) >= _over(widths, room):
-            widest = max(flexible, key=lambda n: widths[n])
-            widths[widest] -= 1
-            continue
+    """First cut a little, then leave out, then cut as much as it takes."""
+    while not _cut(widths, room, {n: columns[n].least for n in widths if columns[n].cut}):
         spare = max((n for n in widths if columns[n].spare), key=lambda n: columns[n].spare, default=None)
         if spare is None:
-            for n in flexible:
-                widths[n] = _LEAST
+            _cut(widths, room, {n: _LEAST for n in widths if columns[n].cut})
             return
         del widths[spare]
+
+
+def _cut(widths: dict[int, int], room: int, least: dict[int, int]) -> bool:
+    """Make these columns narrower until the table fits, the one with most to give first; False, and no change, where it
+    can't."""
+    over = _over(widths, room)
+    if sum(max(0, widths[n] - size) for n, size in least.items()) < over:
+        return False
+    for _ in range(over):
+        widths[max(least, key=lambda n: widths[n] - least[n])] -= 1
+    return True
 
 
 def _over(widths: dict[int, int], room: int) -> int:
@@ -95,4 +103,4 @@ def _line(columns: Sequence[Column], row: Sequence[Cell], widths: dict[int, int]
         before = owed + (blanks if columns[n].right else 0)
         parts.append(" " * before + styled(text, row[n].style))
         owed = _GAP + (0 if columns[n].right else blanks)
-    return "".join(parts)
+    return "".join(parts).rstrip()

@@ -6,6 +6,7 @@ import argparse
 
 from hivemind.control.messages import TasksPart, TaskState
 from hivemind.errors import UsageError
+from hivemind.parser import Parser
 from hivemind.plugin import Command
 from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
@@ -15,7 +16,7 @@ from .table import Cell, Column, lines, printable, width
 from .words import count
 
 _COLUMNS = (
-    Column("TASK", cut=True),
+    Column("TASK", cut=True, least=24),
     Column("STATE"),
     Column("PRIORITY", spare=1),
     Column("TOKENS", right=True, spare=3),
@@ -31,6 +32,7 @@ _STATES = {
     "skipped": "warn",
     "cancelled": "warn",
 }
+_SUBMIT = "Add a task. A runner starts the command; of a task without one, report how it went with done or fail."
 _PRIORITIES = [each.name.lower() for each in Priority]
 
 
@@ -39,7 +41,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     asking.add_flags(parser)
     parser.set_defaults(act=_list)
     words = parser.add_subparsers(title="words", metavar="WORD")
-    submit = words.add_parser("submit", help="add a task", description="Add a task.")
+    submit = words.add_parser("submit", help="add a task", description=_SUBMIT)
+    assert isinstance(submit, Parser), "a parser's own are of its class"
+    submit.rest = "line"
     _configure_submit(submit)
     for word, summary, act in (
         ("done", "a running task ended well", _finish),
@@ -58,7 +62,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _configure_submit(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s NAME [flags] [-- command ...]"
     parser.add_argument("name", metavar="NAME")
-    parser.add_argument("line", metavar="command", nargs="*", help="what a runner starts; none: report how it went")
     parser.add_argument("--after", metavar="ID", action="append", default=[], help="must be done before; several times")
     parser.add_argument("--priority", choices=_PRIORITIES, default="normal", metavar="P", help=", ".join(_PRIORITIES))
     parser.add_argument("--tokens", metavar="N", default="0", help="about how many it will use, as in 50k")
@@ -144,9 +147,12 @@ def _tokens(text: str) -> int:
 
 
 def _finish(namespace: argparse.Namespace) -> int:
-    ok, note = namespace.word == "done", namespace.note
-    told = f"task {namespace.task} {'is done' if ok else 'failed'}"
-    return _ordered(namespace, told, "FinishTask", task=namespace.task, ok=ok, note=note)
+    name, ok, proxy = namespace.task, namespace.word == "done", asking.asked(namespace)
+    task = next((each for each in proxy.get("/tasks", TasksPart).tasks if each.spec.id == name), None)
+    if task is not None and task.state == "ready" and not task.spec.command:
+        proxy.order("ClaimTask", task=name)  # whoever worked on it did so without the proxy
+    told = f"task {name} {'is done' if ok else 'failed'}"
+    return asking.ordered(namespace, proxy, told, "FinishTask", task=name, ok=ok, note=namespace.note)
 
 
 def _cancel(namespace: argparse.Namespace) -> int:

@@ -20,7 +20,8 @@ def count(number: float) -> str:
 
 def money(dollars: float, unpriced: int = 0) -> str:
     """Dollars; a `+` after it: of some tokens the price isn't known."""
-    return f"${dollars:,.2f}{'+' if unpriced else ''}"
+    shown = f"${dollars:.4f}" if 0 < dollars < 0.01 else f"${dollars:,.2f}"
+    return f"{shown}{'+' if unpriced else ''}"
 
 
 def span(seconds: float) -> str:

@@ -1,0 +1,131 @@
+"""`hivemind status`, `agents`, `tasks`: what is shown is what the proxy says, in tables that fit."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands.kit import desk
+
+from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget, SetPriority, SubmitTasks
+from hivemind.scheduler.types import Priority, TaskSpec
+from hivemind_mock.serve import serving
+
+Golden = Callable[[str, str], None]
+TASKS = (
+    TaskSpec("n.lint", Priority.LOW, 5000, batch="n", command=("make", "lint")),
+    TaskSpec("n.a-task-with-quite-a-long-name", Priority.HIGH, 1_500_000, ("n.lint",), batch="n"),
+    TaskSpec("other"),
+)
+
+
+async def test_status(tmp_path: Path, golden: Golden) -> None:
+    """Mode, address, totals, the pool and every lane, on a screen of eighty columns."""
+    async with desk(tmp_path) as at:
+        at.proxy.proxy.apply(SetBudget(None, 2000), "test")
+        at.proxy.proxy.apply(SubmitTasks(TASKS), "test")
+        shown = await at.does("status")
+        facts = json.loads(await at.does("status --json"))
+        assert (facts["mode"], facts["address"], facts["totals"]["requests"]) == ("serving", at.proxy.url, 3)
+        assert facts["lanes"][0]["ceiling"] == 4
+        assert facts["pool"]["tokens"] == 2000
+        shown = re.sub(
+            r"up \d+ s \(HiveMind [\d.]+\)", "up 5 s (HiveMind 1.2.3)", shown.replace(at.proxy.url, "http://here")
+        )
+    assert max(map(len, shown.splitlines())) <= 80
+    golden("status", shown)
+
+
+async def test_agents(tmp_path: Path, golden: Golden) -> None:
+    """A row each: state, priority, requests, tokens, budget, task and how its process ended; as a tree too."""
+    async with desk(tmp_path) as at:
+        steer = at.proxy.proxy.apply
+        steer(SetBudget("ann", 1000), "test")
+        steer(SetPriority("bob", Priority.CRITICAL), "test")
+        for child in ("ann.helper", "ann.other"):
+            steer(BeginAgent(child, parent="ann", task="lint"), "test")
+        steer(BeginAgent("ann.helper.third", parent="ann.helper"), "test")
+        steer(EndAgent("ann.helper", exit_code=-9), "test")
+        golden("agents", await at.does("agents"))
+        golden("agents_tree", await at.does("agents --tree"))
+        golden("agents_narrow", await at.does("agents --tree", COLUMNS="40"))
+        told = {agent["name"]: agent for agent in json.loads(await at.does("agents --json"))}
+        assert (told["bob"]["priority"], told["ann.helper"]["exit_code"]) == ("critical", -9)
+        assert told["ann"]["budget"]["tokens"] == 1000
+
+
+async def test_tasks(tmp_path: Path, golden: Golden) -> None:
+    """A row each, what it waits for, and why it stands where it does; one batch or all."""
+    async with desk(tmp_path) as at:
+        assert await at.does("tasks --batch n") == "no tasks in batch n\n"
+        at.proxy.proxy.apply(SubmitTasks(TASKS), "test")
+        golden("tasks", await at.does("tasks"))
+        golden("tasks_narrow", await at.does("tasks", COLUMNS="40"))
+        batch = json.loads(await at.does("tasks --batch n --json"))
+        assert [(task["spec"]["id"], task["priority"]) for task in batch] == [(t.id, "high") for t in TASKS[:2]]
+
+
+async def test_nobody_yet(tmp_path: Path) -> None:
+    """A proxy that has seen nobody says so."""
+    async with desk(tmp_path) as at:
+        at.proxy.proxy.engine.world._agents.clear()
+        assert await at.does("agents") == "no agent was seen yet\n"
+        assert await at.does("agents --json") == "[]\n"
+
+
+async def test_a_pipe_gets_everything(tmp_path: Path) -> None:
+    """Without a terminal and a width nothing is cut or left out, and nothing is coloured."""
+    async with desk(tmp_path) as at:
+        at.proxy.proxy.apply(SubmitTasks((TaskSpec("x" * 80, after=()), TaskSpec("y", after=("x" * 80,)))), "test")
+        shown = await at.does("tasks", COLUMNS="")
+        assert shown.count("x" * 80) == 2
+        assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "text"),
+    [
+        ("status --attach ftp://x", 2, "the URL of a proxy must begin with http:// or https://"),
+        ("status --token-file nothing", 2, "nothing: can't be read (No such file or directory)"),
+        ("status --frob", 2, "--frob: no such flag; see --help"),
+        ("agents alice", 2, "an argument too many"),
+        ("status --attach http://127.0.0.1:9", 1, "no proxy at http://127.0.0.1:9: nothing listens there"),
+        ("status --attach http://nowhere.invalid", 1, "no proxy at http://nowhere.invalid: "),
+    ],
+)
+async def test_wrong(tmp_path: Path, line: str, code: int, text: str) -> None:
+    """One line: bad input is 2, a proxy that can't be had is 1."""
+    async with desk(tmp_path) as at:
+        ended = await at.run(line)
+        assert (ended.code, ended.out, ended.err.count("\n")) == (code, "", 1)
+        assert text in ended.err
+
+
+async def test_who_else_answers(tmp_path: Path) -> None:
+    """Something that isn't HiveMind, and a token that isn't this proxy's, are told apart."""
+
+    async def strange(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"<html>"})
+
+    async with desk(tmp_path) as at, serving(strange) as url:
+        assert "its answer can't be read; is it HiveMind" in (await at.run(f"status --attach {url}")).err
+        ended = await at.run("status", HIVEMIND_CONTROL_TOKEN="wrong-token")
+        assert ended.code == 1
+        assert "doesn't take the token from HIVEMIND_CONTROL_TOKEN" in ended.err
+        assert "wrong-token" not in ended.err
+
+
+@pytest.mark.parametrize("module", ["status", "agents", "tasks", "set", "pause", "stop", "budget"])
+def test_light(module: str) -> None:
+    """A small command imports none of what takes long."""
+    heavy = "{'textual', 'uvicorn', 'starlette', 'httpx', 'mcp', 'pydantic', 'asyncio', 'prometheus_client'}"
+    script = f"import sys, hivemind.cli, hivemind.commands.{module}; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=True)
+    assert done.stdout == "[]\n"

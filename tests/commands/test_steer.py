@@ -1,0 +1,159 @@
+"""`hivemind tasks WORD`, `set`, `pause`, `stop`, `budget`: each is carried out, signed, and said in a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commands.kit import Desk, desk, run
+from control.processes import program
+
+from hivemind.scheduler.types import Priority
+
+Golden = Callable[[str, str], None]
+
+
+def agent(at: Desk, name: str) -> tuple[Priority, bool, bool]:
+    """Its priority, whether it is held, whether it is stopped."""
+    (found,) = (each for each in at.proxy.snapshot().agents if each.name == name)
+    return found.priority, found.paused, found.stopped
+
+
+async def test_agents_are_steered(tmp_path: Path) -> None:
+    """Priority, pause and stop, and back again; the log says who it was."""
+    async with desk(tmp_path) as at:
+        assert await at.does("set priority ann high") == "ann has priority high\n"
+        assert await at.does("pause ann") == "ann's requests wait; streams in flight go on\n"
+        assert await at.does("stop bob", HIVEMIND_AGENT="boss") == "bob is stopped\n"
+        assert (agent(at, "ann"), agent(at, "bob")) == ((Priority.HIGH, True, False), (Priority.NORMAL, False, True))
+        assert await at.does("pause ann --undo") == "ann's requests go on\n"
+        assert await at.does("stop bob --undo") == "bob may ask again\n"
+        assert (agent(at, "ann"), agent(at, "bob")) == ((Priority.HIGH, False, False), (Priority.NORMAL, False, False))
+        said = [line.text for line in at.proxy.snapshot().lines]
+        assert any(", by ops@" in text for text in said)
+        assert any(text.endswith(", by agent boss") for text in said)
+
+
+async def test_everybody_is_held(tmp_path: Path) -> None:
+    """Without a name it is all of them."""
+    async with desk(tmp_path) as at:
+        assert await at.does("pause") == "all requests wait; streams in flight go on\n"
+        assert at.proxy.snapshot().mode == "paused"
+        done = json.loads(await at.does("pause --undo --json"))
+        assert (done["name"], done["arguments"], at.proxy.snapshot().mode) == (
+            "PauseAdmissions",
+            {"paused": False},
+            "serving",
+        )
+
+
+async def test_knobs(tmp_path: Path, golden: Golden) -> None:
+    """A knob is turned at once; without words all are shown, with their ranges."""
+    async with desk(tmp_path) as at:
+        assert await at.does("set aimd.beta 0.7") == "aimd.beta is 0.7\n"
+        assert await at.does("set rpm none --upstream lab") == "rpm is no limit for lab\n"
+        knobs = at.proxy.snapshot().lanes[0].state.knobs
+        assert (knobs["aimd.beta"], knobs["rpm"]) == (0.7, 0)
+        golden("knobs", await at.does("set"))
+        assert json.loads(await at.does("set --json"))["lab"]["aimd.beta"] == 0.7
+
+
+async def test_tasks_are_steered(tmp_path: Path) -> None:
+    """From submitting to the end, with another program's flags left alone."""
+    async with desk(tmp_path) as at:
+        assert await at.does("tasks submit lint --batch n --tokens 5k --priority high -- make --max_x=1 lint")
+        assert await at.does("tasks submit n.test --batch n --after lint --on-failure skip --attempts 3")
+        assert await at.does("tasks submit talk --agent ann") == "task talk is there\n"
+        lint, test, talk = (task.spec for task in at.proxy.proxy.tasks(None))
+        assert (lint.id, lint.estimated_tokens, lint.command) == ("n.lint", 5000, ("make", "--max_x=1", "lint"))
+        assert (test.id, test.after, test.on_failure, test.attempts) == ("n.test", ("n.lint",), "skip", 3)
+        assert (talk.agent, talk.batch, talk.command) == ("ann", "", ())
+        assert await at.does("tasks cancel n.lint") == "task n.lint is cancelled\n"
+        assert await at.does("tasks retry n.lint") == "task n.lint will be tried again\n"
+        assert await at.does("tasks fail talk", "--note", "no idea") == "task talk failed\n"
+        assert await at.does("tasks retry talk")
+        assert await at.does("tasks done talk") == "task talk is done\n"
+        states = [(task.spec.id, task.state, task.note) for task in at.proxy.proxy.tasks(None)]
+        assert states[2][:2] == ("talk", "done")
+
+
+async def test_budgets(tmp_path: Path, golden: Golden) -> None:
+    """Set, raised, shown, taken away; of an agent or of all."""
+    async with desk(tmp_path) as at:
+        assert (await at.does("budget ann 200k --per day")).startswith("ann: 200,000 tokens a day; ")
+        assert (await at.does("budget ann +50k")).startswith("ann: 250,000 tokens a day; ")
+        assert (await at.does("budget bob $5/ever --covers subtree")).startswith(
+            "bob: $5.00 in all with all that it starts;"
+        )
+        assert (await at.does("budget --pool 1k")).startswith("(all agents): 1,000 tokens a run; ")
+        golden("budgets", await at.does("budget"))
+        golden("budget_of_one", await at.does("budget ann"))
+        assert json.loads(await at.does("budget ann --json"))["budget"]["tokens"] == 250_000
+        assert json.loads(await at.does("budget --pool --json"))["budget"]["covers"] == "all"
+        assert [each["agent"] for each in json.loads(await at.does("budget --json"))["agents"]] == ["ann", "bob"]
+        assert (await at.does("budget ann none")).startswith("ann: no budget")
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "text"),
+    [
+        ("set aimd.bta 1", 2, "aimd.bta: no such knob; did you mean aimd.beta?"),
+        ("set aimd.beta 7", 2, "aimd.beta 7: must be a number from 0.05 to 0.99"),
+        ("set aimd.beta none", 2, "aimd.beta none: must be a number from 0.05 to 0.99"),
+        ("set rpm 1.5", 2, "rpm 1.5: must be a whole number from 1 to 1,000,000, or none for no limit"),
+        ("set rpm nan", 2, "rpm nan: must be a whole number from 1 to 1,000,000, or none for no limit"),
+        ("set aimd.beta", 2, "say one value, as in hivemind set aimd.beta 1"),
+        ("set priority ann", 2, "say who and which, as in hivemind set priority alice high"),
+        ("set priority ann urgent", 2, "priority urgent: must be critical, high, normal or low"),
+        ("set priority eve high", 1, "no agent named 'eve'; known: ann, bob"),
+        ("pause eve", 1, "no agent named 'eve'; known: ann, bob"),
+        ("stop", 2, "the following arguments are required: AGENT"),
+        ("tasks submit", 2, "the following arguments are required: NAME"),
+        ("tasks submit a --tokens $5", 2, "--tokens $5: must be a number of tokens, as in 50k"),
+        ("tasks submit a --attempts x", 2, "--attempts: invalid int value: 'x'"),
+        ("tasks done ghost", 1, "no task named 'ghost'"),
+        ("budget ann lots", 2, "'lots' is no budget; it is 200k, $5, $5/day, 200k,$5 or none, per run, day or ever"),
+        ("budget ann 5k/day --per run", 2, "5k/day says day, and --per says run; say one of them"),
+        ("budget ann +5k", 2, "ann has no budget in tokens to add to; say how much in all"),
+        ("budget --pool +$5", 2, "the pool has no budget in dollars to add to; say how much in all"),
+        ("budget ann --per day", 2, "say how much, as in hivemind budget alice 200k --per day"),
+        ("budget --pool 5k --covers subtree", 2, "--covers is for an agent's budget; the pool covers all"),
+        ("budget eve", 1, "no agent named 'eve' was seen"),
+    ],
+)
+async def test_wrong(tmp_path: Path, line: str, code: int, text: str) -> None:
+    """One line says what is wrong and what would be right: 2 for bad input, 1 where the proxy refuses."""
+    async with desk(tmp_path) as at:
+        assert (await at.run(line)).both == (code, f"hivemind: {text}")
+
+
+async def test_a_running_proxy_is_found(tmp_path: Path) -> None:
+    """By its port, as the settings' file has it, and its note; and where none runs, that is said."""
+    async with program(tmp_path) as serving:
+        file = tmp_path / "hivemind.toml"
+        file.write_text(f'port = {serving.port}\nstate_dir = "{tmp_path / "state"}"\n')
+        ended = await run(tmp_path, "status", HIVEMIND_STATE_DIR="")
+        assert (ended.code, ended.err) == (0, "")
+        assert f"serving at {serving.url}" in ended.out
+        assert (await run(tmp_path, "status", HIVEMIND_PORT="9")).code == 1
+        await serving.ends()
+    ended = await run(tmp_path, "status")
+    assert (ended.code, "so no proxy of yours runs there; start it" in ended.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "line"),
+    [
+        ("port = 0\n", {}, "port 0 is set, which tells nobody where the proxy is; say so with --attach URL"),
+        ("port = [\n", {}, "can't be read ("),
+        ("", {"HIVEMIND_CONFIG": "gone.toml"}, "gone.toml: no such file (HIVEMIND_CONFIG)"),
+        ("", {"HIVEMIND_PORT": "x"}, "port x is set, which tells nobody"),
+    ],
+)
+async def test_settings_that_lead_nowhere(tmp_path: Path, text: str, environ: dict[str, str], line: str) -> None:
+    """It is bad input, told in a line."""
+    (tmp_path / "hivemind.toml").write_text(text)
+    ended = await run(tmp_path, "status", **{"HIVEMIND_STATE_DIR": "", **environ})
+    assert (ended.code, line in ended.err, ended.err.count("\n")) == (2, True, 1), ended.err

@@ -1,0 +1,133 @@
+"""Tables: aligned, cut before anything is left out, and in colour on terminals alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from hivemind.commands import table, words
+from hivemind.commands.table import Cell, Column, lines
+from hivemind.scheduler.events import BudgetState
+
+COLUMNS = (Column("NAME", cut=True), Column("NUMBER", right=True), Column("WHY", spare=1), Column("EMPTY"))
+ROWS = (("short", "1", "because", ""), ("a-name-of-twenty-two-x", "1,000", "", ""))
+
+
+def test_as_wide_as_it_is() -> None:
+    """Without a width nothing is cut; numbers stand to the right; an empty column isn't there."""
+    assert lines(COLUMNS, ROWS, None) == [
+        "NAME                    NUMBER  WHY",
+        "short                        1  because",
+        "a-name-of-twenty-two-x   1,000",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("room", "shown"),
+    [
+        (
+            39,
+            [
+                "NAME                    NUMBER  WHY",
+                "short                        1  because",
+                "a-name-of-twenty-two-x   1,000",
+            ],
+        ),
+        (30, ["NAME           NUMBER  WHY", "short               1  because", "a-name-of-tw…   1,000"]),
+        (28, ["NAME                  NUMBER", "short                      1", "a-name-of-twenty-tw…   1,000"]),
+        (12, ["NAME  NUMBER", "sho…       1", "a-n…   1,000"]),
+    ],
+)
+def test_too_wide(room: int, shown: list[str]) -> None:
+    """A long cell is cut a little, then a column is left out, then the cut is as deep as it takes."""
+    found = lines(COLUMNS, ROWS, room)
+    assert found == shown
+    assert max(map(len, found)) <= room
+
+
+def test_nothing_helps() -> None:
+    """A terminal narrower than any table gets one that is too wide, rather than none."""
+    assert lines(COLUMNS, ROWS, 5)[1].split() == ["short", "1"]
+
+
+class Terminal:
+    """Standard output, where somebody looks or nobody does."""
+
+    def __init__(self, looked_at: bool) -> None:
+        self._looked_at = looked_at
+
+    def isatty(self) -> bool:
+        return self._looked_at
+
+
+@pytest.mark.parametrize(
+    ("looked_at", "environ", "coloured"),
+    [(True, {}, True), (False, {}, False), (True, {"NO_COLOR": "1"}, False), (True, {"TERM": "dumb"}, False)],
+)
+def test_colours(monkeypatch: pytest.MonkeyPatch, looked_at: bool, environ: dict[str, str], coloured: bool) -> None:
+    """On a terminal alone, and not where somebody wants none; they take no room."""
+    monkeypatch.setattr("sys.stdout", Terminal(looked_at))
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    (_, row) = lines((Column("A"), Column("B")), [[Cell("x", "bad"), "y"]], None)
+    assert row == ("\x1b[31mx\x1b[0m  y" if coloured else "x  y")
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (7, "7"),
+        (999, "999"),
+        (1000, "1k"),
+        (1234, "1.23k"),
+        (12_345, "12.3k"),
+        (999_999, "1M"),
+        (2.5e9, "2.5G"),
+    ],
+)
+def test_counts(number: float, text: str) -> None:
+    """Three figures or so."""
+    assert words.count(number) == text
+
+
+def test_money() -> None:
+    """Small sums aren't nothing; what isn't all says so."""
+    assert [words.money(0), words.money(0.0023), words.money(1234.5), words.money(1, 5)] == [
+        "$0.00",
+        "$0.0023",
+        "$1,234.50",
+        "$1.00+",
+    ]
+
+
+def test_spans() -> None:
+    """Two units at most."""
+    assert [words.span(each) for each in (0, 59.9, 60, 3599, 3600, 12_000, 90_000)] == [
+        "0 s",
+        "59 s",
+        "1 min",
+        "59 min",
+        "1 h 0 min",
+        "3 h 20 min",
+        "1 d 1 h",
+    ]
+
+
+def state(tokens: int | None, dollars: float | None, used: int, spent: float) -> BudgetState:
+    return BudgetState("ann", tokens, dollars, "run", "agent", used, spent, 0)
+
+
+def test_shares() -> None:
+    """Of two ceilings the nearer one is told; from 85 % on in another colour."""
+    assert words.share(None) == Cell("")
+    assert words.share(state(None, None, 5, 1.0)) == Cell("")
+    assert words.share(state(200_000, None, 46_000, 0.0)) == Cell("23 % of 200k")
+    assert words.share(state(200_000, 5.0, 46_000, 4.5)) == Cell("90 % of $5.00", "warn")
+    assert words.share(state(1000, 5.0, 1200, 0.0)) == Cell("120 % of 1k", "bad")
+
+
+def test_nothing_a_terminal_obeys() -> None:
+    """A name or note from elsewhere can't move the cursor."""
+    assert table.printable("a\x1b[2Jb\nc") == "a?[2Jb?c"
