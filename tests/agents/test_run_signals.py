@@ -1,0 +1,136 @@
+"""Signals and keys reach the command of `hivemind run` once, and the runner outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import pty
+import signal
+import termios
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import pytest
+from agents.running import HANGS_S, PLAIN, Place, at, before, ended, free_port, providing, until
+
+COUNTS = """\
+import os, signal, sys, time
+came = []
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(number, lambda number, _: (came.append(number), open(f"came-{len(came)}", "w").close()))
+open("up", "w").close()
+until = time.monotonic() + 60
+while len(came) < int(sys.argv[1]) and time.monotonic() < until:
+    time.sleep(0.01)
+time.sleep(0.2)  # for one too many
+print(*came, os.isatty(0), flush=True)
+sys.exit(7)
+"""
+"""A command that takes signals as a program does that asks back, and tells which."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
+async def test_passed_on(tmp_path: Path, number: signal.Signals) -> None:
+    """Without a terminal whatever comes to the runner goes to the command, whose exit code counts."""
+    (tmp_path / "counts.py").write_text(COUNTS)
+    async with before(tmp_path) as (_, place):
+        run = await place.run("--name", "alice", "--", "python", "counts.py", "2")
+        await until((tmp_path / "up").exists)
+        run.send_signal(number)
+        await until((tmp_path / "came-1").exists)
+        run.send_signal(number)
+        ran = await ended(run)
+    assert (ran.code, ran.out.split()[:-1]) == (7, [str(int(number))] * 2), ran.err
+    assert "alice: exit code 7 after" in ran.err
+
+
+@asynccontextmanager
+async def bringing(folder: Path) -> AsyncIterator[Place]:
+    """Where no proxy runs, so that the first run brings one along."""
+    async with (
+        providing() as (_, upstream),
+        at(folder, HIVEMIND_UPSTREAM=upstream, HIVEMIND_PORT=f"{free_port()}") as it,
+    ):
+        yield it
+
+
+@contextmanager
+def terminal() -> Iterator[tuple[int, int]]:
+    """Both ends of one."""
+    ours, theirs = pty.openpty()
+    try:
+        yield ours, theirs
+    finally:
+        for end in (ours, theirs):
+            try:
+                os.close(end)
+            except OSError:
+                continue
+
+
+def _as_its_own(terminal: int) -> None:
+    """In the new process: this is its session's terminal."""
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+
+async def test_keys_of_the_terminal(tmp_path: Path) -> None:
+    """Ctrl-C at a terminal reaches the command once each time, a second one too, and the runner tells how it ended."""
+    (tmp_path / "counts.py").write_text(COUNTS)
+    async with before(tmp_path) as (_, place):
+        with terminal() as (ours, theirs):
+            run = await asyncio.create_subprocess_exec(
+                *("hivemind", "run", "--name", "alice", "--", "python", "counts.py", "2"),
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+                cwd=tmp_path,
+                env={**PLAIN, **place.environ},
+                start_new_session=True,
+                preexec_fn=lambda: _as_its_own(theirs),
+            )
+            place.processes.append(run)
+            await until((tmp_path / "up").exists)
+            os.write(ours, b"\x03")
+            await until((tmp_path / "came-1").exists)
+            os.write(ours, b"\x03")
+            async with asyncio.timeout(HANGS_S):
+                code = await run.wait()
+            shown = os.read(ours, 1 << 16).decode()
+    assert code == 7
+    assert "2 2 True" in shown
+    assert "alice: exit code 7 after" in shown
+
+
+async def test_interrupted_with_its_own_proxy(tmp_path: Path) -> None:
+    """A run that brought the proxy along ends it too, and its exit code is a shell's for the signal."""
+    async with bringing(tmp_path) as place:
+        run = await place.run("--name", "alice", "--", "sh", "-c", "touch up; exec sleep 60")
+        await until((tmp_path / "up").exists)
+        run.send_signal(signal.SIGINT)
+        ran = await ended(run)
+    assert ran.code == 130
+    assert "alice: ended by signal 2 (Interrupt) after" in ran.err
+
+
+async def test_its_proxy_serves_on(tmp_path: Path) -> None:
+    """While another's agent uses the proxy that a run brought along it serves on, and ends when it is told to."""
+    (tmp_path / "waits.sh").write_text(
+        "touch up-$HIVEMIND_AGENT; while [ ! -e go-$HIVEMIND_AGENT ]; do sleep 0.02; done"
+    )
+    async with bringing(tmp_path) as place:
+        host = await place.run("--name", "host", "--", "sh", "waits.sh")
+        await until((tmp_path / "up-host").exists)
+        guest = await place.run("--name", "guest", "--", "sh", "waits.sh")
+        await until((tmp_path / "up-guest").exists)
+        (tmp_path / "go-host").touch()
+        assert host.stderr is not None
+        while b"serves on" not in (line := await host.stderr.readline()):
+            assert line
+        (tmp_path / "go-guest").touch()
+        ends = [await ended(each) for each in (guest, host)]
+    assert line == b"hivemind: the proxy serves on for guest; Ctrl-C ends it\n"
+    assert [each.code for each in ends] == [0, 0]
+    assert "guest: exit code 0 after" in ends[0].err
+    assert "isn't known" not in ends[0].err
