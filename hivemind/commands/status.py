@@ -13,7 +13,7 @@ from hivemind.control.wire import decode_world
 from hivemind.plugin import Command
 from hivemind.scheduler.events import LaneState
 from hivemind.scheduler.tasks import TASK_STATES
-from hivemind.snapshot import Snapshot
+from hivemind.snapshot import TASKS_SHOWN, Snapshot
 
 from . import asking
 from .table import Cell, Column, lines, printable, styled, width
@@ -78,7 +78,11 @@ def shown(part: WorldPart, room: int | None) -> list[str]:
         ),
         ("cost", money(totals.dollars, totals.unpriced), _unpriced(totals.unpriced)),
         ("agents", str(len(world.agents)), _by_state(agent.state for agent in world.agents)),
-        ("tasks", str(len(world.tasks)), _by_state((task.state for task in world.tasks), TASK_STATES)),
+        (
+            "tasks",
+            f"{len(world.tasks)}{'+' if len(world.tasks) >= TASKS_SHOWN else ''}",
+            _by_state((task.state for task in world.tasks), TASK_STATES),
+        ),
     ]
     told += [f"{name:10}{value:>9}  {text}".rstrip() for name, value, text in rows if name != "tasks" or world.tasks]
     if world.pool is not None:

@@ -19,6 +19,11 @@ from hivemind.control.tokenfile import Key
 from hivemind.scheduler.commands import PauseAdmissions, SetBudget, SubmitTasks
 from hivemind.scheduler.types import TaskSpec
 
+SCRAPER = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;"
+    "q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+)
+"""As Prometheus 3 sends it."""
 AGENTS_TOKEN = {"token": "agents-only"}
 
 
@@ -83,7 +88,7 @@ async def test_open_metrics() -> None:
     """Whoever asks for OpenMetrics gets that, and it says the same; no limit is infinite."""
     async with between([ANSWER]) as (proxy, _), client() as web:
         await web.post(f"{proxy.url}/agent/ann/v1/messages", content=PLAIN_BODY)
-        asked = {"accept": "application/openmetrics-text; version=1.0.0"}
+        asked = {"accept": SCRAPER}
         answer = await web.get(f"{proxy.url}/metrics", headers=asked)
         other = await web.get(f"{proxy.url}/metrics")
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
