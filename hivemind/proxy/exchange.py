@@ -27,6 +27,7 @@ from .prelude import Prelude, plain
 from .refusals import text_of
 from .remembered import Heads
 from .reply import Reply, read_most
+from .telling import Telling
 from .upstream.base import Truncated, UpstreamError, UpstreamResponse
 
 HOLD_LIMIT = 1 << 20
@@ -36,7 +37,6 @@ ERROR_LIMIT = 1 << 20
 PRELUDE_S = 10.0
 """A stream that has begun but shows no content for so long (thinking, say) is let go, so that the client sees signs of
 life; from then on it can't be tried again."""
-PROGRESS_EVERY_S = 0.5
 CHARS_PER_TOKEN = 4
 
 _STREAMED = (b"text/event-stream", b"application/x-ndjson", b"application/stream+json", b"application/jsonl")
@@ -247,18 +247,18 @@ class Exchange:
 
     async def _flow(self, response: UpstreamResponse, tap: Tap, decoder: Decoder | None, data: bytes) -> bool:
         """The agent sees content: every byte goes on as it comes, and the end is the upstream's end."""
-        state, loop = tap.state, asyncio.get_running_loop()
-        told_at = loop.time()
-        while data:
-            try:
+        state = tap.state
+        telling = Telling(lambda: self._engine.progress(self.ticket, self._output_tokens(), self._usage()))
+        try:
+            while data:
                 await self.audience.write(plain(decoder, data))
                 data = await response.read()
-            except UpstreamError as error:
-                return self._cut_off(self.call.failure_of(error))
-            tap.feed(data)
-            if loop.time() - told_at >= PROGRESS_EVERY_S:
-                told_at = loop.time()
-                self._engine.progress(self.ticket, self._output_tokens(), self._usage())
+                tap.feed(data)
+                telling.content()
+        except UpstreamError as error:
+            return self._cut_off(self.call.failure_of(error))
+        finally:
+            telling.stop()
         tap.end()
         if state.error is not None:
             self._engine.fail(self.ticket, self.call.without_credentials(state.error), self._usage())
