@@ -50,7 +50,6 @@ from .asgi import not_http, plain, read_body
 from .audience import Audience, Receive, Send
 from .books import books
 from .call import Call
-from .departure import departure_of
 from .engine import Engine
 from .exchange import Exchange, Keepalive
 from .headers import fields, for_upstream
@@ -62,6 +61,7 @@ from .relay import relay
 from .remembered import Remembered
 from .resend import Resends
 from .routing import open_routes
+from .watching import listen, watch
 
 if TYPE_CHECKING:
     import httpx
@@ -307,7 +307,7 @@ class Proxy:
         if original is None:
             await self._see_through(call, scope, receive, send)
         else:
-            await self._watched(_listen(original, send), scope, receive)
+            await self._watched(listen(original, send), scope, receive)
 
     async def _understand(self, scope: Scope, headers: Fields, place: Address, body: bytes, send: Send) -> Call | None:
         """Everything there is to know of a request; None when it was answered with what is wrong with it."""
@@ -363,7 +363,7 @@ class Proxy:
         leave = drop
         if exchange is not None:
             exchange.audience.deserted, leave = drop, exchange.audience.leave_first
-        stop_watching = _watch(scope, receive, leave)
+        stop_watching = watch(scope, receive, leave)
         try:
             await work
         except asyncio.CancelledError:
@@ -382,31 +382,6 @@ class Proxy:
         world = World(at=at, wall=self._wall(), address=self.address, upstreams=self._routes.names)
         world.tell = self.tell or world.tell
         return world
-
-
-def _watch(scope: Scope, receive: Receive, leave: Callable[[], None]) -> Callable[[], object]:
-    """Call `leave` when the client goes. Returns what stops that."""
-    departure = departure_of(scope)
-    if departure is not None:
-        departure.watch(leave)
-        return lambda: departure.forget(leave)
-
-    async def wait() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        leave()
-
-    return asyncio.create_task(wait(), name="notice a client leaving").cancel
-
-
-async def _listen(original: Exchange, send: Send) -> None:
-    """A request sent again: wait for the first one's answer."""
-    audience = original.audience
-    await audience.join(send)
-    try:
-        await asyncio.shield(original.over())
-    finally:
-        audience.leave(send)
 
 
 def _request(call: Call, *, kept_company: bool) -> Request:
