@@ -8,10 +8,10 @@ from hivemind.snapshot import AgentView, Totals
 
 from .desk import Caller, Desk
 from .failure import ToolFailure, unknown
-from .headroom import headroom, lanes_of
+from .headroom import headroom
 from .inputs import MetricsInput, StatusInput
 from .outputs import AgentUsage, LaneMetrics, Metrics, ProxyRow, Status, TotalsRow
-from .rows import agent_row, by_state, cut, in_order, lane_row, money, task_row
+from .rows import LANES_SHOWN, agent_row, by_state, cut, in_order, lane_row, money, task_row
 
 
 async def status(desk: Desk, caller: Caller, asked: StatusInput) -> Status:
@@ -43,7 +43,8 @@ async def status(desk: Desk, caller: Caller, asked: StatusInput) -> Status:
             read_only=about.read_only,
         ),
         you=None if own is None else agent_row(own),
-        lanes=[lane_row(each.state) for each in lanes[: asked.limit]],
+        lanes=[lane_row(each.state) for each in lanes[:LANES_SHOWN]],
+        lanes_left_out=max(0, len(lanes) - LANES_SHOWN),
         agents=[agent_row(view) for view in agents],
         agents_left_out=agents_out,
         tasks=[task_row(task, views.get(task.spec.id)) for task in shown],
@@ -64,7 +65,8 @@ async def metrics(desk: Desk, caller: Caller, asked: MetricsInput) -> Metrics:
         totals=_totals(world.totals),
         agents=[_usage(view) for view in shown],
         agents_left_out=left_out,
-        lanes=[_lane(state) for state in lanes_of(world, None, None)[: asked.limit]],
+        lanes=[_lane(each.state) for each in world.lanes[:LANES_SHOWN]],
+        lanes_left_out=max(0, len(world.lanes) - LANES_SHOWN),
     )
 
 

@@ -113,6 +113,7 @@ class Status(Output):
     proxy: ProxyRow
     you: AgentRow | None = Field(None, description="The agent that asks, where it is known.")
     lanes: list[LaneRow]
+    lanes_left_out: int = 0
     agents: list[AgentRow] = Field(description="The busiest first.")
     agents_left_out: int = 0
     tasks: list[TaskRow] = Field(description="Those that run first, then the ready, the waiting and the ended.")
@@ -205,6 +206,7 @@ class Metrics(Output):
     agents: list[AgentUsage]
     agents_left_out: int = 0
     lanes: list[LaneMetrics]
+    lanes_left_out: int = 0
 
 
 class KnobRow(Output):

@@ -17,9 +17,10 @@ T = TypeVar("T")
 
 ORDER = ("running", "ready", "blocked", "failed", "waiting", "skipped", "cancelled", "done")
 """Of tasks in a list: what somebody may have to act on comes first."""
-_AFTER_SHOWN = 8
-_WINDOWS_SHOWN = 12
-_NOTE_SHOWN = 200
+LANES_SHOWN = 10
+_AFTER_SHOWN = 3
+_WINDOWS_SHOWN = 8
+_NOTE_SHOWN = 100
 
 
 def cut(rows: Sequence[T], limit: int) -> tuple[list[T], int]:

@@ -22,7 +22,7 @@ from .failure import ToolFailure, unknown
 from .headroom import budgets_of
 from .inputs import BudgetInput, ConfigInput, PriorityInput
 from .outputs import Budgets, Config, KnobRow, Prioritised
-from .rows import budget_row, cut
+from .rows import LANES_SHOWN, budget_row, cut
 
 
 async def priority(desk: Desk, caller: Caller, asked: PriorityInput) -> Prioritised:
@@ -79,14 +79,25 @@ async def config(desk: Desk, caller: Caller, asked: ConfigInput) -> Config:
         await _writable(desk)
         await desk.order(command, caller.who)
     world = await desk.world()
-    knobs = []
+    return Config(
+        said=said,
+        admissions=world.mode,
+        circuits={lane.state.lane: lane.state.circuit for lane in world.lanes[:LANES_SHOWN]},
+        knobs=_knobs(world, command),
+        read_only=about.read_only,
+    )
+
+
+def _knobs(world: Snapshot, just_now: Command | None) -> list[KnobRow]:
+    lanes = [lane.state for lane in world.lanes]
+    rows = []
     for knob in KNOBS.values():
-        values = {lane.state.upstream: lane.state.knobs[knob.name] for lane in world.lanes if lane.state.knobs}
-        if isinstance(command, Tune) and command.knob == knob.name:
+        values = {lane.upstream: lane.knobs[knob.name] for lane in lanes if knob.name in lane.knobs}
+        if isinstance(just_now, Tune) and just_now.knob == knob.name:
             # Gauges are taken once a second, so they may not show it yet.
-            here = [name for name in values if command.upstream in (None, name)]
-            values |= dict.fromkeys(here, command.value)
-        knobs.append(
+            here = [name for name in values if just_now.upstream in (None, name)]
+            values |= dict.fromkeys(here, just_now.value)
+        rows.append(
             KnobRow(
                 knob=knob.name,
                 values=values,
@@ -96,13 +107,7 @@ async def config(desk: Desk, caller: Caller, asked: ConfigInput) -> Config:
                 zero_is_none=knob.zero_is_none,
             )
         )
-    return Config(
-        said=said,
-        admissions=world.mode,
-        circuits={lane.state.lane: lane.state.circuit for lane in world.lanes},
-        knobs=knobs,
-        read_only=about.read_only,
-    )
+    return rows
 
 
 def _change(asked: ConfigInput) -> tuple[Command | None, str]:

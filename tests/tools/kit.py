@@ -23,7 +23,7 @@ from hivemind.proxy.app import Proxy
 from hivemind.scheduler.commands import Command
 from hivemind.settings import Settings
 from hivemind.snapshot import Snapshot
-from hivemind.tools.desk import Caller
+from hivemind.tools.desk import Caller, Desk
 from hivemind.tools.server import called
 
 ABOUT = About("run-1", __version__, "http://127.0.0.1:8765", (("up", "https://up"),), False, 0, False, "dots", None)
@@ -44,7 +44,7 @@ HANGS_S = 60
 
 
 @dataclass
-class Desk:
+class PaperDesk:
     """A proxy that is what a test says, and remembers what it was told."""
 
     world_now: Snapshot = field(default_factory=lambda: told().snapshot(1.0))

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,9 @@ async def killed(proxy: Program) -> None:
     await proxy.process.wait()
 
 
-async def spoken(folder: Path, *flags: str, text: bytes = b"", **environ: str) -> tuple[int | None, str, str]:
+async def spoken(
+    folder: Path, *flags: str, text: bytes = b"", environ: Mapping[str, str] | None = None
+) -> tuple[int | None, str, str]:
     """Exit code, output and errors of a `hivemind mcp` whose input is this."""
     process = await asyncio.create_subprocess_exec(
         BIN / "hivemind",
@@ -91,7 +94,7 @@ async def spoken(folder: Path, *flags: str, text: bytes = b"", **environ: str) -
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=folder,
-        env={**PLAIN, "HIVEMIND_STATE_DIR": str(folder / "state"), **environ},
+        env={**PLAIN, "HIVEMIND_STATE_DIR": str(folder / "state"), **(environ or {})},
     )
     async with asyncio.timeout(HANGS_S):
         out, err = await process.communicate(text)
@@ -110,7 +113,7 @@ async def spoken(folder: Path, *flags: str, text: bytes = b"", **environ: str) -
 )
 async def test_wrong_usage(tmp_path: Path, flags: tuple[str, ...], environ: dict[str, str], line: str) -> None:
     """What can't be used is one line on standard error, and nothing on standard output, which is the protocol's."""
-    code, out, err = await spoken(tmp_path, *flags, **environ)
+    code, out, err = await spoken(tmp_path, *flags, environ=environ)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert line in err
     assert "sekrit" not in err
