@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from hivemind.control.client import NoAnswer
+from hivemind.control.client import ANSWER_WITHIN_S, NoAnswer
 from hivemind.control.messages import TaskState, WantTask
 from hivemind.scheduler.commands import Rejected
 from hivemind.snapshot import TaskView
@@ -43,8 +43,8 @@ class Batch:
         self._states: dict[str, TaskState] = {}
         self._views: dict[str, TaskView] = {}
         self._outcomes: dict[str, list[Outcome]] = {}
-        self._stopped: set[str] = set()
         self._told: set[str] = set()
+        self._over = asyncio.Event()
 
     async def run(self, left: Iterable[TaskState], show: Callable[[Standing], object]) -> Standing:
         """Until nothing is left to run, or the desk's word to stop. `left`: what an earlier runner was at."""
@@ -56,6 +56,8 @@ class Batch:
             while self._running:
                 await asyncio.wait(self._running)
                 self._reap()
+            self._over.set()
+            await asyncio.wait((looker,), timeout=ANSWER_WITHIN_S)
         finally:
             for task in (looker, shower, *self._running):
                 task.cancel()
@@ -114,7 +116,6 @@ class Batch:
 
     def _take(self, job: Job) -> None:
         self._jobs[job.name] = job
-        self._stopped.discard(job.name)
         self._running.add(asyncio.create_task(job.run(), name=f"task {job.name}"))
 
     def _reap(self) -> None:
@@ -133,7 +134,7 @@ class Batch:
 
     async def _look(self) -> None:
         keep_at = 0.0
-        while True:
+        while not self._over.is_set():
             try:
                 await self._look_once()
                 if self._clock() >= keep_at:
@@ -143,7 +144,8 @@ class Batch:
                 self._desk.away(str(error))
             else:
                 self._desk.back()
-            await asyncio.sleep(LOOK_EVERY_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), LOOK_EVERY_S)
 
     async def _look_once(self) -> None:
         """Raises: NoAnswer."""
@@ -161,11 +163,10 @@ class Batch:
 
     async def _keep_places(self) -> None:
         """Raises: NoAnswer."""
-        desk = self._desk
-        places = [desk.place, *(job.place for job in self._jobs.values() if job.phase in ("running", "stopping"))]
-        for place in places:
-            with contextlib.suppress(Rejected):
-                await desk.keep(place)
+        with contextlib.suppress(Rejected):
+            await self._desk.keep(self._desk.place)
+        for job in list(self._jobs.values()):
+            await job.keep()
 
     def _tell(self, state: TaskState) -> None:
         """What nobody said yet: tasks that won't run."""

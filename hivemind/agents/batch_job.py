@@ -54,6 +54,8 @@ class Job:
         self._folder = desk.folder.attempt(self.planned.name, state.runner)
         self._spared = False
         """It ended while its proxy was gone with the runner, so it isn't to blame if it failed."""
+        self._place = asyncio.Lock()
+        self._left = False
         self._reason = ""
         """Why we ended it."""
 
@@ -92,13 +94,25 @@ class Job:
             self.phase = "over"
             self._desk.changed.set()
 
+    async def keep(self) -> None:
+        """Keep its place, if it has one. Raises: NoAnswer."""
+        async with self._place:
+            if self.phase in ("running", "stopping") and not self._left:
+                with contextlib.suppress(Rejected):  # somebody has the name; the process runs all the same
+                    await self._desk.keep(self.place)
+
+    async def _leave(self, exit_code: int | None) -> RunUsage:
+        async with self._place:  # asked for after it was given back, it would be taken for a while
+            self._left = True
+            return await self._desk.leave(self.agent, self.state.runner, exit_code)
+
     # --- Beginning ------------------------------------------------------------------------------------------------
 
     async def _found(self) -> Attempt | None:
         """What an earlier runner left of it; None: nothing."""
         if not self._folder.exists():
             self._desk.say(f"{self.name} hadn't been started yet; it goes back", "warn")
-            await self._desk.leave(self.agent, self.state.runner, None)
+            await self._leave(None)
             await self._tell(ok=False, note="lost before it was started", again=True)
             return None
         attempt = adopt(self._folder)
@@ -108,8 +122,6 @@ class Job:
             self._spared = runner is not None and runner.hosted
         else:
             self._desk.say(f"{self.name} still runs", "")
-            with contextlib.suppress(Rejected):  # somebody has the name; the process runs all the same
-                await self._desk.ask(lambda client: client.place(self.place))
         return attempt
 
     async def _begun(self) -> Attempt | None:
@@ -157,7 +169,7 @@ class Job:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._desk.stop.wait(), _NEXT_ASKS_EVERY_S if self.ahead == 0 else ASK_EVERY_S)
         if self.ahead is not None:
-            await self._desk.leave(self.agent, self.state.runner, None)
+            await self._leave(None)
         return False
 
     def _head(self, log: Path) -> None:
@@ -200,7 +212,7 @@ class Job:
     async def _conclude(self, ended: Ended, problem: str = "") -> None:
         """Tell everybody."""
         code, took = ended.exit_code, max(0.0, ended.ended - ended.began)
-        used = await self._desk.leave(self.agent, self.state.runner, -9 if code is None else code)
+        used = await self._leave(-9 if code is None else code)
         how, note = self._verdict(code, problem)
         outcome = Outcome(how, code, took, used.tokens, used.dollars, used.unpriced)
         self._desk.folder.conclude(self.name, self.state.runner, outcome)

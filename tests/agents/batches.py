@@ -57,15 +57,15 @@ def made_up(seed: int, count: int) -> list[Kind]:
     kinds: list[Kind] = []
     for number in range(count):
         name = f"t{number:03}"
-        near = [each.name for each in kinds[-40:]]
-        after = tuple(rng.sample(near, min(len(near), rng.choice((0, 0, 1, 1, 2, 3)))))
-        first = rng.choices(("0", "1", "crash"), (0.88, 0.08, 0.04))[0]
+        near = [each.name for each in kinds[-60:]]
+        after = tuple(rng.sample(near, min(len(near), rng.choice((0, 0, 0, 1, 1, 2)))))
+        first = rng.choices(("0", "1", "crash"), (0.9, 0.07, 0.03))[0]
         later = rng.choices(("0", "3"), (0.7, 0.3))[0]
         works_s = rng.choices((0.0, 0.1, 0.8), (0.7, 0.2, 0.1))[0]
         more = {
             "priority": rng.choice(("critical", "high", "normal", "low")),
             "on_failure": rng.choice(("block", "skip")),
-            "restarts": rng.choice((0, 1)),
+            "restarts": rng.choice((0, 1, 1)),
             "estimate": rng.choice(("1k", "50k", "200k")),
         }
         kinds.append(Kind(name, after, first, later, works_s, more))
@@ -110,8 +110,12 @@ class Bench:
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait until it is so."""
         async with asyncio.timeout(HANGS_S):
-            while not true():
+            while not true():  # noqa: ASYNC110 - other processes
                 await asyncio.sleep(0.01)
+
+    async def journal_of(self, lines: int) -> None:
+        """Wait until the tasks have written so much."""
+        await self.until(lambda: len(self.journal) >= lines)
 
     @contextlib.asynccontextmanager
     async def program(self, *words: str, **environ: str) -> AsyncIterator[asyncio.subprocess.Process]:

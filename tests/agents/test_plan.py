@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -121,7 +122,8 @@ def test_order(tmp_path: Path) -> None:
 
 
 WRONG = [
-    ("tasks: {a: x, b: {command: x, after: [aa]}}", "1: task b waits for 'aa', which isn't in the plan; did you mean a?"),
+    ("tasks: {a: x, b: {command: x, after: [aa]}}",
+     "1: task b waits for 'aa', which isn't in the plan; did you mean a?"),
     ("tasks:\n  a: {command: x, after: c}\n  b: {command: x, after: a}\n  c: {command: x, after: b}",
      "2: tasks wait for each other: a -> c -> b -> a"),
     ("tasks: {a: {command: x, after: a}}", "1: tasks wait for each other: a -> a"),
@@ -204,7 +206,7 @@ def test_bombs(tmp_path: Path) -> None:
     """Aliases of aliases, nesting without end, a plan within itself and one without end are told, and soon."""
     names = "abcdefghij"
     lines = ["x-a: &a {timeout: 1s}"]
-    lines += [f"x-{b}: &{b} {{<<: [{', '.join([f'*{a}'] * 9)}]}}" for a, b in zip(names, names[1:], strict=False)]
+    lines += [f"x-{b}: &{b} {{<<: [{', '.join([f'*{a}'] * 9)}]}}" for a, b in pairwise(names)]
     merged = "\n".join([*lines, "tasks: {t: {command: x, <<: *j}}"])
     assert "refers to itself over and over" in mistakes(tmp_path, merged)[-1]
     itself = "tasks: {t: &t {command: x, <<: *t}}"

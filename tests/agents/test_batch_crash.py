@@ -1,0 +1,98 @@
+"""Batches whose runner, whose proxy, or both are killed in the middle."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+from agents.batches import Kind, bench, check, ended, killed, made_up
+
+
+async def test_two_hundred_tasks(tmp_path: Path) -> None:
+    """A runner that serves the proxy too is killed twice in the middle: with `--resume` every task runs to success
+    exactly once or is reported, and none before what it waits for."""
+    here, kinds = bench(tmp_path), made_up(7, 200)
+    here.write(kinds, max_agents=8)
+    for lines, flags in ((70, ()), (160, ("--resume",))):
+        async with here.batch(*flags) as runner:
+            await here.journal_of(lines)
+            await killed(runner)
+    assert len(here.journal) < 250, "it was nearly over"
+    ran = await here.run("--resume")
+    assert ran.code == 1, ran.errors
+    found = check(kinds, here)
+    assert found["done"] > 100
+    assert min(found["failed"], found["blocked"], found["skipped"]) > 0
+
+
+async def test_proxy_and_runner_each(tmp_path: Path) -> None:
+    """The proxy is killed under a runner, which waits for it and then tells it what happened meanwhile; then the runner
+    is killed beside a proxy that goes on."""
+    here, kinds = bench(tmp_path), made_up(3, 60)
+    here.write(kinds, max_agents=4)
+    async with here.proxy() as proxy, here.batch() as runner:
+        await here.journal_of(25)
+        await killed(proxy)
+        assert runner.stderr is not None
+        said = b""
+        while b"the proxy is away" not in said:
+            said = await runner.stderr.readline()
+            assert said, "it gave up"
+        async with here.proxy():
+            while b"the proxy is back" not in said:
+                said = await runner.stderr.readline()
+                assert said, "it gave up"
+            await here.journal_of(60)
+            await killed(runner)
+            ran = await here.run("--resume")
+            assert ran.code == 1, ran.errors
+    check(kinds, here)
+
+
+async def test_what_runs_is_adopted(tmp_path: Path) -> None:
+    """A process that outlives its runner isn't started again, and its end counts when it comes; one that ended
+    meanwhile isn't either."""
+    here = bench(tmp_path)
+    kinds = [Kind("long", works_s=4), Kind("short", works_s=0.8), Kind("last", after=("long", "short"))]
+    here.write(kinds)
+    async with here.batch() as runner:
+        await here.journal_of(2)
+        await killed(runner)
+    await here.until(lambda: "ok short" in here.journal)
+    ran = await here.run("--resume")
+    assert (ran.code, check(kinds, here)["done"]) == (0, 3)
+    assert "long still runs" in ran.errors
+    assert here.journal.count("begin long") == here.journal.count("begin short") == 1
+
+
+async def test_failures_without_a_proxy_dont_count(tmp_path: Path) -> None:
+    """What fails after the runner that served the proxy was killed is started again, whatever its restarts."""
+    here = bench(tmp_path)
+    kinds = [Kind("victim", first="1", works_s=1.0)]
+    here.write(kinds)
+    async with here.batch() as runner:
+        await here.journal_of(1)
+        await killed(runner)
+    taken = next((tmp_path / "state/batches/work/1/attempts/victim").iterdir()) / "run"
+    await here.until((taken / "ended").exists)
+    ran = await here.run("--resume")
+    assert (ran.code, here.journal) == (0, ["begin victim", "begin victim", "ok victim"])
+    assert re.search("victim: exit code 1 while no proxy ran; it goes back", ran.errors)
+
+
+async def test_killed_with_its_shim(tmp_path: Path) -> None:
+    """An attempt that vanished with all that saw it is made again, and its process isn't left running beside."""
+    here = bench(tmp_path)
+    kinds = [Kind("a", first="0", works_s=3600, later="0")]
+    here.write(kinds)
+    worker = (tmp_path / "worker.sh").read_text().replace('sleep "$4"', '[ "$starts" != 1 ] || sleep "$4"')
+    (tmp_path / "worker.sh").write_text(worker)
+    async with here.batch() as runner:
+        await here.journal_of(1)
+        shim = next((tmp_path / "state/batches/work/1/attempts/a").iterdir()) / "run/taken"
+        os.kill(int(shim.read_text().split()[0]), signal.SIGKILL)
+        ran = await ended(runner)
+    assert (ran.code, here.journal) == (0, ["begin a", "begin a", "ok a"])
+    assert "a: lost without a result; it goes back" in ran.errors
