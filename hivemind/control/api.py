@@ -72,6 +72,7 @@ class Steered(Protocol):
 
     control_key: Key | None
     settings_file: Path | None
+    keep_in: Path | None
 
     def health(self) -> tuple[str, float]: ...
 
@@ -193,11 +194,10 @@ class Control:
         return CheckpointShown(kept.checkpoint, None if conversation is None else msgspec.Raw(conversation))
 
     async def _kept(self) -> tuple[list[keeping.Found], list[str]]:
-        folder = self._proxy.about().state_dir
-        if folder is None:
+        if self._proxy.keep_in is None:
             return [], []
         try:
-            return await asyncio.to_thread(keeping.listed, keeping.folder_in(Path(folder)))
+            return await asyncio.to_thread(keeping.listed, self._proxy.keep_in)
         except OSError as error:
             raise Rejected(f"{error.filename}: can't be read ({error.strerror})") from None
 

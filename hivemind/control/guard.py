@@ -36,9 +36,11 @@ def guards_itself(path: str) -> bool:
     return path == "/_health" or path.startswith(PREFIX + "/")
 
 
-def may_scrape(authorization: bytes, agents_token: bytes, key: Key | None) -> bool:
-    """Whether this opens the metrics where agents need a token: theirs or the control token, as a Bearer, because that
-    is what a scraper can be told to send."""
+def may_scrape(path: str, authorization: bytes, agents_token: bytes, key: Key | None) -> bool:
+    """Whether this is the metrics' path, and opens them where agents need a token: theirs or the control token, as a
+    Bearer, because that is what a scraper can be told to send."""
+    if path != METRICS:
+        return False
     scheme, _, shown = authorization.strip().partition(b" ")
     tokens = (agents_token,) if key is None else (agents_token, key.token.encode())
     return scheme.lower() == b"bearer" and any(hmac.compare_digest(shown.strip(), token) for token in tokens)

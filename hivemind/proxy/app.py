@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from hivemind import __version__
 from hivemind.agents.checkpoints import folder_in
 from hivemind.control.app import control_app
-from hivemind.control.guard import METRICS, guards_itself, is_own, may_scrape
+from hivemind.control.guard import guards_itself, is_own, may_scrape
 from hivemind.control.messages import (
     About,
     BudgetsPart,
@@ -272,8 +272,7 @@ class Proxy:
     def _may_enter(self, headers: Fields, place: Address, own: bool) -> bool:
         if self._token is None or (own and guards_itself(place.path)):
             return True
-        shown = headers.get(b"authorization", b"")
-        if own and place.path == METRICS and may_scrape(shown, self._token, self.control_key):
+        if own and may_scrape(place.path, headers.get(b"authorization", b""), self._token, self.control_key):
             return True
         return hmac.compare_digest(headers.get(TOKEN_HEADER) or (place.token or "").encode(), self._token)
 

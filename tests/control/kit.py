@@ -40,6 +40,7 @@ class FakeProxy:
     def __init__(self, *events: Event, settings_file: Path | None = None, run: str = RUN) -> None:
         self.control_key: Key | None = Key(run, TOKEN)
         self.settings_file = settings_file
+        self.keep_in: Path | None = None
         self.fold = told(*events)
         self.at = 10.0
         self.asked_since: list[int] = []

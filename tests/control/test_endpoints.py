@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -214,7 +213,7 @@ async def test_budgets() -> None:
         assert await bad(web, "GET", "budgets", params={"agent": "eve"}) == (422, "no agent named 'eve' was seen")
 
 
-async def test_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_checkpoints(tmp_path: Path) -> None:
     """What is kept is listed, newest first, and shown whole by its name or its agent's."""
     names = []
     for n, agent in enumerate(("ann", "bob", "ann"), start=1):
@@ -223,8 +222,7 @@ async def test_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         kept = Checkpoint(names[-1], agent, "operator", "by ops", at=1000.0 + n, conversation_bytes=len(said))
         write(folder_in(tmp_path), kept, said, keep=5)
     async with steered() as (web, proxy):
-        about = dataclasses.replace(proxy.proxy.about(), state_dir=str(tmp_path))
-        monkeypatch.setattr(proxy.proxy, "about", lambda: about)
+        proxy.proxy.keep_in = folder_in(tmp_path)
         listed = await good(web, "GET", "checkpoints")
         assert [each["name"] for each in listed["checkpoints"]] == names[::-1]
         assert listed["unreadable"] == []
