@@ -21,7 +21,7 @@ from hivemind.snapshot import AgentView, Snapshot
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-AGENTS_SHOWN = 200
+AGENTS_SHOWN = 100
 LANES_SHOWN = 50
 """A credential that is renewed makes a new lane, so old ones that rest are left out."""
 _MODES = ("serving", "paused", "draining")
