@@ -141,7 +141,9 @@ def settings_for(*upstreams: str, **values: Any) -> Settings:
 
 
 @contextlib.asynccontextmanager
-async def proxying(*upstreams: str, keep_in: Path | None = None, **values: Any) -> AsyncIterator[Running]:
+async def proxying(
+    *upstreams: str, keep_in: Path | None = None, hangs_s: float = HANGS_S, **values: Any
+) -> AsyncIterator[Running]:
     """The proxy before these upstreams, with these settings; a test that hangs is ended. Checkpoints are kept in the
     folder `keep_in`, where there is one.
 
@@ -152,7 +154,7 @@ async def proxying(*upstreams: str, keep_in: Path | None = None, **values: Any) 
     proxy.keep_in = keep_in
     await proxy.start()
     try:
-        async with asyncio.timeout(HANGS_S), serving_app(proxy, protocol=ClientProtocol) as url:
+        async with asyncio.timeout(hangs_s), serving_app(proxy, protocol=ClientProtocol) as url:
             proxy.address = url
             yield Running(proxy, url, int(url.rpartition(":")[2]))
     finally:
