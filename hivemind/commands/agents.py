@@ -10,7 +10,7 @@ from hivemind.snapshot import AgentView
 
 from . import asking
 from .status import world
-from .table import Cell, Column, lines, printable, width
+from .table import Cell, Column, lines, printable, show, width
 from .words import count, money, share
 
 _COLUMNS = (
@@ -46,7 +46,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if not agents:
         print("no agent was seen yet")
         return 0
-    print("\n".join(shown(agents, width(), tree=namespace.tree)))
+    show(shown(agents, width(), tree=namespace.tree))
     return 0
 
 

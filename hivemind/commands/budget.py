@@ -12,7 +12,7 @@ from hivemind.plugin import Command
 from hivemind.scheduler.events import BudgetState
 
 from . import asking
-from .table import Cell, Column, lines, printable, styled, width
+from .table import Cell, Column, lines, printable, show, styled, width
 from .words import count, money, share
 
 _COLUMNS = (
@@ -57,9 +57,9 @@ def _show(namespace: argparse.Namespace, told: BudgetsPart, agent: str | None) -
     if asking.wants_json(namespace):
         return asking.print_json(told.pool if namespace.pool else told.agents[0] if agent is not None else told)
     if namespace.pool or agent is not None:
-        print("\n".join(one(told.pool if namespace.pool else told.agents[0])))
+        show(one(told.pool if namespace.pool else told.agents[0]))
     else:
-        print("\n".join(shown(told, width())))
+        show(shown(told, width()))
     return 0
 
 
@@ -114,7 +114,7 @@ def _set(namespace: argparse.Namespace, agent: str | None, text: str) -> int:
     done = proxy.order("SetBudget", **given)
     if asking.wants_json(namespace):
         return asking.print_json(done)
-    print("\n".join(one(_stands(proxy, agent))))
+    show(one(_stands(proxy, agent)))
     return 0
 
 

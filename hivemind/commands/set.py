@@ -13,7 +13,7 @@ from hivemind.suggest import did_you_mean
 
 from . import asking
 from .status import world
-from .table import Column, lines, width
+from .table import Column, lines, show, width
 
 _NO_LIMIT = ("none", "off")
 _COLUMNS = (
@@ -101,7 +101,7 @@ def _show(namespace: argparse.Namespace) -> int:
         for knob in KNOBS.values()
         if knob.name in values
     ]
-    print("\n".join(lines(_COLUMNS, rows, width())))
+    show(lines(_COLUMNS, rows, width()))
     return 0
 
 

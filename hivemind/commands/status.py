@@ -16,7 +16,7 @@ from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.snapshot import TASKS_SHOWN, Snapshot
 
 from . import asking
-from .table import Cell, Column, lines, printable, styled, width
+from .table import Cell, Column, lines, printable, show, styled, width
 from .words import count, money, span
 
 _COLUMNS = (
@@ -35,7 +35,7 @@ def _run(namespace: argparse.Namespace) -> int:
     part = world(asking.asked(namespace))
     if asking.wants_json(namespace):
         return asking.print_json(as_facts(part))
-    print("\n".join(shown(part, width())))
+    show(shown(part, width()))
     return 0
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _STYLES = {"dim": "2", "bold": "1", "good": "32", "warn": "33", "bad": "31"}
 _GAP = 2
+_PLAINER = str.maketrans({"├": "|", "│": "|", "└": "`", "…": "~"})
 _LEAST = 4
 """A column is cut to no less than this, where nothing else helps."""
 
@@ -52,6 +53,16 @@ def in_colour() -> bool:
 def styled(text: str, style: str) -> str:
     """Text in a style, where there are any."""
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if text and style and in_colour() else text
+
+
+def show(rows: Iterable[str]) -> None:
+    """Print lines, in plainer signs where standard output's encoding hasn't ours."""
+    text, encoding = "\n".join(rows), sys.stdout.encoding or "ascii"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.translate(_PLAINER).encode(encoding, "replace").decode(encoding)
+    print(text)
 
 
 def printable(text: str) -> str:

@@ -12,7 +12,7 @@ from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
 
 from . import asking
-from .table import Cell, Column, lines, printable, width
+from .table import Cell, Column, lines, printable, show, width
 from .words import count
 
 _COLUMNS = (
@@ -87,7 +87,7 @@ def _list(namespace: argparse.Namespace) -> int:
     if not tasks:
         print("no tasks" + (f" in batch {namespace.batch}" if namespace.batch else ""))
         return 0
-    print("\n".join(shown(tasks, width())))
+    show(shown(tasks, width()))
     return 0
 
 

@@ -55,6 +55,8 @@ async def test_agents(tmp_path: Path, golden: Golden) -> None:
         golden("agents", await at.does("agents"))
         golden("agents_tree", await at.does("agents --tree"))
         golden("agents_narrow", await at.does("agents --tree", COLUMNS="40"))
+        plain = await at.does("agents --tree", PYTHONIOENCODING="ascii")
+        assert ("| ann.helper " in plain, "| ` ann.helper.third " in plain) == (True, True)
         told = {agent["name"]: agent for agent in json.loads(await at.does("agents --json"))}
         assert (told["bob"]["priority"], told["ann.helper"]["exit_code"]) == ("critical", -9)
         assert told["ann"]["budget"]["tokens"] == 1000
