@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 LEASE_S = 15.0
 """A place that nobody asked for in this time is free again."""
+KEPT_S = 6.0
+"""One of an earlier run of the proxy is, where nobody asks for it in this time."""
 ASK_EVERY_S = 2.0
 """How often a runner asks."""
 
@@ -29,6 +31,8 @@ class Place:
     runner: str = ""
     """Who asked for it."""
     running: bool = False
+    until: float | None = None
+    """It is kept so long for a process that ran when the proxy ended, and may still."""
 
 
 class Places:
@@ -45,12 +49,16 @@ class Places:
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """Those that run, and those that queue."""
-        return tuple(self._places)
+        """Those that run, and those that queue, as far as anybody has asked for them."""
+        return tuple(place.agent for place in self._places.values() if place.until is None)
 
     def find(self, agent: str) -> Place | None:
         """The place that it holds or queues for."""
         return self._places.get(agent)
+
+    def keep(self, now: float, agent: str) -> None:
+        """Keep a place for an agent that ran when the proxy ended. Whoever asks for it first has it."""
+        self._places[agent] = Place(agent, None, 0, 0, now, running=True, until=now + KEPT_S)
 
     def ask(
         self, now: float, agent: str, parent: str | None, rank: int, *, running: bool, runner: str = ""
@@ -80,7 +88,7 @@ class Places:
 
     def lapse(self, now: float) -> list[str]:
         """Free the places that nobody asks for any more. Returns the agents that ran in them."""
-        gone = [place for place in self._places.values() if now - place.asked_at > LEASE_S]
+        gone = [each for each in self._places.values() if now > (each.until or each.asked_at + LEASE_S)]
         for place in gone:
             del self._places[place.agent]
         return [place.agent for place in gone if place.running]

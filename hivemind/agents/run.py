@@ -180,7 +180,7 @@ async def _free_name(session: Session, wanted: WantPlace) -> tuple[WantPlace, Pl
     stem = PurePath(wanted.command[0]).name
     known = {agent.name for agent in (await session.ask(ControlClient.world)).snapshot.agents}
     for number in itertools.count(1):
-        asked = replace(wanted, agent=f"{stem}-{number}")
+        asked = replace(wanted, agent=f"{stem}-{number}", fresh=True)
         if asked.agent in known:
             continue
         try:

@@ -215,6 +215,8 @@ class WantPlace:
     cwd: str = ""
     runner: str = ""
     """Unique to the runner and its run: one agent's name has one of them at a time."""
+    fresh: bool = False
+    """Only if the name is nobody's so far."""
     who: str = ANONYMOUS
 
 

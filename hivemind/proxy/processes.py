@@ -36,6 +36,8 @@ class Processes:
         self._idle = asyncio.Event()
         self._idle.set()
         self._timer = asyncio.get_running_loop().call_later(ASK_EVERY_S, self._look_again)
+        for name in () if self._ledger is None else self._ledger.open_runs():
+            self._places.keep(engine.now(), name)
 
     def place(self, wanted: WantPlace, who: str) -> PlaceGiven:
         """A runner asks for a place, or keeps one.
@@ -47,7 +49,16 @@ class Processes:
             parent = wanted.parent and checked_name(wanted.parent)
         except BadIdentity as error:
             raise Rejected(str(error)) from None
-        known, ran = self._places.find(agent), self._places.runs(agent)
+        known = self._places.find(agent)
+        kept = known is not None and known.until is not None
+        if wanted.fresh and (kept or (known is None and self._engine.agent(agent) is not None)):
+            raise Rejected(f"{agent} is known already; choose another name")
+        if kept:
+            self._places.leave(agent)
+            known = None
+            if not wanted.running:
+                self._lost(agent)  # it is started anew, so it doesn't run any more
+        ran = self._places.runs(agent)
         mine = known is None or (known.runner == wanted.runner and bool(wanted.running or wanted.runner or not ran))
         if not mine:
             raise Rejected(f"{agent} {'runs' if ran else 'queues'} already; choose another name, or stop it first")
@@ -58,7 +69,7 @@ class Processes:
         if granted and not ran:
             # One that runs already, and isn't known, was started before this proxy was.
             resumed = wanted.resumed or wanted.running
-            self._engine.apply(BeginAgent(agent, parent, wanted.task, resumed), who)
+            self._engine.apply(BeginAgent(agent, parent, wanted.task, resumed, wanted.running), who)
             self.lost.discard(agent)
             self._known[agent] = Process(wanted.command, wanted.cwd, wanted.task)
             if self._ledger is not None:
@@ -73,7 +84,8 @@ class Processes:
             if self._places.leave(ended.agent):
                 self._ended(ended.agent, ended.exit_code, who)
             self._note_idle()
-        elif place is None and agent is not None and ended.exit_code is not None:
+        elif (place is None or place.until is not None) and agent is not None and ended.exit_code is not None:
+            self._places.leave(ended.agent)
             self._ended(ended.agent, ended.exit_code, who)  # it was started before this proxy was
         if agent is None:
             return RunUsage(0, 0.0, 0, None)
@@ -83,8 +95,7 @@ class Processes:
     def lapse(self) -> None:
         """Notice runners that are gone."""
         for agent in self._places.lapse(self._engine.now()):
-            self.lost.add(agent)
-            self._ended(agent, None, "runner")
+            self._lost(agent)
         self._note_idle()
 
     @property
@@ -107,6 +118,12 @@ class Processes:
     def _note_idle(self) -> None:
         if not self._places.agents:
             self._idle.set()
+
+    def _lost(self, agent: str) -> None:
+        self.lost.add(agent)
+        if self._engine.agent(agent) is None:  # it ran when an earlier proxy ended, and nobody decided anything on it
+            self._engine.apply(BeginAgent(agent, resumed=True, goes_on=True), "runner")
+        self._ended(agent, None, "runner")
 
     def _ended(self, name: str, exit_code: int | None, who: str) -> None:
         self._engine.apply(EndAgent(name, exit_code), who)

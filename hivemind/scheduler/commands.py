@@ -109,6 +109,8 @@ class BeginAgent:
     task: str | None = None
     resumed: bool = False
     """It goes on where it was stopped: what it has used so far belongs to this run too."""
+    goes_on: bool = False
+    """Its process runs already, and only this proxy is new: one that was stopped still is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,8 @@ def _begin(scheduler: Scheduler, command: cmd.BeginAgent, now: float) -> None:
     if not command.agent:
         raise cmd.Rejected("an agent needs a name")
     agent = scheduler.meet(command.agent, now, command.parent)
-    agent.ended = agent.stopped = False
+    agent.ended = False
+    agent.stopped = agent.stopped and command.goes_on
     agent.last_seen = now
     if not command.resumed:
         begin_run(scheduler, agent, now)

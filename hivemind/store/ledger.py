@@ -87,6 +87,10 @@ class Ledger:
         """What was started as that agent last, in this run of the proxy or an earlier one."""
         return self._last.get(agent)
 
+    def open_runs(self) -> list[str]:
+        """Agents whose processes nobody has heard the end of."""
+        return [agent for agent, run in self._last.items() if run.ended_at is None]
+
     def _note(self, run: Run) -> None:
         self._last[run.agent] = self._runs[run.id] = run
 

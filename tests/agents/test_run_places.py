@@ -7,15 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx
 import pytest
-from agents.running import TOKEN, Place, at, before, ended, free_port, providing, said, until
+from agents.running import Place, at, before, ended, free_port, providing, said, until
 
 from hivemind.agents import places
-from hivemind.control.client import ControlClient
-from hivemind.control.find import Token
-from hivemind.control.messages import PlaceGiven, WantPlace
-from hivemind.scheduler.commands import Rejected
+from hivemind.control.client import ControlClient, open_http
+from hivemind.control.find import find_token, place_of
+from hivemind.scheduler.commands import StopAgent
+from hivemind.snapshot import AgentView
 
 WAITS = "touch up-$HIVEMIND_AGENT; while [ ! -e go ]; do sleep 0.02; done"
 
@@ -113,7 +112,7 @@ async def test_a_killed_runner_frees_its_place(tmp_path: Path, monkeypatch: pyte
 async def serving(place: Place, upstream: str, port: int) -> AsyncIterator[None]:
     """`hivemind proxy` on that port; it is killed at the end."""
     flags = ("--upstream", upstream, "--port", str(port), "--max-agents", "1")
-    process = await place.start("hivemind", "proxy", *flags, HIVEMIND_CONTROL_TOKEN=TOKEN)
+    process = await place.start("hivemind", "proxy", *flags)
     assert process.stdout is not None
     assert b"ready" in await process.stdout.readline()
     try:
@@ -124,31 +123,28 @@ async def serving(place: Place, upstream: str, port: int) -> AsyncIterator[None]
 
 
 async def test_a_killed_proxy(tmp_path: Path) -> None:
-    """The command doesn't notice that the proxy is killed; the next one hears that it runs, and how it ended."""
+    """A command doesn't notice that the proxy is killed, and keeps its place in the next one, which has another token:
+    whoever queued goes on queueing, and whom the operator stopped still is."""
     port = free_port()
-    async with (
-        providing() as (_, upstream),
-        at(tmp_path, HIVEMIND_PORT=str(port)) as place,
-        httpx.AsyncClient() as http,
-    ):
-        client = ControlClient(f"http://127.0.0.1:{port}", Token(TOKEN, "the test"), http)
-
-        async def ask() -> PlaceGiven | str:
-            try:
-                return await client.place(WantPlace("alice", runner="another"))
-            except Rejected as error:
-                return str(error)
-
+    url = place_of(f"http://127.0.0.1:{port}")
+    environ = {"HIVEMIND_PORT": str(port), "HIVEMIND_STATE_DIR": str(tmp_path / "state")}
+    async with providing() as (_, upstream), at(tmp_path, **environ) as place, open_http(url) as http:
         async with serving(place, upstream, port):
-            run = await place.run("--name", "alice", "--", "sh", "-c", WAITS, HIVEMIND_CONTROL_TOKEN=TOKEN)
-            await until((tmp_path / "up-alice").exists)
+            first = await place.run("--name", "first", "--", "sh", "-c", WAITS)
+            await until((tmp_path / "up-first").exists)
+            client = ControlClient(url.url, find_token(url, environ), http)
+            await client.command(StopAgent("first", True), "test")
+            second = await place.run("--name", "second", "--", "sh", "-c", "[ -e go ]")
+            await said(second, "queued")
         async with serving(place, upstream, port):
-            # It asks every two seconds for the place it has.
-            while not any(agent.running for agent in (await client.world()).snapshot.agents):
-                pass
-            assert await ask() == "alice runs already; choose another name, or stop it first"
+            assert client.renew_token()
+            agents: dict[str, AgentView] = {}
+            while "first" not in agents or not agents["first"].running:
+                agents = {agent.name: agent for agent in (await client.world()).snapshot.agents}
+            refused = await http.post(f"{url.url}/agent/first/v1/messages", json={"model": "m"})
             (tmp_path / "go").touch()
-            ran = await ended(run)
-            (alice,) = (await client.world()).snapshot.agents
-    assert (ran.code, alice.exit_code) == (0, 0)
-    assert "alice: exit code 0 after" in ran.err
+            done = [await ended(each) for each in (first, second)]
+            agents |= {agent.name: agent for agent in (await client.world()).snapshot.agents}
+    assert [ran.code for ran in done] == [0, 0], done
+    assert (refused.status_code, agents["first"].exit_code) == (403, 0)
+    assert "first: exit code 0 after" in done[0].err
