@@ -30,11 +30,14 @@ _NEXT_SHOWN = 6
 class Batch:
     """One runner's work on a batch."""
 
-    def __init__(self, desk: Desk, runner: str, limit: int, clock: Callable[[], float]) -> None:
-        """`runner`: as it claims tasks; `limit`: tasks that it runs at once."""
+    def __init__(
+        self, desk: Desk, runner: str, limit: int, clock: Callable[[], float], *, watched: bool = False
+    ) -> None:
+        """`runner`: as it claims tasks; `limit`: tasks that it runs at once; `watched`: show what running ones use."""
         self._desk = desk
         self._runner = runner
         self._limit = limit
+        self._watched = watched
         self._clock = clock
         self._began = clock()
         self._claims = itertools.count(1)
@@ -158,8 +161,9 @@ class Batch:
                 job.unwanted = job.unwanted or job.phase in ("queued", "running", "delayed")
         for state in found.tasks:
             self._tell(state)
-        world = await desk.session.ask(lambda client: client.world())
-        self._views = {view.id: view for view in world.snapshot.tasks if view.batch == desk.batch}
+        if self._watched:
+            world = await desk.session.ask(lambda client: client.world())
+            self._views = {view.id: view for view in world.snapshot.tasks if view.batch == desk.batch}
 
     async def _keep_places(self) -> None:
         """Raises: NoAnswer."""

@@ -70,7 +70,7 @@ async def begin(desk: Desk, runner: str, how: How) -> list[TaskState]:
             desk.folder.begin()
             await _enter(desk, resumed=False)
             await _submit(desk, desk.plan.specs())
-        desk.folder.enlist(runner, RunnerNote(desk.session.proxy is not None))
+        desk.folder.enlist(runner, RunnerNote(desk.session.proxy is not None, desk.plan.path))
     except Rejected as error:
         raise UsageError(f"{desk.batch}: {error}") from None
     return [state for state in await _known(desk) if state.state == "running"]
@@ -121,13 +121,19 @@ async def _go_on(desk: Desk, known: Sequence[TaskState], how: How) -> None:
         for name, state in by_id.items()
         if name not in specs and state.state == "running"
     ]
+    foreign = [name for name, state in by_id.items() if name not in specs and state.state in OPEN]
+    plans = desk.folder.plans()
+    if foreign and plans and desk.plan.path not in plans:
+        raise UsageError(
+            f"{desk.batch}: this batch was begun from {min(plans)}, another plan; give this one a name of its own"
+        )
     if mistakes:
         raise PlanError(mistakes)
+    for name in foreign:
+        desk.say(f"{desk.short(name)} isn't in the plan any more, so it is cancelled", "warn")
+        await _order(desk, CancelTask(name))
     for name, state in by_id.items():
-        if name not in specs and state.state in OPEN:
-            desk.say(f"{desk.short(name)} isn't in the plan any more, so it is cancelled", "warn")
-            await _order(desk, CancelTask(name))
-        elif state.state in OPEN and specs[name].priority != state.spec.priority:
+        if name in specs and state.state in OPEN and specs[name].priority != state.spec.priority:
             await _order(desk, SetTaskPriority(name, specs[name].priority))
     if how.retry_failed:
         for name, state in by_id.items():

@@ -144,16 +144,16 @@ async def _served(
                     left = await begin(desk, runner, how)
                     given = settings.max_agents if "max_agents" in given_flags(namespace) else 0
                     most = given or plan.max_agents or session.about.max_agents or _AT_ONCE
-                    batch = Batch(desk, runner, most, asyncio.get_running_loop().time)
+                    batch = Batch(desk, runner, most, asyncio.get_running_loop().time, watched=screen.live)
                     screen.say(f"{plan.name}: {most} at once, logs in {folder.logs}", "")
                     standing = await batch.run(left, screen.show)
                 finally:
                     with contextlib.suppress(NoAnswer):
                         await desk.leave(plan.name, desk.place.runner, 0)
-            screen.show(None)
+            await asyncio.to_thread(screen.close)
+            _tell(standing, report)
     finally:
         await asyncio.to_thread(screen.close)
-    _tell(standing, report)
     return 128 + told[0] if told else 0 if standing.complete else 1
 
 

@@ -7,6 +7,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from hivemind.amounts import WantedBudget
@@ -25,6 +26,8 @@ WHO = "batch"
 """Signs what a runner orders."""
 LAST_WORDS_S = 10.0
 """How long a proxy that is away is waited for once the runner is to stop."""
+_LAST_WORD_S = 1.0
+"""And once it is to stop at once."""
 
 
 @dataclass
@@ -71,7 +74,7 @@ class Desk:
     def planned(self, state: TaskState) -> PlannedTask:
         """What the plan says of a task; of one that somebody else added to the batch, what the graph does."""
         name, spec = self.short(state.spec.id), state.spec
-        common = Common(self.plan.folder, restarts=spec.attempts - 1, env=self.plan.env)
+        common = Common(Path(self.plan.path).parent, restarts=spec.attempts - 1, env=self.plan.env)
         return self.plan.tasks.get(name) or PlannedTask(name, 0, spec.command, common, agent=spec.agent)
 
     def short(self, text: str) -> str:
@@ -90,18 +93,19 @@ class Desk:
         Raises: Rejected; NoAnswer.
         """
         patient = asyncio.create_task(self.session.patiently(ask, away=self.away, back=self.back))
-        stop = asyncio.create_task(self.stop.wait())
+        stop, hard = asyncio.create_task(self.stop.wait()), asyncio.create_task(self.at_once.wait())
         try:
             await asyncio.wait((patient, stop), return_when=asyncio.FIRST_COMPLETED)
             if not patient.done():
-                await asyncio.wait((patient,), timeout=LAST_WORDS_S)
+                await asyncio.wait((patient, hard), timeout=LAST_WORDS_S, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((patient,), timeout=_LAST_WORD_S)
             if not patient.done():
                 raise NoAnswer("the proxy is away")
             return patient.result()
         finally:
-            for task in (patient, stop):
+            for task in (patient, stop, hard):
                 task.cancel()
-            await asyncio.wait((patient, stop))
+            await asyncio.wait((patient, stop, hard))
 
     def away(self, why: str) -> None:
         """The proxy doesn't answer."""

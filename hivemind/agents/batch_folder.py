@@ -51,6 +51,8 @@ class RunnerNote:
 
     hosted: bool
     """It served the proxy too, which ended with it."""
+    plan: str
+    """The file."""
 
 
 class Busy(Exception):
@@ -103,6 +105,11 @@ class BatchFolder:
     def enlist(self, runner: str, note: RunnerNote) -> None:
         """Somebody works on it from now on."""
         _write(self._path / "runners" / runner, note)
+
+    def plans(self) -> set[str]:
+        """The files that the batch was run from."""
+        found = [_read(path, RunnerNote) for path in (self._path / "runners").iterdir()]
+        return {note.plan for note in found if note is not None}
 
     def runner(self, claim: str) -> RunnerNote | None:
         """Who made that claim; None: nobody who worked on it from here."""

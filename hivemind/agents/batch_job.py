@@ -74,7 +74,7 @@ class Job:
             state.spec.id,
             state.priority,
             running=self.phase in ("running", "stopping"),
-            resumed=state.attempt > 1,
+            resumed=any(self._earlier()),
             command=planned.command,
             cwd=str(planned.common.cwd),
             runner=state.runner,
@@ -148,7 +148,7 @@ class Job:
         except OSError as error:
             await self._conclude(Ended(NOT_STARTED), f"{error.filename or log}: {error.strerror}")
             return None
-        desk.say(f"{self.name} started" + (f" (try {self.state.attempt})" if self.state.attempt > 1 else ""), "dim")
+        desk.say(f"{self.name} started" + (f" (try {self.state.attempt})" if self.state.attempt > 1 else ""), "start")
         return attempt
 
     async def _placed(self) -> bool:
@@ -263,8 +263,12 @@ class Job:
 
     def _recent(self, how: str) -> int:
         """Attempts that came to that, since the task was tried anew."""
+        return sum(each.how == how for each in self._earlier(this_one=True))
+
+    def _earlier(self, *, this_one: bool = False) -> list[Outcome]:
+        """What came of its attempts since the task was tried anew."""
         outcomes = self._desk.folder.outcomes(self.name)[-max(1, self.state.attempt) :]
-        return sum(each is not None and each.how == how for each in outcomes)
+        return [each for each in (outcomes if this_one else outcomes[:-1]) if each is not None]
 
 
 def _ending(code: int) -> str:

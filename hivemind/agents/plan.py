@@ -75,8 +75,8 @@ class Plan:
     name: str
     file: str
     """As the user wrote it."""
-    folder: Path
-    """Where it is, absolute."""
+    path: str
+    """Of the file, absolute."""
     env: Mapping[str, str] = field(repr=False)
     """Of all tasks."""
     max_agents: int | None
@@ -149,7 +149,7 @@ def _plan(reading: Reading, root: Node, path: Path) -> Plan:
                 tasks[task_name] = _task(reading, task_name, where, node, common)
         if not tasks and not reading.mistakes:
             reading.wrong(keys["tasks"][1], "the plan has no tasks")
-    return Plan(name, reading.name, path.absolute().parent, common.env, most, budget, tasks)
+    return Plan(name, reading.name, str(path.absolute()), common.env, most, budget, tasks)
 
 
 def _named(reading: Reading, node: Node) -> list[tuple[Node, str, Node]]:

@@ -25,12 +25,17 @@ class Screen:
         self.live = terminal
         self.ink = Ink(terminal and not environ.get("NO_COLOR"))
         self._size = size
+        self._stream = stream
+        self._closed = False
         self._console = Console(stream)
         self._shown: list[str] = []
 
     def say(self, text: str, tone: str = "") -> None:
-        """A line that stays."""
-        self._put([self.ink(clean(text), tone)], self._shown)
+        """A line that stays; that something starts (`start`) is seen anyway where there is more than lines."""
+        if self._closed:
+            print(clean(text), file=self._stream, flush=True)
+        elif tone != "start" or not self.live:
+            self._put([self.ink(clean(text), tone)], self._shown)
 
     def show(self, standing: Standing | None) -> None:
         """What is to be seen now, in place of what was; nothing where that can't be done, or (None) any more."""
@@ -41,9 +46,10 @@ class Screen:
             self._put([], live(standing, max(20, width - 1), max(3, min(_MOST_LINES, height - 2)), self.ink))
 
     def close(self) -> None:
-        """Take away what was only for the moment."""
+        """Take away what was only for the moment, and see that all is written."""
         self._put([], [])
         self._console.close()
+        self._closed = True
 
     def write(self, text: str) -> int:
         """Whole lines of somebody else's."""

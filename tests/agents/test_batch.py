@@ -1,0 +1,274 @@
+"""`hivemind batch` as people start it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+from agents.batches import HIVEMIND, Bench, Kind, bench, check, ended
+
+from hivemind.control.client import ControlClient, open_http
+from hivemind.control.find import find_token, place_of
+from hivemind.snapshot import AgentView
+
+
+def tell(*words: str) -> list[str]:
+    """A command that writes a line of the shell's making into the journal."""
+    return ["sh", "-c", f"echo {' '.join(words)} >> journal"]
+
+
+def task(name: str, command: list[str] | str, **more: object) -> Kind:
+    """One with a command of its own."""
+    return Kind(name, more={"command": command, **more})
+
+
+def lines_of(path: Path) -> list[str]:
+    """Of a file."""
+    return path.read_text().splitlines()
+
+
+async def agents(here: Bench) -> dict[str, AgentView]:
+    """What the proxy knows of agents."""
+    place = place_of(f"http://127.0.0.1:{here.port}")
+    token = find_token(place, {"HIVEMIND_STATE_DIR": str(here.folder / "state")})
+    async with open_http(place) as http:
+        world = await ControlClient(place.url, token, http).world()
+    return {agent.name: agent for agent in world.snapshot.agents}
+
+
+async def test_a_tasks_world(tmp_path: Path) -> None:
+    """It is told its name, its task and its own path; the plan's and its own variables and folder count."""
+    here = bench(tmp_path)
+    (tmp_path / "sub").mkdir()
+    line = tell("$HIVEMIND_AGENT $HIVEMIND_TASK $ANTHROPIC_BASE_URL $A $B $(basename $PWD)")
+    line[2] = line[2].replace("journal", str(tmp_path / "journal"))
+    here.write([task("a", line, cwd="sub", env={"B": "own"}), task("b", line, agent="bob")], env={"A": "all", "B": "b"})
+    ran = await here.run()
+    assert ran.code == 0, ran.errors
+    url = f"http://127.0.0.1:{here.port}"
+    assert sorted(here.journal) == [
+        f"bob work.b {url}/agent/bob all b {tmp_path.name}",
+        f"work.a work.a {url}/agent/work.a all own sub",
+    ]
+
+
+async def test_logs_and_report(tmp_path: Path) -> None:
+    """Each task's output of all its tries is in a file that nobody else reads; table and report tell the same."""
+    here = bench(tmp_path)
+    talk = ["sh", "-c", "echo out; echo err >&2; exit 3"]
+    here.write([task("a", talk, restarts=1), task("b", "true", after="a"), task("c", "nosuchprogram")])
+    async with here.program("batch", "work.yaml", "--json", "report.json") as process:
+        ran = await ended(process)
+    assert ran.code == 1
+    a, b, c = (here.report[name] for name in "abc")
+    log = Path(a["log"])
+    text = lines_of(log)
+    assert [line for line in text if not line.startswith("--- try 2, ")] == ["out", "err", "out", "err"]
+    assert len(text) == 5
+    assert {stat.S_IMODE(path.stat().st_mode) for path in log.parent.iterdir()} == {0o600}
+    assert stat.S_IMODE(log.parent.stat().st_mode) == 0o700
+    assert (a["state"], a["attempts"], a["exit_code"], a["note"]) == ("failed", 2, 3, "exit code 3")
+    assert (b["state"], b["attempts"], b["note"]) == ("blocked", 0, "a failed")
+    assert (c["state"], c["exit_code"]) == ("failed", 127)
+    assert "nosuchprogram" in c["note"]
+    assert ran.table.splitlines()[1].split()[:5] == ["a", "failed", "2", "3", a_span(ran.table)]
+    assert f"failed: a (exit code 3), {log}" in ran.table
+    assert "a failed (exit code 3)" in ran.errors
+    assert "it starts again at once (1 of 1)" in ran.errors
+
+
+def a_span(table: str) -> str:
+    """The time in a table's first row, which is whatever it is."""
+    return table.splitlines()[1].split()[4]
+
+
+async def test_timeout(tmp_path: Path) -> None:
+    """What takes longer than it may is ended, even if it doesn't want to, and that is said."""
+    here = bench(tmp_path)
+    here.write([task("a", "sleep 3600", timeout="200ms")])
+    ran = await here.run()
+    assert (ran.code, here.report["a"]["note"], here.report["a"]["exit_code"]) == (1, "timed out after 0.2s", -15)
+
+
+async def test_interrupted_and_resumed(tmp_path: Path) -> None:
+    """Ctrl-C starts nothing more and ends what runs, which isn't held against it; `--resume` goes on."""
+    here = bench(tmp_path)
+    kinds = [Kind("quick"), Kind("slow", works_s=3600), Kind("next", after=("slow",))]
+    here.write(kinds)
+    (tmp_path / "worker.sh").write_text(
+        (tmp_path / "worker.sh").read_text().replace('[ "$4" = 0 ]', '[ "$starts" = 2 -o "$4" = 0 ]')
+    )
+    async with here.batch() as runner:
+        await here.journal_of(3)
+        runner.send_signal(signal.SIGINT)
+        ran = await ended(runner)
+    assert ran.code == 130, ran.errors
+    assert {name: row["state"] for name, row in here.report.items()} == {
+        "quick": "done",
+        "slow": "stopped",
+        "next": "waiting",
+    }
+    ran = await here.run()
+    assert (ran.code, ran.errors.splitlines()[-1]) == (
+        2,
+        "hivemind: work: 1 of 3 done; --resume goes on, --fresh begins anew",
+    )
+    ran = await here.run("--resume")
+    assert (ran.code, check(kinds, here)["done"]) == (0, 3)
+    assert here.journal.count("begin quick") == 1
+
+
+async def test_interrupted_twice(tmp_path: Path) -> None:
+    """A second Ctrl-C ends at once what doesn't heed the first."""
+    here = bench(tmp_path)
+    here.write([task("a", ["sh", "-c", "trap '' TERM; echo begin a >> journal; while :; do sleep 0.05; done"])])
+    async with here.batch() as runner:
+        await here.journal_of(1)
+        runner.send_signal(signal.SIGTERM)
+        assert runner.stderr is not None
+        while b"SIGTERM" not in await runner.stderr.readline():
+            pass
+        runner.send_signal(signal.SIGTERM)
+        ran = await ended(runner)
+    assert (ran.code, here.report["a"]["state"], here.report["a"]["exit_code"]) == (143, "stopped", -9)
+
+
+async def test_one_runner_at_a_time(tmp_path: Path) -> None:
+    """A second one is refused while the first lives."""
+    here = bench(tmp_path)
+    here.write([Kind("a", works_s=3600)])
+    async with here.batch() as runner:
+        await here.journal_of(1)
+        ran = await here.run("--resume")
+        assert ran.code == 2
+        assert ran.errors == "hivemind: work: a runner works on this batch already; wait for it, or end it\n"
+        runner.send_signal(signal.SIGINT)
+        await ended(runner)
+
+
+async def test_begun_anew(tmp_path: Path) -> None:
+    """A batch that is all done begins anew by itself, another one with `--fresh`; both have logs of their own."""
+    here = bench(tmp_path)
+    here.write([Kind("a")])
+    assert (await here.run()).code == 0
+    here.write([Kind("a", later="1")])
+    assert (await here.run()).code == 1
+    assert (await here.run()).code == 2
+    here.write([task("a", "true"), Kind("b")])
+    assert (await here.run("--fresh")).code == 0
+    assert sorted(os.listdir(tmp_path / "state/batches/work")) == ["1", "2", "3", "lock"]
+    assert here.report["b"]["log"].endswith("work/3/logs/b.log")
+
+
+async def test_a_plan_that_changed(tmp_path: Path) -> None:
+    """What is over can't change, and that is told at its line; what failed can be mended, new tasks come, others go."""
+    here = bench(tmp_path)
+    here.write([Kind("a"), Kind("b", first="1"), Kind("c", after=("b",)), Kind("gone", after=("b",))])
+    assert (await here.run()).code == 1
+    here.write([Kind("a", later="9"), Kind("b", later="8"), Kind("c", after=("a",))])
+    ran = await here.run("--resume")
+    assert ran.code == 2
+    assert [line.partition(": ")[2] for line in ran.errors.splitlines()[1:]] == [
+        "work.yaml:1: task a is done, so its command can't change; change it back, or begin anew with --fresh",
+        "work.yaml:1: task b is failed, so its command can't change; change it back, or begin anew with --fresh",
+        "work.yaml:1: task c: after can't change any more; change it back, or begin anew with --fresh",
+    ]
+    mended = [Kind("a"), Kind("b", first="0"), Kind("c", after=("b",)), Kind("new", after=("c",))]
+    here.write(mended)
+    ran = await here.run("--retry-failed")
+    assert ran.code == 1, ran.errors
+    states = {name: row["state"] for name, row in here.report.items()}
+    assert states == {"a": "done", "b": "done", "c": "done", "new": "done", "gone": "cancelled"}
+    assert here.journal.count("begin b") == 2
+
+
+async def test_nothing_to_resume(tmp_path: Path) -> None:
+    """`--resume` of what was never begun begins it; a proxy that knows it no more isn't taken for a new beginning."""
+    here = bench(tmp_path)
+    here.write([Kind("a", first="1")])
+    assert (await here.run("--resume")).code == 1
+    for path in (tmp_path / "state").glob("proxy-*.db*"):
+        path.unlink()
+    ran = await here.run("--resume")
+    assert ran.code == 2
+    assert "doesn't know this batch any more" in ran.errors.splitlines()[-1]
+    assert here.journal == ["begin a"]
+
+
+async def test_budgets_and_the_tree(tmp_path: Path) -> None:
+    """The batch is its agents' parent, with the budget of all together; a task has its own, with what it starts."""
+    here = bench(tmp_path)
+    here.write([Kind("a", works_s=3600, more={"budget": "200k"}), task("b", "true")], budget="$20/day")
+    async with here.proxy(), here.batch() as runner:
+        await here.journal_of(1)
+        found = await agents(here)
+        batch, mine, budget = found["work"], found["work.a"], found["work.a"].budget
+        assert batch.budget is not None
+        assert (batch.budget.dollars, batch.budget.per, batch.budget.covers) == (20.0, "day", "subtree")
+        assert budget is not None
+        assert (mine.parent, mine.running, budget.tokens, budget.covers) == ("work", True, 200_000, "subtree")
+        runner.send_signal(signal.SIGINT)
+        await ended(runner)
+        found = await agents(here)
+        assert [found[name].running for name in ("work", "work.a")] == [False, False]
+
+
+async def test_ended_by_somebody_else(tmp_path: Path) -> None:
+    """A task that is cancelled at the proxy while it runs is ended here, and nothing is told of it twice."""
+    here = bench(tmp_path)
+    here.write([Kind("a", works_s=3600), Kind("b", after=("a",))])
+    async with here.proxy(), here.batch() as runner:
+        await here.journal_of(1)
+        async with here.program("tasks", "cancel", "work.a") as process:
+            assert (await ended(process)).code == 0
+        ran = await ended(runner)
+    assert (ran.code, here.report["a"]["state"], here.report["b"]["state"]) == (1, "cancelled", "blocked")
+    assert "a was ended, because somebody else ended its task" in ran.errors
+
+
+async def test_within_an_agent_at_the_limit(tmp_path: Path) -> None:
+    """A batch that is started within a task of another goes on where one agent alone may run, for its own waits."""
+    here = bench(tmp_path)
+    inner = {"name": "inner", "tasks": {"x": {"command": tell("x $HIVEMIND_AGENT")}}}
+    (tmp_path / "inner.yaml").write_text(json.dumps(inner))
+    here.write([task("a", ["sh", "-c", "exec $PROGRAM batch inner.yaml"]), task("b", tell("b"), priority="low")])
+    async with here.program("proxy", "--max-agents", "1") as proxy:
+        assert proxy.stdout is not None
+        await proxy.stdout.readline()
+        ran = await here.run(PROGRAM=str(HIVEMIND))
+    assert ran.code == 0, (ran.errors, lines_of(Path(here.report["a"]["log"])))
+    assert here.journal == ["x inner.x", "b"]
+
+
+async def test_check(tmp_path: Path) -> None:
+    """`--check` prints the order and starts nothing; a wrong plan is as many lines as there are mistakes."""
+    here = bench(tmp_path)
+    here.write([Kind("b", after=("a",)), Kind("a", more={"priority": "low"})])
+    ran = await here.run("--check")
+    assert (ran.code, ran.errors) == (0, "")
+    assert ran.table == ("work: 2 tasks; one at a time, in this order:\n    1  a  low\n    2  b  normal    after a\n")
+    (tmp_path / "work.yaml").write_text("tasks:\n  a: {after: b}\n")
+    ran = await here.run()
+    assert (ran.code, ran.table, os.listdir(tmp_path)) == (2, "", ["work.yaml", "worker.sh"])
+    assert ran.errors == ("hivemind: work.yaml:2: task a: it has no command\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (("--resume", "--fresh"), "--fresh begins anew and --resume goes on; choose one"),
+        (("--json", "nowhere/report.json"), "--json nowhere/report.json: can't be written"),
+        (("--max-agents", "many"), "--max-agents"),
+    ],
+)
+async def test_wrong_flags(tmp_path: Path, flags: tuple[str, ...], error: str) -> None:
+    """One line, and nothing is started."""
+    here = bench(tmp_path)
+    here.write([Kind("a")])
+    ran = await here.run(*flags)
+    assert (ran.code, here.journal, ran.errors.count("\n")) == (2, [], 1)
+    assert error in ran.errors
