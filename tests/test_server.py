@@ -221,3 +221,21 @@ def test_run_loop() -> None:
         return isinstance(asyncio.get_running_loop(), uvloop.Loop)
 
     assert server.run_loop(main())
+
+
+async def test_small_writes_go_at_once() -> None:
+    """Nagle's algorithm is off on what is accepted, on asyncio's own loop too, so that no token waits for the last
+    one's acknowledgement."""
+    (listening,) = server.bind("127.0.0.1", 0)
+    seen = asyncio.get_running_loop().create_future()
+
+    def accepted(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        sock = writer.get_extra_info("socket")
+        seen.set_result(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    async with await asyncio.start_server(accepted, sock=listening):
+        _, writer = await asyncio.open_connection(*listening.getsockname())
+        assert await seen
+        writer.close()
+        await writer.wait_closed()
