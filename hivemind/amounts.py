@@ -13,7 +13,8 @@ from .scheduler.types import record
 
 HEADER = b"x-hivemind-budget"
 
-_PERIODS = {"run": "this run", "day": "today", "ever": "in all"}
+PERIODS = {"run": "this run", "day": "today", "ever": "in all"}
+"""What is counted, of what was used; by period."""
 _A_PERIOD = {"run": "a run", "day": "a day", "ever": "in all"}
 _FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 _AMOUNT = re.compile(r"(?P<money>\$?) *(?P<number>\d+(?:\.\d*)?|\.\d+) *(?P<factor>[kmgb]?)(?: *tok(?:en)?s?)?")
@@ -100,7 +101,7 @@ def how_used(state: BudgetState) -> str:
     if not parts:
         parts = [f"{state.used_tokens:,} tokens, {dollars(state.used_dollars)}"]
     blind = f" (and {state.unpriced:,} tokens without a known price)" if state.unpriced and state.dollars else ""
-    return f"{' and '.join(parts)} used {_PERIODS[state.per]}{blind}"
+    return f"{' and '.join(parts)} used {PERIODS[state.per]}{blind}"
 
 
 def dollars(amount: float) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from hivemind.scheduler.accounts import DEEPEST
 from hivemind.scheduler.events import BudgetState
 
 from .agents import AgentFold
+
+_DEEPEST = 16
+"""Ancestors looked at: whoever claims more of them is taken to make them up."""
 
 
 class Budgets:
@@ -46,7 +48,7 @@ class Budgets:
         if agent.name in self._spent or None in self._spent:
             return True
         above = agents.get(agent.parent or "")
-        for _ in range(DEEPEST):
+        for _ in range(_DEEPEST):
             if above is None:
                 return False
             if self._spent.get(above.name) == "subtree":

@@ -71,7 +71,10 @@ class World:
         self._retries = self._rescued = 0
         self._usage = Usage()
         self._wasted = Usage()
-        self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
+        self._folds = self._by_event()
+
+    def _by_event(self) -> dict[type[ev.Event], Callable[[Any], None]]:
+        return {
             ev.Arrived: self._arrived,
             ev.Granted: self._granted,
             ev.FirstContent: self._first_content,

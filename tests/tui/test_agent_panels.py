@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from textual.strip import Strip
 from tui.trouble import bad_afternoon, with_lane
-from tui.worlds import world
+from tui.worlds import budget, world
 
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.snapshot import AgentView, Snapshot
@@ -20,6 +20,8 @@ from hivemind_tui.source import Link
 from hivemind_tui.view import View
 
 PLAIN = Ink()
+
+ALICE = world().agents[0]
 
 
 def text(rows: list[Strip]) -> str:
@@ -68,7 +70,7 @@ def test_who_waits_is_told_why_and_who_does_not_its_last_error() -> None:
     [
         (80, "AGENT PRIO STATE FAIL SAVED OUT COST"),
         (100, "AGENT PRIO STATE FAIL SAVED IN OUT COST BUDGET"),
-        (160, "AGENT PRIO STATE FLY WAIT ASKED FAIL SAVED IN OUT COST BUDGET OF WAITED TTFT"),
+        (160, "AGENT PRIO STATE FLY WAIT FAIL SAVED IN OUT COST BUDGET OF WAITED TTFT"),
         (250, "AGENT PRIO STATE FLY WAIT ASKED OK FAIL SAVED IN OUT COST BUDGET OF WAITED TTFT SEEN CLIENT"),
     ],
 )
@@ -81,7 +83,7 @@ def test_the_columns_that_matter_most_stay(width: int, heads: str) -> None:
 def test_nobody_has_a_budget_and_the_columns_for_it_are_gone() -> None:
     """They would only say that there is nothing."""
     full = world()
-    without = replace(full, agents=tuple(replace(agent, budget_tokens=None) for agent in full.agents))
+    without = replace(full, agents=tuple(replace(agent, budget=None) for agent in full.agents))
     assert "BUDGET" in table(View(full))
     assert "BUDGET" not in table(View(without))
 
@@ -91,8 +93,9 @@ def test_nobody_has_a_budget_and_the_columns_for_it_are_gone() -> None:
     [
         ({"boosted_for_s": 42.0}, "»42s"),
         ({"stopped": True, "state": "stopped"}, "■ stopped"),
-        ({"budget_tokens": 0}, "━━━━━ 100%      0"),
-        ({"budget_tokens": 1_000}, "━━━━━ ×631   1.0k"),
+        ({"budget": budget(ALICE, 10**6)}, "━━━──  63%"),
+        ({"budget": budget(ALICE, 1_000)}, "━━━━━ ×631      1.0k"),
+        ({"budget": budget(ALICE, dollars=0.001, per="day")}, "━━━━━"),
         ({"dollars": 0.0042, "unpriced": 9}, "$0.004+"),
         ({"dollars": 0.0, "unpriced": 0}, " . "),
     ],
@@ -126,7 +129,7 @@ def test_the_card_tells_all_of_an_agent() -> None:
         "output          39k",
         "cost         $2.58+  1.2k tok without price",
         "budget         126%  ━━━━━━━━━━━━━━━━ of 500k",
-        "132k over",
+        "131k over, this run",
         "asked            60 requests",
         "failed            1",
         "saved             4 errors it never saw",
@@ -160,7 +163,14 @@ def test_many_requests_of_one_agent_are_counted() -> None:
 def test_the_short_card_has_the_same_facts() -> None:
     """Side by side in seven rows."""
     rows = card(View(bad_afternoon(), selected="alice"), 100, 8, boxed=False)
-    for words in ("cache read 500k", "cost $2.58+", "132k over of 500k", "failed 1", "saved 4", "/agent/alice"):
+    for words in (
+        "cache read 500k",
+        "cost $2.58+",
+        "131k over of 500k this run",
+        "failed 1",
+        "saved 4",
+        "/agent/alice",
+    ):
         assert words in rows, words
 
 
@@ -174,8 +184,8 @@ def test_the_short_card_has_the_same_facts() -> None:
         ({"boosted_for_s": 0.0}, "boost", "boosts it"),
         ({"paused": True}, "hold", "lets it go"),
         ({"paused": False}, "hold", "holds it"),
-        ({"budget_tokens": None}, "budget", "gives a budget"),
-        ({"budget_tokens": 9}, "budget", "changes the budget"),
+        ({"budget": None}, "budget", "gives a budget"),
+        ({"budget": budget(ALICE, 9)}, "budget", "changes the budget"),
         ({"stopped": True}, "stop", "lets it ask again"),
         ({"stopped": False}, "stop", "stops it"),
     ],
@@ -277,6 +287,6 @@ def test_the_newest_events_are_shown_and_the_warnings_counted() -> None:
 
 def test_an_agent_that_used_nothing_is_drawn() -> None:
     """No token yet is no division by zero."""
-    fresh: AgentView = replace(world().agents[0], usage=Usage(), budget_tokens=None, dollars=0.0, unpriced=0)
+    fresh: AgentView = replace(world().agents[0], usage=Usage(), budget=None, dollars=0.0, unpriced=0)
     rows = card(View(replace(world(), agents=(fresh,))))
     assert "input             0" in rows

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from hivemind.errors import UsageError
 from hivemind.requests import ENDS
 from hivemind.scheduler.events import GATES
+from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.scheduler.types import Priority
 from hivemind.snapshot import TICKET_STATES
 from hivemind_tui.glyphs import (
@@ -19,11 +20,13 @@ from hivemind_tui.glyphs import (
     PIECES,
     PRIORITIES,
     SIGNS,
+    TASK_SIGNS,
     UNICODE,
     Glyphs,
     gate_sign,
     glyphs_for,
     sign,
+    task_sign,
 )
 from hivemind_tui.ink import ROLES
 
@@ -68,9 +71,9 @@ def test_what_stands_side_by_side_differs(glyphs: Glyphs) -> None:
 def test_every_state_has_a_sign() -> None:
     """Whatever state a request or an agent can be in is shown by a glyph, a word of at most nine cells and a role, and
     the help explains it."""
-    states = {*TICKET_STATES, *ENDS, "idle", "paused", "stopped"}
+    states = {*TICKET_STATES, *ENDS, "idle", "paused", "stopped", "spent", "pending"}
     assert states <= set(LEGEND)
-    for shown in (*SIGNS.values(), *GATE_SIGNS.values(), *PIECES.values()):
+    for shown in (*SIGNS.values(), *GATE_SIGNS.values(), *PIECES.values(), *TASK_SIGNS.values()):
         assert shown.glyph in FIELDS
         assert shown.role in ROLES
         assert cell_len(shown.word) <= 9
@@ -79,12 +82,21 @@ def test_every_state_has_a_sign() -> None:
     assert set(PRIORITIES) == set(Priority)
 
 
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_every_state_of_a_task_has_a_sign(glyphs: Glyphs) -> None:
+    """One that tells it from the others without colours, too."""
+    assert set(TASK_SIGNS) == set(TASK_STATES)
+    assert len({getattr(glyphs, task_sign(state).glyph) for state in TASK_STATES}) == len(TASK_STATES)
+    assert len({task_sign(state).word for state in TASK_STATES}) == len(TASK_STATES)
+    assert task_sign("something new").word == "?"
+
+
 def test_every_gate_has_a_sign() -> None:
     """Whatever can keep a request waiting has a word and a sentence; a gate of a newer proxy goes by its own name."""
     assert set(GATE_SIGNS) == {*GATES, "next"}
     assert all(gate_sign(gate).word and gate_sign(gate).meaning for gate in GATES)
     assert len({shown.word for shown in GATE_SIGNS.values()}) == len(GATE_SIGNS)
-    assert gate_sign("dependency").word == "dependenc"
+    assert gate_sign("somebodys").word == "somebodys"
 
 
 ENVIRONMENTS: dict[str, tuple[dict[str, str], Glyphs]] = {

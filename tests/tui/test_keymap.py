@@ -47,7 +47,7 @@ def test_every_action_stands_in_a_footer_where_it_applies() -> None:
     moving = {"page_up", "page_down", "first", "last", "leap_up", "leap_down", "lane_back", "reverse", "mark_all"}
     rest = {key for keys in keymap.FOOTERS.values() for key in keys}
     hidden = {key.id for key in keymap.KEYS} - rest - paired - moving
-    assert hidden == {"agents", "requests", "tuning", "log", "start", "inside", "repaint"}
+    assert hidden == {"agents", "requests", "tuning", "log", "tasks", "start", "inside", "repaint"}
 
 
 def test_help_texts_fit_a_narrow_terminal() -> None:

@@ -162,7 +162,7 @@ async def test_keys_lead_where_they_say() -> None:
 
 def test_every_key_is_pressed_here() -> None:
     """No key of the table is left out of these tests."""
-    elsewhere = {"quit", "help", "theme", "repaint", "demo", "write"}
+    elsewhere = {"quit", "help", "theme", "repaint", "demo", "write", "tasks", "cancel", "retry", "tree", "fold"}
     typing = {"/", ":", "B", "ctrl+p"}
     pressed = set(typing)
     for keys in (*COMMANDS, *PLACES):
@@ -207,7 +207,7 @@ async def test_a_rejected_command_is_a_toast() -> None:
         source.reject = ""
         await wait_until(pilot, lambda: not room(pilot).view.snapshot.agents)
         said: list[str] = []
-        for keys in ("+", "h", "[", "a", "r", "b", "B", "x", "u", "4 left", "w", "0 /"):
+        for keys in ("+", "h", "[", "a", "r", "b", "x", "u", "4 left", "w", "0 /"):
             await press(pilot, keys)
             (note,) = pilot.app._notifications
             said.append(note.message)

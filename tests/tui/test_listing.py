@@ -40,7 +40,7 @@ def test_what_is_unknown_comes_last_whichever_way() -> None:
     for reverse in (False, True):
         order = Order(sort="budget", reverse=reverse)
         shown = arranged(AGENTS_HERE, order, agent_fields, AGENTS.keys)
-        known = [agent.budget_tokens is not None for agent in shown]
+        known = [agent.budget is not None for agent in shown]
         assert known == sorted(known, reverse=True)
         assert len(shown) == len(AGENTS_HERE)
 

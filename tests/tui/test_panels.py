@@ -12,6 +12,7 @@ from textual.strip import Strip
 from tui.trouble import bad_afternoon, with_lane
 from tui.worlds import empty_world, world
 
+from hivemind.scheduler.events import BudgetState
 from hivemind.snapshot import Snapshot
 from hivemind_tui.glyphs import ASCII
 from hivemind_tui.ink import Ink
@@ -90,8 +91,9 @@ def extreme() -> Snapshot:
     """A world in which nothing is known, and what is counted is without end."""
     full = world()
     infinite = math.inf
+    endless = BudgetState("x", 1, 0.001, "ever", "subtree", 10**15, 1e9, 10**15)
     agents = tuple(
-        replace(agent, budget_tokens=0, ttft_s=None, client="", dollars=1e9, waited_s=1e9, requests=10**12)
+        replace(agent, budget=endless, ttft_s=None, client="", dollars=1e9, waited_s=1e9, requests=10**12)
         for agent in full.agents
     )
     slots_ = tuple(replace(ticket, since_s=0.0, output_tokens=10**12, attempt=99) for ticket in full.slots)

@@ -238,7 +238,7 @@ def test_bars_show_whatever_there_is() -> None:
 def test_agent_without_budget_or_errors() -> None:
     """What there isn't is said, and how to have it."""
     full = world()
-    agent = replace(full.agents[0], budget_tokens=None, dollars=0.0, finished=0, last_error="")
+    agent = replace(full.agents[0], budget=None, dollars=0.0, finished=0, last_error="")
     rows = text(agent_facts.render(View(replace(full, agents=(agent,))), 100, 12, PLAIN))
     assert "none, B gives it one" in rows
     assert "none among those remembered" in rows

@@ -6,19 +6,20 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from tui.worlds import LANE, world
+from tui.graph import processes
+from tui.worlds import LANE
 
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority
 from hivemind_tui.undo import inverse
 
-WORLD = world()
+WORLD = processes()
 UPSTREAM = WORLD.lanes[0].state.upstream
 CASES: list[tuple[cmd.Command, list[cmd.Command]]] = [
     (cmd.SetPriority("alice", Priority.LOW), [cmd.SetPriority("alice", Priority.NORMAL)]),
     (cmd.PauseAgent("judy", False), [cmd.PauseAgent("judy", True)]),
     (cmd.BoostAgent("frank", 0.0), [cmd.BoostAgent("frank", 42.0)]),
-    (cmd.SetBudget("alice", None), [cmd.SetBudget("alice", 500_000)]),
+    (cmd.SetBudget("alice", None), [cmd.SetBudget("alice", 500_000, None, "run", "agent")]),
     (cmd.StopAgent("alice", True), [cmd.StopAgent("alice", False)]),
     (cmd.Tune("aimd.beta", 0.9, UPSTREAM), [cmd.Tune("aimd.beta", 0.5, UPSTREAM)]),
     (cmd.Tune("aimd.beta", 0.9), [cmd.Tune("aimd.beta", 0.5, UPSTREAM)]),
@@ -27,6 +28,21 @@ CASES: list[tuple[cmd.Command, list[cmd.Command]]] = [
     (cmd.PauseAdmissions(True), [cmd.PauseAdmissions(False)]),
     (cmd.Drain(True), [cmd.Drain(False)]),
     (cmd.ReleaseLane(LANE), []),
+    (cmd.SetBudget("dave", 5), [cmd.SetBudget("dave", 2_000_000, 2.5, "run", "subtree")]),
+    (cmd.SetBudget("bob", 5), [cmd.SetBudget("bob")]),
+    (cmd.SetBudget(None, 5), [cmd.SetBudget(None, None, 20.0, "day")]),
+    (cmd.CancelTask("nightly.docs"), [cmd.RetryTask("nightly.docs")]),
+    (cmd.RetryTask("nightly.types"), []),
+    (
+        cmd.SetTaskPriority("nightly.docs", Priority.CRITICAL),
+        [cmd.SetTaskPriority("nightly.docs", Priority.NORMAL)],
+    ),
+    (cmd.BeginAgent("alice"), []),
+    (cmd.EndAgent("alice"), []),
+    (cmd.SubmitTasks(()), []),
+    (cmd.ClaimTask("nightly.docs"), []),
+    (cmd.FinishTask("nightly.docs", True), []),
+    (cmd.ForgetTasks("nightly"), []),
     (cmd.SetPriority("nobody", Priority.LOW), []),
 ]
 

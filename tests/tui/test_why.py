@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from tui.worlds import world
+from tui.worlds import budget, world
 
 from hivemind.scheduler.events import GATES, LaneState, WindowState
 from hivemind.scheduler.types import WindowKind
@@ -101,10 +101,18 @@ def test_the_circuit_is_told_by_its_state() -> None:
 
 def test_what_is_left_of_a_budget_is_told() -> None:
     """The ticket's size beside what its agent still has."""
-    agent = replace(world().agents[0], budget_tokens=world().agents[0].usage.total + 2_000)
+    agent = world().agents[0]
+    agent = replace(agent, budget=budget(agent, agent.usage.total + 2_000))
     told = why.sentence(waiting(gate="budget", estimated_tokens=13_000), lane(), agent)
     assert "≈13k tokens" in told
-    assert "2.0k left" in told
+    assert "2.0k left this run" in told
+
+
+def test_a_task_that_waits_for_others_is_named() -> None:
+    """Where it is known which it is."""
+    agent = replace(world().agents[0], task="lint")
+    assert why.sentence(waiting(gate="dependency"), lane(), agent) == "waits: task lint waits for others to be done"
+    assert why.sentence(waiting(gate="dependency"), lane()) == "waits: its agent's task waits for others"
 
 
 def test_a_pause_between_tries_names_the_error_and_the_next_try() -> None:

@@ -6,12 +6,13 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tui.requests import detail_of, requests_of
 
 from hivemind.requests import RequestDetail, Requests, RequestView
 from hivemind.scheduler.commands import Command, Rejected
-from hivemind.scheduler.events import Hold, LaneState, WindowState
+from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.scheduler.types import Priority, Usage, Utilisation, WindowKind
 from hivemind.settings.write import Draft
 from hivemind.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TicketView, Totals
@@ -153,7 +154,7 @@ def _agent(dice: random.Random, index: int) -> AgentView:
     name = NAMES[index] if index < len(NAMES) else f"agent-{index:02d}"
     asked = dice.randint(3, 120)
     retries = dice.randint(0, 5)
-    return AgentView(
+    agent = AgentView(
         name=name,
         client=dice.choice(("claude-code", "codex", "anthropic-sdk")),
         parent=None,
@@ -172,7 +173,6 @@ def _agent(dice: random.Random, index: int) -> AgentView:
             cache_read_tokens=dice.randint(0, 900_000),
             output_tokens=dice.randint(200, 40_000),
         ),
-        budget_tokens=None if index % 3 else 500_000,
         ttft_s=round(dice.uniform(0.4, 4.8), 2) if asked > 8 else None,
         waited_s=dice.uniform(0, 90),
         last_seen_s=dice.uniform(0, 12),
@@ -182,6 +182,24 @@ def _agent(dice: random.Random, index: int) -> AgentView:
         served_s=dice.uniform(20, 900),
         boosted_for_s=42.0 if index == 5 else 0.0,
     )
+    return replace(agent, budget=_budget(index, agent))
+
+
+def budget(agent: AgentView, tokens: int | None = None, dollars: float | None = None, **about: Any) -> BudgetState:
+    """The agent's budget, used as far as the agent has used anything."""
+    state = BudgetState(
+        agent.name, tokens, dollars, "run", "agent", agent.usage.total, agent.dollars, agent.unpriced, 12_000
+    )
+    return replace(state, **about)
+
+
+def _budget(index: int, agent: AgentView) -> BudgetState | None:
+    """Every third has one, of tokens, of dollars or of both."""
+    if index % 3:
+        return None
+    if index % 9 == 6:
+        return budget(agent, dollars=5.0, per="day")
+    return budget(agent, 2_000_000, 2.5, covers="subtree") if index % 9 == 3 else budget(agent, 500_000)
 
 
 def _ticket(dice: random.Random, number: int, agent: AgentView) -> TicketView:

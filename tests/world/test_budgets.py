@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from world.kit import arrived, budget, commanded, granted, only_agent, sampled, told
 
@@ -76,7 +78,7 @@ def test_agents_that_name_each_other_as_parents_end_the_search() -> None:
         (None, {"tokens": 8_000}, "budget 5,000 tokens -> 8,000 tokens"),
     ],
 )
-def test_what_is_told_of_a_new_budget(agent: str | None, about: dict[str, object], text: str) -> None:
+def test_what_is_told_of_a_new_budget(agent: str | None, about: dict[str, Any], text: str) -> None:
     """What it was, as far as the two can be compared."""
     world = told(arrived(), sampled(1.0, budgets=(budget(None), budget())))
     world.apply(commanded("SetBudget", agent=agent, **about))

@@ -97,6 +97,8 @@ def worth_copying(view: View) -> str:
     if view.page == "start":
         lines = quick_lines(view.snapshot.address, token=view.token)
         return lines[min(view.scroll, len(lines) - 1)][1]
+    if view.page == "tasks" and view.task is not None:
+        return view.task.id
     if view.page in ("requests", "agent", "request") and view.request is not None:
         return f"#{view.request.ticket} {view.request.agent} {view.request.model}".rstrip()
     if view.page == "log" and view.snapshot.lines:
@@ -127,13 +129,15 @@ def _sorting(app: ControlRoom, column: str) -> Choice:
 
 def _makes_sense(name: str, view: View) -> bool:
     if name == "filter":
-        return view.page in OF_AGENTS | OF_REQUESTS | {"log"}
-    return bool(view.targets) if name == "budget" else view.lane is not None
+        return view.page in OF_AGENTS | OF_REQUESTS | {"log", "tasks"}
+    return True if name == "budget" else view.lane is not None
 
 
 def _budget(app: ControlRoom, value: str) -> Choice:
     meant = frozenset(agent.name for agent in app.view.targets)
-    who = asking.named(app.view.targets)
+    everybody = value.startswith("pool") or not app.view.targets
+    who = "all agents together" if everybody else asking.named(app.view.targets)
+    value = f"pool {value}" if everybody and not value.startswith("pool") else value
     return Choice(
         f"budget {value}", f"of {who}", "B", lambda: app.steer(lambda view: intents.budget(view, value, meant))
     )

@@ -29,6 +29,7 @@ from .glyphs import glyphs_for
 from .insides import Insides, memory_mb
 from .intents import INTENTS
 from .layers import LayeredApp, Layers
+from .looking import Looking
 from .pace import Pace, wanted_fps
 from .plots.process import PlotProcess
 from .said import said
@@ -47,7 +48,7 @@ _WHEEL_ROWS = 3
 _ANSWERS = frozenset({"answer", "run_choice"})
 
 
-class ControlRoom(LayeredApp):
+class ControlRoom(Looking, LayeredApp):
     """One screen on one source. Ends with `quit` when the operator asked for it."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [*STYLE_SHEETS]
@@ -238,53 +239,11 @@ class ControlRoom(LayeredApp):
 
     # --- Looking elsewhere -----------------------------------------------------------------------------------------
 
-    def action_page(self, name: str) -> None:
-        self.go(navigation.page(self._view, name))
-
-    def action_out(self) -> None:
-        self.go(navigation.back(self._view))
-
-    def action_move(self, step: int) -> None:
-        self.go(navigation.move(self._view, step))
-
-    def action_edge(self, index: int) -> None:
-        self.go(navigation.edge(self._view, index))
-
     def action_open(self) -> None:
         if self._view.page == "tuning":
             asking.a_knob(self)
         else:
             self.go(navigation.into(self._view))
-
-    def action_mark(self) -> None:
-        self.go(navigation.mark(self._view))
-
-    def action_mark_all(self) -> None:
-        self.go(navigation.mark_all(self._view))
-
-    def action_sort(self, step: int) -> None:
-        self.go(navigation.sort(self._view, step))
-
-    def action_sort_by(self, column: str) -> None:
-        self.go(navigation.sort_by(self._view, column))
-
-    def action_reverse(self) -> None:
-        self.go(navigation.reverse(self._view))
-
-    def action_jump(self, kind: str) -> None:
-        self.go(navigation.jump(self._view, kind))
-
-    def action_lane(self, step: int) -> None:
-        self.go(replace(self._view, lane_index=self._view.lane_index + step))
-
-    def action_pick_agent(self, name: str) -> None:
-        """A click: select, and the second one opens."""
-        again = self._view.selected == name
-        self.go(navigation.into(self._view) if again else replace(self._view, selected=name))
-
-    def action_pick_request(self, ticket: int) -> None:
-        again = self._view.ticket == ticket
-        self.go(navigation.into(self._view) if again else replace(self._view, ticket=ticket))
 
     def action_pick_knob(self, name: str) -> None:
         if self._view.knob == name:
@@ -318,6 +277,9 @@ class ControlRoom(LayeredApp):
 
     def action_stop(self) -> None:
         asking.whether_to_stop(self)
+
+    def action_cancel(self) -> None:
+        asking.whether_to_cancel(self)
 
     def action_drain(self) -> None:
         asking.whether_to_drain(self)

@@ -8,17 +8,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hivemind.scheduler.commands import Command, Drain, Rejected, SetCircuit
+from hivemind.scheduler.events import BudgetState
 from hivemind.snapshot import AgentView
 
 from . import dialogs, intents, navigation
-from .format import clean, count
+from .budgets import ceilings, period
+from .format import clean, count, dollars
 from .tuning import reach, shown_value
 from .view import OF_AGENTS, OF_REQUESTS, View
 
 if TYPE_CHECKING:
     from .app import ControlRoom
 
-_FILTERED = OF_AGENTS | OF_REQUESTS | {"log"}
+_FILTERED = OF_AGENTS | OF_REQUESTS | {"log", "tasks"}
 
 
 def a_filter(app: ControlRoom) -> None:
@@ -26,30 +28,47 @@ def a_filter(app: ControlRoom) -> None:
     if app.view.page not in _FILTERED:
         app.complain("nothing to filter on this page")
         return
-    selected, ticket = app.view.selected, app.view.ticket
+    selected, ticket, chosen = app.view.selected, app.view.ticket, app.view.chosen
 
     def typed(text: str) -> None:
         # Whatever half a word hides comes back with the rest of it, and the cursor with it.
-        app.go(replace(navigation.filtered(app.view, text), selected=selected, ticket=ticket))
+        app.go(replace(navigation.filtered(app.view, text), selected=selected, ticket=ticket, chosen=chosen))
 
     hint = "words, !not, state:retry  enter keeps it, esc drops the change"
     app.ask_line("filter", app.view.filter, hint=hint, typed=typed)
 
 
 def a_budget(app: ControlRoom) -> None:
-    """A budget for the agents meant; whoever is selected by the time it was typed."""
+    """A budget for the agents meant, or for all together; whoever is selected by the time it was typed."""
+    if not app.view.snapshot.agents:
+        _ask_budget(app, "all agents together", app.view.snapshot.pool, frozenset(), "pool ")
+        return
     targets = _targets(app)
     if not targets:
         return
     meant = frozenset(agent.name for agent in targets)
     one = targets[0] if len(targets) == 1 else None
-    now = "" if one is None or one.budget_tokens is None else f"now {count(one.budget_tokens)}, "
-    used = f"{now}{count(one.usage.total)} used; " if one is not None else ""
-    app.ask_line(
-        f"budget of {named(targets)} in tokens",
-        hint=f"{used}500k, +50k on top, none",
-        done=lambda text: app.steer(lambda view: intents.budget(view, text, meant)) if text.strip() else None,
-    )
+    used = f"{count(one.usage.total)}, {dollars(one.dollars)} used; " if one is not None else ""
+    _ask_budget(app, named(targets), one.budget if one is not None else None, meant, used=used)
+
+
+def _ask_budget(
+    app: ControlRoom,
+    whose: str,
+    state: BudgetState | None,
+    meant: frozenset[str],
+    before: str = "",
+    used: str = "",
+) -> None:
+    now = "" if state is None else " and ".join(f"{each.used} of {each.of}" for each in ceilings(state))
+    used = f"now {now} {period(state)}; " if state is not None else used
+    pool = "" if before else ", pool 2M"
+
+    def done(text: str) -> None:
+        if text.strip():
+            app.steer(lambda view: intents.budget(view, before + text, meant))
+
+    app.ask_line(f"budget of {whose}", hint=f"{used}200k, $5/day, +50k, none{pool}", done=done)
 
 
 def a_knob(app: ControlRoom, knob: str = "") -> None:
@@ -75,6 +94,19 @@ def whether_to_stop(app: ControlRoom) -> None:
     meant = frozenset(agent.name for agent in stopping)
     rows = dialogs.stop_question(app.view, stopping)
     app.ask(f"Stop {named(stopping)}?", rows, {"y": partial(app.steer, partial(intents.stop, meant=meant))})
+
+
+def whether_to_cancel(app: ControlRoom) -> None:
+    """Before a task is cancelled."""
+    try:
+        intents.cancel(app.view)
+        task = intents.task_of(app.view)
+    except Rejected as rejected:
+        app.complain(str(rejected))
+        return
+    rows = dialogs.cancel_question(app.view, task)
+    cancel = partial(app.steer, partial(intents.cancel, meant=task.id))
+    app.ask(f"Cancel {clean(task.id)}?", rows, {"y": cancel})
 
 
 def _targets(app: ControlRoom) -> Sequence[AgentView]:

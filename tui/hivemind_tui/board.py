@@ -29,6 +29,8 @@ from .panels import (
     request_table,
     slots,
     start,
+    task_card,
+    task_table,
     waterfall,
     windows,
 )
@@ -83,6 +85,7 @@ class Board(Vertical):
                 Panel(log_lines.render, id="tuning-events"),
             ),
             "log": (Panel(log.render, id="log"),),
+            "tasks": (Panel(task_table.render, id="tasks-all"), Panel(task_card.render, id="task-card")),
             "agent": (
                 Panel(agent_facts.render, id="agent-facts"),
                 Panel(agent_tokens.render, id="agent-tokens"),
@@ -114,6 +117,7 @@ class Board(Vertical):
         right = Vertical(curve, windows_, circuit_, events, id="tuning-right")
         yield Horizontal(knobs_, right, id="page-tuning", classes="page")
         yield Vertical(*pages["log"], id="page-log", classes="page")
+        yield Horizontal(*pages["tasks"], id="page-tasks", classes="page")
         facts, tokens, falls = pages["agent"]
         yield Vertical(Horizontal(facts, tokens, id="agent-top"), falls, id="page-agent", classes="page")
         course, decided, heads = pages["request"]

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from textual.geometry import Size
 
 from hivemind.settings.write import Draft
-from hivemind.snapshot import AgentView, TicketView
+from hivemind.snapshot import AgentView, TaskView, TicketView
 
 from .format import clean, count, plural
 from .glyphs import LEGEND, sign
@@ -103,6 +103,28 @@ def stop_question(view: View, agents: Sequence[AgentView]) -> Rows:
         _choice("y", "stop", ""),
         [],
         [(f"any other key leaves {them} at work", "dim")],
+    ]
+
+
+def cancel_question(view: View, task: TaskView) -> Rows:
+    """Rows of the question before a task is cancelled: what else won't run, unless it is tried again."""
+    lost, names = [], {task.id}
+    # By arrival: whoever waits for a task came with it or after it.
+    for each in view.snapshot.tasks:
+        if each.state == "waiting" and names & set(each.after):
+            lost.append(clean(each.id))
+            names.add(each.id)
+    more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+    wait = f"{plural(len(lost), 'task')} can't run without it: {', '.join(lost[:_NAMED])}{more}"
+    running = "It is running; its process isn't ended by this." if task.state == "running" else ""
+    return [
+        [(clean(task.id), "strong")],
+        [(wait if lost else "nothing waits for it", "wait" if lost else "text")],
+        *([[(running, "text")]] if running else []),
+        [],
+        _choice("y", "cancel it", ""),
+        [],
+        [("any other key leaves it as it is", "dim")],
     ]
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from hivemind.requests import REQUESTS_KEPT, RequestView
-from hivemind.snapshot import Line
+from hivemind.snapshot import AgentView, Line, TaskView
 
-from .listing import agent_fields, arranged, line_fields, matching, request_fields
+from .listing import agent_fields, arranged, line_fields, matching, request_fields, task_fields
 from .panels.agent_table import AGENTS
 from .panels.request_table import REQUESTS
+from .panels.task_table import TASKS, in_order
 from .source import Source
+from .tree import Branch, branched, parents
 from .view import OF_AGENTS, OF_REQUESTS, View
 
 T = TypeVar("T")
@@ -38,6 +40,14 @@ def _read_on(view: View, lines: Sequence[Line]) -> int:
     last = view.snapshot.lines[-1]
     new = list(itertools.takewhile(lambda line: line != last, reversed(lines)))
     return min(len(lines) - 1, view.log_back + len(matching(new, view.log_filter, line_fields)))
+
+
+def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
+    """As a tree where that is wanted, and where there is one."""
+    agents, order = view.snapshot.agents, view.agents_order
+    if view.tree is not False and view.page in OF_AGENTS and any(agent.parent for agent in agents) and parents(agents):
+        return branched(agents, order, AGENTS.keys, view.folded)
+    return arranged(agents, order, agent_fields, AGENTS.keys), {}
 
 
 class Gatherer:
@@ -68,15 +78,27 @@ class Gatherer:
 
     def arrange(self, view: View) -> View:
         """The lists in the order that the view asks for."""
-        shown = arranged(view.snapshot.agents, view.agents_order, agent_fields, AGENTS.keys)
+        shown, branches = _agents(view)
         requests = self._requests(view)
-        selected, ticket = view.selected, view.ticket
+        selected, ticket, chosen = view.selected, view.ticket, view.chosen
+        tasks: tuple[TaskView, ...] = ()
+        if view.page == "tasks":
+            tasks = arranged(in_order(view.snapshot.tasks), view.tasks_order, task_fields, TASKS.keys)
+            chosen = _kept(chosen, view.tasks, tasks, lambda task: task.id)
         if view.page in OF_AGENTS:
             selected = _kept(selected, view.agents, shown, lambda agent: agent.name)
         elif view.page in OF_REQUESTS and ticket:
             ticket = _kept(ticket, view.listed, requests, lambda request: request.ticket)
         return replace(
-            view, agents_shown=shown, requests=self._all, requests_shown=requests, selected=selected, ticket=ticket
+            view,
+            agents_shown=shown,
+            branches=branches,
+            requests=self._all,
+            requests_shown=requests,
+            selected=selected,
+            ticket=ticket,
+            tasks_shown=tasks,
+            chosen=chosen,
         )
 
     def _requests(self, view: View) -> tuple[RequestView, ...]:

@@ -30,8 +30,15 @@ class Glyphs:
     idle: str = "·"
     cursor: str = "▌"
     arrow: str = "→"
+    after: str = "⋯"
+    """Waits for something before it."""
     about: str = "≈"
     ellipsis: str = "…"
+    branch: str = "├"
+    """Of a tree: to one of several, to the last of them, past others, and one whose branches aren't shown."""
+    bend: str = "└"
+    trunk: str = "│"
+    closed: str = "▸"
     full: str = "━"
     part: str = "╍"
     empty: str = "─"
@@ -74,8 +81,13 @@ ASCII = Glyphs(
     idle=".",
     cursor=">",
     arrow=">",
+    after="&",
     about="~",
     ellipsis="~",
+    branch="|",
+    bend="`",
+    trunk="|",
+    closed=">",
     full="#",
     part="=",
     empty=".",
@@ -135,6 +147,8 @@ SIGNS: Mapping[str, Sign] = {
     "retry": Sign("retry", "retry", "recover", "failed upstream; tries again, unseen by the agent"),
     "paused": Sign("pause", "paused", "wait", "its requests are held in the queue"),
     "stopped": Sign("stop", "stopped", "bad", "cut off: what it asks is refused"),
+    "spent": Sign("warn", "spent", "bad", "a budget of its is used up"),
+    "pending": Sign("after", "pending", "wait", "its task waits for others"),
     "idle": Sign("idle", "idle", "dim", "nothing asked at the moment"),
     "answered": Sign("good", "done", "ok", "answered in full"),
     "failed": Sign("cross", "failed", "bad", "ended in an error that the agent saw"),
@@ -161,6 +175,8 @@ LEGEND = (
     "retry",
     "paused",
     "stopped",
+    "spent",
+    "pending",
     "idle",
     "answered",
     "failed",
@@ -183,10 +199,23 @@ GATE_SIGNS: Mapping[str, Sign] = {
     "tokens": Sign("clock", "tokens", "wait", "the rate window has too few tokens left for it"),
     "budget": Sign("warn", "budget", "bad", "what is left of its agent's budget isn't enough"),
     "held": Sign("pause", "held", "wait", "its agent is paused"),
+    "dependency": Sign("after", "task", "wait", "its agent's task waits for others"),
     "backoff": Sign("retry", "backoff", "recover", "it failed upstream and pauses before the next try"),
     "next": Sign("dot", "next", "ok", "nothing holds it: its turn has come"),
 }
 """What keeps a request waiting: :data:`hivemind.scheduler.events.GATES`, and `next`."""
+
+TASK_SIGNS: Mapping[str, Sign] = {
+    "waiting": Sign("after", "waits", "wait", "tasks before it aren't done yet"),
+    "ready": Sign("ring", "ready", "info", "may be started"),
+    "running": Sign("dot", "runs", "ok", "its agent works on it"),
+    "done": Sign("good", "done", "ok", "ended well"),
+    "failed": Sign("cross", "failed", "bad", "ended badly"),
+    "blocked": Sign("warn", "blocked", "wait", "a task before it ended badly; waits for that to be mended"),
+    "skipped": Sign("arrow", "skipped", "dim", "a task before it ended badly, so it never runs"),
+    "cancelled": Sign("stop", "cancelled", "dim", "not wanted any more"),
+}
+"""States of a task: :data:`hivemind.scheduler.tasks.TASK_STATES`."""
 
 PIECES: Mapping[str, Sign] = {
     "queue": Sign("queue", "queue", "wait", "waits for a slot or for rate allowance"),
@@ -203,6 +232,11 @@ _UNKNOWN = Sign("idle", "?", "dim", "")
 def sign(state: str) -> Sign:
     """How a state is shown; a state this screen doesn't know yet shows as `?`."""
     return SIGNS.get(state, _UNKNOWN)
+
+
+def task_sign(state: str) -> Sign:
+    """How a task's state is shown."""
+    return TASK_SIGNS.get(state, _UNKNOWN)
 
 
 def gate_sign(gate: str) -> Sign:

@@ -5,37 +5,78 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from hivemind.amounts import WantedBudget, parse_budget
+from hivemind.scheduler.accounts import Covers
 from hivemind.scheduler.commands import (
     BoostAgent,
+    CancelTask,
     Command,
     PauseAdmissions,
     PauseAgent,
     PinLevel,
     Rejected,
     ReleaseLane,
+    RetryTask,
     SetBudget,
     SetPriority,
+    SetTaskPriority,
     StopAgent,
     Tune,
 )
-from hivemind.scheduler.events import LaneState
+from hivemind.scheduler.events import BudgetState, LaneState
+from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import Priority
-from hivemind.snapshot import AgentView
+from hivemind.snapshot import AgentView, TaskView
 
-from .tuning import parsed, stepped, typed
+from .panels.task_card import RETRIED
+from .tuning import stepped, typed
 from .view import View
 
 BOOST_S = 60.0
-LARGEST_BUDGET = 10**12
 
 
 def priority(view: View, step: int) -> list[Command]:
     """Another nice level for the agents meant; a negative step is more urgent. Raises: Rejected."""
+    if view.page == "tasks":
+        return _task_priority(view, step)
     agents = agents_of(view)
     moved = [agent for agent in agents if Priority.CRITICAL <= agent.priority + step <= Priority.LOW]
     if not moved:
         raise Rejected(f"{_named(agents)} {_is(agents)} {agents[0].priority.name} already")
     return [SetPriority(agent.name, Priority(agent.priority + step)) for agent in moved]
+
+
+def _task_priority(view: View, step: int) -> list[Command]:
+    """Its own, from which it moves visibly only as far as nobody more urgent waits for it."""
+    task = task_of(view)
+    wanted = task.own_priority + step
+    if not Priority.CRITICAL <= wanted <= Priority.LOW:
+        raise Rejected(f"{task.id} is {task.own_priority.name} already")
+    return [SetTaskPriority(task.id, Priority(wanted))]
+
+
+def task_of(view: View, meant: str = "") -> TaskView:
+    """The task meant when somebody was asked about it, else the one selected. Raises: Rejected."""
+    task = next((each for each in view.snapshot.tasks if each.id == meant), None) if meant else view.task
+    if task is None:
+        raise Rejected("there is no such task any more" if meant else "no task yet: nothing to select")
+    return task
+
+
+def cancel(view: View, meant: str = "") -> list[Command]:
+    """The task isn't wanted any more. Raises: Rejected."""
+    task = task_of(view, meant)
+    if task.state not in OPEN:
+        raise Rejected(f"{task.id} is {task.state} already")
+    return [CancelTask(task.id)]
+
+
+def retry(view: View) -> list[Command]:
+    """The task once more. Raises: Rejected."""
+    task = task_of(view)
+    if task.state not in RETRIED:
+        raise Rejected(f"{task.id} is {task.state}; only a task that failed can be tried again")
+    return [RetryTask(task.id)]
 
 
 def hold(view: View) -> list[Command]:
@@ -63,25 +104,43 @@ def stop(view: View, meant: frozenset[str] = frozenset()) -> list[Command]:
 
 
 def budget(view: View, text: str, meant: frozenset[str] = frozenset()) -> list[Command]:
-    """The budget that was typed, for the agents meant: `500k`, `+50k` on top of the present one, `none`.
+    """The budget that was typed, for the agents meant: `500k`, `$5/day`, `+50k` on top of the present one, `none`; with
+    `subtree` after it for all that they start too. After `pool` it is for all agents together.
 
     Raises: Rejected.
     """
-    agents, text = agents_of(view, meant), text.strip().lower()
-    if text in ("none", "no", "off"):
-        return [SetBudget(agent.name, None) for agent in agents]
-    relative = text.startswith("+")
-    value = parsed(text.removeprefix("+").removeprefix("="))
-    if value is None:
-        raise Rejected(f"{text!r} is no budget; type tokens such as 500k, +50k on top of the present one, or none")
-    if not 1 <= value <= LARGEST_BUDGET:
-        raise Rejected(f"a budget is from 1 to {LARGEST_BUDGET:,} tokens; type none for no budget")
-    amount = int(value)
-    return [SetBudget(each.name, amount + (_budget_of(each) if relative else 0)) for each in agents]
+    words = text.split()
+    everybody = words[:1] in (["pool"], ["all"])
+    covers: Covers | None = "subtree" if "subtree" in words else "agent" if "alone" in words else None
+    amount = " ".join(word for word in words[everybody:] if word not in ("subtree", "alone")).removeprefix("=")
+    try:
+        wanted = parse_budget(amount)
+    except ValueError as error:
+        raise Rejected(str(error)) from None
+    if everybody:
+        totals = view.snapshot.totals
+        used = totals.usage.total + totals.wasted.total, totals.dollars
+        return [_budgeted(None, wanted, view.snapshot.pool, *used, None)]
+    agents = agents_of(view, meant)
+    return [_budgeted(each.name, wanted, each.budget, each.usage.total, each.dollars, covers) for each in agents]
 
 
-def _budget_of(agent: AgentView) -> int:
-    return agent.usage.total if agent.budget_tokens is None else agent.budget_tokens
+def _budgeted(
+    name: str | None,
+    wanted: WantedBudget,
+    before: BudgetState | None,
+    used_tokens: int,
+    used_dollars: float,
+    covers: Covers | None,
+) -> SetBudget:
+    """What is asked for on top adds to what there is, or, where there is nothing of that kind, to what is used."""
+    tokens, dollars = wanted.tokens, wanted.dollars
+    if wanted.more:
+        had = (None, None) if before is None else (before.tokens, before.dollars)
+        used = (used_tokens, used_dollars) if before is None else (before.used_tokens, before.used_dollars)
+        tokens = had[0] if tokens is None else tokens + (used[0] if had[0] is None else had[0])
+        dollars = had[1] if dollars is None else dollars + (used[1] if had[1] is None else had[1])
+    return SetBudget(name, tokens, dollars, wanted.per, covers)
 
 
 def ceiling(view: View, step: int) -> list[Command]:
@@ -168,6 +227,7 @@ def _knob(view: View) -> float:
 INTENTS: Mapping[str, Callable[..., list[Command]]] = {
     "priority": priority,
     "hold": hold,
+    "retry": retry,
     "boost": boost,
     "ceiling": ceiling,
     "pin": pin,
@@ -175,4 +235,4 @@ INTENTS: Mapping[str, Callable[..., list[Command]]] = {
     "pause": pause,
     "turn": turn,
 }
-"""By the name that the key table uses. `stop`, `budget` and a typed knob are asked about first."""
+"""By the name that the key table uses. `stop`, `cancel`, `budget` and a typed knob are asked about first."""

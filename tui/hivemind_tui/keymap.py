@@ -12,8 +12,10 @@ from textual.binding import Binding
 from .ink import Span, linked
 
 ANYWHERE: frozenset[str] = frozenset()
-LISTS = frozenset({"overview", "agents", "requests", "agent"})
+LISTS = frozenset({"overview", "agents", "requests", "agent", "tasks"})
 AGENTS = frozenset({"overview", "agents", "agent", "requests", "request"})
+RANKED = AGENTS | {"tasks"}
+TASKS = frozenset({"tasks"})
 MARKED = frozenset({"overview", "agents"})
 SCROLLED = LISTS | {"tuning", "log", "request", "start"}
 
@@ -48,6 +50,7 @@ KEYS = (
     Key("requests", "3", "3", "page('requests')", "requests", "every request remembered", "pages"),
     Key("tuning", "4", "4", "page('tuning')", "tuning", "turn the knobs while agents run", "pages"),
     Key("log", "5", "5", "page('log')", "log", "what happened lately, line by line", "pages"),
+    Key("tasks", "6", "6", "page('tasks')", "tasks", "the task graph: what runs, what waits for what", "pages"),
     Key("start", "0", "0", "page('start')", "connect", "how to point an agent here", "pages"),
     Key("back", "escape", "esc", "out", "back", "undo one layer: filter, marks, page", "pages"),
     Key("down", "j,down", "j", "move(1)", "down", "next row (or down arrow)", "lists", SCROLLED),
@@ -81,14 +84,29 @@ KEYS = (
     Key("slowest", "greater_than_sign", ">", "jump('slowest')", "slowest", "jump to the slowest", "lists", LISTS),
     Key("dearest", "dollar_sign", "$", "jump('dearest')", "dearest", "jump to the most expensive", "lists", LISTS),
     Key("copy", "y", "y", "copy", "copy", "copy: the line to export, a request's number", "lists"),
-    Key("raise", "plus,equals_sign", "+", "tell('priority', -1)", "priority", "more urgent", "agents", AGENTS),
-    Key("lower", "minus", "-", "tell('priority', 1)", "priority", "less urgent", "agents", AGENTS),
+    Key("raise", "plus,equals_sign", "+", "tell('priority', -1)", "priority", "more urgent", "agents", RANKED),
+    Key("lower", "minus", "-", "tell('priority', 1)", "priority", "less urgent", "agents", RANKED),
     Key("boost", "b", "b", "tell('boost')", "boost", "ahead of everybody for a minute, or no longer", "agents", AGENTS),
     Key("hold", "h", "h", "tell('hold')", "hold", "hold its requests, or let them go", "agents", AGENTS),
-    Key("budget", "B", "B", "budget", "budget", "give it a budget of tokens: 500k, +50k, none", "agents", AGENTS),
+    Key(
+        "budget",
+        "B",
+        "B",
+        "budget",
+        "budget",
+        "give it a budget: 500k, $5/day, +50k, none; pool 2M for all",
+        "agents",
+        AGENTS,
+    ),
     Key("stop", "x", "x", "stop", "stop", "cut it off, or let it ask again; says first what is lost", "agents", AGENTS),
     Key("mark", "space", "space", "mark", "mark", "mark it: commands go to all marked together", "agents", MARKED),
     Key("mark_all", "asterisk", "*", "mark_all", "", "mark all that are shown, or none", "agents", MARKED),
+    Key("tree", "T", "T", "tree", "tree", "agents under those that started them, or all in one list", "agents", MARKED),
+    Key("fold", "z", "z", "fold", "fold", "hide the agents below it and show their sums, or unfold", "agents", MARKED),
+    Key("cancel", "X", "X", "cancel", "cancel", "cancel the task; says first what else won't run", "tasks", TASKS),
+    Key(
+        "retry", "R", "R", "tell('retry')", "retry", "try a task that failed again, and what it blocked", "tasks", TASKS
+    ),
     Key("less", "left_square_bracket", "[", "tell('ceiling', -1)", "ceiling", "lower the concurrency ceiling", "lane"),
     Key("more", "right_square_bracket", "]", "tell('ceiling', 1)", "ceiling", "raise it", "lane"),
     Key("pin", "a", "a", "tell('pin')", "auto/pin", "pin the level where it is, or give it back to AIMD", "lane"),
@@ -173,18 +191,20 @@ _WORDS = {"down": "select", "step_up": "turn"}
 _STEER = ("pause", "circuit", "less", "pin", "release", "drain")
 _STEER_AGENT = ("raise", "boost", "hold", "stop", "budget")
 _FIND = ("filter", "sort", "failing", "slowest", "dearest")
+_REST = ("sort", "slowest", "dearest", "copy", "pause", "undo", "palette", "freeze")
 FOOTERS: Mapping[str, tuple[str, ...]] = {
     "start": ("help", "quit", "demo", "down", "copy", "overview", "theme"),
     "overview": (
         *("help", "quit", "open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop", "undo"),
         *("pin", "budget", "mark", "release", "lane", "drain", "sort", "palette", "freeze"),
     ),
-    "agents": ("help", "quit", "open", *_STEER_AGENT, "mark", *_FIND, "undo", "pause", "palette"),
+    "agents": ("help", "quit", "open", *_STEER_AGENT, "mark", "fold", *_FIND, "tree", "undo", "pause", "palette"),
     "requests": (
         *("help", "quit", "open", "filter", "sort", "failing", "slowest", "dearest", "stop", "hold", "raise"),
         *("boost", "budget", "copy", "pause", "undo", "palette", "freeze"),
     ),
     "tuning": ("help", "quit", "step_up", "open", "undo", "write", "down", *_STEER, "lane", "palette"),
+    "tasks": ("help", "quit", "open", "raise", "cancel", "retry", "failing", "filter", *_REST),
     "log": ("help", "quit", "filter", "down", "copy", "pause", "undo", "palette", "freeze"),
     "agent": ("help", "quit", "back", "open", *_STEER_AGENT, "undo", *_FIND, "pause"),
     "request": (

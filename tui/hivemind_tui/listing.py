@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hivemind.requests import RequestView
-from hivemind.snapshot import AgentView, Line
+from hivemind.snapshot import AgentView, Line, TaskView
 
-from .glyphs import PRIORITIES, sign
+from .glyphs import PRIORITIES, sign, task_sign
 
 T = TypeVar("T")
 
@@ -49,6 +49,19 @@ def request_fields(request: RequestView) -> Mapping[str, str]:
         "status": str(request.status or ""),
         "error": request.last_error,
         "number": f"#{request.ticket}",
+    }
+
+
+def task_fields(task: TaskView) -> Mapping[str, str]:
+    """What a filter finds a task by."""
+    return {
+        "task": task.id,
+        "batch": task.batch,
+        "agent": task.agent,
+        "state": f"{task_sign(task.state).word} {task.state}",
+        "prio": PRIORITIES[task.priority][0],
+        "after": " ".join(task.after),
+        "note": task.note,
     }
 
 

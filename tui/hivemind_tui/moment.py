@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hivemind.scheduler.tasks import OPEN
+
+from .panels.task_card import RETRIED
 from .view import OF_AGENTS, View
 
 OF_ONE_REQUEST = frozenset({"requests", "request"})
@@ -24,8 +27,14 @@ def idle(view: View) -> frozenset[str]:
         "release": lane is not None and lane.state.parked_for_s > 0,
         "lane": len(view.snapshot.lanes) > 1,
         "undo": view.undoable,
+        "tree": any(agent.parent for agent in view.snapshot.agents),
+        "fold": bool(view.branches),
         "write": bool(view.untuned),
     }
+    if view.page == "tasks":
+        task = view.task
+        open_ = task is not None and task.state in OPEN
+        conditions |= {"raise": open_, "cancel": open_, "retry": task is not None and task.state in RETRIED}
     return absent(view) | {name for name, applies in conditions.items() if not applies}
 
 
@@ -54,6 +63,8 @@ def words(view: View) -> Mapping[str, str]:
         "stop": ("allow" if targets and all(agent.stopped for agent in targets) else "stop") + whose,
         "boost": "unboost" if targets and all(agent.boosted_for_s > 0 for agent in targets) else "boost",
         "pin": "give to AIMD" if lane is not None and lane.state.pinned else "pin level",
+        "tree": "flat list" if view.branches else "tree",
+        "fold": "unfold" if view.agent is not None and view.agent.name in view.folded else "fold",
         "open": "type" if view.page == "tuning" else "open",
         "back": _peeled(view) or "back",
     }

@@ -8,17 +8,19 @@ from typing import Any, TypeVar
 
 from hivemind.requests import RequestDetail, RequestView
 from hivemind.setup import quick_lines
-from hivemind.snapshot import AgentView
+from hivemind.snapshot import AgentView, TaskView
 
 from .listing import Order
 from .panels.agent_table import AGENTS
 from .panels.request_table import REQUESTS
+from .panels.task_table import TASKS
 from .table import Table
+from .tree import parents
 from .tuning import NAMES
 from .view import OF_AGENTS, OF_REQUESTS, View
 
 T = TypeVar("T")
-_TROUBLED = frozenset({"retry", "failed", "refused", "stopped"})
+_TROUBLED = frozenset({"retry", "failed", "refused", "stopped", "spent"})
 
 
 def page(view: View, name: str) -> View:
@@ -43,6 +45,8 @@ def into(view: View) -> View:
         return replace(open_agent(view, view.agent.name), trail=(*view.trail, "agent"))
     if view.page in OF_REQUESTS and view.request is not None:
         return replace(view, ticket=view.request.ticket, detail=None, scroll=0, trail=(*view.trail, "request"))
+    if view.page == "tasks" and view.agent is not None:
+        return replace(open_agent(view, view.agent.name), trail=("tasks", "agent"))
     return page(view, "overview") if view.page == "start" else view
 
 
@@ -55,7 +59,7 @@ def open_agent(view: View, name: str) -> View:
 
 def columns(view: View) -> tuple[str, ...]:
     """By what the page's list can be sorted."""
-    return tuple(_table_of(view)[0].keys) if view.page in OF_AGENTS | OF_REQUESTS else ()
+    return tuple(_table_of(view)[0].keys) if view.page in OF_AGENTS | OF_REQUESTS | {"tasks"} else ()
 
 
 def move(view: View, step: int) -> View:
@@ -64,6 +68,8 @@ def move(view: View, step: int) -> View:
         return _select_agent(view, _at(view.agents, view.agent), step)
     if view.page in OF_REQUESTS:
         return _select_request(view, _at(view.listed, view.request), step)
+    if view.page == "tasks":
+        return _select_task(view, _at(view.tasks, view.task), step)
     if view.page == "tuning":
         index = NAMES.index(view.knob) + step
         return replace(view, knob=NAMES[max(0, min(len(NAMES) - 1, index))])
@@ -106,6 +112,12 @@ def _select_request(view: View, index: int, step: int) -> View:
     return replace(view, ticket=view.listed[max(0, min(len(view.listed) - 1, index + step))].ticket)
 
 
+def _select_task(view: View, index: int, step: int) -> View:
+    if not view.tasks:
+        return view
+    return replace(view, chosen=view.tasks[max(0, min(len(view.tasks) - 1, index + step))].id)
+
+
 def mark(view: View) -> View:
     """Mark the selected agent, or no longer, and go on to the next."""
     agent = view.agent
@@ -122,11 +134,30 @@ def mark_all(view: View) -> View:
     return replace(view, marked=view.marked - shown if shown <= view.marked else view.marked | shown)
 
 
+def tree(view: View) -> View:
+    """Agents under those that started them, or all in one flat list."""
+    return replace(view, tree=not view.branches, folded=frozenset())
+
+
+def fold(view: View) -> View:
+    """Hide what stands below the selected agent, or show it again; of one with nothing below, what is beside it."""
+    agent = view.agent
+    if agent is None or not view.branches:
+        return view
+    known = parents(view.snapshot.agents)
+    name = agent.name if agent.name in known.values() else known.get(agent.name)
+    return view if name is None else replace(view, folded=view.folded ^ {name}, selected=name)
+
+
 def _table_of(view: View) -> tuple[Table[Any], Order]:
+    if view.page == "tasks":
+        return TASKS, view.tasks_order
     return (REQUESTS, view.requests_order) if view.page in OF_REQUESTS else (AGENTS, view.agents_order)
 
 
 def _ordered(view: View, order: Order) -> View:
+    if view.page == "tasks":
+        return replace(view, tasks_order=order)
     if view.page in OF_REQUESTS:
         return replace(view, requests_order=order)
     return replace(view, agents_order=order)
@@ -167,6 +198,9 @@ def jump(view: View, kind: str) -> View:
     if view.page in OF_REQUESTS:
         found = _found(view.listed, view.request, kind, _request_trouble, _request_measures(view))
         return view if found is None else replace(view, ticket=found.ticket)
+    if view.page == "tasks":
+        task = _found(view.tasks, view.task, kind, _task_trouble, _TASK_MEASURES)
+        return view if task is None else replace(view, chosen=task.id)
     agent = _found(view.agents, view.agent, kind, _agent_trouble, _AGENT_MEASURES)
     return view if agent is None else replace(view, selected=agent.name)
 
@@ -193,6 +227,14 @@ def _request_trouble(request: RequestView) -> bool:
     return request.state in _TROUBLED
 
 
+def _task_trouble(task: TaskView) -> bool:
+    return task.state in ("failed", "blocked")
+
+
+_TASK_MEASURES: dict[str, Callable[[TaskView], float]] = {
+    "slowest": lambda task: task.ran_s,
+    "dearest": lambda task: task.dollars or task.tokens / 1e9,
+}
 _AGENT_MEASURES: dict[str, Callable[[AgentView], float]] = {
     "slowest": lambda agent: agent.served_s / agent.finished if agent.finished else 0.0,
     "dearest": lambda agent: agent.dollars or agent.usage.weighted / 1e9,
@@ -213,6 +255,8 @@ NAVIGATION: dict[str, Callable[..., View]] = {
     "edge": edge,
     "mark": mark,
     "mark_all": mark_all,
+    "tree": tree,
+    "fold": fold,
     "sort": sort,
     "sort_by": sort_by,
     "reverse": reverse,

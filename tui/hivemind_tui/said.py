@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hivemind.amounts import ceiling
 from hivemind.scheduler import commands as cmd
 
 from .format import clean
@@ -32,8 +33,9 @@ def _words(command: cmd.Command) -> str:
             return f"{agent}: boosted for {for_s:.0f} s" if for_s else f"{agent}: no longer boosted"
         case cmd.StopAgent(agent, stopped):
             return f"{agent}: stopped" if stopped else f"{agent}: may ask again"
-        case cmd.SetBudget(agent, tokens):
-            return f"{agent}: no budget" if tokens is None else f"{agent}: budget {tokens:,} tokens"
+        case cmd.SetBudget(agent, tokens, dollars, per, covers):
+            now = ceiling(tokens, dollars, per, covers)
+            return f"{agent or 'all agents'}: " + ("no budget" if now == "none" else f"budget {now}")
         case cmd.Tune(knob, value):
             return f"{knob}: {shown_value(knob, value)}"
         case cmd.PinLevel(level):
@@ -46,3 +48,10 @@ def _words(command: cmd.Command) -> str:
             return "draining" if draining else "takes requests again"
         case cmd.ReleaseLane():
             return "lane released"
+        case cmd.CancelTask(task):
+            return f"{task}: cancelled"
+        case cmd.RetryTask(task):
+            return f"{task}: to be tried again"
+        case cmd.SetTaskPriority(task, priority):
+            return f"{task}: priority {priority.name}"
+    return type(command).__name__

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 from hivemind.scheduler import commands as cmd
-from hivemind.scheduler.events import LaneState
+from hivemind.scheduler.accounts import Covers, Period
+from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.snapshot import AgentView, Snapshot
 
 DEPTH = 20
@@ -22,11 +23,17 @@ def inverse(command: cmd.Command, before: Snapshot) -> list[cmd.Command]:
             return [cmd.PauseAgent(agent, each.paused) for each in _agents(before, agent)]
         case cmd.BoostAgent(agent):
             return [cmd.BoostAgent(agent, each.boosted_for_s) for each in _agents(before, agent)]
-        case cmd.SetBudget(agent):
-            return [cmd.SetBudget(agent, each.budget_tokens) for each in _agents(before, agent)]
+        case cmd.SetBudget(None):
+            return [_budget(None, before.pool)]
+        case cmd.SetBudget(str(agent)):
+            return [_budget(agent, each.budget) for each in _agents(before, agent)]
         case cmd.StopAgent(agent):
             # Lets it ask again; what was cut stays cut.
             return [cmd.StopAgent(agent, each.stopped) for each in _agents(before, agent)]
+        case cmd.CancelTask(task):
+            return [cmd.RetryTask(task)]
+        case cmd.SetTaskPriority(task):
+            return [cmd.SetTaskPriority(task, each.own_priority) for each in before.tasks if each.id == task]
         case cmd.Tune(knob, _, upstream):
             old = {lane.upstream: lane.knobs[knob] for lane in _lanes(before, upstream) if knob in lane.knobs}
             return [cmd.Tune(knob, value, name) for name, value in old.items()]
@@ -45,6 +52,14 @@ def inverse(command: cmd.Command, before: Snapshot) -> list[cmd.Command]:
 
 def _agents(snapshot: Snapshot, name: str) -> list[AgentView]:
     return [agent for agent in snapshot.agents if agent.name == name]
+
+
+def _budget(name: str | None, state: BudgetState | None) -> cmd.SetBudget:
+    if state is None:
+        return cmd.SetBudget(name)
+    per = next((each for each in get_args(Period) if each == state.per), None)
+    covers = next((each for each in get_args(Covers) if each == state.covers), None)
+    return cmd.SetBudget(name, state.tokens, state.dollars, per, covers)
 
 
 def _lanes(snapshot: Snapshot, upstream: str | None) -> list[LaneState]:

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hivemind.requests import RequestDetail, RequestView
-from hivemind.snapshot import AgentView, LaneView, Snapshot, TicketView
+from hivemind.snapshot import AgentView, LaneView, Snapshot, TaskView, TicketView
 
 from .insides import Insides
 from .listing import Order
 from .source import Link
+from .tree import Branch
 
-PAGES = ("overview", "agents", "requests", "tuning", "log")
+PAGES = ("overview", "agents", "requests", "tuning", "log", "tasks")
 """Those with a number; `start` greets until the first request, `agent` and `request` are one level down."""
 OF_AGENTS = frozenset({"overview", "agents"})
 """Pages whose list is of agents."""
@@ -40,11 +41,21 @@ class View:
     """The view stands still; the traffic doesn't."""
     agents_order: Order = field(default_factory=Order)
     requests_order: Order = field(default_factory=Order)
+    tasks_order: Order = field(default_factory=Order)
+    chosen: str = ""
+    """Id of the selected task; empty: the first."""
+    tasks_shown: tuple[TaskView, ...] | None = None
     log_filter: str = ""
     log_back: int = 0
     """Lines scrolled back from the newest."""
     scroll: int = 0
     """Entries of its lists scrolled past on the request page; the line chosen on the first screen."""
+    tree: bool | None = None
+    """Whether agents stand under those that started them; None: where any was started by another."""
+    folded: frozenset[str] = frozenset()
+    """Agents of which those below aren't shown."""
+    branches: Mapping[str, Branch] = field(default_factory=dict)
+    """Where each agent stands in the tree; empty where they are listed flat."""
     agents_shown: tuple[AgentView, ...] | None = None
     """Arranged as the order has it; None: as they came."""
     requests: tuple[RequestView, ...] = ()
@@ -82,6 +93,17 @@ class View:
         return self.requests if self.requests_shown is None else self.requests_shown
 
     @property
+    def tasks(self) -> tuple[TaskView, ...]:
+        """As the list shows them."""
+        return self.snapshot.tasks if self.tasks_shown is None else self.tasks_shown
+
+    @property
+    def task(self) -> TaskView | None:
+        """The selected task, or the first where that isn't among those shown."""
+        tasks = self.tasks
+        return next((task for task in tasks if task.id == self.chosen), tasks[0] if tasks else None)
+
+    @property
     def lane(self) -> LaneView | None:
         """The lane shown; None before the first request."""
         lanes = self.snapshot.lanes
@@ -92,6 +114,8 @@ class View:
         """What the page's list is filtered by."""
         if self.page == "log":
             return self.log_filter
+        if self.page == "tasks":
+            return self.tasks_order.filter
         if self.page in OF_REQUESTS:
             return self.requests_order.filter
         return self.agents_order.filter if self.page in OF_AGENTS else ""
@@ -103,6 +127,8 @@ class View:
         if self.page in ("requests", "request"):
             request = self.request
             return self._named(request.agent) if request is not None else None
+        if self.page == "tasks":
+            return self._named(self.task.agent) if self.task is not None else None
         if self.page == "agent":
             return self._named(self.selected)
         agents = self.agents

@@ -13,6 +13,7 @@ from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.scheduler.types import WindowKind
 from hivemind.snapshot import QUEUE_SHOWN, AgentView, LaneView, TicketView
 
+from .budgets import ceilings, period
 from .format import about, clean, count, ordinal, seconds
 from .glyphs import gate_sign
 
@@ -167,10 +168,15 @@ def _tokens(case: _Case) -> str:
 def _budget(case: _Case) -> str:
     needs = f"it may take ≈{count(case.ticket.estimated_tokens)} tokens"
     agent = case.agent
-    if agent is None or agent.budget_tokens is None:
-        return f"waits: {needs}, more than is left of its agent's budget (B gives more)"
-    left = count(max(0, agent.budget_tokens - agent.usage.total))
-    return f"waits: {needs} and its agent's budget has {left} left (B gives more)"
+    if agent is None or agent.budget is None:
+        return f"waits: {needs}, more than is left of a budget that covers its agent (B gives more)"
+    left = " and ".join(each.left for each in ceilings(agent.budget))
+    return f"waits: {needs} and its agent's budget has {left} {period(agent.budget)} (B gives more)"
+
+
+def _dependency(case: _Case) -> str:
+    task = case.agent.task if case.agent is not None else None
+    return f"waits: task {task} waits for others to be done" if task else "waits: its agent's task waits for others"
 
 
 def _held(case: _Case) -> str:
@@ -211,8 +217,9 @@ _TELLERS: Mapping[str, Callable[[_Case], str]] = {
     "tokens": _tokens,
     "budget": _budget,
     "held": _held,
+    "dependency": _dependency,
     "backoff": _backoff,
     "next": _next,
 }
-_FULLY_TOLD = frozenset({"paused", "held", "backoff", "next"})
+_FULLY_TOLD = frozenset({"paused", "held", "dependency", "backoff", "next"})
 """Gates after which an estimate would say nothing more, or nothing true."""

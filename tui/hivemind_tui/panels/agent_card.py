@@ -10,13 +10,14 @@ from textual.strip import Strip
 from hivemind.scheduler.types import Priority
 from hivemind.snapshot import AgentView, TicketView
 from hivemind_tui import why
-from hivemind_tui.format import NOTHING, about, count, dollars, fit, percent, plural, seconds, wrapped
+from hivemind_tui.budgets import bar, blind, ceilings, covered, figures, period
+from hivemind_tui.format import NOTHING, about, count, dollars, fit, plural, seconds, wrapped
 from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.ink import Ink, Span, body_size, fitting, linked
 from hivemind_tui.keymap import BY_ID
 from hivemind_tui.view import View, join
 
-from .agent_table import at_least, budget_role, budget_share
+from .agent_table import at_least, process
 
 Row = list[Span]
 
@@ -78,7 +79,17 @@ def _who(agent: AgentView, cells: int, ink: Ink) -> list[Row]:
     started = f", started by {agent.parent}" if agent.parent else ""
     rows = [_state(agent, ink)]
     rows += [[(line, "dim")] for line in wrapped(f"{client}{started}, seen {seconds(agent.last_seen_s)} ago", cells)]
-    return rows
+    return [*rows, *([fitting(cells, _work(agent))] if _work(agent) else [])]
+
+
+def _work(agent: AgentView) -> list[tuple[int, Row]]:
+    """Its process and its task, where it has either."""
+    ran, chunks = process(agent), list[tuple[int, Row]]()
+    if ran is not None:
+        chunks.append((0, [("process ", "dim"), ran]))
+    if agent.task is not None:
+        chunks.append((1, [("task ", "dim"), (agent.task, "text")]))
+    return chunks
 
 
 def _state(agent: AgentView, ink: Ink) -> Row:
@@ -147,14 +158,17 @@ def _tokens(agent: AgentView, ink: Ink) -> list[Row]:
 
 def _money(agent: AgentView, cells: int, ink: Ink) -> list[Row]:
     rows = [_labelled("cost", (f"{_cost(agent):>6}", "strong"), *_unpriced(agent))]
-    share = budget_share(agent)
-    if share is None or agent.budget_tokens is None:
+    state = agent.budget
+    if state is None:
         return [*rows, _labelled("budget", (f"{NOTHING:>6}", "dim"), ("  none, B gives one", "dim"))]
-    role = budget_role(share)
-    bar = ink.gauge(_BAR, share, role="ok" if role == "text" else role)
-    figures = f"{percent(share, 1):>6}" if share < 99.5 else "  ×99+"
-    rows.append(_labelled("budget", (f"{figures}  ", role), *bar, (f" of {count(agent.budget_tokens)}", "dim")))
-    return [*rows, _labelled("", (f"{_left(agent)}", role))]
+    for row, each in enumerate(ceilings(state)):
+        share = (f"{figures(each.share):>6}  ", each.role)
+        rows.append(_labelled("" if row else "budget", share, *bar(ink, _BAR, each), (f" of {each.of}", "dim")))
+    told = [(each.left, each.role) for each in ceilings(state)]
+    told += [(word, "dim") for word in (period(state), covered(state)) if word]
+    left: Row = [span for each in told for span in ((", ", "dim"), each)][1:]
+    rows += [_labelled("", *left)]
+    return [*rows, _labelled("", (blind(state), "wait"))] if blind(state) else rows
 
 
 def _cost(agent: AgentView) -> str:
@@ -163,11 +177,6 @@ def _cost(agent: AgentView) -> str:
 
 def _unpriced(agent: AgentView) -> list[Span]:
     return [(f"  {count(agent.unpriced)} tok without price", "wait")] if agent.unpriced else []
-
-
-def _left(agent: AgentView) -> str:
-    left = (agent.budget_tokens or 0) - agent.usage.total
-    return f"{count(left)} left" if left >= 0 else f"{count(-left)} over"
 
 
 def _requests(agent: AgentView, cells: int) -> list[Row]:
@@ -202,6 +211,7 @@ def _short(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: i
     who: list[tuple[int, Row]] = [(0, _state(agent, ink)), (2, [(agent.client, "dim")])]
     if agent.parent:
         who.append((3, [("of ", "dim"), (agent.parent, "dim")]))
+    who += [(2 + rank, chunk) for rank, chunk in _work(agent)]
     who.append((4, [(f"seen {seconds(agent.last_seen_s)} ago", "dim")]))
     used: list[tuple[int, Row]] = [
         (0, _fact("in", count(usage.input_tokens))),
@@ -259,12 +269,11 @@ def _fact(label: str, value: str, role: str = "strong") -> Row:
 
 
 def _budget_fact(agent: AgentView, ink: Ink) -> Row:
-    share = budget_share(agent)
-    if share is None:
+    if agent.budget is None:
         return [("no budget", "dim")]
-    role = budget_role(share)
-    bar = ink.gauge(8, share, role="ok" if role == "text" else role)
-    return [("budget ", "dim"), *bar, (f" {_left(agent)}", role), (f" of {count(agent.budget_tokens)}", "dim")]
+    nearest = ceilings(agent.budget)[0]
+    of = f" of {nearest.of} {period(agent.budget)}"
+    return [("budget ", "dim"), *bar(ink, 8, nearest), (f" {nearest.left}", nearest.role), (of, "dim")]
 
 
 # --- Keys --------------------------------------------------------------------------------------------------------
@@ -278,7 +287,7 @@ def effects(view: View) -> list[tuple[str, str]]:
     boosted = all(agent.boosted_for_s > 0 for agent in targets)
     paused = all(agent.paused for agent in targets)
     stopped = all(agent.stopped for agent in targets)
-    limited = any(agent.budget_tokens is not None for agent in targets)
+    limited = any(agent.budget is not None for agent in targets)
     it = "it" if len(targets) == 1 else "them"
     return [
         ("raise", _to(targets, -1)),

@@ -8,15 +8,16 @@ from textual.strip import Strip
 
 from hivemind.requests import RequestView
 from hivemind.snapshot import AgentView
+from hivemind_tui.budgets import bar, blind, ceilings, covered, figures, period
 from hivemind_tui.course import failures
-from hivemind_tui.format import NOTHING, count, dollars, percent, plural, seconds
+from hivemind_tui.format import NOTHING, count, dollars, plural, seconds
 from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.ink import Ink, Span, body_size, fitting
 from hivemind_tui.passage import broken
 from hivemind_tui.view import View, join
 from hivemind_tui.why import far_back, first_of_each, lane_of, sentence
 
-from .agent_table import budget_role, budget_share
+from .agent_table import process
 
 _LABEL = 10
 _GAUGE = 20
@@ -59,6 +60,9 @@ def _state(agent: AgentView, ink: Ink) -> Fact:
     chunks.append(
         (2, [(str(agent.flying), "text"), (" in flight, ", "dim"), (str(agent.queued), "text"), (" waiting", "dim")])
     )
+    ran = process(agent)
+    chunks += [(2, [("process ", "dim"), ran])] if ran is not None else []
+    chunks += [(2, [("task ", "dim"), (agent.task, "text")])] if agent.task is not None else []
     chunks.append((3, [("seen ", "dim"), (seconds(agent.last_seen_s), "text"), (" ago", "dim")]))
     return 0, "state", chunks
 
@@ -83,20 +87,18 @@ def _why(view: View, agent: AgentView, width: int, rows: int, ink: Ink) -> list[
 
 
 def _budget(agent: AgentView, ink: Ink) -> Fact:
-    share = budget_share(agent)
-    if share is None:
+    state = agent.budget
+    if state is None:
         return 7, "budget", [(0, [("none", "text"), (", B gives it one", "dim")])]
-    left = max(0, (agent.budget_tokens or 0) - agent.usage.total)
-    role = budget_role(share)
-    return (
-        2,
-        "budget",
-        [
-            (2, ink.gauge(_GAUGE, share, role="ok" if role == "text" else role)),
-            (0, [(percent(share, 1), role), (" of ", "dim"), (count(agent.budget_tokens), "text")]),
-            (1, [(count(left), "text"), (" left", "dim")]),
-        ],
-    )
+    chunks: list[tuple[int, Sequence[Span]]] = []
+    for rank, each in enumerate(ceilings(state)):
+        chunks += [
+            (3, bar(ink, _GAUGE, each)),
+            (rank, [(figures(each.share), each.role), (" of ", "dim"), (each.of, "text")]),
+            (rank + 1, [(each.left, each.role)]),
+        ]
+    chunks += [(2, [(word, "dim")]) for word in (period(state), covered(state)) if word]
+    return 2, "budget", [*chunks, *([(2, [(blind(state), "wait")])] if blind(state) else [])]
 
 
 def _tokens(agent: AgentView, with_cost: bool) -> Fact:

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from textual.strip import Strip
 
 from hivemind.snapshot import AgentView, TicketView
 from hivemind_tui import why
-from hivemind_tui.format import NOTHING, about, count, dollars, percent, plural, seconds
+from hivemind_tui.budgets import ceilings, figures, role_of, share_of
+from hivemind_tui.format import NOTHING, about, count, dollars, plural, seconds
 from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.ink import Ink, Span, body_size, call
 from hivemind_tui.table import Column, Rows, Table, hidden_order
 from hivemind_tui.table import render as render_table
+from hivemind_tui.tree import DEEPEST, Branch
 from hivemind_tui.view import View, join
 
-WARN_AT = 0.85
-"""Share of a budget from which it is shown as nearly gone (the scheduler warns there too)."""
 _BAR = 5
 _ROOMY = 120
 _NAME, _REASON = 18, 26
 """Least for names and for reasons in a table of so many cells."""
-_WAITING = ("queued", "retry", "paused")
+_QUIET = ("idle", "stopped", "spent")
+_WAITING = ("queued", "retry", "paused", "spent", "pending")
 
 
 def _name(agent: AgentView, ink: Ink, at: float) -> Span:
-    return agent.name, "dim" if agent.state in ("idle", "stopped") else "text"
+    return agent.name, "dim" if agent.state in _QUIET else "text"
 
 
 def _state(agent: AgentView, ink: Ink, at: float) -> Span:
@@ -45,30 +47,21 @@ def number(value: int, role: str = "text") -> Span:
     return (count(value), role) if value else (".", "rule")
 
 
-def budget_share(agent: AgentView) -> float | None:
-    """How much of its budget an agent has used; None where it has none."""
-    if agent.budget_tokens is None:
-        return None
-    return agent.usage.total / agent.budget_tokens if agent.budget_tokens else 1.0
-
-
-def budget_role(share: float) -> str:
-    """How near its end a budget is."""
-    return "bad" if share >= 1 else "wait" if share >= WARN_AT else "text"
-
-
 def _budget(agent: AgentView, ink: Ink, at: float) -> Span:
-    share = budget_share(agent)
+    share = share_of(agent.budget)
     if share is None:
         return NOTHING, "rule"
     cells = min(_BAR, round(share * _BAR))
     bar = ink.glyphs.full * cells + ink.glyphs.empty * (_BAR - cells)
-    shown = percent(share, 1) if share < 9.995 else f"×{count(share)}"
-    return f"{bar} {shown:>4}", budget_role(share)
+    return f"{bar} {figures(share):>4}", role_of(share)
 
 
 def _of(agent: AgentView, ink: Ink, at: float) -> Span:
-    return (count(agent.budget_tokens), "dim") if agent.budget_tokens is not None else (NOTHING, "rule")
+    """The ceiling that is nearest, and its period where it isn't the run."""
+    if agent.budget is None:
+        return NOTHING, "rule"
+    per = "" if agent.budget.per == "run" else f"/{agent.budget.per}"
+    return ceilings(agent.budget)[0].of + per, "dim"
 
 
 def _dollars(agent: AgentView, ink: Ink, at: float) -> Span:
@@ -91,7 +84,28 @@ def _wait(agent: AgentView, ink: Ink, at: float) -> Span:
 
 
 def _error(agent: AgentView, ink: Ink, at: float) -> Span:
-    return agent.last_error, "bad" if agent.failed else "dim"
+    error, role = agent.last_error, "bad" if agent.failed else "dim"
+    ended = process(agent)
+    if ended is None or ended[1] != "bad":
+        return error, role
+    return (f"{ended[0]}: {error}" if error else ended[0]), "bad"
+
+
+def process(agent: AgentView) -> Span | None:
+    """How its process is doing: `runs`, `exit 1`, `killed (SIGKILL)`; None where the runner didn't start it."""
+    code = agent.exit_code
+    if agent.running is None:
+        return None
+    if agent.running:
+        return "runs", "ok"
+    if code is None:
+        return "lost with its runner", "bad"
+    if code >= 0:
+        return f"exit {code}", "bad" if code else "dim"
+    return f"killed ({_SIGNALS.get(-code, f'signal {-code}')})", "bad"
+
+
+_SIGNALS = {each.value: each.name for each in signal.Signals}
 
 
 AGENTS: Table[AgentView] = Table(
@@ -110,8 +124,8 @@ AGENTS: Table[AgentView] = Table(
             "out", "OUT", 5, 4, lambda a, _i, _t: number(a.usage.output_tokens), key=lambda a: a.usage.output_tokens
         ),
         Column("cost", "COST", 7, 5, _dollars, key=lambda a: a.dollars),
-        Column("budget", "BUDGET", 10, 6, _budget, "<", budget_share),
-        Column("of", "OF", 5, 10, _of, key=lambda a: a.budget_tokens),
+        Column("budget", "BUDGET", 10, 6, _budget, "<", lambda a: share_of(a.budget)),
+        Column("of", "OF", 8, 10, _of),
         Column("waited", "WAITED", 6, 7, _wait, key=lambda a: a.waited_s),
         Column("ttft", "TTFT", 5, 8, lambda a, _i, _t: (seconds(a.ttft_s), "text"), key=lambda a: a.ttft_s),
         Column("seen", "SEEN", 6, 12, lambda a, _i, _t: (seconds(a.last_seen_s), "dim"), key=lambda a: a.last_seen_s),
@@ -129,8 +143,9 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
         note = "No agent fits the filter (esc takes it away)." if order.filter else _NOBODY
         return ink.frame("Agents", _note(view), [ink.row(cells, (note, "dim"))], width, height)
     picked = view.agent
+    branches = view.branches
     shown = Rows(
-        agents,
+        [(branches[a.name].total or a) if a.name in branches else a for a in agents] if branches else agents,
         next((i for i, agent in enumerate(agents) if agent is picked), 0),
         order.sort,
         order.reverse,
@@ -138,10 +153,12 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
         link=lambda agent: call("app.pick_agent", agent.name),
         sort_link="app.sort_by({})",
     )
-    limited = any(agent.budget_tokens is not None for agent in view.snapshot.agents)
+    limited = any(agent.budget is not None for agent in view.snapshot.agents)
     table = _TABLES[limited, cells >= _ROOMY]
     columns, _, room = table.layout(cells - 1)  # the list may have a scrollbar
     table = _with_reasons(table, view.snapshot.queue, room)
+    if branches:
+        table = _with_branches(table, branches)
     body = render_table(table, shown, view.snapshot.at, cells, rows, ink)
     by = hidden_order(AGENTS, order.sort, columns)
     return ink.frame("Agents", join(by, _note(view)), body, width, height)
@@ -160,6 +177,20 @@ def _variant(limited: bool, roomy: bool) -> Table[AgentView]:
 
 
 _TABLES = {(limited, roomy): _variant(limited, roomy) for limited in (False, True) for roomy in (False, True)}
+
+
+def _with_branches(table: Table[AgentView], branches: Mapping[str, Branch]) -> Table[AgentView]:
+    """The table whose names stand under those that started them."""
+
+    def name(agent: AgentView, ink: Ink, at: float) -> Span:
+        branch = branches.get(agent.name, Branch())
+        lines = "".join(f"{' ' if last else ink.glyphs.trunk} " for last in branch.lasts[:-1][:DEEPEST])
+        if branch.lasts:
+            lines += f"{ink.glyphs.bend if branch.lasts[-1] else ink.glyphs.branch} "
+        more = f" {ink.glyphs.closed}{branch.hidden}" if branch.hidden else ""
+        return f"{lines}{agent.name}{more}", _name(agent, ink, at)[1]
+
+    return replace(table, name=replace(table.name, cell=name))
 
 
 def _with_reasons(table: Table[AgentView], queue: Sequence[TicketView], room: int) -> Table[AgentView]:

@@ -10,6 +10,7 @@ from textual.strip import Strip
 
 from hivemind.scheduler.events import LaneState
 from hivemind.snapshot import Snapshot, Totals
+from hivemind_tui.budgets import ceilings, figures, period
 from hivemind_tui.format import count, dollars, fit, seconds, uptime
 from hivemind_tui.glyphs import sign
 from hivemind_tui.ink import Ink, Span, fitting, linked
@@ -54,6 +55,7 @@ def _health(view: View, ink: Ink) -> list[Chunk]:
     chunks: list[Chunk] = [(2, [("HiveMind", "title")]), (0, _mode(view, ink))]
     if view.frozen:
         chunks.append((0, [(f"{ink.glyphs.pause} VIEW FROZEN", "accent")]))
+    chunks += [*_pool(snapshot), *_tasks(snapshot)]
     if view.filter:
         chunks.append((3, [("filter ", "dim"), (fit(view.filter, _FILTER).rstrip(), "accent")]))
     upstreams = ", ".join(name for name, _ in snapshot.upstreams)
@@ -69,6 +71,32 @@ def _health(view: View, ink: Ink) -> list[Chunk]:
         chunks.append((4, [(f"{ink.glyphs.warn} {which} in trouble", "wait")]))
     chunks.append((7, [("up ", "dim"), (uptime(snapshot.uptime_s), "text")]))
     return chunks
+
+
+def _pool(snapshot: Snapshot) -> list[Chunk]:
+    """The budget of all agents together, where there is one: it matters most when little of it is left."""
+    state = snapshot.pool
+    if state is None:
+        return []
+    nearest = ceilings(state)[0]
+    per = "" if state.per == "run" else f" {period(state)}"
+    spans: list[Span] = [("pool ", "dim"), (figures(nearest.share), nearest.role), (f" of {nearest.of}{per}", "dim")]
+    return [(5 if nearest.role == "text" else 0, spans)]
+
+
+def _tasks(snapshot: Snapshot) -> list[Chunk]:
+    """How far the task graph is, where there is one."""
+    counts = snapshot.task_counts
+    if not counts:
+        return []
+    open_page = "app.page('tasks')"
+    done = f"{count(counts.get('done', 0))}/{count(sum(counts.values()))}"
+    spans = [linked("tasks ", "dim", open_page), linked(done, "strong", open_page)]
+    if counts.get("running"):
+        spans.append(linked(f" {count(counts['running'])} run", "ok", open_page))
+    if counts.get("failed"):
+        spans.append(linked(f" {count(counts['failed'])} failed", "bad", open_page))
+    return [(5, spans)]
 
 
 def _mode(view: View, ink: Ink) -> list[Span]:
@@ -106,11 +134,11 @@ def _second(view: View, width: int, ink: Ink) -> Strip:
     tabs = _tabs(view, ())
     for names, rank in ((PAGES, _WITH_NAMES), ((view.trail[0],), 0)):
         named = _tabs(view, names)
-        if _cells(named) + sum(_cells(chunk) + 3 for least, chunk in totals if least <= rank) < width:
+        if _cells(named) + sum(_cells(chunk) + 3 for least, chunk in totals if least <= rank) <= width:
             tabs = named
             break
     left = _cells(tabs)
-    shown = fitting(width - left - 4, totals, gap=" · ")
+    shown = fitting(width - left - 3, totals, gap=" · ")
     gap = width - left - 2 - _cells(shown)
     return ink.row(width, (" ", "text"), *tabs, (" " * max(0, gap), "text"), *shown)
 

@@ -1,0 +1,140 @@
+"""The task graph on the screen: the list, one task closer, and what is asked before one is cancelled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from textual.strip import Strip
+from tui.graph import POOL, processes
+from tui.worlds import world
+
+from hivemind.scheduler.types import Priority
+from hivemind.snapshot import Snapshot, TaskView
+from hivemind_tui import dialogs
+from hivemind_tui.gather import Gatherer
+from hivemind_tui.glyphs import ASCII
+from hivemind_tui.ink import Ink
+from hivemind_tui.panels import header, task_card, task_table
+from hivemind_tui.panels.task_table import in_order
+from hivemind_tui.view import View
+
+EVIL = "a\x1b[2J\n\t宽い" * 6
+SIZES = {"160x45": (110, 42), "80x24": (80, 13)}
+
+
+def looked(snapshot: Snapshot, chosen: str = "") -> View:
+    """The tasks' page."""
+    return Gatherer().arrange(View(snapshot, trail=("tasks",), chosen=chosen))
+
+
+def text(rows: list[Strip]) -> str:
+    """As it is read."""
+    return "\n".join("".join(segment.text for segment in row) for row in rows) + "\n"
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_list_looks_as_agreed(size: str, golden: Callable[[str, str], None]) -> None:
+    """Every state of a task, wide and narrow."""
+    width, height = SIZES[size]
+    golden(f"task_table_{size}", text(task_table.render(looked(processes()), width, height, Ink(boxed=width > 100))))
+
+
+@pytest.mark.parametrize("chosen", ["docs", "package", "types", "sweep"])
+def test_the_card_looks_as_agreed(chosen: str, golden: Callable[[str, str], None]) -> None:
+    """One that runs, one that is blocked, one that failed and one that may start; tall, and side by side."""
+    view = looked(processes(), f"nightly.{chosen}")
+    tall, short = task_card.render(view, 50, 42, Ink()), task_card.render(view, 80, 8, Ink(boxed=False))
+    golden(f"task_card_{chosen}", text(tall) + text(short))
+
+
+def test_in_ascii(golden: Callable[[str, str], None]) -> None:
+    """For the Linux console."""
+    ink = Ink(glyphs=ASCII)
+    view = looked(processes(), "nightly.package")
+    rows = text(task_table.render(view, 110, 20, ink)) + text(task_card.render(view, 50, 30, ink))
+    assert rows.isascii()
+    golden("tasks_ascii", rows)
+
+
+def test_no_task_yet() -> None:
+    """It is said how there are some; and what a filter hides comes back with escape."""
+    assert "hivemind batch plan.yaml" in text(task_table.render(looked(world()), 100, 10, Ink()))
+    assert "is told of here" in text(task_card.render(looked(world()), 50, 30, Ink()))
+    view = looked(processes())
+    none = replace(view, tasks_shown=(), tasks_order=replace(view.tasks_order, filter="x"))
+    assert "esc takes it away" in text(task_table.render(none, 100, 10, Ink()))
+
+
+def test_those_that_matter_come_first() -> None:
+    """What runs, then what may by whose turn it is, then what waits; what is done last comes last."""
+    one = processes().tasks[0]
+    tasks = [
+        replace(one, id="done", state="done"),
+        replace(one, id="waits", state="waiting"),
+        replace(one, id="large", state="ready", estimated_tokens=90),
+        replace(one, id="unknown", state="ready", estimated_tokens=0),
+        replace(one, id="small", state="ready", estimated_tokens=10),
+        replace(one, id="urgent", state="ready", priority=Priority.HIGH, estimated_tokens=99),
+        replace(one, id="failed", state="failed"),
+        replace(one, id="runs", state="running"),
+        replace(one, id="new", state="something new"),
+    ]
+    order = "runs urgent small large unknown waits failed done new"
+    assert " ".join(task.id for task in in_order(tasks)) == order
+
+
+def strange(task: TaskView) -> TaskView:
+    """Everything about it is too long or without end."""
+    return replace(
+        task,
+        id=EVIL,
+        agent=EVIL,
+        batch=EVIL,
+        note=EVIL,
+        state="something new",
+        after=(EVIL,) * 40,
+        attempt=10**6,
+        tokens=10**15,
+        dollars=1e9,
+        ran_s=1e9,
+        since_s=1e9,
+        estimated_tokens=1,
+    )
+
+
+@pytest.mark.parametrize("panel", [task_table, task_card])
+@pytest.mark.parametrize("width", [20, 33, 50, 81, 110, 250])
+def test_each_row_has_its_width(panel: object, width: int) -> None:
+    """Whatever there is to show, at every height."""
+    full = processes()
+    odd = replace(full, tasks=tuple(strange(task) for task in full.tasks), task_counts={"something new": 13})
+    for snapshot in (full, odd, world()):
+        for height in (1, 2, 5, 9, 17, 18, 19, 30, 60):
+            for boxed in (True, False):
+                rows = panel.render(looked(snapshot), width, height, Ink(boxed=boxed))  # type: ignore[attr-defined]
+                assert [row.cell_length for row in rows] == [width] * height
+
+
+def test_the_header_tells_of_pool_and_tasks() -> None:
+    """How far the graph is, what failed, and what is left for all together."""
+    full = replace(processes(), task_counts=Counter(running=2, done=30, failed=1, waiting=7))
+    rows = text(header.render(View(full), 160, 2, Ink()))
+    assert "pool 88% of $20 today" in rows
+    assert "tasks 30/40 2 run 1 failed" in rows
+    assert "pool" not in text(header.render(View(world()), 160, 2, Ink()))
+    spent = replace(full, pool=replace(POOL, per="run", used_dollars=30.0))
+    assert "pool 150% of $20 " in text(header.render(View(spent), 80, 2, Ink()))
+
+
+def test_what_a_cancelled_task_takes_with_it_is_named() -> None:
+    """Those that wait for it, and for these; and that a process isn't ended by it."""
+    full = processes()
+    by_name = {task.id.removeprefix("nightly."): task for task in full.tasks}
+    rows = "\n".join("".join(text for text, _ in row) for row in dialogs.cancel_question(View(full), by_name["review"]))
+    assert "2 tasks can't run without it: nightly.publish, nightly.announce" in rows
+    assert "its process isn't ended" in rows
+    rows = "\n".join("".join(text for text, _ in row) for row in dialogs.cancel_question(View(full), by_name["sweep"]))
+    assert "nothing waits for it" in rows

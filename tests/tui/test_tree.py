@@ -1,0 +1,98 @@
+"""Agents under those that started them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tui.graph import processes
+from tui.worlds import world
+
+from hivemind.snapshot import AgentView
+from hivemind_tui.ink import Ink
+from hivemind_tui.listing import Order
+from hivemind_tui.panels import agent_table
+from hivemind_tui.panels.agent_table import AGENTS
+from hivemind_tui.tree import Branch, branched, parents
+from hivemind_tui.view import View
+
+ANY = world().agents[0]
+
+
+def family(**parents_: str) -> tuple[AgentView, ...]:
+    """Agents by name, each with its parent's; empty: none."""
+    return tuple(replace(ANY, name=name, parent=parent or None) for name, parent in parents_.items())
+
+
+def names(agents: tuple[AgentView, ...]) -> str:
+    """In a row."""
+    return " ".join(agent.name for agent in agents)
+
+
+@pytest.mark.parametrize(
+    ("agents", "shown"),
+    [
+        (family(a="", b="", c="a", d="c", e="a"), "a c d e b"),
+        (family(c="a", a="", b=""), "a c b"),
+        (family(a="gone", b="a"), "a b"),
+        (family(a="a", b=""), "a b"),
+        (family(a="b", b="a", c=""), "c a b"),
+        ((), ""),
+    ],
+    ids=["families", "child first", "parent unknown", "own parent", "circle", "nobody"],
+)
+def test_children_stand_under_their_parents(agents: tuple[AgentView, ...], shown: str) -> None:
+    """Each agent once, whatever they say of each other."""
+    assert names(branched(agents, Order(), AGENTS.keys)[0]) == shown
+
+
+def test_siblings_are_sorted_among_themselves() -> None:
+    """Families stay together whichever way the list is turned."""
+    agents = family(m="", z="m", b="m", a="", y="a")
+    up, _ = branched(agents, Order(sort="name"), AGENTS.keys)
+    down, _ = branched(agents, Order(sort="name", reverse=True), AGENTS.keys)
+    assert (names(up), names(down)) == ("a y m b z", "m z b a y")
+
+
+def test_a_filter_shows_what_fits_with_its_ancestors() -> None:
+    """Also below one that is folded."""
+    agents = family(top="", mid="top", leaf="mid", other="top", far="")
+    assert names(branched(agents, Order(filter="leaf"), AGENTS.keys, frozenset({"top"}))[0]) == "top mid leaf"
+    assert names(branched(agents, Order(filter="nothing"), AGENTS.keys)[0]) == ""
+
+
+def test_what_is_folded_shows_the_sums_of_all_below() -> None:
+    """However deep; who isn't shown is counted."""
+    agents = family(top="", mid="top", leaf="mid", far="")
+    shown, branches = branched(agents, Order(), AGENTS.keys, frozenset({"top", "mid"}))
+    assert names(shown) == "top far"
+    assert branches["top"].hidden == 2
+    total = branches["top"].total
+    assert total is not None
+    assert (total.name, total.usage.total, total.requests) == ("top", 3 * ANY.usage.total, 3 * ANY.requests)
+    assert branches["far"] == Branch()
+
+
+def test_a_very_long_line_of_descent_ends() -> None:
+    """A thousand generations are walked without running out of stack."""
+    agents = tuple(replace(ANY, name=f"a{n}", parent=f"a{n - 1}" if n else None) for n in range(1_000))
+    shown, branches = branched(agents, Order(), AGENTS.keys)
+    assert len(shown) == len(branches) == 1_000
+    rows = agent_table.render(View(processes(), agents_shown=shown, branches=branches), 120, 20, Ink(boxed=False))
+    assert {row.cell_length for row in rows} == {120}
+
+
+def test_only_parents_that_are_known_count() -> None:
+    """Whoever names itself or a stranger stands at the top."""
+    assert parents(family(a="", b="a", c="stranger", d="d")) == {"b": "a"}
+
+
+def test_the_lines_of_the_tree() -> None:
+    """Branches, bends and trunks; of a folded one how many it hides."""
+    full = processes()
+    shown, branches = branched(full.agents, Order(), AGENTS.keys, frozenset({"grace"}))
+    view = View(full, agents_shown=shown, branches=branches)
+    rows = agent_table.render(view, 120, 20, Ink(boxed=False))
+    text = ["".join(segment.text for segment in row)[3:16].rstrip() for row in rows]
+    assert text[2:6] == ["alice", "├ bob", "└ carol", "  └ dave"]
+    assert "grace ▸1" in text

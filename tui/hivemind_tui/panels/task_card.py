@@ -1,0 +1,176 @@
+"""One task closer, beside the list of all: where it stands and why, what came before it and what comes after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.strip import Strip
+
+from hivemind.snapshot import TaskView
+from hivemind_tui.format import NOTHING, count, dollars, fit, plural, seconds, wrapped
+from hivemind_tui.glyphs import PRIORITIES, task_sign
+from hivemind_tui.ink import Ink, Span, body_size, call, fitting, linked
+from hivemind_tui.keymap import BY_ID
+from hivemind_tui.view import View
+
+from .task_table import ENDED, mark
+
+Row = list[Span]
+_TALL = 18
+"""Rows from which every fact has one of its own."""
+_LABEL = 10
+_BAR = 16
+RETRIED = frozenset({"failed", "cancelled", "skipped"})
+"""States of a task that can be tried again."""
+
+
+def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+    """The panel's rows: in a tall place one fact a row, in a short one the same facts side by side."""
+    cells, rows = body_size(ink, width, height)
+    task = view.task
+    if task is None:
+        note: Row = [("The task that is selected is told of here.", "dim")]
+        return ink.frame("Task", "", [ink.row(cells, *note)], width, height)
+    known = {each.id: each for each in view.snapshot.tasks}
+    before = [(name, known[name].state if name in known else "done") for name in task.after]
+    after = [(each.id, each.state) for each in view.snapshot.tasks if task.id in each.after]
+    lines = _tall(task, before, after, cells, rows, ink) if rows >= _TALL else _short(task, before, after, cells, ink)
+    body = [ink.row(cells, *line) for line in lines[:rows]]
+    batch = f"batch {task.batch}" if task.batch else ""
+    return ink.frame(f"Task {task.id}", batch, body, width, height)
+
+
+# --- A row each --------------------------------------------------------------------------------------------------
+
+Near = Sequence[tuple[str, str]]
+"""Other tasks, and their states."""
+
+
+def _tall(task: TaskView, before: Near, after: Near, cells: int, rows: int, ink: Ink) -> list[Row]:
+    parts = [_where(task, cells, ink), _facts(task, ink)]
+    keys = _keys(task)
+    room = rows - sum(map(len, parts)) - len(keys) - 6  # a gap after each part, and two titles
+    split = max(2, min(len(before) or 1, room - min(len(after) or 1, room // 2)))
+    parts.append(_near("waits for", "nothing: it was the first", before, split, ink))
+    parts.append(_near("waited for by", "nobody", after, max(2, room - split), ink))
+    lines: list[Row] = []
+    for part in (*parts, keys):
+        lines += [*([[]] if lines else []), *part]
+    return lines
+
+
+def _where(task: TaskView, cells: int, ink: Ink) -> list[Row]:
+    rows: list[Row] = [[mark(task.state, ink), (f"  for {seconds(task.since_s)}", "dim")]]
+    return rows + [[(line, task_sign(task.state).role)] for line in wrapped(task.note, cells)[:3]]
+
+
+def _facts(task: TaskView, ink: Ink) -> list[Row]:
+    tries = plural(task.attempt, "attempt") if task.attempt else "not started yet"
+    rows: list[Row] = [
+        _labelled("priority", *_priority(task)),
+        _labelled("agent", linked(task.agent, "info", call("app.open_agent", task.agent))),
+        _labelled("ran", (seconds(task.ran_s) if task.ran_s else NOTHING, "strong"), (f"  {tries}", "dim")),
+        _labelled("tokens", (count(task.tokens), "strong"), *_estimate(task, ink)),
+        _labelled("cost", (_spent(task), "strong")),
+    ]
+    return rows
+
+
+def _spent(task: TaskView) -> str:
+    return dollars(task.dollars) if task.tokens else NOTHING
+
+
+def _labelled(label: str, *spans: Span) -> Row:
+    return [(fit(label, _LABEL), "dim"), *spans]
+
+
+def _priority(task: TaskView) -> Row:
+    word, role = PRIORITIES[task.priority]
+    if task.own_priority == task.priority:
+        return [(word, role)]
+    return [(word, role), (f", inherited; its own is {PRIORITIES[task.own_priority][0]}", "dim")]
+
+
+def _estimate(task: TaskView, ink: Ink) -> Row:
+    if not task.estimated_tokens:
+        return [("  of nobody knows how many", "dim")]
+    share = task.tokens / task.estimated_tokens
+    bar = ink.gauge(_BAR, share, role="wait" if share > 1 else "info")
+    return [("  ", "dim"), *bar, (f" of {ink.glyphs.about}{count(task.estimated_tokens)}", "dim")]
+
+
+def _near(title: str, none: str, tasks: Near, room: int, ink: Ink) -> list[Row]:
+    """A task a row; where there are too many, the last row says how many."""
+    if not tasks:
+        return [[(f"{title} ", "dim"), (none, "dim")]]
+    rows: list[Row] = [[(f"{title} {plural(len(tasks), 'task')}", "dim")]]
+    # What is open says most.
+    ordered = sorted(tasks, key=lambda each: each[1] == "done")
+    shown = ordered if len(ordered) <= room else ordered[: max(1, room - 1)]
+    for name, state in shown:
+        text, role = mark(state, ink)
+        rows.append([(fit(f"  {text}", 13), role), linked(f" {name}", "text", call("app.pick_task", name))])
+    if len(shown) < len(tasks):
+        rows.append([(f"  {ink.glyphs.ellipsis} {len(tasks) - len(shown)} more", "dim")])
+    return rows
+
+
+def effects(task: TaskView) -> list[tuple[str, str]]:
+    """What the keys would do now: each key's id, and its effect in a few words."""
+    told = [] if task.state in ENDED else [("raise", "more urgent"), ("lower", "less urgent"), ("cancel", "cancels it")]
+    if task.state in RETRIED:
+        told.append(("retry", "tries it again"))
+    return [*told, ("open", "its agent")]
+
+
+def _keys(task: TaskView) -> list[Row]:
+    return [_key(name, what) for name, what in effects(task)]
+
+
+def _key(name: str, what: str, width: int = 6) -> Row:
+    key = BY_ID[name]
+    return [linked(f"{key.shown:<{width}}", "accent", f"app.{key.action}"), (f" {what}", "dim")]
+
+
+# --- Side by side ------------------------------------------------------------------------------------------------
+
+
+def _short(task: TaskView, before: Near, after: Near, cells: int, ink: Ink) -> list[Row]:
+    first: list[tuple[int, Row]] = [
+        (0, [mark(task.state, ink), (f" for {seconds(task.since_s)}", "dim")]),
+        (1, [(task.note, task_sign(task.state).role)] if task.note else []),
+    ]
+    facts: list[tuple[int, Row]] = [
+        (0, [("priority ", "dim"), *_priority(task)[:1]]),
+        (3, [("own ", "dim"), PRIORITIES[task.own_priority]] if task.own_priority != task.priority else []),
+        (1, [("ran ", "dim"), (seconds(task.ran_s) if task.ran_s else NOTHING, "strong")]),
+        (2, [("attempts ", "dim"), (str(task.attempt), "strong")]),
+        (0, [("tokens ", "dim"), (count(task.tokens), "strong")]),
+        (2, [("of ", "dim"), (count(task.estimated_tokens), "text")] if task.estimated_tokens else []),
+        (1, [("cost ", "dim"), (_spent(task), "strong")]),
+        (2, [("agent ", "dim"), (task.agent, "info")]),
+    ]
+    keys = [(rank, _key(name, what, 0)) for rank, (name, what) in enumerate(effects(task))]
+    return [
+        fitting(cells, [chunk for chunk in first if chunk[1]]),
+        fitting(cells, [chunk for chunk in facts if chunk[1]]),
+        _beside("waits for", before, cells, ink),
+        _beside("waited for by", after, cells, ink),
+        fitting(cells, keys),
+    ]
+
+
+def _beside(title: str, tasks: Near, cells: int, ink: Ink) -> Row:
+    if not tasks:
+        return [(f"{title} nobody" if title.endswith("by") else f"{title} nothing", "dim")]
+    ordered = sorted(tasks, key=lambda each: each[1] == "done")
+    chunks: list[tuple[int, Row]] = [(0, [(title, "dim")])]
+    for rank, (name, state) in enumerate(ordered, 1):
+        text, role = mark(state, ink)
+        chunks.append((rank, [(text[:1], role), (f" {name}", "text")]))
+    return fitting(cells, chunks[: 1 + _most(cells)])
+
+
+def _most(cells: int) -> int:
+    """More than fit needn't be measured."""
+    return max(1, cells // 4)
