@@ -6,7 +6,6 @@ The SDK takes most of a second to import, which a thread does, so no agent's req
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -15,6 +14,8 @@ from typing import Any, Protocol, cast
 from hivemind.control.guard import Guard, Locked
 from hivemind.control.replies import failure
 from hivemind.logs import redact
+from hivemind.proxy.asgi import read_body
+from hivemind.proxy.identity import checked_name
 
 from .desk import Caller
 from .here import Here, Proxied
@@ -24,6 +25,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+BODY_LIMIT = 1 << 20
 PATHS = ("/mcp", "/mcp/")
 _DISCOVERY = ("/.well-known/oauth-", "/.well-known/openid-configuration")
 """Where a client looks for a login that it was told it needs; there is none, and the upstream's isn't ours."""
@@ -78,8 +80,7 @@ class ToolsEndpoint:
         if self._busy:
             await asyncio.wait(self._busy)
         if self._server is not None:
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._server
+            await asyncio.wait((self._server,))
 
     async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
@@ -109,8 +110,19 @@ class ToolsEndpoint:
             begun = True
             await send(message)
 
+        body = await read_body(receive, BODY_LIMIT)
+        if body is None:
+            return
+        if len(body) > BODY_LIMIT:
+            await failure(413, f"the body is larger than {BODY_LIMIT >> 10} KiB")(scope, receive, send)
+            return
+        whole = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def reread() -> MutableMapping[str, Any]:
+            return whole.pop() if whole else await receive()
+
         try:
-            await (await self._loaded())(scope, receive, noted)
+            await (await self._loaded())(scope, reread, noted)
         except Exception as error:
             _log.warning("the MCP server failed: %s: %s", type(error).__name__, redact(str(error)))
             if not begun:
@@ -136,12 +148,11 @@ class ToolsEndpoint:
                 _log.warning("the MCP server ended: %s: %s", type(error).__name__, error)
             else:
                 handler.set_exception(error)
+                handler.exception()  # those who waited may have left
 
 
 def _agent(named: str | None, headers: list[tuple[bytes, bytes]]) -> str | None:
     """Who calls, by the path or else by a header. Raises: ValueError: it can't be a name."""
-    from hivemind.proxy.identity import checked_name
-
     given = dict(headers)
     own = named or next((given[name].decode("utf-8", "replace") for name in _AGENT_HEADERS if given.get(name)), None)
     return checked_name(own) if own else None

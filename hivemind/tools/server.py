@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, get_args
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
@@ -28,15 +28,15 @@ from hivemind.scheduler.commands import Rejected
 
 from .desk import Caller, Desk, Unavailable
 from .failure import ToolFailure, mistakes, unknown
-from .http import CALLER
+from .http import BODY_LIMIT, CALLER
 from .schema import schema_of
 from .table import TOOLS, Tool, find
 from .teach import INSTRUCTIONS
 
 Context = ServerRequestContext[dict[str, Any], Any]
 
-BODY_LIMIT = 1 << 20
-_DEFAULT_NAMES = "dots"
+NameStyle = Literal["dots", "underscores"]
+_DEFAULT_NAMES: NameStyle = "dots"
 
 _log = logging.getLogger(__name__)
 
@@ -44,13 +44,14 @@ _log = logging.getLogger(__name__)
 def make_server(desk: Desk, caller: Callable[[Context], Caller]) -> Server[dict[str, Any]]:
     """An MCP server whose tools work on this desk; `caller` tells who asks."""
     logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request
+    lists = {style: ListToolsResult(tools=[_listed(tool, style) for tool in TOOLS]) for style in get_args(NameStyle)}
 
     async def listed(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
         try:
             style = (await desk.about()).tool_names
         except (Unavailable, Rejected):
             style = _DEFAULT_NAMES  # a client asks once, maybe before the proxy is there
-        return ListToolsResult(tools=[_listed(tool, style) for tool in TOOLS])
+        return lists.get(style, lists[_DEFAULT_NAMES])
 
     async def call(context: Context, params: CallToolRequestParams) -> CallToolResult:
         return await called(desk, caller(context), params.name, params.arguments or {})

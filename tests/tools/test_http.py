@@ -15,7 +15,7 @@ from tools.kit import LAB, NAMES, all_eight, asks, over_http, refusal, said, ser
 from hivemind import server
 from hivemind.proxy.app import Proxy
 from hivemind.settings import Settings
-from hivemind.tools.server import BODY_LIMIT
+from hivemind.tools.http import BODY_LIMIT
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 ACCEPTS = {"accept": "application/json, text/event-stream"}
@@ -222,3 +222,20 @@ async def test_what_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert await httpx_status(proxy) == 500
         await asks(proxy, "alice")
         assert await httpx_status(proxy) == 200
+
+
+async def test_half_a_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever leaves in the middle of sending a call is nobody's fault."""
+    async with served(tmp_path) as proxy:
+        assert await httpx_status(proxy) == 200
+        for _ in range(3):
+            _, writer = await asyncio.open_connection("127.0.0.1", int(proxy.address.rpartition(":")[2]))
+            writer.write(
+                f"POST /mcp HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token_of(proxy)}\r\ncontent-length: 99\r\n"
+                f"content-type: application/json\r\naccept: {ACCEPTS['accept']}\r\n\r\n{{".encode()
+            )
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+        assert await httpx_status(proxy) == 200
+    assert [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
