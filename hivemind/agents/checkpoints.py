@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import time
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
@@ -247,6 +248,8 @@ def latest(found: Sequence[Found], name: str) -> Found | None:
 
 def read(path: Path) -> Found:
     """All but the conversation. Raises: OSError, Unreadable."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise Unreadable(f"{path.name}: isn't a file")  # opening a pipe would wait for somebody to write
     with path.open("rb") as file:
         line = file.readline(_LINE_LIMIT)
         size = os.fstat(file.fileno()).st_size

@@ -46,8 +46,8 @@ class _Stop:
     why: str
     at: float
     exit_code: int | None = None
-    conversation: Conversation | None = None
-    """The one that was written."""
+    said: bytes = b""
+    """What was written of the conversation is told again by this."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Nothing about it is to be written."""
     written: bool = False
@@ -82,6 +82,7 @@ class Keeper:
         self._due: OrderedDict[str, _Stop] = OrderedDict()
         self._work: asyncio.Task[None] | None = None
         self._failing = False
+        self._latest = 0.0
         engine.watched.update(self._watched())
 
     async def kept(self, agent: str) -> str | None:
@@ -130,6 +131,8 @@ class Keeper:
         if not event.arguments["stopped"]:
             self._stops.pop(agent, None)
         elif self._has_anything(agent):
+            if agent in self._stops and self._stops[agent].reason != "operator":
+                del self._stops[agent]  # it was let go since, or is stopped for another reason now
             self._stop(agent, "operator", f"stopped by {event.who}")
 
     def _began(self, event: ev.AgentBegan) -> None:
@@ -163,7 +166,7 @@ class Keeper:
         if newest is None:
             return
         if stop is not None:
-            if stop.conversation is not newest:
+            if stop.said != newest.fingerprint():  # clients that try again and again say the same
                 self._order(stop)
         elif event.reason == "agent_stopped":
             self._stop(event.agent, "operator", "stopped by the operator")
@@ -191,7 +194,8 @@ class Keeper:
 
     def _stop(self, agent: str, reason: Reason, why: str) -> None:
         if agent not in self._stops:
-            at = self._wall()
+            # No two have the same name.
+            self._latest = at = max(self._wall(), self._latest + 0.001)
             self._stops[agent] = _Stop(agent, checkpoint_name(agent, at), reason, why, at)
             if len(self._stops) > STOPS_KNOWN:
                 del self._stops[next(iter(self._stops))]
@@ -206,14 +210,14 @@ class Keeper:
     async def _write_due(self) -> None:
         while self._due:
             _, stop = self._due.popitem(last=False)
-            stop.conversation = self.conversations.find(stop.agent)
-            checkpoint = self._facts(stop)
+            newest = self.conversations.find(stop.agent)
+            stop.said = b"" if newest is None else newest.fingerprint()
             try:
-                await asyncio.to_thread(self._write, checkpoint, stop.conversation)
+                await asyncio.to_thread(self._write, self._facts(stop, newest), newest)
             except OSError as error:
                 self._failed(error)
             else:
-                stop.written, self._failing = True, False
+                self._wrote(stop)
             if stop.name not in self._due:
                 stop.settled.set()
 
@@ -224,6 +228,12 @@ class Keeper:
             checkpoint, body = as_kept(checkpoint, conversation.call, self._max_bytes, self._secrets)
         write(self._folder, checkpoint, body, self._keep)
 
+    def _wrote(self, stop: _Stop) -> None:
+        self._failing = False
+        if not stop.written:
+            stop.written = True
+            _log.info("%s doesn't go on; what it was at is kept: hivemind checkpoints show %s", stop.agent, stop.name)
+
     def _failed(self, error: OSError) -> None:
         if not self._failing:
             self._failing = True
@@ -233,9 +243,9 @@ class Keeper:
                 error.strerror,
             )
 
-    def _facts(self, stop: _Stop) -> Checkpoint:
+    def _facts(self, stop: _Stop, newest: Conversation | None) -> Checkpoint:
         """All that is known now."""
-        agent, process, newest = self._engine.agent(stop.agent), self._process(stop.agent), stop.conversation
+        agent, process = self._engine.agent(stop.agent), self._process(stop.agent)
         return Checkpoint(
             stop.name,
             stop.agent,

@@ -99,10 +99,11 @@ def test_what_is_not_ours(tmp_path: Path, name: str, text: str, says: str) -> No
     assert other.read_text() == text
 
 
-def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
-    """It is told, too."""
+def test_no_files(tmp_path: Path) -> None:
+    """Folders and pipes are told, too, and nobody waits for what might come out of one."""
     (tmp_path / "x.json").mkdir()
-    assert listed(tmp_path) == ([], ["x.json: can't be read (Is a directory)"])
+    os.mkfifo(tmp_path / "y.json")
+    assert listed(tmp_path) == ([], ["x.json: isn't a file", "y.json: isn't a file"])
 
 
 def test_no_folder(tmp_path: Path) -> None:

@@ -110,6 +110,30 @@ async def test_by_a_budget(tmp_path: Path) -> None:
         assert (third.path != first.path, third.checkpoint.run.tokens) == (True, 14)
 
 
+async def test_the_same_again(tmp_path: Path) -> None:
+    """A client that asks the same again and again, although it is refused, has nothing written; another body has."""
+    async with between([ANSWER], keep_in=tmp_path, budget={"tokens": 7}) as (proxy, _):
+        await ask(proxy, "alice", body("hello 1"))
+        await ask(proxy, "alice", body("hello 2"))
+        first = (await kept(proxy, tmp_path, "alice")).path.stat().st_mtime_ns
+        for _ in range(5):
+            assert await ask(proxy, "alice", body("hello 2")) == 403
+        assert (await kept(proxy, tmp_path, "alice")).path.stat().st_mtime_ns == first
+        await ask(proxy, "alice", body("hello 3"))
+        assert said(await kept(proxy, tmp_path, "alice"))["messages"][0]["content"] == "hello 3"
+
+
+async def test_stopped_for_another_reason(tmp_path: Path) -> None:
+    """Let go after its budget was used up, and stopped by the operator before it asked again: both are kept."""
+    async with between([ANSWER], keep_in=tmp_path, budget={"tokens": 7}) as (proxy, _):
+        await ask(proxy, "alice")
+        await kept(proxy, tmp_path, "alice")
+        proxy.proxy.apply(SetBudget("alice", 100), "ann")
+        proxy.proxy.apply(StopAgent("alice", True), "ann")
+        await kept(proxy, tmp_path, "alice")
+    assert [each.checkpoint.reason for each in listed(tmp_path)[0]] == ["operator", "budget"]
+
+
 async def test_all_that_a_pool_cuts_off(tmp_path: Path) -> None:
     """When the pool is used up, every agent that has asked for something is kept, each with its own conversation, and
     who asks for the first time only then is kept too."""
