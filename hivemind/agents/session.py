@@ -225,6 +225,7 @@ async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contex
         raise UsageError(str(error)) from None
     proxy.settings_file = file
     proxy.tell = logs.tell
+    proxy.prices_after_s = 0.0  # what is started here may be over in a second, and its cost is told then
     async with contextlib.AsyncExitStack() as own:
         log = own.enter_context(_logged(settings))
         served = await own.enter_async_context(serve(proxy, settings))

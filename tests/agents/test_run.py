@@ -26,6 +26,18 @@ print(claude.usage.input_tokens + claude.usage.output_tokens + gpt.usage.total_t
 """
 
 
+QUICK = """\
+import json, os, urllib.request
+request = urllib.request.Request(
+    os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages",
+    json.dumps({"model": "claude-sonnet-4-5", "max_tokens": 99, "messages": []}).encode(),
+    {"x-api-key": "k", "content-type": "application/json"},
+)
+usage = json.load(urllib.request.urlopen(request))["usage"]
+print(usage["input_tokens"] + usage["output_tokens"])
+"""
+
+
 async def test_sdks_find_the_proxy(tmp_path: Path) -> None:
     """The official SDKs, with nothing set in code, ask through the agent's own path, and what they used is told."""
     (tmp_path / "asks.py").write_text(ASKS)
@@ -156,8 +168,9 @@ async def test_a_name_that_runs(tmp_path: Path) -> None:
 
 
 async def test_brings_a_proxy_along(tmp_path: Path) -> None:
-    """Where none runs, one is served while it is needed: with the user's settings, its log in a file, and no longer."""
-    (tmp_path / "asks.py").write_text(ASKS)
+    """Where none runs, one is served while it is needed: with the user's settings, its log in a file, and no longer.
+    However short the run, its costs are known."""
+    (tmp_path / "asks.py").write_text(QUICK)
     port = free_port()
     async with providing() as (mock, upstream), at(tmp_path, HIVEMIND_UPSTREAM=upstream) as place:
         ran = await place.ran("--port", str(port), "--", "python", "-Wignore", "asks.py")
@@ -168,10 +181,21 @@ async def test_brings_a_proxy_along(tmp_path: Path) -> None:
         f"hivemind: no proxy runs, so this one serves while it is needed: http://127.0.0.1:{port}"
         f" -> generic {upstream} (log: {log})"
     )
-    assert f"{int(ran.out):,} tokens, $0." in last
+    assert re.search(rf" {int(ran.out):,} tokens, \$0\.0\d*[1-9]\d*$", last)
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert not (tmp_path / "state" / f"control-{port}.json").exists()
-    assert mock.stats.answered == 2
+    assert mock.stats.answered == 1
+
+
+async def test_goes_by_the_path_when_nobody_said(tmp_path: Path) -> None:
+    """With no upstream set, requests go to the provider whose API they are for, as in the control room."""
+    async with at(tmp_path) as place:
+        ran = await place.ran("--port", "0", "--", "true")
+    assert ran.code == 0
+    assert (
+        "-> anthropic https://api.anthropic.com, openai https://api.openai.com,"
+        " google https://generativelanguage.googleapis.com"
+    ) in ran.err
 
 
 async def test_the_port_is_somebody_elses(tmp_path: Path) -> None:
