@@ -36,9 +36,15 @@ class Provider:
         if body is None:
             return
         ask = json.loads(body)
-        # The proxy may be killed at any time.
-        with contextlib.suppress(ConnectionError):
-            await (self._stream if ask["stream"] else self._whole)(ask["model"], send)
+        answering = asyncio.ensure_future((self._stream if ask["stream"] else self._whole)(ask["model"], send))
+        # The proxy may be killed at any time, and what nobody reads isn't used.
+        leaving = asyncio.ensure_future(_left(receive))
+        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        for task in (answering, leaving):
+            task.cancel()
+        for done in await asyncio.gather(answering, leaving, return_exceptions=True):
+            if isinstance(done, Exception):
+                raise done
 
     async def _whole(self, agent: str, send: Send) -> None:
         await asyncio.sleep(self.event_s)
@@ -68,6 +74,11 @@ class Provider:
 
     async def _tell(self, send: Send, data: bytes) -> None:
         await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 @contextlib.asynccontextmanager
