@@ -262,6 +262,15 @@ async def test_many_at_once(tmp_path: Path) -> None:
     assert len(listed(tmp_path)[0]) == 50
 
 
+async def test_a_race_for_what_is_left(tmp_path: Path) -> None:
+    """Fifty requests at once on an almost empty budget leave one checkpoint, which tells all that was used."""
+    async with between([ANSWER], keep_in=tmp_path, budget={"tokens": 30}) as (proxy, _):
+        statuses = await asyncio.gather(*(ask(proxy, "alice", body(f"number {n}")) for n in range(50)))
+        await kept(proxy, tmp_path, "alice")
+        (found,), _ = listed(tmp_path)
+    assert (set(statuses), found.checkpoint.run.tokens) == ({200, 403}, 7 * statuses.count(200))
+
+
 @pytest.mark.parametrize("name", ["a/b/../../etc/passwd", "..", "Ünïcøde 名前", "x" * 80, 'a b\\c:d*?"<>|', ".hidden"])
 async def test_names(tmp_path: Path, name: str) -> None:
     """Whatever an agent is called, its file is in the folder, and found by the agent's name."""
