@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from . import budget, ceilings, family, task_agents
 from .accounts import POOL, Account, Budget, Spent
+from .events import AgentRecalled
 from .ticket import Agent
 from .types import Priority, TaskSpec, record
 
@@ -135,6 +136,12 @@ def restore(
     if new_run:
         ceilings.begin_run(scheduler, None, now)
     ceilings.review_all(scheduler, now)
+    scheduler.events += [_recalled(agent, now) for agent in scheduler.agents.values()]
+
+
+def _recalled(agent: Agent, now: float) -> AgentRecalled:
+    parent = None if agent.parent is None else agent.parent.name
+    return AgentRecalled(now, agent.name, parent, agent.priority, agent.paused, agent.stopped)
 
 
 def _bring_back(scheduler: Scheduler, saved: SavedAgent, now: float) -> None:

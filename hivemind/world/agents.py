@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hivemind.amounts import ceiling
-from hivemind.scheduler.events import AgentBegan, Arrived, BudgetState, Commanded
+from hivemind.scheduler.events import AgentBegan, AgentRecalled, Arrived, BudgetState, Commanded
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.snapshot import AgentView
 
@@ -103,6 +103,12 @@ class AgentFold:
         self.running, self.exit_code, self.stopped = True, None, False
         self.parent = event.parent or self.parent
         self.task = event.task
+
+    def recalled(self, event: AgentRecalled) -> None:
+        """It is known from before a restart."""
+        self.parent = event.parent or self.parent
+        self.priority = self.priority if event.priority is None else event.priority
+        self.paused, self.stopped = event.paused, event.stopped
 
     def ended(self, exit_code: int | None) -> None:
         """Its process is over."""

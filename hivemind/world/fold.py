@@ -88,6 +88,7 @@ class World:
             ev.LaneOpened: self._lane_opened,
             ev.AgentBegan: self._began,
             ev.AgentEnded: self._process_ended,
+            ev.AgentRecalled: self._recalled,
             ev.TaskAdded: self._tasks.added,
             ev.TaskForgotten: self._tasks.forgotten,
             ev.Sampled: self._sampled,
@@ -325,6 +326,9 @@ class World:
 
     def _began(self, event: ev.AgentBegan) -> None:
         self._agent(event.agent, event.at).began(event)
+
+    def _recalled(self, event: ev.AgentRecalled) -> None:
+        self._agent(event.agent, event.at).recalled(event)
 
     def _process_ended(self, event: ev.AgentEnded) -> None:
         self._agent(event.agent, event.at).ended(event.exit_code)

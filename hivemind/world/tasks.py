@@ -95,8 +95,10 @@ class TaskBook:
         self._enter(TaskFold(event, self._numbers), event.at)
 
     def changed(self, event: TaskChanged) -> bool:
-        """It moved, or counts as another priority. Returns whether it moved."""
+        """It moved, or counts as another priority. Returns whether it moved, which is no news of one that has just
+        come: after a restart they all come as they were."""
         task = self._tasks.get(event.task)
+        news = task is None or event.at > task.added.at
         if task is None:
             # The fold begins in the middle: what isn't told any more stays unknown.
             batch = event.task.partition(".")[0] if "." in event.task else ""
@@ -108,7 +110,7 @@ class TaskBook:
         self._leave(task, event.at)
         task.state, task.since = event.state, event.at
         self._enter(task, event.at)
-        return True
+        return news
 
     def forgotten(self, event: TaskForgotten) -> None:
         """It isn't known any more."""

@@ -100,6 +100,24 @@ def test_lines_tell_of_moves_alone() -> None:
     ]
 
 
+def test_tasks_that_come_back_after_a_restart_have_no_lines() -> None:
+    """They are told of as they had been; that isn't news."""
+    world = told(task_added(at=5.0), task_changed("failed", "exit code 1", at=5.0))
+    assert only_task(world.snapshot(6.0)).state == "failed"
+    assert world.snapshot(6.0).lines == ()
+
+
+def test_agents_that_come_back_after_a_restart_are_as_they_were() -> None:
+    """Held, stopped, of the priority that was decided, under whoever started them."""
+    world = told(ev.AgentRecalled(0.0, "ann", "lead", Priority.LOW, True, False))
+    ann = only_agent(world.snapshot(1.0))
+    assert (ann.parent, ann.priority, ann.paused, ann.state) == ("lead", Priority.LOW, True, "paused")
+    world.apply(ev.AgentRecalled(0.0, "ann", None, None, False, True))
+    ann = only_agent(world.snapshot(1.0))
+    assert (ann.parent, ann.priority, ann.state) == ("lead", Priority.LOW, "stopped")
+    assert world.snapshot(1.0).lines == ()
+
+
 def test_a_fold_that_begins_in_the_middle_shows_what_it_hears_of() -> None:
     """And forgets what it is told to."""
     world = told(task_changed("running", task="nightly.lint"))
