@@ -88,8 +88,8 @@ def live(standing: Standing, width: int, height: int, ink: Ink) -> list[str]:
     last = [ink(fit("  next: " + ", ".join(standing.next), width), "dim")] if standing.next else []
     room = height - len(lines) - len(last) - 1
     running = [row for row in rows if row.state in _AT_WORK]
-    if running and room > 0:
-        shown = running if len(running) <= room else running[: room - 1]
+    shown = running if len(running) <= room else running[: max(0, room - 1)]
+    if shown:
         lines += _running(shown, width, ink)
         if len(shown) < len(running):
             lines.append(ink(f"  and {len(running) - len(shown)} more", "dim"))
