@@ -177,6 +177,15 @@ class BoostEnded(Event):
 
 
 @record
+class Nudged(Event):
+    """Dynamic priority moved an agent."""
+
+    agent: str
+    classes: int
+    """It counts so many classes less urgent (or, negative, more) than it otherwise would; 0: as it otherwise would."""
+
+
+@record
 class BudgetState:
     """A budget and how it stands; part of :class:`BudgetWarned` and :class:`Sampled`."""
 
@@ -232,6 +241,18 @@ class AgentBegan(Event):
     task: str | None
     resumed: bool
     """It goes on where it was stopped, so its run does too."""
+
+
+@record
+class AgentRecalled(Event):
+    """What was decided about an agent before a restart holds again."""
+
+    agent: str
+    parent: str | None
+    priority: Priority | None
+    """None: nobody decided."""
+    paused: bool
+    stopped: bool
 
 
 @record

@@ -5,55 +5,73 @@ that were tried before, then the cheapest, then the oldest. Every operation cost
 
 Nothing starves. A class that waits without a grant competes one class higher for every `ageing_s` (the *class* ages,
 not the ticket: within a class fair share already serves everybody, and a ticket that waits because its agent used
-much shouldn't gain by it), and after `max_passes` grants in a row that passed it by it comes first. An agent's own
-expensive ticket ages against its cheaper ones by :data:`TOKENS_PER_S`.
+much shouldn't gain by it), and after `max_passes` grants in a row that passed it by it comes first. Within a class an
+agent that waited :data:`OVERDUE_S` without a grant is next, whatever it was served: where small agents come and go, one
+that used much would never be level with them. An agent's own expensive ticket ages against its cheaper ones by
+:data:`TOKENS_PER_S`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from heapq import heapify, heappop, heappush, heapreplace, merge
+from heapq import heapify, heappop, heappush
 from itertools import islice
-from typing import Any, TypeVar
 
 from .config import QueueConfig
-from .ticket import Agent, Ticket, TicketState
+from .ticket import Agent, Ticket
+from .turns import Key, ascending, in_turn, valid
 from .types import Priority
 
 TOKENS_PER_S = 100.0
 """A second of waiting makes up for this many weighted tokens of cost, among one agent's tickets."""
 REMEMBERED_S = 60.0
 """An agent away for longer than this comes back with the share of those being served, not with credit saved up."""
-SORTED_AT_ONCE = 64
-"""Of a larger heap only the smallest are looked for."""
+OVERDUE_S = 120.0
+"""An agent that waits for so long without a grant is next in its class."""
 FEW = 16
 """Entries that are kept whether they are of somebody who waits or not."""
 
-_Key = tuple[bool, float, int]
-T = TypeVar("T", bound=tuple[Any, ...])
+_BEFORE_ALL = -1e15
+"""Sorts before whatever anybody was served; with a time added that is the order among those."""
 
 
 class Share:
     """What an agent was served on one lane."""
 
-    __slots__ = ("backlogs", "last_active", "paused", "served")
+    __slots__ = ("active_at", "backlogs", "due_at", "overdue", "paused", "served", "since", "waiting")
 
-    def __init__(self, served: float, now: float) -> None:
-        self.served = served
-        self.last_active = now
+    def __init__(self, now: float) -> None:
+        self.served: dict[Priority, float] = {}
+        """In each class by itself: what an urgent class was served says nothing about who is next in another."""
+        self.active_at: dict[Priority, float] = {}
+        self.since = now
+        """It waits, or had its last grant."""
+        self.overdue = False
+        self.due_at = math.inf
+        """When it is to be seen whether it is overdue."""
+        self.waiting = 0
         self.paused = False
         self.backlogs: dict[tuple[str, Priority], _Backlog] = {}
+
+    def standing(self, priority: Priority) -> float:
+        """Sorts the agents of a class."""
+        return _BEFORE_ALL + self.since if self.overdue else self.served[priority]
+
+    def waiting_in(self, priority: Priority) -> bool:
+        """Some of its tickets wait in this class."""
+        return any(backlog.waiting for (_, each), backlog in self.backlogs.items() if each is priority)
 
 
 class _Backlog:
     """One agent's waiting tickets of one class and family."""
 
-    __slots__ = ("heap", "share", "stamp", "waiting")
+    __slots__ = ("heap", "priority", "share", "stamp", "waiting")
 
-    def __init__(self, share: Share) -> None:
+    def __init__(self, share: Share, priority: Priority) -> None:
         self.share = share
-        self.heap: list[tuple[_Key, Ticket]] = []
+        self.priority = priority
+        self.heap: list[tuple[Key, Ticket]] = []
         """Those that wait, and some that don't any more."""
         self.waiting = 0
         self.stamp = 0
@@ -67,11 +85,11 @@ class _Backlog:
             self.heap.clear()
             self.stamp += 1
         elif len(self.heap) > 2 * self.waiting + FEW:
-            self.heap = [entry for entry in self.heap if _valid(*entry)]
+            self.heap = [entry for entry in self.heap if valid(*entry)]
             heapify(self.heap)
 
 
-class _Band:
+class Band:
     """All waiting tickets of one class and family."""
 
     __slots__ = ("family", "heap", "priority", "waiting")
@@ -80,28 +98,29 @@ class _Band:
         self.family = family
         self.priority = priority
         self.waiting = 0
-        self.heap: list[tuple[float, _Key, int, _Backlog]] = []
+        self.heap: list[tuple[float, Key, int, _Backlog]] = []
 
     def offer(self, backlog: _Backlog) -> None:
         """(Re)enter the backlog at its present share and head; its older entries become invalid."""
         backlog.stamp += 1
         if backlog.heap and not backlog.share.paused:
-            heappush(self.heap, (backlog.share.served, backlog.heap[0][0], backlog.stamp, backlog))
+            standing = backlog.share.standing(self.priority)
+            heappush(self.heap, (standing, backlog.heap[0][0], backlog.stamp, backlog))
             if len(self.heap) > 2 * self.waiting + FEW:
                 self.heap = [entry for entry in self.heap if entry[2] == entry[3].stamp]
                 heapify(self.heap)
 
-    def head(self) -> tuple[float, _Key, Ticket] | None:
+    def head(self) -> tuple[float, Key, Ticket] | None:
         """The ticket to fly next, with its sort key; None where nobody (who isn't paused) waits."""
         while self.heap:
-            served, key, stamp, backlog = self.heap[0]
+            standing, key, stamp, backlog = self.heap[0]
             if stamp != backlog.stamp:
                 heappop(self.heap)
                 continue
-            while backlog.heap and not _valid(*backlog.heap[0]):
+            while backlog.heap and not valid(*backlog.heap[0]):
                 heappop(backlog.heap)
             if backlog.heap and backlog.heap[0][0] == key:
-                return served, key, backlog.heap[0][1]
+                return standing, key, backlog.heap[0][1]
             heappop(self.heap)
             self.offer(backlog)
         return None
@@ -114,62 +133,13 @@ class _Band:
         self.heap.clear()
 
 
-def _ascending(heap: list[T]) -> Iterator[T]:
-    """The items of a heap, smallest first; of a large one no further down than it is asked."""
-    return iter(sorted(heap)) if len(heap) <= SORTED_AT_ONCE else _downwards(heap)
-
-
-def _downwards(heap: list[T]) -> Iterator[T]:
-    nearest = [(heap[0], 0)]
-    while nearest:
-        item, place = heappop(nearest)
-        yield item
-        for child in range(2 * place + 1, min(2 * place + 3, len(heap))):
-            heappush(nearest, (heap[child], child))
-
-
-def _in_turn(bands: list[_Band]) -> Iterator[Ticket]:
-    """The tickets of a class as fair share takes them: whose agent was served least, then charged for it, and so on."""
-    entries = merge(*(_ascending(band.heap) for band in bands))
-    served: dict[Share, float] = {}
-    line: list[tuple[float, _Key, Ticket, Share, Iterator[tuple[_Key, Ticket]]]] = []
-    entry = next(entries, None)
-    while line or entry is not None:
-        while entry is not None and (not line or entry[:2] <= line[0][:2]):
-            if entry[2] == entry[3].stamp:
-                rest = _ascending(entry[3].heap)
-                for key, ticket in rest:
-                    if _valid(key, ticket):
-                        heappush(line, (entry[0], key, ticket, entry[3].share, rest))
-                        break
-            entry = next(entries, None)
-        if not line:
-            return
-        at, key, ticket, share, rest = line[0]
-        total = served.get(share, at)
-        if total > at:
-            heapreplace(line, (total, key, ticket, share, rest))
-            continue
-        yield ticket
-        total = served[share] = total + ticket.weight
-        for key, ticket in rest:
-            if _valid(key, ticket):
-                heapreplace(line, (total, key, ticket, share, rest))
-                break
-        else:
-            heappop(line)
-
-
-def _valid(key: _Key, ticket: Ticket) -> bool:
-    return ticket.state is TicketState.QUEUED and ticket.entry == key[2]
-
-
 class LaneQueue:
     """All waiting tickets of a lane."""
 
     __slots__ = (
         "_bands",
         "_config",
+        "_due",
         "_entries",
         "_passes",
         "_paused",
@@ -182,29 +152,36 @@ class LaneQueue:
     def __init__(self, config: QueueConfig) -> None:
         self._config = config
         self.waiting = 0
-        self._bands: dict[tuple[str, Priority], _Band] = {}
+        self._bands: dict[tuple[str, Priority], Band] = {}
         self._shares: dict[str, Share] = {}
         self._paused: dict[str, Share] = {}
         self._unserved_since = [0.0] * len(Priority)
         self._passes = [0] * len(Priority)
         self._entries = 0
-        self._served_now = 0.0
-        """Share of the agent served last: where newcomers begin."""
+        self._served_now = dict.fromkeys(Priority, 0.0)
+        """Share of the agent served last in each class: where newcomers begin."""
+        self._due: list[tuple[float, int, Share]] = []
+        """Who is to be looked at for being overdue, and when; one entry a share."""
 
     def push(self, ticket: Ticket, now: float) -> None:
         """The ticket (in state QUEUED) waits from now on."""
-        share = self._join(ticket, now)
+        share = self._join(ticket, ticket.priority, now)
+        if not share.waiting:
+            share.since, share.overdue = now, False
+        share.waiting += 1
         place = (ticket.request.family, ticket.priority)
         band = self._bands.get(place)
         if band is None:
-            band = self._bands[place] = _Band(*place)
+            band = self._bands[place] = Band(*place)
         if not self._waiting_in(ticket.priority):
             self._unserved_since[ticket.priority] = now
             self._passes[ticket.priority] = 0
         backlog = share.backlogs.get(place)
         if backlog is None:
-            backlog = share.backlogs[place] = _Backlog(share)
+            backlog = share.backlogs[place] = _Backlog(share, ticket.priority)
         self._entries += 1
+        if share.due_at == math.inf:
+            self._look_at(share, share.since + OVERDUE_S)
         ticket.entry = self._entries
         key = (not ticket.front, ticket.weight + ticket.arrived_at * TOKENS_PER_S, ticket.entry)
         heappush(backlog.heap, (key, ticket))
@@ -220,16 +197,22 @@ class LaneQueue:
         band = self._bands[place]
         band.waiting -= 1
         self.waiting -= 1
-        self._shares[ticket.agent.name].backlogs[place].leave()
+        share = self._shares[ticket.agent.name]
+        share.waiting -= 1
+        share.backlogs[place].leave()
         if not band.waiting:
             band.clear()
 
     def reclass(self, ticket: Ticket, priority: Priority, now: float) -> None:
         """Move a waiting ticket to another class."""
+        share = self._shares[ticket.agent.name]
+        since, overdue = share.since, share.overdue
         ticket.entry = 0
         self.drop(ticket)
         ticket.priority = priority
         self.push(ticket, now)
+        share.since, share.overdue = since, overdue  # it waits as long as it did
+        self._offer_again(share)
 
     def pick(self, now: float, delay_s: Callable[[Ticket], float]) -> tuple[Ticket | None, float]:
         """The ticket to fly next, left in place, and else the seconds until one may.
@@ -237,10 +220,11 @@ class LaneQueue:
         `delay_s` tells how long a ticket's rate windows hold it. A family whose best ticket is held waits as a whole,
         so that a large request isn't passed by for ever by small ones.
         """
+        self._find_overdue(now)
         held: set[str] = set()
         soonest = math.inf
         for priority in self._classes(now):
-            best: tuple[float, _Key, Ticket] | None = None
+            best: tuple[float, Key, Ticket] | None = None
             for band in self._bands.values():
                 if band.priority is not priority or not band.waiting or band.family in held:
                     continue
@@ -259,20 +243,23 @@ class LaneQueue:
 
     def served(self, ticket: Ticket, weighted_tokens: float, now: float) -> None:
         """The ticket flies and no longer waits: note whose turn it was, and what it takes by estimate."""
-        share = self._join(ticket, now)
-        self._served_now = share.served
+        priority = ticket.served_as = ticket.priority
+        share = self._join(ticket, priority, now)
+        if not share.overdue:
+            self._served_now[priority] = share.served[priority]
+        share.since, share.overdue = now, False
         if self.waiting:
             for other in Priority:
                 self._passes[other] += 1
-            self._passes[ticket.priority] = 0
-            self._unserved_since[ticket.priority] = now
-        share.served += weighted_tokens
+            self._passes[priority] = 0
+            self._unserved_since[priority] = now
+        share.served[priority] += weighted_tokens
         self._offer_again(share)
 
     def charge(self, ticket: Ticket, weighted_tokens: float, now: float) -> None:
         """Add to the agent's share (or, negative, give back what an estimate had taken too much)."""
-        share = self._join(ticket, now)
-        share.served += weighted_tokens
+        share = self._join(ticket, ticket.served_as, now)
+        share.served[ticket.served_as] += weighted_tokens
         self._offer_again(share)
 
     def pause(self, agent: str, paused: bool) -> None:
@@ -280,6 +267,7 @@ class LaneQueue:
         share = self._shares.get(agent)
         if share is not None:
             self._mark(agent, share, paused)
+            share.overdue = False
             self._offer_again(share)
 
     def forget(self, agent: str) -> None:
@@ -292,7 +280,7 @@ class LaneQueue:
         people."""
         for priority in self._classes(now):
             bands = [band for band in self._bands.values() if band.priority is priority and band.waiting]
-            for ticket in islice(_in_turn(bands), count):
+            for ticket in islice(in_turn(bands), count):
                 count -= 1
                 yield ticket
 
@@ -300,19 +288,40 @@ class LaneQueue:
         """Waiting tickets of agents that :meth:`pause` leaves out of the order."""
         for share in self._paused.values():
             for backlog in share.backlogs.values():
-                yield from (ticket for key, ticket in _ascending(backlog.heap) if _valid(key, ticket))
+                yield from (ticket for key, ticket in ascending(backlog.heap) if valid(key, ticket))
 
-    def _join(self, ticket: Ticket, now: float) -> Share:
-        """The agent's share, brought up to those being served if it has been away."""
-        agent = ticket.agent
-        share = self._shares.get(agent.name)
+    def _join(self, ticket: Ticket, priority: Priority, now: float) -> Share:
+        """The agent's share, brought up to those being served in the class if it has been away from there."""
+        name = ticket.agent.name
+        share = self._shares.get(name)
         if share is None:
-            share = self._shares[agent.name] = Share(self._served_now, now)
-            self._mark(agent.name, share, agent.held)
-        elif now - share.last_active > REMEMBERED_S and len(agent.tickets) <= 1:
-            share.served = max(share.served, self._served_now)
-        share.last_active = now
+            share = self._shares[name] = Share(now)
+            self._mark(name, share, ticket.agent.held)
+        level = self._served_now[priority]
+        if priority not in share.served:
+            share.served[priority] = level
+        elif now - share.active_at[priority] > REMEMBERED_S and not share.waiting_in(priority):
+            share.served[priority] = max(share.served[priority], level)
+        share.active_at[priority] = now
         return share
+
+    def _look_at(self, share: Share, at: float) -> None:
+        self._entries += 1
+        share.due_at = at
+        heappush(self._due, (at, self._entries, share))
+
+    def _find_overdue(self, now: float) -> None:
+        while self._due and self._due[0][0] <= now:
+            share = heappop(self._due)[2]
+            share.due_at = math.inf
+            if not share.waiting or share.overdue:
+                continue
+            due_at = share.since + OVERDUE_S
+            if due_at > now or share.paused:
+                self._look_at(share, max(due_at, now + 1.0))
+            else:
+                share.overdue = True
+                self._offer_again(share)
 
     def _mark(self, agent: str, share: Share, paused: bool) -> None:
         share.paused = paused

@@ -18,6 +18,7 @@ from .accounts import Account, Budget
 from .agents import Agents
 from .commands import Command
 from .config import LaneConfig, SchedulerConfig
+from .feedback import Feedback
 from .lane import Lane
 from .lanes import Lanes
 from .operate import carry_out, end_boost
@@ -54,6 +55,7 @@ class Scheduler:
         self.unpriced: list[tuple[str, str, str, Usage]] = []
         """Agent, profile, model and usage, while there are no prices."""
         self.tasks = Tasks()
+        self.feedback = Feedback(config.feedback)
         self.unsaved: set[str] = set()
         """Agents of which something changed that a restart must know; see :mod:`.saved`."""
         self.unsaved_tasks: dict[str, Task | None] = {}
@@ -256,6 +258,7 @@ class Scheduler:
 
     def sample(self, now: float) -> ev.Sampled:
         """Gauges of every lane, for people."""
+        self.feedback.review(self, now)
         lanes = tuple([lane.state(now, self.paused) for lane in self.lanes.values()])
         return ev.Sampled(now, lanes, ceilings.states(self))
 
@@ -305,9 +308,7 @@ class Scheduler:
         ticket.lane.enter(ticket, now)
         ticket.shared = ticket.weight
         ticket.lane.queue.served(ticket, ticket.shared, now)
-        self.events.append(
-            ev.Granted(now, ticket.id, agent.name, ticket.lane.key, ticket.attempts, now - ticket.queued_at)
-        )
+        self.events.append(ticket.granted(now))
 
     def _land(
         self, ticket: Ticket, now: float, usage: Usage | None, *, failed: bool = False, sent: bool = True
@@ -319,6 +320,7 @@ class Scheduler:
         agent.flying -= 1
         agent.last_seen = now
         budget.settle(self, ticket, usage, now)
+        self.feedback.landed(self, agent, usage, now)
         if ticket.reservation is not None:
             lane.allowance(ticket.request.family).settle(now, ticket.reservation, usage, sent=sent)
             ticket.reservation = None
@@ -365,9 +367,7 @@ class Scheduler:
             self.decisions.append(ticket)
         ticket.refusal = refusal
         self._forget(ticket)
-        self.events.append(
-            ev.Refused(now, ticket.id, ticket.agent.name, ticket.lane.key, refusal.reason, refusal.status)
-        )
+        self.events.append(ticket.refused(now, refusal))
 
     def _expire(self, ticket: Ticket, now: float) -> None:
         if now < ticket.expires_at:

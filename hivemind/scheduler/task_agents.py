@@ -104,6 +104,8 @@ def _spread(scheduler: Scheduler, moved: list[Task], now: float) -> None:
     for task in moved:
         scheduler.events.append(_changed(task, now))
         scheduler.unsaved_tasks[task.spec.id] = task
+        if task.state == "running":
+            scheduler.feedback.began(task, scheduler.agents.get(task.agent) or scheduler.agents.past.get(task.agent))
     _tell_agents(scheduler, moved, now)
 
 

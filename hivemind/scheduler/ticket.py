@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from .accounts import Account, Budget
 from .allowance import Reservation
-from .events import Arrived, AttemptFailed, BudgetState, Finished
+from .events import Arrived, AttemptFailed, BudgetState, Finished, Granted, Refused
 from .types import Failure, Priority, Request, Usage
 
 if TYPE_CHECKING:
@@ -197,6 +197,7 @@ class Ticket:
         "reserved_dollars",
         "reserved_tokens",
         "retry_at",
+        "served_as",
         "shared",
         "so_far",
         "state",
@@ -236,6 +237,8 @@ class Ticket:
         """Set when the scheduler turned the ticket away, or wants its attempt ended."""
         self.shared = 0.0
         """Weighted tokens charged to the agent's share for the present attempt."""
+        self.served_as = self.priority
+        """The class in which they are."""
         self.tag: object = None
         """The driver's own; the scheduler never looks at it."""
 
@@ -256,6 +259,11 @@ class Ticket:
             request.client,
             request.parent,
         )
+
+    def granted(self, now: float) -> Granted:
+        """The event that tells that it flies."""
+        waited_s = now - self.queued_at
+        return Granted(now, self.id, self.agent.name, self.lane.key, self.attempts, waited_s)
 
     def finished(self, now: float, status: int, usage: Usage | None) -> Finished:
         """The event that tells of its good end."""
@@ -285,6 +293,10 @@ class Ticket:
             retry_in_s,
             usage,
         )
+
+    def refused(self, now: float, refusal: Refusal) -> Refused:
+        """The event that tells that it was turned away."""
+        return Refused(now, self.id, self.agent.name, self.lane.key, refusal.reason, refusal.status)
 
     @property
     def waiting(self) -> bool:
