@@ -30,6 +30,7 @@ class NotKept(HiveMindError):
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s [show NAME] [--json | --conversation] [--state-dir FOLDER] [--config FILE]"
     parser.add_argument("what", nargs="*", metavar="show NAME", help="a checkpoint by its name, or an agent's latest")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--conversation", action="store_true", help="with show: print the conversation alone, as JSON")

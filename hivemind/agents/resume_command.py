@@ -42,7 +42,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [NAME] [--json] [setting ...]"
     parser.epilog = (
         "Without a name: take requests again after `hivemind pause`. With one: let that agent go on; where its process"
-        " has ended, its command is started again, or its conversation printed where no command is known."
+        " has ended, its command is started again, or its conversation printed where no command is known, or with"
+        " --json."
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="an agent, or a checkpoint [everybody]")
     asking.add_flags(parser)
