@@ -221,7 +221,7 @@ def relimit(scheduler: Scheduler, account: Account, now: float) -> None:
     account.members.clear()
     account.short.clear()
     account.shut = bool(account.budget) and account.full
-    touched = [agent for agent in scheduler.agents.values() if account in agent.accounts]
+    touched = _charged(scheduler, account)
     for agent in touched:
         if account.budget:
             account.members[agent.name] = agent
@@ -231,3 +231,12 @@ def relimit(scheduler: Scheduler, account: Account, now: float) -> None:
         owner = scheduler.agents.get(account.owner or "", touched[0])
         _review(scheduler, account, owner, now)
     _let_go(scheduler, touched, now)
+
+
+def _charged(scheduler: Scheduler, account: Account) -> list[Agent]:
+    """Agents at hand whose requests the account is charged with."""
+    agents, name = scheduler.agents, account.owner
+    owner = None if name is None else agents.get(name) or agents.past.get(name)
+    if owner is None or owner.has_children:
+        return [agent for agent in agents.values() if account in agent.accounts]
+    return [owner] if owner.name in agents else []

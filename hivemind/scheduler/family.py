@@ -76,16 +76,22 @@ def reclass_all(scheduler: Scheduler, agent: Agent, now: float) -> None:
 
 
 def _below(scheduler: Scheduler, agent: Agent) -> list[Agent]:
+    children = _children(scheduler, agent)
+    return children + [each for child in children for each in _below(scheduler, child)]
+
+
+def _children(scheduler: Scheduler, agent: Agent) -> list[Agent]:
+    """Those that it started, also where they aren't at hand any more."""
     if not agent.has_children:
         return []
-    children = [each for each in (*scheduler.agents.values(), *scheduler.agents.past.values()) if each.parent is agent]
-    return children + [each for child in children for each in _below(scheduler, child)]
+    known = (*scheduler.agents.values(), *scheduler.agents.past.values())
+    return [each for each in known if each.parent is agent]
 
 
 def _move(scheduler: Scheduler, agent: Agent, chain: tuple[Account, ...]) -> None:
     """Charge what the agent alone has used, and what flies of it, to those that are new in the chain."""
     fresh = [account for account in chain if account not in agent.accounts]
-    subs = [sub for sub in with_subs(scheduler, agent) if sub.lead is agent]
+    subs = [each for each in _children(scheduler, agent) if each.lead is agent] if fresh else []
     for account in fresh:
         _add(account, agent.own, 1)
         for sub in subs:
