@@ -26,6 +26,7 @@ from hivemind.setup.reach import connectable, local_url
 from .environment import URL_VARIABLE, Way
 
 if TYPE_CHECKING:
+    from hivemind.prices import Prices
     from hivemind.proxy.app import Proxy
 
 T = TypeVar("T")
@@ -220,16 +221,20 @@ async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contex
         settings = settings.model_copy(update={"upstream": FIRST_UPSTREAMS})
     origins = settings.origins()
     try:
-        proxy = Proxy(settings, prices=Prices())
+        prices = Prices()
+        proxy = Proxy(settings, prices=prices)
     except ValueError as error:
         raise UsageError(str(error)) from None
     proxy.settings_file = file
     proxy.tell = logs.tell
-    proxy.prices_after_s = 0.0  # what is started here may be over in a second, and its cost is told then
     async with contextlib.AsyncExitStack() as own:
         log = own.enter_context(_logged(settings))
+        # Before anything is used: what is started here may be over in a second, and its cost is told then.
+        priced = await _loaded(prices)
         served = await own.enter_async_context(serve(proxy, settings))
         own.push_async_callback(_drained, proxy, settings.drain_s)
+        if priced:
+            proxy.engine.price_by(prices.cost)
         if proxy.control_key is None:
             # Nowhere to note it, and nobody but this process needs it.
             proxy.control_key = Key(secrets.token_hex(8), secrets.token_urlsafe(32))
@@ -240,6 +245,14 @@ async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contex
         say(f"no proxy runs, so this one serves while it is needed: {place.url} -> {targets} (log: {log})")
         stack.push_async_callback(own.pop_all().aclose)
         return _Found(place.url, client, proxy.about(), proxy)
+
+
+async def _loaded(prices: Prices) -> bool:
+    try:
+        await asyncio.to_thread(prices.load)
+    except Exception:  # the proxy tries it too, and logs what is wrong
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -99,8 +99,6 @@ class Proxy:
         """Base URL that agents use; set by whoever serves it."""
         self.tell: Callable[[Line], object] | None = None
         """Called with each line of the event log; set it before :meth:`start`."""
-        self.prices_after_s = PRICES_AFTER_S
-        """When prices are loaded; 0: before :meth:`start` returns."""
         self.control_key: Key | None = None
         """Opens the control API; set by whoever serves it."""
         self.settings_file: Path | None = None
@@ -137,10 +135,10 @@ class Proxy:
             self.keep_in = folder_in(self.store.path.parent)
         self._keeper = keeper_of(self.settings, self.keep_in, self._engine, self._processes, self._wall)
         if self._prices is not None:
-            if self.engine.counts_dollars or not self.prices_after_s:
+            if self.engine.counts_dollars:
                 await self._load(self._prices, 0.0)  # before anything is used that nobody could count
             else:
-                loading = self._load(self._prices, self.prices_after_s)
+                loading = self._load(self._prices, PRICES_AFTER_S)
                 self._pricing = asyncio.create_task(loading, name="load the prices")
 
     async def drain(self, timeout_s: float) -> None:
