@@ -95,6 +95,8 @@ class AgentView:
     """The one it works on, or waits to."""
     running: bool | None = None
     """Whether its process runs, where the runner started it; None: somebody else did."""
+    nudge: int = 0
+    """Dynamic priority counts it so many classes less urgent than `priority`, or (negative) more."""
     exit_code: int | None = None
     """Of its process, where that has ended; negative: the signal that ended it."""
 

@@ -33,6 +33,7 @@ class AgentFold:
         "last_error",
         "last_seen",
         "name",
+        "nudge",
         "parent",
         "paused",
         "priced",
@@ -59,6 +60,7 @@ class AgentFold:
         self.parent: str | None = None
         self.priority = Priority.NORMAL
         self.boosted_until = 0.0
+        self.nudge = 0
         self.paused = self.stopped = False
         self.budget: BudgetState | None = None
         """As the last sample had it."""
@@ -191,6 +193,7 @@ class AgentFold:
             task=task or self.task,
             running=self.running,
             exit_code=self.exit_code,
+            nudge=self.nudge,
         )
 
     def _open(self, at: float) -> tuple[str, int, int, float]:

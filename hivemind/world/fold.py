@@ -85,6 +85,7 @@ class World:
             ev.Refused: self._refused,
             ev.LevelChanged: self._curves.level_changed,
             ev.BoostEnded: self._boost_ended,
+            ev.Nudged: self._nudged,
             ev.LaneOpened: self._lane_opened,
             ev.AgentBegan: self._began,
             ev.AgentEnded: self._process_ended,
@@ -332,6 +333,9 @@ class World:
 
     def _process_ended(self, event: ev.AgentEnded) -> None:
         self._agent(event.agent, event.at).ended(event.exit_code)
+
+    def _nudged(self, event: ev.Nudged) -> None:
+        self._agent(event.agent, event.at).nudge = event.classes
 
     def _lane_opened(self, event: ev.LaneOpened) -> None:
         self._providers[event.lane] = event.provider

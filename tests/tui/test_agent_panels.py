@@ -93,6 +93,13 @@ def test_nobody_has_a_budget_and_the_columns_for_it_are_gone() -> None:
     [
         ({"boosted_for_s": 42.0}, "»42s"),
         ({"stopped": True, "state": "stopped"}, "■ stopped"),
+        ({"nudge": 1}, "norm▾"),
+        ({"nudge": -1}, "norm▴"),
+        ({"failed": 2, "running": False, "exit_code": 1, "last_error": "boom"}, "exit 1: boom"),
+        ({"running": False, "exit_code": -9, "last_error": ""}, "killed (SIGKILL)"),
+        ({"running": False, "exit_code": -99, "last_error": ""}, "killed (signal 99)"),
+        ({"running": False, "exit_code": None, "last_error": ""}, "lost with its runner"),
+        ({"running": False, "exit_code": 0, "last_error": "boom"}, "boom"),
         ({"budget": budget(ALICE, 10**6)}, "━━━──  63%"),
         ({"budget": budget(ALICE, 1_000)}, "━━━━━ ×631      1.0k"),
         ({"budget": budget(ALICE, dollars=0.001, per="day")}, "━━━━━"),

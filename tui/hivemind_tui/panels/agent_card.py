@@ -17,7 +17,7 @@ from hivemind_tui.ink import Ink, Span, body_size, fitting, linked
 from hivemind_tui.keymap import BY_ID
 from hivemind_tui.view import View, join
 
-from .agent_table import at_least, process
+from .agent_table import at_least, nudged, process
 
 Row = list[Span]
 
@@ -96,6 +96,8 @@ def _state(agent: AgentView, ink: Ink) -> Row:
     glyph, role = ink.mark(agent.state)
     word, colour = PRIORITIES[agent.priority]
     spans: Row = [(f"{glyph} {sign(agent.state).word}", role), ("  priority ", "dim"), (word, colour)]
+    if agent.nudge:
+        spans.append((f" {nudged(agent, ink)} {'sinks' if agent.nudge > 0 else 'rises'} for now", "dim"))
     if agent.boosted_for_s > 0:
         spans.append((f"  {ink.glyphs.boost} boosted, {about(agent.boosted_for_s)} left", "accent"))
     if agent.paused and agent.state != "paused":

@@ -39,7 +39,13 @@ def _state(agent: AgentView, ink: Ink, at: float) -> Span:
 def _priority(agent: AgentView, ink: Ink, at: float) -> Span:
     if agent.boosted_for_s > 0:
         return f"{ink.glyphs.boost}{about(agent.boosted_for_s)}", "accent"
-    return PRIORITIES[agent.priority]
+    word, role = PRIORITIES[agent.priority]
+    return word + nudged(agent, ink), role
+
+
+def nudged(agent: AgentView, ink: Ink) -> str:
+    """That dynamic priority counts it more urgent than it is, or less."""
+    return "" if not agent.nudge else ink.glyphs.descending if agent.nudge > 0 else ink.glyphs.ascending
 
 
 def number(value: int, role: str = "text") -> Span:
