@@ -8,6 +8,8 @@ import pytest
 from scheduler.driving import Hands, lane_config
 
 from hivemind.scheduler import Ticket
+from hivemind.scheduler.commands import SetPriority
+from hivemind.scheduler.queue import OVERDUE_S
 from hivemind.scheduler.types import Priority, Usage
 
 TOOK_S = 0.5
@@ -20,6 +22,8 @@ class Saturation:
         self.hands = Hands(lane_config(slots=slots))
         self.waits: list[tuple[str, float]] = []
         self.served: list[tuple[float, str, float]] = []
+        self.leaves: set[str] = set()
+        """Agents that ask for nothing more."""
         self._flying: list[tuple[float, int, Ticket]] = []
         self._scale: dict[str, int] = {}
         self._priority: dict[str, Priority] = {}
@@ -45,7 +49,9 @@ class Saturation:
             usage = Usage(100 * self._scale[name], 0, 0, 50 * self._scale[name])
             self.served.append((at, name, usage.weighted))
             self.hands.succeed(ticket, usage)
-            self.ask(name)
+            self._launch()
+            if name not in self.leaves:
+                self.ask(name)
 
     def _launch(self) -> None:
         for ticket in self.hands.granted:
@@ -108,3 +114,46 @@ def test_nobody_starves_in_a_mixture_of_all_classes() -> None:
     world.run(300.0)
     for name in names:
         assert sum(1 for _, served, _ in world.served if served == name) >= 5
+
+
+def test_a_newcomer_begins_level_with_its_own_class() -> None:
+    """However much agents of a more urgent class were served: it doesn't wait until its own have caught up."""
+    world = Saturation(slots=2)
+    for n in range(3):
+        world.join(f"urgent-{n}", scale=50, priority=Priority.CRITICAL)
+        world.join(f"low-{n}", priority=Priority.LOW)
+    world.run(60.0)
+    world.join("late", waiting=1, priority=Priority.LOW)
+    world.run(120.0)
+    waits = [wait for name, wait in world.waits if name == "late"]
+    assert len(waits) >= 2
+    assert max(waits) <= 4 * 25 * TOOK_S / 2
+
+
+def test_an_agent_that_changes_its_class_brings_no_debt_along() -> None:
+    """Nor credit: it is level with those it finds there."""
+    world = Saturation(slots=1)
+    for n in range(3):
+        world.join(f"normal-{n}", waiting=2)
+    world.join("mover", scale=100, waiting=2, priority=Priority.CRITICAL)
+    world.run(100.0)
+    world.hands.apply(SetPriority("mover", Priority.NORMAL))
+    world.run(110.0)
+    afterwards = [name for at, name, _ in world.served if at > 100.0]
+    assert afterwards.index("mover") <= 4
+    assert afterwards.count("mover") == 1
+    assert max(afterwards.index(f"normal-{n}") for n in range(3)) <= 5
+
+
+def test_where_small_agents_come_and_go_one_that_used_much_still_flies() -> None:
+    """Each newcomer is level with those being served, so it would never be its turn by what it used."""
+    world = Saturation(slots=1)
+    world.join("big", scale=400, waiting=1)
+    world.run(1.0)
+    for n in range(2000):
+        world.join(f"small-{n}", waiting=1)
+        world.leaves.add(f"small-{n}")
+        world.run(1.0 + n * TOOK_S)
+    waits = [wait for name, wait in world.waits if name == "big"]
+    assert len(waits) >= 7
+    assert max(waits) <= OVERDUE_S + 2 * TOOK_S
