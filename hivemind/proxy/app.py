@@ -56,6 +56,7 @@ from .headers import fields, for_upstream
 from .identity import Address, BadIdentity, address, identify
 from .keeping import Keeper, keeper_of
 from .masking import with_heads
+from .pricing import Pricing
 from .processes import Processes
 from .relay import relay
 from .remembered import Remembered
@@ -71,8 +72,6 @@ _log = logging.getLogger(__name__)
 Scope = Mapping[str, Any]
 Fields = Mapping[bytes, bytes]
 
-PRICES_AFTER_S = 1.0
-"""Whoever starts the proxy has more urgent things to load; what is used until then is priced afterwards."""
 TOKEN_HEADER = b"x-hivemind-token"
 
 
@@ -117,7 +116,7 @@ class Proxy:
         self._resends = Resends()
         self._remembered = Remembered()
         self._prices = prices
-        self._pricing: asyncio.Task[None] | None = None
+        self._pricing: Pricing | None = None
         self._active = 0
         self._idle: asyncio.Event | None = None
         self._engine: Engine | None = None
@@ -135,11 +134,9 @@ class Proxy:
             self.keep_in = folder_in(self.store.path.parent)
         self._keeper = keeper_of(self.settings, self.keep_in, self._engine, self._processes, self._wall)
         if self._prices is not None:
-            if self.engine.counts_dollars:
-                await self._load(self._prices, 0.0)  # before anything is used that nobody could count
-            else:
-                loading = self._load(self._prices, PRICES_AFTER_S)
-                self._pricing = asyncio.create_task(loading, name="load the prices")
+            self._pricing = Pricing(self._engine, self._prices)
+            if self._engine.counts_dollars:
+                await self._pricing.known()  # before anything is used that nobody could count
 
     async def drain(self, timeout_s: float) -> None:
         """Grant nothing more, and wait until what is in flight is done, but no longer than this."""
@@ -155,8 +152,7 @@ class Proxy:
         if self._keeper is not None:
             await self._keeper.aclose()
         if self._pricing is not None:
-            self._pricing.cancel()
-            await asyncio.wait((self._pricing,))
+            await self._pricing.aclose()
         self.processes.close()
         self.engine.close()
         await self._routes.aclose()
@@ -225,6 +221,8 @@ class Proxy:
 
     async def leave(self, ended: LeavePlace, who: str) -> RunUsage:
         """An agent's process has ended."""
+        if self._pricing is not None:
+            await self._pricing.known()
         used = self.processes.leave(ended, who)
         return used if self._keeper is None else replace(used, checkpoint=await self._keeper.kept(ended.agent))
 
@@ -238,15 +236,6 @@ class Proxy:
     def engine(self) -> Engine:
         assert self._engine is not None, "call start() first"
         return self._engine
-
-    async def _load(self, prices: Prices, after_s: float) -> None:
-        await asyncio.sleep(after_s)
-        try:
-            await asyncio.to_thread(prices.load)
-        except Exception as error:  # a library's data, read by a library: whatever it is, the traffic goes on
-            _log.error("no prices are known, so dollars aren't counted: %s", error)
-        else:
-            self.engine.price_by(prices.cost)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -10,8 +10,9 @@ from proxy.kit import HANGS_S, Running, client, playing, settings_for
 from proxy.upstream.scripted import serving
 from proxy.wire import ANSWER, PLAIN_BODY
 
+from hivemind.control.messages import LeavePlace, WantPlace
 from hivemind.prices import Prices
-from hivemind.proxy import app
+from hivemind.proxy import pricing
 from hivemind.proxy.app import Proxy
 from hivemind.proxy.departure import ClientProtocol
 from hivemind_mock.serve import serving as serving_app
@@ -19,7 +20,7 @@ from hivemind_mock.serve import serving as serving_app
 
 async def test_costs_are_known_once_the_prices_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of before too."""
-    monkeypatch.setattr(app, "PRICES_AFTER_S", 0.01)
+    monkeypatch.setattr(pricing, "LATER_S", 0.01)
     async with serving(playing([ANSWER])) as upstream, asyncio.timeout(HANGS_S):
         proxy = Proxy(settings_for(f"lab={upstream.url}"), rng=random.Random(1), prices=Prices())
         await proxy.start()
@@ -40,3 +41,34 @@ async def test_a_proxy_may_end_before_its_prices_are_there() -> None:
     await proxy.start()
     await proxy.aclose()
     assert [task for task in asyncio.all_tasks() if task.get_name() == "load the prices"] == []
+
+
+async def test_a_run_that_was_short_is_priced_when_it_ends() -> None:
+    """Whoever is told what it cost waits for the prices."""
+    async with serving(playing([ANSWER])) as upstream, asyncio.timeout(HANGS_S):
+        proxy = Proxy(settings_for(f"anthropic={upstream.url}"), rng=random.Random(1), prices=Prices())
+        await proxy.start()
+        try:
+            async with serving_app(proxy, protocol=ClientProtocol) as base, client() as web:
+                assert proxy.place(WantPlace("alice"), "you").granted
+                body = PLAIN_BODY.replace(b'"m"', b'"claude-sonnet-5"')
+                assert (await web.post(f"{base}/agent/alice/v1/messages", content=body)).status_code == 200
+                used = await proxy.leave(LeavePlace("alice", 0), "you")
+                assert (used.tokens > 0, used.dollars > 0, used.unpriced) == (True, True, 0)
+        finally:
+            await proxy.aclose()
+
+
+async def test_prices_that_cannot_be_had_stop_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """The log says it once, and nobody waits for ever."""
+
+    class Broken(Prices):
+        def load(self) -> None:
+            raise RuntimeError("the data is torn")
+
+    proxy = Proxy(settings_for("lab=http://127.0.0.1:9", budget={"dollars": 5.0}), prices=Broken())
+    await proxy.start()
+    await proxy.aclose()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
+        "no prices are known, so dollars aren't counted: the data is torn"
+    ]
