@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -56,6 +57,14 @@ class Program:
         """Tokens."""
         tokens: int = (await self.books(agent))[period]["tokens"]
         return tokens
+
+    async def says(self, text: str) -> None:
+        """Wait until the next line but what operators did is about that."""
+        assert self.process.stderr is not None
+        line = "INFO"
+        while "INFO" in line:
+            line = (await self.process.stderr.readline()).decode()
+        assert text in line
 
     async def kill(self) -> None:
         """Without a word of warning."""
@@ -174,3 +183,50 @@ async def test_decisions_and_tasks(tmp_path: Path, killed: bool) -> None:
         refused = await running.http.post(f"{running.url}/agent/bob/v1/messages", json={"model": "m"})
         assert (refused.status_code, "stopped" in refused.text) == (403, True)
         await running.do(cmd.PauseAgent("alice", False), cmd.FinishTask("c", False, "exit code 1"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of another process is set as Linux does it")
+async def test_a_disk_that_is_full_for_a_while(tmp_path: Path) -> None:
+    """Requests are answered, orders carried out; it is told once; and when there is room again nothing is missing."""
+    port = unused_port()
+    async with providing() as (provider, upstream):
+        fleet = Fleet(f"http://127.0.0.1:{port}", NAMES)
+        async with program(upstream, port, tmp_path) as running:
+            pid = running.process.pid
+            _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+            async with fleet.at_work():
+                await fleet.until(10)
+                await running.do(cmd.SetPriority("alice", Priority.HIGH))
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
+                await fleet.until(fleet.answers + 20)
+                await running.do(cmd.SetPriority("alice", Priority.LOW), cmd.SetBudget("bob", 10**6))
+                await running.says("usage and tasks can't be written to")
+                await fleet.until(fleet.answers + 20)
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+                await running.says("usage and tasks are written to")
+                known = dict(fleet.answered)
+                await running.do(cmd.SetPriority("alice", Priority.HIGH))
+                await running.kill()
+        async with program(upstream, port, tmp_path) as running:
+            for name in NAMES:
+                assert known[name] <= await running.used(name) <= provider.used[name]
+            assert (await running.books("bob"))["budget"]["tokens"] == 10**6
+
+
+@pytest.mark.parametrize("command", ["hivemind proxy", "hivemind-tui"])
+async def test_a_file_that_cannot_be_used(tmp_path: Path, command: str) -> None:
+    """The program doesn't start, with one line and exit code 2, and leaves the file alone."""
+    path = tmp_path / "proxy-0.db"
+    path.write_text("no database")
+    program, *words = command.split()
+    process = await asyncio.create_subprocess_exec(
+        HIVEMIND.with_name(program),
+        *(*words, "--upstream", "http://127.0.0.1:9", "--port", "0", "--state-dir", str(tmp_path)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    said, errors = await asyncio.wait_for(process.communicate(), HANGS_S)
+    assert (process.returncode, said, errors.count(b"\n")) == (2, b"", 1)
+    assert f"{path} can't be used (file is not a database): move it away".encode() in errors
+    assert path.read_text() == "no database"
