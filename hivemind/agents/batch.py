@@ -87,8 +87,7 @@ class Batch:
         while not desk.stop.is_set():
             desk.changed.clear()
             self._reap()
-            # Claiming one at a time leaves the choice to the graph until there is a place.
-            if len(self._jobs) < self._limit and not any(job.ahead is not None for job in self._jobs.values()):
+            if self._has_room():
                 try:
                     state = await self._claim()
                 except NoAnswer:
@@ -100,6 +99,11 @@ class Batch:
                     return
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(desk.changed.wait(), LOOK_EVERY_S)
+
+    def _has_room(self) -> bool:
+        """Whether another task may be claimed; one at a time where they queue, so that the graph chooses the next."""
+        jobs = [job for job in self._jobs.values() if job.phase != "delayed"]
+        return len(jobs) < self._limit and not any(job.ahead is not None for job in jobs)
 
     async def _claim(self) -> TaskState | None:
         """The next task; None: none is eligible. Raises: NoAnswer: the runner is to stop."""
@@ -193,9 +197,10 @@ class Batch:
         return list(dict.fromkeys([*self._desk.plan.tasks, *map(self._desk.short, self._states)]))
 
     def _row(self, name: str) -> Row:
-        if name not in self._outcomes:
+        task, job = f"{self._desk.batch}.{name}", self._jobs.get(name)
+        if name not in self._outcomes or (job is not None and job.phase == "delayed"):
             self._remember(name)
-        task, job, ends = f"{self._desk.batch}.{name}", self._jobs.get(name), self._outcomes[name]
+        ends = self._outcomes[name]
         state, view, last = self._states.get(task), self._views.get(task), ends[-1] if ends else None
         planned = self._desk.plan.tasks.get(name)
         row = Row(name, (planned and planned.agent) or task, "waiting" if state is None else state.state)

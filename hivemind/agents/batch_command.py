@@ -152,6 +152,8 @@ async def _served(
                         await desk.leave(plan.name, desk.place.runner, 0)
             await asyncio.to_thread(screen.close)
             _tell(standing, report)
+            if told:
+                screen.say(f"to go on: hivemind batch {namespace.plan} --resume", "")
     finally:
         await asyncio.to_thread(screen.close)
     return 128 + told[0] if told else 0 if standing.complete else 1

@@ -164,6 +164,7 @@ class Job:
                 told = True
             else:
                 if given.granted:
+                    self.ahead = None
                     return True
                 self.ahead = given.ahead
             with contextlib.suppress(TimeoutError):

@@ -14,6 +14,7 @@ ENDS = ("done", "failed", "cancelled", "skipped", "blocked")
 _AT_WORK = ("running", "queued", "delayed", "stopping")
 _WIDTHS = {"try": 3, "time": 6, "tokens": 6, "cost": 8}
 _LEAST_WHY = 18
+_LONGEST_NAME = 48
 _LISTED = 8
 """Log files named at the end, of tasks that failed."""
 _SIGNS = {"bold": "1", "dim": "2", "good": "32", "bad": "31", "warn": "33"}
@@ -90,7 +91,7 @@ def live(standing: Standing, width: int, height: int, ink: Ink) -> list[str]:
     running = [row for row in rows if row.state in _AT_WORK]
     shown = running if len(running) <= room else running[: max(0, room - 1)]
     if shown:
-        lines += _running(shown, width, ink)
+        lines += _running(shown, max(len(row.task) for row in rows), width, ink)
         if len(shown) < len(running):
             lines.append(ink(f"  and {len(running) - len(shown)} more", "dim"))
     return [*lines, *last][:height]
@@ -114,12 +115,12 @@ def _states(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{counts[state]} {state}" for state in states if counts.get(state)) or "nothing left"
 
 
-def _running(rows: Sequence[Row], width: int, ink: Ink) -> Iterator[str]:
-    """What is at work, with as many columns as there is room for."""
+def _running(rows: Sequence[Row], longest: int, width: int, ink: Ink) -> Iterator[str]:
+    """What is at work, with as many columns as there is room for; `longest`: of all names, so that nothing jumps."""
     odd = any(row.state != "running" for row in rows) and width >= 48
     columns = [column for column, least in (("try", 0), ("time", 0), ("tokens", 40), ("cost", 56)) if width >= least]
     room = sum(_WIDTHS[column] + 1 for column in columns) + (10 if odd else 0)
-    name = max(7, min(width - room - 2, max(len(row.task) for row in rows)))
+    name = max(7, min(width - room - 2, longest, _LONGEST_NAME))
     head = " ".join(f"{column:>{_WIDTHS[column]}}" for column in columns)
     yield ink(fit(f"  {'running':<{name}} {' ' * 10 if odd else ''}{head}", width), "dim")
     for row in rows:

@@ -244,6 +244,34 @@ async def test_within_an_agent_at_the_limit(tmp_path: Path) -> None:
     assert here.journal == ["x inner.x", "b"]
 
 
+async def test_as_many_at_once_as_may(tmp_path: Path) -> None:
+    """The plan's limit and the proxy's both hold, each place is used again, and whoever is more urgent is first."""
+    here = bench(tmp_path)
+    names = {
+        name: {"priority": priority} for name, priority in zip("abcdef", ["low", "high", "normal"] * 2, strict=True)
+    }
+    here.write([Kind(name, works_s=0.1, more=more) for name, more in names.items()])
+    async with here.program("proxy", "--max-agents", "2") as proxy:
+        assert proxy.stdout is not None
+        await proxy.stdout.readline()
+        assert (await here.run()).code == 0
+        begun = [line for line in here.journal if line.startswith("begin")]
+        assert most_at_once(here.journal) == 2
+        assert (sorted(begun[:2]), sorted(begun[-2:])) == (["begin b", "begin e"], ["begin a", "begin d"])
+        (tmp_path / "journal").unlink()
+        assert (await here.run("--max-agents", "1")).code == 0
+    assert here.journal[::2] == [f"begin {name}" for name in "becfad"]
+
+
+def most_at_once(journal: list[str]) -> int:
+    """How many tasks were between their beginning and their end."""
+    running, most = 0, 0
+    for line in journal:
+        running += 1 if line.startswith("begin") else -1
+        most = max(most, running)
+    return most
+
+
 async def test_check(tmp_path: Path) -> None:
     """`--check` prints the order and starts nothing; a wrong plan is as many lines as there are mistakes."""
     here = bench(tmp_path)

@@ -34,9 +34,9 @@ def test_live() -> None:
         "12,165,123 tokens, $124.82 (and 100 tokens without a known price)",
         "the proxy is away",
         "  running            try   time tokens     cost",
-        "  test-api              2  1m04s   120k   $1.20+",
+        "  test-api             2  1m04s   120k   $1.20+",
         "  docs     queued             -      -        -",
-        "  flaky    delayed      3 10m40s    12M  $123.20",
+        "  flaky    delayed     3 10m40s    12M  $123.20",
         "  next: publish",
     ]
 
