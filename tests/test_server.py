@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ import httpx
 import pytest
 
 from hivemind import server
-from hivemind.errors import BindError
+from hivemind.errors import BindError, UsageError
 from hivemind.proxy.app import Proxy
 from hivemind.settings import Settings
 
@@ -103,6 +104,27 @@ async def test_serve() -> None:
     assert fake.calls == ["start", "aclose"]
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", served.port)
+
+
+@pytest.mark.parametrize("durable", [True, False])
+async def test_what_outlives_it(tmp_path: Path, durable: bool) -> None:
+    """The proxy has its database when it starts, unless nothing is to outlive it; then no file is left at all."""
+    fake = FakeProxy()
+    async with server.serve(as_proxy(fake), settings(state_dir=tmp_path), durable=durable):
+        assert (as_proxy(fake).store is not None) is durable
+    assert sorted(os.listdir(tmp_path)) == (["proxy-0.db", "proxy-0.lock"] if durable else [])
+
+
+async def test_a_database_that_cannot_be_used(tmp_path: Path) -> None:
+    """The proxy isn't started, and nothing stays bound."""
+    (tmp_path / "proxy-0.db").write_text("no database")
+    fake = FakeProxy()
+    with pytest.raises(UsageError, match=r"proxy-0\.db can't be used"):
+        async with server.serve(as_proxy(fake), settings(state_dir=tmp_path)):
+            pytest.fail("served without a database")
+    assert fake.calls == []
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", int(fake.address.rpartition(":")[2]))
 
 
 async def test_serve_ipv6() -> None:
