@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from functools import partial
 from pathlib import Path
 
 from . import schema
@@ -40,8 +39,13 @@ class Store:
 
     def begin(self, batch: Batch) -> None:
         """Have it written how the run begins, and from now on whatever is put."""
-        self._writer = Writer(partial(schema.write, self._connection), str(self.path))
+        self._writer = Writer(self._write, str(self.path))
         self._writer.put(batch)
+
+    def _write(self, batch: Batch) -> None:
+        schema.write(self._connection, batch)
+        if not self.path.exists():  # SQLite would go on writing to what no next start finds
+            raise FileNotFoundError("somebody removed the file")
 
     def put(self, batch: Batch) -> None:
         """Have it written, soon; never blocks. Only between :meth:`begin` and :meth:`close`."""

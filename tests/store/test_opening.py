@@ -174,6 +174,20 @@ def test_no_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "--state-dir" in caplog.text
 
 
+def test_a_file_that_is_removed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing that is written to it would be found again, which is told, once."""
+    with opened(tmp_path, 1, 0.0) as store:
+        assert store is not None
+        store.begin(batch(agent()))
+        store.path.unlink()
+        store.put(batch(agent("b")))
+    told = [record.getMessage() for record in caplog.records]
+    assert [("somebody removed the file" in line, "couldn't be written" in line) for line in told] == [
+        (True, False),
+        (False, True),
+    ]
+
+
 def test_runs(tmp_path: Path) -> None:
     """They can be read while the proxy runs, and when it doesn't."""
     with opened(tmp_path, 1, 0.0) as store:
