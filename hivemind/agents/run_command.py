@@ -20,7 +20,7 @@ from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
 from hivemind.settings.flags import given_flags
 
-from .environment import AGENT_VARIABLE
+from .environment import AGENT_VARIABLE, URL_VARIABLE
 from .foreground import Foreground
 from .progress import usage as in_words
 from .run import CannotRun, Job, Outcome, check_command, run_agent
@@ -72,7 +72,7 @@ async def _live(namespace: argparse.Namespace, job: Job, settings: Settings, say
         try:
             async with open_session(
                 settings,
-                environ=os.environ,
+                environ=_where_to_look(namespace),
                 say=say,
                 attach=namespace.attach,
                 token_file=namespace.token_file,
@@ -93,6 +93,12 @@ async def _live(namespace: argparse.Namespace, job: Job, settings: Settings, say
             print(f"hivemind: the proxy can't be asked any more: {error}", file=sys.stderr)
             return 1
     return code
+
+
+def _where_to_look(namespace: argparse.Namespace) -> Mapping[str, str]:
+    """In an agent's process its proxy is meant, unless a flag names another place."""
+    named = given_flags(namespace).keys() & {"host", "port"}
+    return {key: value for key, value in os.environ.items() if not (named and key == URL_VARIABLE)}
 
 
 def job_from(namespace: argparse.Namespace, environ: Mapping[str, str]) -> Job:

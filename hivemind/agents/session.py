@@ -242,7 +242,8 @@ async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contex
         http = await own.enter_async_context(open_http(place))
         client = ControlClient(place.url, Token(proxy.control_key.token, "this process"), http)
         targets = ", ".join(f"{origin.name} {origin.url}" for origin in origins)
-        say(f"no proxy runs, so this one serves while it is needed: {place.url} -> {targets} (log: {log})")
+        where = "no log" if str(log) == os.devnull else f"log: {log}"
+        say(f"no proxy runs, so this one serves while it is needed: {place.url} -> {targets} ({where})")
         stack.push_async_callback(own.pop_all().aclose)
         return _Found(place.url, client, proxy.about(), proxy)
 

@@ -168,7 +168,10 @@ class Control:
         return given
 
     async def place(self, wanted: WantPlace) -> PlaceGiven:
-        return self._proxy.place(wanted, checked_who(wanted.who))
+        given = self._proxy.place(wanted, checked_who(wanted.who))
+        if given.granted and not wanted.running:
+            await self._proxy.settled()  # a process that is about to start is known to the next proxy too
+        return given
 
     async def leave(self, ended: LeavePlace) -> RunUsage:
         return await self._proxy.leave(ended, checked_who(ended.who))

@@ -148,3 +148,20 @@ async def test_a_killed_proxy(tmp_path: Path) -> None:
     assert [ran.code for ran in done] == [0, 0], done
     assert (refused.status_code, agents["first"].exit_code) == (403, 0)
     assert "first: exit code 0 after" in done[0].err
+
+
+async def test_a_killed_host(tmp_path: Path) -> None:
+    """Where the run that brought the proxy along was killed, its agent can be run again at once, and another one as
+    soon as it is clear that it doesn't run any more."""
+    async with providing() as (_, upstream):
+        environ = {"HIVEMIND_UPSTREAM": upstream, "HIVEMIND_PORT": str(free_port()), "HIVEMIND_MAX_AGENTS": "1"}
+        async with at(tmp_path, **environ) as place:
+            host = await place.run("--name", "alice", "--", "sh", "-c", WAITS)
+            await until((tmp_path / "up-alice").exists)
+            host.kill()
+            other = await place.run("--name", "bob", "--", "true")
+            lines = await said(other, "queued")
+            again = await place.ran("--name", "alice", "--", "sh", "-c", "touch again")
+            assert (await ended(other)).code == 0
+    assert "bob: queued, and next" in lines
+    assert (again.code, (tmp_path / "again").exists()) == (0, True), again.err
