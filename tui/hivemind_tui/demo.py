@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from hivemind.scheduler.commands import Command
     from hivemind.settings import Settings
+
+
+_CREW = 3
+"""Agents that it takes to work on tasks together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +50,16 @@ class DemoWorld:
         profile = settings.profile or "anthropic"
         return settings.model_copy(update={"upstream": (f"mock={url}",), "profile": profile})
 
-    async def begin(self, proxy_url: str) -> None:
-        """Have the provider answer, and the agents work through the proxy at this address."""
+    async def begin(self, proxy_url: str, apply: Callable[[Command, str], object]) -> None:
+        """Have the provider answer, and the agents work through the proxy at this address; `apply` has it carry a
+        command out."""
         # In a thread, which gives way to the loop every few milliseconds.
         world: Any = await asyncio.to_thread(importlib.import_module, "hivemind_mock.demo")
         await self._provider.enter_async_context(world.run_demo_provider(world.bad_day(self._demo.seed), self._socket))
         await self._agents.enter_async_context(world.run_demo_agents(proxy_url, self._demo.agents, self._demo.seed))
+        if self._demo.agents >= _CREW:
+            work: Any = await asyncio.to_thread(importlib.import_module, "hivemind_mock.work")
+            await self._agents.enter_async_context(work.at_tasks(apply))
 
     async def dismiss(self) -> None:
         """End the agents; the provider goes on, for what is still in flight."""

@@ -111,7 +111,7 @@ def cancel_question(view: View, task: TaskView) -> Rows:
     lost, names = [], {task.id}
     # By arrival: whoever waits for a task came with it or after it.
     for each in view.snapshot.tasks:
-        if each.state == "waiting" and names & set(each.after):
+        if each.state in ("waiting", "blocked") and names & set(each.after):
             lost.append(clean(each.id))
             names.add(each.id)
     more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""

@@ -202,7 +202,7 @@ async def _live(asked: Asked, console: Console, collector: Collector, *, with_sc
                 screens.start_demo = later.start
             supervisor = Supervisor(proxy, console, stop, drain_s=settings.drain_s)
             async with (
-                _at_work(world, _for_agents(served.url, settings), up, collector)
+                _at_work(world, proxy, _for_agents(served.url, settings), up, collector)
                 if world is not None
                 else nullcontext()
             ):
@@ -221,7 +221,7 @@ async def _start_demo(
     """The demo beside a proxy that nobody uses, on a port of its own."""
     world = await stack.enter_async_context(DemoWorld(Demo(_AGENTS, _SEED)))
     proxy, served = await _enter_proxy(world.behind(settings).model_copy(update={"port": 0}), file, True, stack)
-    await world.begin(_for_agents(served.url, settings))
+    await world.begin(_for_agents(served.url, settings), proxy.apply)
     collector.settle()
     return proxy, world
 
@@ -244,14 +244,16 @@ async def _enter_screens(asked: Asked, collector: Collector, up: asyncio.Event, 
 
 
 @asynccontextmanager
-async def _at_work(world: DemoWorld, url: str, up: asyncio.Event, collector: Collector) -> AsyncIterator[None]:
+async def _at_work(
+    world: DemoWorld, proxy: Proxy, url: str, up: asyncio.Event, collector: Collector
+) -> AsyncIterator[None]:
     """The demo in the background, from the first frame on; leaving ends its agents."""
 
     async def begin() -> None:
         with suppress(TimeoutError):  # a screen that fails mustn't keep it waiting
             async with asyncio.timeout(_FIRST_FRAME_S):
                 await up.wait()
-        await world.begin(url)
+        await world.begin(url, proxy.apply)
         collector.settle()
 
     beginning = asyncio.create_task(begin(), name="hivemind-demo")

@@ -97,7 +97,7 @@ def _budget(agent: AgentView, ink: Ink) -> Fact:
             (rank, [(figures(each.share), each.role), (" of ", "dim"), (each.of, "text")]),
             (rank + 1, [(each.left, each.role)]),
         ]
-    chunks += [(2, [(word, "dim")]) for word in (period(state), covered(state)) if word]
+    chunks += [(1, [(word, "dim")]) for word in (period(state), covered(state)) if word]
     return 2, "budget", [*chunks, *([(2, [(blind(state), "wait")])] if blind(state) else [])]
 
 

@@ -194,7 +194,9 @@ def _with_branches(table: Table[AgentView], branches: Mapping[str, Branch]) -> T
         if branch.lasts:
             lines += f"{ink.glyphs.bend if branch.lasts[-1] else ink.glyphs.branch} "
         more = f" {ink.glyphs.closed}{branch.hidden}" if branch.hidden else ""
-        return f"{lines}{agent.name}{more}", _name(agent, ink, at)[1]
+        # A sub-agent's own name begins with its parent's, which stands above it.
+        own = agent.name.removeprefix(f"{agent.parent}/") if branch.lasts else agent.name
+        return f"{lines}{own}{more}", _name(agent, ink, at)[1]
 
     return replace(table, name=replace(table.name, cell=name))
 
