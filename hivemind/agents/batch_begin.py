@@ -62,7 +62,7 @@ async def begin(desk: Desk, runner: str, how: How) -> list[TaskState]:
             await _enter(desk, resumed=True)
             await _go_on(desk, known, how)
         else:
-            if how.resume and desk.folder.begun():
+            if how.resume and desk.folder.begun() and desk.folder.plans():
                 raise UsageError(
                     f"{desk.batch}: the proxy at {desk.session.way.url} doesn't know this batch any more;"
                     " name the one that does with --attach, or begin anew with --fresh"

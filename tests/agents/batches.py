@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 HANGS_S = 120
-_HIVEMIND = Path(sys.executable).with_name("hivemind")
+HIVEMIND = Path(sys.executable).with_name("hivemind")
 _PLAIN = {key: value for key, value in os.environ.items() if not key.upper().startswith(("HIVEMIND", "HTTP"))}
 
 WORKER = """\
@@ -118,14 +118,17 @@ class Bench:
         await self.until(lambda: len(self.journal) >= lines)
 
     @contextlib.asynccontextmanager
-    async def program(self, *words: str, **environ: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    async def program(
+        self, *words: str, terminal: int | None = None, **environ: str
+    ) -> AsyncIterator[asyncio.subprocess.Process]:
         """A command of `hivemind`, gone afterwards."""
+        output = asyncio.subprocess.PIPE if terminal is None else terminal
         process = await asyncio.create_subprocess_exec(
-            _HIVEMIND,
+            HIVEMIND,
             *words,
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+            stdout=output,
+            stderr=output,
             cwd=self.folder,
             env={
                 **_PLAIN,

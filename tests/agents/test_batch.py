@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import fcntl
 import json
 import os
+import pty
+import re
 import signal
 import stat
+import struct
+import termios
 from pathlib import Path
 
 import pytest
@@ -186,10 +193,27 @@ async def test_a_plan_that_changed(tmp_path: Path) -> None:
     assert here.journal.count("begin b") == 2
 
 
+async def test_another_plan_of_the_same_name(tmp_path: Path) -> None:
+    """One batch doesn't go on as another, whose tasks it would cancel."""
+    here = bench(tmp_path)
+    here.write([Kind("a", first="1"), Kind("b", after=("a",))])
+    assert (await here.run()).code == 1
+    other = Bench(tmp_path, here.port, "other.yaml")
+    other.write([Kind("x")], name="work")
+    ran = await other.run("--resume")
+    assert (ran.code, ran.errors.splitlines()[-1]) == (
+        2,
+        f"hivemind: work: this batch was begun from {tmp_path / here.plan}, another plan;"
+        " give this one a name of its own",
+    )
+
+
 async def test_nothing_to_resume(tmp_path: Path) -> None:
     """`--resume` of what was never begun begins it; a proxy that knows it no more isn't taken for a new beginning."""
     here = bench(tmp_path)
     here.write([Kind("a", first="1")])
+    for part in ("runners", "logs", "attempts"):  # as a runner leaves it that was killed before it had submitted a task
+        (tmp_path / "state/batches/work/1" / part).mkdir(parents=True)
     assert (await here.run("--resume")).code == 1
     for path in (tmp_path / "state").glob("proxy-*.db*"):
         path.unlink()
@@ -270,6 +294,31 @@ def most_at_once(journal: list[str]) -> int:
         running += 1 if line.startswith("begin") else -1
         most = max(most, running)
     return most
+
+
+async def test_on_a_terminal(tmp_path: Path) -> None:
+    """It shows what runs in place, and takes that away at the end."""
+    here = bench(tmp_path)
+    here.write([Kind("a", works_s=1.0), Kind("b", after=("a",))])
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    async with here.program("batch", here.plan, terminal=its, TERM="xterm") as runner:
+        os.close(its)
+        shown = await asyncio.to_thread(all_of, ours)
+        assert await runner.wait() == 0
+    assert re.search(r"work.*  0 of 2 done  .*\n.*1 running, 1 waiting.*\n.*running +try", shown)
+    assert re.search(r"\x1b\[\d+F\x1b\[J\x1b\[32mb is done after \d.*\n", shown)
+    assert "a    \x1b[32mdone" in shown.rpartition("\x1b[J")[2]
+
+
+def all_of(terminal: int) -> str:
+    """What is written on it until the last program there has ended."""
+    parts = []
+    with contextlib.suppress(OSError):  # which is how the end is told
+        while part := os.read(terminal, 65536):
+            parts.append(part)
+    os.close(terminal)
+    return b"".join(parts).decode()
 
 
 async def test_check(tmp_path: Path) -> None:
