@@ -149,7 +149,7 @@ def _plan(reading: Reading, root: Node, path: Path) -> Plan:
             elif task_name in tasks:
                 reading.wrong(where, f"task {task_name} is there twice, first in line {tasks[task_name].line}")
             else:
-                tasks[task_name] = _task(reading, task_name, where, node, common)
+                tasks[task_name] = _task(reading, task_name, where, node, common, name)
         if not tasks and not reading.mistakes:
             reading.wrong(keys["tasks"][1], "the plan has no tasks")
     return Plan(name, reading.name, str(path.absolute()), common.env, most, budget, tasks)
@@ -174,7 +174,7 @@ def _named(reading: Reading, node: Node) -> list[tuple[Node, str, Node]]:
     return found
 
 
-def _task(reading: Reading, name: str, where: Node, node: Node, common: Common) -> PlannedTask:
+def _task(reading: Reading, name: str, where: Node, node: Node, common: Common, batch: str) -> PlannedTask:
     what = f"task {name}:"
     if not isinstance(node, yaml.MappingNode):
         return PlannedTask(name, line_of(where), values.read_command(reading, node, f"{what} command"), common)
@@ -188,7 +188,7 @@ def _task(reading: Reading, name: str, where: Node, node: Node, common: Common) 
         reading.wrong(where, f"{what} it has no command")
     agent = reading.text(keys["agent"][1], f"{what} agent") if "agent" in keys else None
     if agent is not None:
-        _check_agent(reading, keys["agent"][1], f"{what} agent", agent)
+        _check_agent(reading, keys["agent"][1], f"{what} agent", agent, batch)
     return PlannedTask(
         name,
         line_of(where),
@@ -225,9 +225,11 @@ def _common(reading: Reading, keys: Mapping[str, tuple[Node, Node]], outer: Comm
     return Common(cwd, priority, timeout, restarts, delay, on_failure, env)
 
 
-def _check_agent(reading: Reading, node: Node, what: str, name: str) -> None:
+def _check_agent(reading: Reading, node: Node, what: str, name: str, batch: str) -> None:
     from hivemind.proxy.identity import BadIdentity, checked_name  # which takes a while to load
 
+    if name == batch:
+        reading.wrong(node, f"{what} {name}: that is what the batch itself is called; choose another")
     try:
         checked_name(name)
     except BadIdentity as error:

@@ -155,7 +155,7 @@ class Bench:
 
     def batch(self, *flags: str, **environ: str) -> contextlib.AbstractAsyncContextManager[asyncio.subprocess.Process]:
         """The runner of the plan."""
-        return self.program("batch", self.plan, "--json", "report.json", *flags, **environ)
+        return self.program("batch", self.plan, "--json", "report.json", *flags, terminal=None, **environ)
 
     async def run(self, *flags: str, **environ: str) -> Ran:
         """Run it to its end."""

@@ -162,6 +162,8 @@ WRONG = [
      " 80 of them"),
     ("tasks: {a: {command: x, agent: sk-ant-api03-abcdefgh}}",
      "1: task a: agent: an agent's name would be shown, and this one looks like a key; choose another"),
+    ("tasks: {a: {command: x, agent: plan}}",
+     "1: task a: agent plan: that is what the batch itself is called; choose another"),
     ("tasks:\n  sk-ant-api03-abcdefgh: x",
      "2: a task's name would be shown, and this one looks like a key; choose another"),
     ("name: ../up\ntasks: {a: x}", "1: name '../up': must be letters, digits, . _ and -, up to 80 of them"),

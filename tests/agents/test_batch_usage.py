@@ -1,0 +1,57 @@
+"""What a batch's tasks use, as its runner tells it and as its budget bounds it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agents.batches import Kind, bench
+from agents.running import providing
+
+ASKS = """\
+import json, os, sys, urllib.request
+request = urllib.request.Request(
+    os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages",
+    json.dumps({"model": "claude-sonnet-4-5", "max_tokens": 99, "messages": []}).encode(),
+    {"x-api-key": "k", "content-type": "application/json"},
+)
+usage = json.load(urllib.request.urlopen(request))["usage"]
+with open("journal", "a") as journal:
+    print(os.environ["HIVEMIND_TASK"], usage["input_tokens"] + usage["output_tokens"], file=journal)
+sys.exit(int(sys.argv[1]))
+"""
+
+
+def asking(name: str, code: int = 0, **more: object) -> Kind:
+    """A task that asks once and ends with that exit code."""
+    return Kind(name, more={"command": ["python3", "asks.py", str(code)], **more})
+
+
+async def test_usage(tmp_path: Path) -> None:
+    """Tokens and dollars of every task, all its tries together, are in the report and in the table."""
+    here = bench(tmp_path)
+    here.write([asking("a"), asking("b", 1, restarts=1)])
+    (tmp_path / "asks.py").write_text(ASKS)
+    async with providing() as (mock, upstream):
+        ran = await here.run(HIVEMIND_UPSTREAM=upstream)
+    assert (ran.code, mock.stats.answered) == (1, 3), ran.errors
+    used: dict[str, int] = {}
+    for line in here.journal:
+        task, tokens = line.split()
+        used[task] = used.get(task, 0) + int(tokens)
+    assert {name: row["tokens"] for name, row in here.report.items()} == {"a": used["work.a"], "b": used["work.b"]}
+    assert all(row["dollars"] > 0 and row["unpriced_tokens"] == 0 for row in here.report.values())
+    assert f", {sum(used.values()):,} tokens, $0.0" in ran.table
+    assert f"{used['work.a']:,} tokens, $0.0" in next(line for line in ran.errors.splitlines() if "a is done" in line)
+
+
+async def test_the_batchs_budget(tmp_path: Path) -> None:
+    """It bounds what all tasks use together: those that come when it is used up fail, and nothing more is asked."""
+    here = bench(tmp_path)
+    here.write([asking(name) for name in "abcdef"], max_agents=1, budget="90")
+    (tmp_path / "asks.py").write_text(ASKS)
+    async with providing() as (mock, upstream):
+        ran = await here.run(HIVEMIND_UPSTREAM=upstream)
+    states = [row["state"] for row in here.report.values()]
+    assert ran.code == 1
+    assert states == ["done"] * mock.stats.answered + ["failed"] * (6 - mock.stats.answered)
+    assert 0 < mock.stats.answered < 6
