@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tui.kit import press, screen, settle, whole_screen
+from tui.graph import processes
+from tui.kit import press, room, screen, settle, whole_screen
 from tui.worlds import FakeSource, busy_source, empty_world
 
 from hivemind.snapshot import Snapshot
@@ -59,6 +60,29 @@ async def test_every_screen_looks_as_agreed(size: tuple[int, int], golden: Calla
                 assert whole_screen(pilot) == text
                 pilot.app.theme = DARK.name
                 await settle(pilot)
+
+
+OF_PROCESSES = {
+    "families": "2 j",
+    "folded": "2 z",
+    "child": "2 j j j enter",
+    "running": "1",
+    "tasks": "6 j j j j j j",
+    "cancel": "6 j X",
+    "task_filter": "6 / s t a t e : w a i t",
+}
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_processes_look_as_agreed(size: tuple[int, int], golden: Callable[[str, str], None]) -> None:
+    """Families of agents, the task graph, a budget for all; in the two sizes."""
+    async with screen(FakeSource(processes()), size=size) as pilot:
+        fresh = room(pilot).view
+        for name, keys in OF_PROCESSES.items():
+            await press(pilot, "escape")
+            room(pilot).go(fresh)
+            await press(pilot, keys)
+            golden(f"screen_{name}_{size[0]}x{size[1]}", whole_screen(pilot))
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
