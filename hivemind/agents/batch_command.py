@@ -51,7 +51,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", metavar="NAME", help="the upstream that all requests go to [by their path]")
     parser.add_argument("--attach", metavar="URL", help="use the proxy at this address")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="where its control token is noted")
-    add_flags(parser)
+    add_flags(parser, listed=False)
 
 
 def _run(namespace: argparse.Namespace) -> int:

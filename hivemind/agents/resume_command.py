@@ -47,7 +47,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="an agent, or a checkpoint [everybody]")
     asking.add_flags(parser)
-    add_flags(parser)
+    add_flags(parser, listed=False)
 
 
 def _run(namespace: argparse.Namespace) -> int:

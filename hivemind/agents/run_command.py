@@ -48,7 +48,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--attach", metavar="URL", help="use the proxy at this address")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="where its control token is noted")
     parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    add_flags(parser)
+    add_flags(parser, listed=False)
 
 
 def _run(namespace: argparse.Namespace) -> int:

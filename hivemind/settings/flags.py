@@ -11,12 +11,18 @@ _DESTINATION = "setting:"
 """Marks what in a namespace is a setting, so that a command's own flags can't clash with one."""
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add a flag for every setting, and `--config`; :func:`hivemind.settings.from_flags` reads the result."""
+def add_flags(parser: argparse.ArgumentParser, *, listed: bool = True) -> None:
+    """Add a flag for every setting, and `--config`; :func:`hivemind.settings.from_flags` reads the result.
+
+    Not `listed`: the help only says that there are any, and where they are told, because the command has more to say.
+    """
     parser.add_argument("--config", metavar="FILE", help="read this file; unset: hivemind.toml, where there is one")
-    groups: dict[str, Any] = {"": parser.add_argument_group("settings")}
+    about = None if listed else "Each setting of `hivemind proxy --help` may be given too."
+    groups: dict[str, Any] = {"": parser.add_argument_group("settings", about)}
     for option in options():
-        if option.group not in groups:
+        if not listed:
+            groups.setdefault(option.group, groups[""])
+        elif option.group not in groups:
             groups[option.group] = parser.add_argument_group(option.path[0], option.group)
         groups[option.group].add_argument(
             option.flag,
@@ -24,7 +30,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
             action="append" if option.kind is tuple else "store",
             default=argparse.SUPPRESS,
             metavar=option.placeholder,
-            help=_help(option),
+            help=_help(option) if listed else argparse.SUPPRESS,
         )
 
 
