@@ -47,6 +47,8 @@ class Batch:
         self._views: dict[str, TaskView] = {}
         self._outcomes: dict[str, list[Outcome]] = {}
         self._told: set[str] = set()
+        self._forgotten = False
+        """By the proxy."""
         self._over = asyncio.Event()
 
     async def run(self, left: Iterable[TaskState], show: Callable[[Standing], object]) -> Standing:
@@ -61,6 +63,9 @@ class Batch:
                 self._reap()
             self._over.set()
             await asyncio.wait((looker,), timeout=ANSWER_WITHIN_S)
+            for task in (looker, shower):
+                if task.done():
+                    task.result()  # likewise
         finally:
             for task in (looker, shower, *self._running):
                 task.cancel()
@@ -161,10 +166,13 @@ class Batch:
         self._states = {state.spec.id: state for state in found.tasks}
         for job in before:
             now = self._states.get(job.state.spec.id)
-            if now is None or now.state != "running" or now.runner != job.state.runner:
+            if now is not None and (now.state != "running" or now.runner != job.state.runner):
                 job.unwanted = job.unwanted or job.phase in ("queued", "running", "delayed")
         for state in found.tasks:
             self._tell(state)
+        if not found.tasks and not self._forgotten:
+            self._forgotten = True
+            desk.say("the proxy doesn't know this batch any more, so nothing more is started", "bad")
         if self._watched:
             world = await desk.session.ask(lambda client: client.world())
             self._views = {view.id: view for view in world.snapshot.tasks if view.batch == desk.batch}
@@ -203,7 +211,8 @@ class Batch:
         ends = self._outcomes[name]
         state, view, last = self._states.get(task), self._views.get(task), ends[-1] if ends else None
         planned = self._desk.plan.tasks.get(name)
-        row = Row(name, (planned and planned.agent) or task, "waiting" if state is None else state.state)
+        known = last.how if last is not None and last.how in ("done", "failed") else "waiting"
+        row = Row(name, (planned and planned.agent) or task, known if state is None else state.state)
         row.attempts, row.log = len(ends), self._desk.folder.log(name)
         if state is not None:
             row.note = self._desk.short(state.note)

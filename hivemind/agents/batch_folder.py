@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ import msgspec
 
 T = TypeVar("T")
 
+_CLAIM = re.compile(r"[0-9A-Za-z]+-[0-9]+-[0-9]+")
 _KEPT = 5
 """Earlier times of which logs are kept."""
 
@@ -65,7 +67,7 @@ class BatchFolder:
     def __init__(self, state: Path, batch: str) -> None:
         self.root = state / "batches" / batch
         self._path = self.root / "0"
-        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(self.root)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -113,12 +115,14 @@ class BatchFolder:
 
     def runner(self, claim: str) -> RunnerNote | None:
         """Who made that claim; None: nobody who worked on it from here."""
+        if not _CLAIM.fullmatch(claim):
+            return None  # somebody else's, and perhaps no name for a file
         return _read(self._path / "runners" / claim.rpartition("-")[0], RunnerNote)
 
     def attempt(self, task: str, claim: str) -> Path:
         """The folder of an attempt's own, which is its to make; what it is in is there afterwards."""
         folder = self._path / "attempts" / task / claim
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(folder)
         return folder / "run"
 
     def conclude(self, task: str, claim: str, outcome: Outcome) -> None:
@@ -144,6 +148,13 @@ class BatchFolder:
 
     def _times(self) -> list[int]:
         return sorted(int(name) for name in os.listdir(self.root) if name.isdigit())
+
+
+def _make(folder: Path) -> None:
+    """With all above it that isn't there, for the user alone."""
+    if not folder.is_dir():
+        _make(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _write(path: Path, value: object) -> None:

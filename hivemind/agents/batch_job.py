@@ -28,6 +28,7 @@ GRACE_S = 10.0
 """From being asked to end to being ended."""
 LOST_LIMIT = 3
 """An attempt that vanished without a result is made again; after so many in a row the task has failed."""
+_TIMED_OUT = "timed out"
 _NEXT_ASKS_EVERY_S = 0.25
 """For a place, when it is the next to get one."""
 _LOOK_EVERY_S = 0.25
@@ -205,7 +206,7 @@ class Job:
         if self._desk.stop.is_set():
             return "stopped"
         if limit_s is not None and self.began is not None and self._desk.wall() - self.began > limit_s:
-            return f"timed out after {seconds(limit_s)}"
+            return f"{_TIMED_OUT} after {seconds(limit_s)}"
         return ""
 
     # --- The end --------------------------------------------------------------------------------------------------
@@ -232,7 +233,7 @@ class Job:
         """What it comes to, and why."""
         if self._reason == "cancelled":
             return "cancelled", ""
-        if code == 0:
+        if code == 0 and not self._reason.startswith(_TIMED_OUT):
             return "done", ""
         if self._reason == "stopped":
             return "stopped", "stopped"

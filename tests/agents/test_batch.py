@@ -96,9 +96,11 @@ def a_span(table: str) -> str:
 async def test_timeout(tmp_path: Path) -> None:
     """What takes longer than it may is ended, even if it doesn't want to, and that is said."""
     here = bench(tmp_path)
-    here.write([task("a", "sleep 3600", timeout="200ms")])
+    polite = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.05; done"]
+    here.write([task("a", "sleep 3600", timeout="200ms"), task("b", polite, timeout="0.5s")])
     ran = await here.run()
-    assert (ran.code, here.report["a"]["note"], here.report["a"]["exit_code"]) == (1, "timed out after 0.2s", -15)
+    ends = [(row["state"], row["note"], row["exit_code"]) for row in here.report.values()]
+    assert ends == [("failed", "timed out after 0.2s", -15), ("failed", "timed out after 0.5s", 0)], ran.errors
 
 
 async def test_interrupted_and_resumed(tmp_path: Path) -> None:

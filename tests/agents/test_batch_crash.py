@@ -51,6 +51,22 @@ async def test_proxy_and_runner_each(tmp_path: Path) -> None:
     check(kinds, here)
 
 
+async def test_a_proxy_that_forgot(tmp_path: Path) -> None:
+    """What runs isn't ended because the proxy came back without its memory; that is said, and nothing more started."""
+    here = bench(tmp_path)
+    here.write([Kind("a", works_s=3), Kind("b", after=("a",))])
+    async with here.proxy() as proxy, here.batch() as runner:
+        await here.journal_of(1)
+        await killed(proxy)
+        for path in (tmp_path / "state").glob("proxy-*.db*"):
+            path.unlink()
+        async with here.proxy():
+            ran = await ended(runner)
+    assert (ran.code, here.journal) == (1, ["begin a", "ok a"])
+    assert {name: row["state"] for name, row in here.report.items()} == {"a": "done", "b": "waiting"}
+    assert "the proxy doesn't know this batch any more" in ran.errors
+
+
 async def test_what_runs_is_adopted(tmp_path: Path) -> None:
     """A process that outlives its runner isn't started again, and its end counts when it comes; one that ended
     meanwhile isn't either."""
