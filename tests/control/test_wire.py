@@ -11,6 +11,7 @@ import pytest
 from control.kit import RUN, FakeProxy, busy_proxy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tui.graph import processes
 from tui.worlds import world
 from world.kit import LANE, commanded, sampled, state
 
@@ -86,6 +87,15 @@ def test_a_world_survives() -> None:
         encode(world_part(full, RUN, None)), parse_constant=lambda word: pytest.fail(f"{word} is no JSON")
     )
     assert plain["snapshot"]["lanes"][0]["state"]["level"] is None
+
+
+def test_processes_and_tasks_survive() -> None:
+    """As a whole, and with what is new only: budgets, the pool, every task and how many there are."""
+    full = processes()
+    assert there(world_part(full, RUN, None)).snapshot == full
+    assert joined(full, there(world_part(full, RUN, full.at))) == full
+    assert full.pool is not None
+    assert full.tasks
 
 
 STEPS = st.lists(

@@ -130,11 +130,11 @@ def test_the_header_tells_of_pool_and_tasks() -> None:
 
 
 def test_what_a_cancelled_task_takes_with_it_is_named() -> None:
-    """Those that wait for it, and for these; and that a process isn't ended by it."""
+    """Those that wait for it, and for these; and what becomes of a process."""
     full = processes()
     by_name = {task.id.removeprefix("nightly."): task for task in full.tasks}
     rows = "\n".join("".join(text for text, _ in row) for row in dialogs.cancel_question(View(full), by_name["review"]))
     assert "2 tasks can't run without it: nightly.publish, nightly.announce" in rows
-    assert "its process isn't ended" in rows
+    assert "a batch ends its process then" in rows
     rows = "\n".join("".join(text for text, _ in row) for row in dialogs.cancel_question(View(full), by_name["sweep"]))
     assert "nothing waits for it" in rows
