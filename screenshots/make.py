@@ -23,6 +23,7 @@ from hivemind.proxy.app import Proxy
 from hivemind.server import run_loop, serve
 from hivemind.settings import Settings
 from hivemind_mock.demo import SEED, bad_day, run_demo_agents, run_demo_provider
+from hivemind_mock.work import at_tasks
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.source import Local
@@ -74,6 +75,7 @@ PICTURES = (
     Picture("agents", "2 s s s"),
     Picture("agent", "2 $ enter"),
     Picture("request", "3 enter"),
+    Picture("tasks", "6 j j j"),
     Picture("tuning", "4 j j j right right left"),
     Picture("tuning_small", "4", size=SMALL),
     Picture("log_light", "5", theme="hivemind-light"),
@@ -100,13 +102,14 @@ async def all_pictures() -> AsyncIterator[tuple[Picture, str]]:
         url = await stack.enter_async_context(run_demo_provider(bad_day(SEED)))
         settings = Settings(upstream=(f"mock={url}",), profile="anthropic", port=8765)
         proxy = Proxy(settings, prices=Prices())
-        served = await stack.enter_async_context(serve(proxy, settings))
+        served = await stack.enter_async_context(serve(proxy, settings, durable=False))
         plots = PlotProcess()
         stack.push_async_callback(plots.aclose)
         source = Local(proxy, FOLDER / "hivemind.toml")
         app = ControlRoom(source, drain_s=30, plots=plots, environment=ENVIRONMENT)
         async with app.run_test(size=LARGE) as pilot:
             await stack.enter_async_context(run_demo_agents(served.url))
+            await stack.enter_async_context(at_tasks(proxy.apply))
             await asyncio.sleep(WARM_UP_S)
             for picture in PICTURES:
                 yield picture, await take(pilot, picture)

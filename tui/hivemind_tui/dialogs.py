@@ -116,9 +116,7 @@ def cancel_question(view: View, task: TaskView) -> Rows:
             names.add(each.id)
     more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
     wait = f"{plural(len(lost), 'task')} can't run without it: {', '.join(lost[:_NAMED])}{more}"
-    running = (
-        "It is running; a batch ends its process then, somebody else may go on." if task.state == "running" else ""
-    )
+    runs = task.state == "running"
     return [
         [(clean(task.id), "strong")],
         [(wait if lost else "nothing waits for it", "wait" if lost else "text")],
