@@ -13,6 +13,7 @@ import signal
 import stat
 import struct
 import termios
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,9 @@ from agents.batches import HIVEMIND, Bench, Kind, bench, check, ended
 
 from hivemind.control.client import ControlClient, open_http
 from hivemind.control.find import find_token, place_of
+from hivemind.control.messages import WantTask
+from hivemind.scheduler.commands import SubmitTasks
+from hivemind.scheduler.types import TaskSpec
 from hivemind.snapshot import AgentView
 
 
@@ -38,13 +42,19 @@ def lines_of(path: Path) -> list[str]:
     return path.read_text().splitlines()
 
 
-async def agents(here: Bench) -> dict[str, AgentView]:
-    """What the proxy knows of agents."""
+@contextlib.asynccontextmanager
+async def steering(here: Bench) -> AsyncIterator[ControlClient]:
+    """The proxy's control API."""
     place = place_of(f"http://127.0.0.1:{here.port}")
     token = find_token(place, {"HIVEMIND_STATE_DIR": str(here.folder / "state")})
     async with open_http(place) as http:
-        world = await ControlClient(place.url, token, http).world()
-    return {agent.name: agent for agent in world.snapshot.agents}
+        yield ControlClient(place.url, token, http)
+
+
+async def agents(here: Bench) -> dict[str, AgentView]:
+    """What the proxy knows of agents."""
+    async with steering(here) as client:
+        return {agent.name: agent for agent in (await client.world()).snapshot.agents}
 
 
 async def test_a_tasks_world(tmp_path: Path) -> None:
@@ -254,6 +264,20 @@ async def test_ended_by_somebody_else(tmp_path: Path) -> None:
         ran = await ended(runner)
     assert (ran.code, here.report["a"]["state"], here.report["b"]["state"]) == (1, "cancelled", "blocked")
     assert "a was ended, because somebody else ended its task" in ran.errors
+
+
+async def test_run_by_somebody_else(tmp_path: Path) -> None:
+    """What another runner, somewhere else, is at isn't taken from it, and not begun anew beside it."""
+    here = bench(tmp_path)
+    here.write([Kind("a")])
+    async with here.proxy():
+        async with steering(here) as client:
+            await client.command(SubmitTasks((TaskSpec("work.a", batch="work", command=("true",)),)), "bob")
+            assert (await client.claim(WantTask("bob", "work"))).task is not None
+        for flag in ("--resume", "--fresh"):
+            ran = await here.run(flag)
+            assert (ran.code, here.journal) == (2, [])
+            assert "task a is run by somebody else (bob); wait for it, or end it with: hivemind tasks" in ran.errors
 
 
 async def test_within_an_agent_at_the_limit(tmp_path: Path) -> None:
