@@ -129,6 +129,13 @@ def test_the_header_tells_of_pool_and_tasks() -> None:
     assert "pool 150% of $20 " in text(header.render(View(spent), 80, 2, Ink()))
 
 
+def test_the_help_explains_the_states_of_tasks() -> None:
+    """On their page."""
+    rows = "\n".join("".join(text for text, _ in row) for row in dialogs.help_rows(Ink(), looked(processes())))
+    assert "⋯ waits     tasks before it aren't done yet" in rows
+    assert "X           cancel the task" in rows
+
+
 def test_what_a_cancelled_task_takes_with_it_is_named() -> None:
     """Those that wait for it, and for these; and what becomes of a process."""
     full = processes()

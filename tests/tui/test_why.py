@@ -108,6 +108,14 @@ def test_what_is_left_of_a_budget_is_told() -> None:
     assert "2.0k left this run" in told
 
 
+def test_a_budget_above_the_agents_own_may_be_what_holds_it() -> None:
+    """Where its own would do."""
+    agent = world().agents[0]
+    agent = replace(agent, budget=budget(agent, agent.usage.total + 100_000))
+    told = why.sentence(waiting(gate="budget", estimated_tokens=13_000), lane(), agent)
+    assert "a budget that covers its agent" in told
+
+
 def test_a_task_that_waits_for_others_is_named() -> None:
     """Where it is known which it is."""
     agent = replace(world().agents[0], task="lint")

@@ -12,7 +12,7 @@ from hivemind.settings.write import Draft
 from hivemind.snapshot import AgentView, TaskView, TicketView
 
 from .format import clean, count, plural
-from .glyphs import LEGEND, sign
+from .glyphs import LEGEND, TASK_SIGNS, sign
 from .ink import Ink, Span, call, linked
 from .keymap import KEYS, Key, here
 from .moment import absent
@@ -162,9 +162,10 @@ def help_rows(ink: Ink, view: View | None = None, size: Size = NARROW) -> Rows:
         part += [[(f"  {key.shown:<12}", "accent"), (key.help, "text")] for key in keys if key.group == group]
         parts.append(part)
     legend: Rows = [[("glyphs", "title")]]
-    for state in LEGEND:
-        glyph, role = ink.mark(state)
-        legend.append([(f"  {glyph} {sign(state).word:<9} ", role), (sign(state).meaning, "text")])
+    signs = TASK_SIGNS.values() if view is not None and view.page == "tasks" else [sign(state) for state in LEGEND]
+    for each in signs:
+        glyph = getattr(ink.glyphs, each.glyph)
+        legend.append([(f"  {glyph} {each.word:<9} ", each.role), (each.meaning, "text")])
     parts.append(legend)
     rows = [row for part in parts for row in part]
     if len(rows) + 2 <= size.height or size.width < _TWO_COLUMNS:

@@ -34,6 +34,7 @@ def agent_fields(agent: AgentView) -> Mapping[str, str]:
         "parent": agent.parent or "",
         "state": sign(agent.state).word,
         "prio": PRIORITIES[agent.priority][0],
+        "task": agent.task or "",
         "error": agent.last_error,
     }
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from hivemind.providers.profiles import family
-from hivemind.scheduler.events import LaneState, WindowState
+from hivemind.scheduler.events import BudgetState, LaneState, WindowState
 from hivemind.scheduler.types import WindowKind
 from hivemind.snapshot import QUEUE_SHOWN, AgentView, LaneView, TicketView
 
@@ -168,10 +168,19 @@ def _tokens(case: _Case) -> str:
 def _budget(case: _Case) -> str:
     needs = f"it may take ≈{count(case.ticket.estimated_tokens)} tokens"
     agent = case.agent
-    if agent is None or agent.budget is None:
+    if agent is None or agent.budget is None or _fits(agent.budget, case.ticket.estimated_tokens):
         return f"waits: {needs}, more than is left of a budget that covers its agent (B gives more)"
     left = " and ".join(each.left for each in ceilings(agent.budget))
     return f"waits: {needs} and its agent's budget has {left} {period(agent.budget)} (B gives more)"
+
+
+def _fits(state: BudgetState, tokens: int) -> bool:
+    """It isn't this budget that holds it, but one of those above."""
+    return (
+        state.tokens is not None
+        and state.dollars is None
+        and state.used_tokens + state.reserved_tokens + tokens <= state.tokens
+    )
 
 
 def _dependency(case: _Case) -> str:
