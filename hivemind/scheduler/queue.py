@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import islice
+from statistics import median_high
 
 from .config import QueueConfig
 from .ticket import Agent, Ticket
@@ -27,8 +28,8 @@ TOKENS_PER_S = 100.0
 """A second of waiting makes up for this many weighted tokens of cost, among one agent's tickets."""
 REMEMBERED_S = 60.0
 """An agent away for longer than this comes back with the share of those being served, not with credit saved up."""
-OVERDUE_S = 120.0
-"""An agent that waits for so long without a grant is next in its class."""
+OVERDUE_S = 60.0
+"""An agent that waits for so long without a grant is next in its class, so that no minute goes by without it."""
 FEW = 16
 """Entries that are kept whether they are of somebody who waits or not."""
 
@@ -141,9 +142,10 @@ class LaneQueue:
         "_config",
         "_due",
         "_entries",
+        "_flying",
+        "_landed",
         "_passes",
         "_paused",
-        "_served_now",
         "_shares",
         "_unserved_since",
         "waiting",
@@ -158,8 +160,10 @@ class LaneQueue:
         self._unserved_since = [0.0] * len(Priority)
         self._passes = [0] * len(Priority)
         self._entries = 0
-        self._served_now = dict.fromkeys(Priority, 0.0)
-        """Share of the agent served last in each class: where newcomers begin."""
+        self._flying: list[dict[int, float]] = [{} for _ in Priority]
+        """In each class: shares, before they were charged for it, of those whose tickets fly."""
+        self._landed = [0.0] * len(Priority)
+        """Likewise of whose ticket landed last."""
         self._due: list[tuple[float, int, Share]] = []
         """Who is to be looked at for being overdue, and when; one entry a share."""
 
@@ -246,7 +250,7 @@ class LaneQueue:
         priority = ticket.served_as = ticket.priority
         share = self._join(ticket, priority, now)
         if not share.overdue:
-            self._served_now[priority] = share.served[priority]
+            self._flying[priority][ticket.id] = share.served[priority]
         share.since, share.overdue = now, False
         if self.waiting:
             for other in Priority:
@@ -257,9 +261,14 @@ class LaneQueue:
         self._offer_again(share)
 
     def charge(self, ticket: Ticket, weighted_tokens: float, now: float) -> None:
-        """Add to the agent's share (or, negative, give back what an estimate had taken too much)."""
-        share = self._join(ticket, ticket.served_as, now)
-        share.served[ticket.served_as] += weighted_tokens
+        """The ticket has landed: add to the agent's share (or, negative, give back what an estimate had taken too
+        much)."""
+        priority = ticket.served_as
+        share = self._join(ticket, priority, now)
+        share.served[priority] += weighted_tokens
+        began = self._flying[priority].pop(ticket.id, None)
+        if began is not None:
+            self._landed[priority] = began
         self._offer_again(share)
 
     def pause(self, agent: str, paused: bool) -> None:
@@ -297,13 +306,18 @@ class LaneQueue:
         if share is None:
             share = self._shares[name] = Share(now)
             self._mark(name, share, ticket.agent.held)
-        level = self._served_now[priority]
         if priority not in share.served:
-            share.served[priority] = level
+            share.served[priority] = self._level(priority)
         elif now - share.active_at[priority] > REMEMBERED_S and not share.waiting_in(priority):
-            share.served[priority] = max(share.served[priority], level)
+            share.served[priority] = max(share.served[priority], self._level(priority))
         share.active_at[priority] = now
         return share
+
+    def _level(self, priority: Priority) -> float:
+        """Where newcomers begin: in the middle of those being served. Whoever took all slots while it was alone isn't
+        level with them, nor has it to wait until they have had as much."""
+        flying = self._flying[priority]
+        return median_high(flying.values()) if flying else self._landed[priority]
 
     def _look_at(self, share: Share, at: float) -> None:
         self._entries += 1

@@ -324,9 +324,8 @@ class Scheduler:
         if ticket.reservation is not None:
             lane.allowance(ticket.request.family).settle(now, ticket.reservation, usage, sent=sent)
             ticket.reservation = None
-        if usage is not None or failed:
-            real = usage.weighted if usage is not None else 0.0
-            lane.queue.charge(ticket, real - ticket.shared, now)
+        real = usage.weighted if usage is not None else 0.0 if failed else ticket.shared
+        lane.queue.charge(ticket, real - ticket.shared, now)
 
     def _enqueue(self, ticket: Ticket, now: float) -> None:
         ticket.state = TicketState.QUEUED

@@ -1,4 +1,4 @@
-"""`hivemind bench`: the seven scenarios, direct and through HiveMind, and the ablation study."""
+"""`hivemind bench`: the seven scenarios, direct and through HiveMind, fairness, and the ablation study."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 from hivemind.errors import UsageError
 from hivemind.plugin import Command
 
+from . import fairness
 from .output import JsonTarget, tell_progress
 from .report import ablation_table, records, scenario_table
 from .runs import Outcome, Plan, run
@@ -20,7 +21,7 @@ _SEEDS, _SEEDS_REAL_TIME = 20, 1
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `hivemind bench`."""
-    names = ", ".join(SCENARIOS)
+    names = ", ".join([*SCENARIOS, fairness.NAME])
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"which to run, all by default: {names}")
     parser.add_argument("--ablation", action="store_true", help=f"also run {ABLATION} with each primitive turned off")
     parser.add_argument("--seeds", metavar="N", help=f"runs of each [{_SEEDS}, or {_SEEDS_REAL_TIME} with --real-time]")
@@ -33,16 +34,14 @@ def execute(namespace: argparse.Namespace) -> int:
 
     Raises: UsageError: an argument can't be used.
     """
-    plans = _plans(namespace.scenarios, _seeds(namespace.seeds, namespace.real_time), namespace.ablation)
+    names = _chosen(namespace.scenarios)
+    plans = _plans(names, _seeds(namespace.seeds, namespace.real_time), namespace.ablation)
     target = JsonTarget(namespace.json)
     outcomes = _carry_out(plans, real_time=namespace.real_time)
-    target.write(_as_json(outcomes))
-    if target.takes_output:
-        return 0
-    print(scenario_table([outcome for outcome in outcomes if outcome.plan.ablation is None]))
-    if namespace.ablation:
-        print(f"\nAblation on {ABLATION}")
-        print(ablation_table([outcome for outcome in outcomes if outcome.plan.ablation is not None]))
+    shares = _fair_shares() if fairness.NAME in names else []
+    target.write(_as_json([*records(outcomes), *fairness.records(shares)]))
+    if not target.takes_output:
+        print("\n\n".join(_tables(outcomes, shares)))
     return 0
 
 
@@ -58,11 +57,35 @@ def _seeds(text: str | None, real_time: bool) -> range:
     return range(1, int(text) + 1)
 
 
-def _plans(names: Sequence[str], seeds: range, ablation: bool) -> list[Plan]:
-    unknown = [name for name in names if name not in SCENARIOS]
+def _chosen(names: Sequence[str]) -> list[str]:
+    """What to run; fairness is always measured in virtual time."""
+    known = [*SCENARIOS, fairness.NAME]
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise UsageError(f"{unknown[0]}: no such scenario; there are {', '.join(SCENARIOS)}")
-    chosen = [SCENARIOS[name] for name in dict.fromkeys(names or SCENARIOS)]
+        raise UsageError(f"{unknown[0]}: no such scenario; there are {', '.join(known)}")
+    return list(dict.fromkeys(names or known))
+
+
+def _tables(outcomes: Sequence[Outcome], shares: Sequence[fairness.Figure]) -> list[str]:
+    tables = []
+    if plain := [outcome for outcome in outcomes if outcome.plan.ablation is None]:
+        tables.append(scenario_table(plain))
+    if ablated := [outcome for outcome in outcomes if outcome.plan.ablation is not None]:
+        tables.append(f"Ablation on {ABLATION}\n{ablation_table(ablated)}")
+    if shares:
+        tables.append(fairness.table(shares))
+    return tables
+
+
+def _fair_shares() -> list[fairness.Figure]:
+    tell_progress(fairness.NAME)
+    shares = fairness.figures()
+    tell_progress("")
+    return shares
+
+
+def _plans(names: Sequence[str], seeds: range, ablation: bool) -> list[Plan]:
+    chosen = [SCENARIOS[name] for name in names if name in SCENARIOS]
     plans = [Plan(scenario, mode, seed) for scenario in chosen for mode in ("direct", "hivemind") for seed in seeds]
     if ablation:
         plans += [Plan(SCENARIOS[ABLATION], "hivemind", seed, row) for row in ABLATIONS for seed in seeds]
@@ -79,5 +102,5 @@ def _carry_out(plans: Sequence[Plan], *, real_time: bool) -> list[Outcome]:
     return outcomes
 
 
-def _as_json(outcomes: Sequence[Outcome]) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(records(outcomes)), indent=2) + b"\n"
+def _as_json(runs: Sequence[dict[str, object]]) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(runs), indent=2) + b"\n"

@@ -68,12 +68,13 @@ def jain(amounts: list[float]) -> float:
 
 @pytest.mark.parametrize("slots", [4, 10])
 def test_ten_agents_share_by_tokens_though_one_sends_twenty_times_as_many(slots: int) -> None:
-    """Jain's index of the weighted tokens is at least 0.95 over any minute of saturation."""
+    """Jain's index of the weighted tokens is at least 0.95 over any minute of saturation, once it has shown how long
+    answers are: the big one has as many slots as it likes until the others come, by estimates that are far too low."""
     world = Saturation(slots)
     for n in range(10):
         world.join(f"a{n}", scale=20 if n == 0 else 1, waiting=8)
     world.run(300.0)
-    for start in range(20, 240, 5):
+    for start in range(10, 240, 5):
         amounts = dict.fromkeys((f"a{n}" for n in range(10)), 0.0)
         for at, name, tokens in world.served:
             if start <= at < start + 60:

@@ -252,6 +252,7 @@ def test_a_held_family_is_not_passed_by() -> None:
     hands = Hands(lane_config(slots=0, tpm=20_000))
     hands.arrive("small", size=40_000)
     large = hands.arrive("large", size=40_000)
+    hands.wait(0.1)
     small = hands.arrive("small", size=400)
     low = hands.arrive("small", size=400, priority=Priority.LOW)
     other = hands.arrive("small", size=400, family="other")
