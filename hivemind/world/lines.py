@@ -107,6 +107,11 @@ def _boost_ended(event: ev.BoostEnded) -> Told:
     return "info", "boost", event.agent, "boost over, its own priority again"
 
 
+def _nudged(event: ev.Nudged) -> Told:
+    texts = {1: "uses much, and counts a class lower", -1: "counts a class higher", 0: "counts as usual again"}
+    return "info", "feedback", event.agent, texts[event.classes]
+
+
 def _budget_warned(event: ev.BudgetWarned) -> Told:
     text = how_used(event.state)
     if event.exhausted:
@@ -151,6 +156,7 @@ _TELLERS: dict[type[ev.Event], Callable[[Any], Told | None]] = {
     ev.LaneReleased: _released,
     ev.LaneOpened: _opened,
     ev.BoostEnded: _boost_ended,
+    ev.Nudged: _nudged,
     ev.BudgetWarned: _budget_warned,
     ev.PriceUnknown: _price_unknown,
     ev.AgentBegan: _began,
