@@ -89,12 +89,12 @@ def test_only_parents_that_are_known_count() -> None:
 
 def test_a_sub_agent_is_called_by_its_own_part_of_the_name() -> None:
     """Its parent's stands above it; where it stands alone it has its full name."""
-    agents = family(**{"lead": "", "lead/tests": "lead", "gone/docs": "gone"})
+    agents = family(**{"lead": "", "lead/tests": "lead", "lead.build": "lead", "gone/docs": "gone"})
     shown, branches = branched(agents, Order(), AGENTS.keys)
     view = View(replace(processes(), agents=agents), agents_shown=shown, branches=branches)
     rows = agent_table.render(view, 120, 20, Ink(boxed=False))
     text = ["".join(segment.text for segment in row)[3:16].rstrip() for row in rows]
-    assert text[2:5] == ["lead", "└ tests", "gone/docs"]
+    assert text[2:6] == ["lead", "├ tests", "└ build", "gone/docs"]
 
 
 def test_the_lines_of_the_tree() -> None:

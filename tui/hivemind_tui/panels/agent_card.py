@@ -12,12 +12,12 @@ from hivemind.snapshot import AgentView, TicketView
 from hivemind_tui import why
 from hivemind_tui.budgets import bar, blind, ceilings, covered, figures, period
 from hivemind_tui.format import NOTHING, about, count, dollars, fit, plural, seconds, wrapped
-from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
+from hivemind_tui.glyphs import PRIORITIES, gate_sign
 from hivemind_tui.ink import Ink, Span, body_size, fitting, linked
 from hivemind_tui.keymap import BY_ID
 from hivemind_tui.view import View, join
 
-from .agent_table import at_least, nudged, process
+from .agent_table import at_least, nudged, process, state
 
 Row = list[Span]
 
@@ -93,9 +93,8 @@ def _work(agent: AgentView) -> list[tuple[int, Row]]:
 
 
 def _state(agent: AgentView, ink: Ink) -> Row:
-    glyph, role = ink.mark(agent.state)
     word, colour = PRIORITIES[agent.priority]
-    spans: Row = [(f"{glyph} {sign(agent.state).word}", role), ("  priority ", "dim"), (word, colour)]
+    spans: Row = [state(agent, ink), ("  priority ", "dim"), (word, colour)]
     if agent.nudge:
         spans.append((f" {nudged(agent, ink)} {'sinks' if agent.nudge > 0 else 'rises'} for now", "dim"))
     if agent.boosted_for_s > 0:
@@ -160,17 +159,17 @@ def _tokens(agent: AgentView, ink: Ink) -> list[Row]:
 
 def _money(agent: AgentView, cells: int, ink: Ink) -> list[Row]:
     rows = [_labelled("cost", (f"{_cost(agent):>6}", "strong"), *_unpriced(agent))]
-    state = agent.budget
-    if state is None:
+    budget = agent.budget
+    if budget is None:
         return [*rows, _labelled("budget", (f"{NOTHING:>6}", "dim"), ("  none, B gives one", "dim"))]
-    for row, each in enumerate(ceilings(state)):
+    for row, each in enumerate(ceilings(budget)):
         share = (f"{figures(each.share):>6}  ", each.role)
         rows.append(_labelled("" if row else "budget", share, *bar(ink, _BAR, each), (f" of {each.of}", "dim")))
-    told = [(each.left, each.role) for each in ceilings(state)]
-    told += [(word, "dim") for word in (period(state), covered(state)) if word]
+    told = [(each.left, each.role) for each in ceilings(budget)]
+    told += [(word, "dim") for word in (period(budget), covered(budget)) if word]
     left: Row = [span for each in told for span in ((", ", "dim"), each)][1:]
     rows += [_labelled("", *left)]
-    return [*rows, _labelled("", (blind(state), "wait"))] if blind(state) else rows
+    return [*rows, _labelled("", (blind(budget), "wait"))] if blind(budget) else rows
 
 
 def _cost(agent: AgentView) -> str:

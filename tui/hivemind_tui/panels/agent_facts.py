@@ -11,13 +11,13 @@ from hivemind.snapshot import AgentView
 from hivemind_tui.budgets import bar, blind, ceilings, covered, figures, period
 from hivemind_tui.course import failures
 from hivemind_tui.format import NOTHING, count, dollars, plural, seconds
-from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
+from hivemind_tui.glyphs import PRIORITIES, gate_sign
 from hivemind_tui.ink import Ink, Span, body_size, fitting
 from hivemind_tui.passage import broken
 from hivemind_tui.view import View, join
 from hivemind_tui.why import far_back, first_of_each, lane_of, sentence
 
-from .agent_table import process
+from .agent_table import process, state
 
 _LABEL = 10
 _GAUGE = 20
@@ -51,9 +51,8 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
 
 
 def _state(agent: AgentView, ink: Ink) -> Fact:
-    glyph, role = ink.mark(agent.state)
     word, colour = PRIORITIES[agent.priority]
-    chunks: list[tuple[int, Sequence[Span]]] = [(0, [(f"{glyph} {sign(agent.state).word}", role)])]
+    chunks: list[tuple[int, Sequence[Span]]] = [(0, [state(agent, ink)])]
     chunks.append((1, [("priority ", "dim"), (word, colour)]))
     if agent.boosted_for_s > 0:
         chunks.append((1, [(f"{ink.glyphs.boost} boosted for {seconds(agent.boosted_for_s)}", "accent")]))
@@ -87,18 +86,18 @@ def _why(view: View, agent: AgentView, width: int, rows: int, ink: Ink) -> list[
 
 
 def _budget(agent: AgentView, ink: Ink) -> Fact:
-    state = agent.budget
-    if state is None:
+    budget = agent.budget
+    if budget is None:
         return 7, "budget", [(0, [("none", "text"), (", B gives it one", "dim")])]
     chunks: list[tuple[int, Sequence[Span]]] = []
-    for rank, each in enumerate(ceilings(state)):
+    for rank, each in enumerate(ceilings(budget)):
         chunks += [
             (3, bar(ink, _GAUGE, each)),
             (rank, [(figures(each.share), each.role), (" of ", "dim"), (each.of, "text")]),
             (rank + 1, [(each.left, each.role)]),
         ]
-    chunks += [(1, [(word, "dim")]) for word in (period(state), covered(state)) if word]
-    return 2, "budget", [*chunks, *([(2, [(blind(state), "wait")])] if blind(state) else [])]
+    chunks += [(1, [(word, "dim")]) for word in (period(budget), covered(budget)) if word]
+    return 2, "budget", [*chunks, *([(2, [(blind(budget), "wait")])] if blind(budget) else [])]
 
 
 def _tokens(agent: AgentView, with_cost: bool) -> Fact:

@@ -32,6 +32,16 @@ def _name(agent: AgentView, ink: Ink, at: float) -> Span:
 
 
 def _state(agent: AgentView, ink: Ink, at: float) -> Span:
+    return state(agent, ink)
+
+
+def state(agent: AgentView, ink: Ink) -> Span:
+    """Its state as a glyph and a word; of one that has nothing more to ask, how its process ended."""
+    if agent.state == "idle" and agent.running is False:
+        code = agent.exit_code
+        if code == 0:
+            return f"{ink.glyphs.good} ended", "dim"
+        return f"{ink.glyphs.cross} {'lost' if code is None else 'killed' if code < 0 else 'failed'}", "bad"
     glyph, role = ink.mark(agent.state)
     return f"{glyph} {sign(agent.state).word}", role
 
@@ -194,8 +204,10 @@ def _with_branches(table: Table[AgentView], branches: Mapping[str, Branch]) -> T
         if branch.lasts:
             lines += f"{ink.glyphs.bend if branch.lasts[-1] else ink.glyphs.branch} "
         more = f" {ink.glyphs.closed}{branch.hidden}" if branch.hidden else ""
-        # A sub-agent's own name begins with its parent's, which stands above it.
-        own = agent.name.removeprefix(f"{agent.parent}/") if branch.lasts else agent.name
+        own = agent.name
+        if branch.lasts:
+            # That of a sub-agent, and of a batch's, begins with its parent's, which stands above it.
+            own = own.removeprefix(f"{agent.parent}/").removeprefix(f"{agent.parent}.")
         return f"{lines}{own}{more}", _name(agent, ink, at)[1]
 
     return replace(table, name=replace(table.name, cell=name))
