@@ -153,6 +153,20 @@ def test_the_card_tells_all_of_an_agent() -> None:
         assert words in rows, words
 
 
+def test_a_budget_of_both_kinds_for_a_subtree() -> None:
+    """The nearer ceiling first, what is left of each, whom it is for, and what it can't see."""
+    agent = replace(ALICE, budget=budget(ALICE, 2_000_000, 3.0, per="day", covers="subtree", unpriced=900))
+    rows = card(View(replace(world(), agents=(agent,))))
+    for words in (
+        "budget          86%  ━━━━━━━━━━━━━━── of $3",
+        "32%  ━━━━━─────────── of 2.0M",
+        "$0.42 left, 1.4M left, today",
+        "with its agents",
+        "900 tokens without a price",
+    ):
+        assert words in rows, words
+
+
 def test_the_card_tells_in_full_why_a_request_waits() -> None:
     """Wrapped, not cut."""
     rows = card(View(world(), selected="bob"))

@@ -166,9 +166,10 @@ def _money(agent: AgentView, cells: int, ink: Ink) -> list[Row]:
         share = (f"{figures(each.share):>6}  ", each.role)
         rows.append(_labelled("" if row else "budget", share, *bar(ink, _BAR, each), (f" of {each.of}", "dim")))
     told = [(each.left, each.role) for each in ceilings(budget)]
-    told += [(word, "dim") for word in (period(budget), covered(budget)) if word]
+    told += [(period(budget), "dim")]
     left: Row = [span for each in told for span in ((", ", "dim"), each)][1:]
     rows += [_labelled("", *left)]
+    rows += [_labelled("", (covered(budget), "dim"))] if covered(budget) else []
     return [*rows, _labelled("", (blind(budget), "wait"))] if blind(budget) else rows
 
 
