@@ -8,6 +8,7 @@ import gzip
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from proxy.kit import Hang, Pairs, Play, Raw, Reset, Running, Seen, playing, proxying, raw, request
@@ -32,7 +33,7 @@ from proxy.wire import (
 
 MESSAGES = "/v1/messages"
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
-SOON = {"keepalive_after_s": 0.005, "keepalive_every_s": 0.005, "max_concurrency": 1}
+SOON: dict[str, Any] = {"keepalive_after_s": 0.005, "keepalive_every_s": 0.005, "max_concurrency": 1}
 
 
 @dataclass

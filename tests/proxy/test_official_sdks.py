@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import anthropic
 import openai
@@ -26,7 +27,7 @@ FAULTS = {
     "error_early": FaultConfig(error_early=0.2),
     "several": FaultConfig(bad_gateway=0.1, overloaded=0.1, reset=0.1, reset_early=0.1, error_early=0.1),
 }
-SETTINGS = {"max_concurrency": 8, "circuit": {"cooldown_s": 0.05}}
+SETTINGS: dict[str, Any] = {"max_concurrency": 8, "circuit": {"cooldown_s": 0.05}}
 WHOLE_FAULTS = {"reset_mid": FaultConfig(reset_mid=0.2), "truncated": FaultConfig(truncated=0.2)}
 CLAUDE: anthropic.types.MessageParam = {"role": "user", "content": "say something"}
 GPT: openai.types.chat.ChatCompletionUserMessageParam = {"role": "user", "content": "say something"}

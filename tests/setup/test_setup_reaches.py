@@ -27,7 +27,7 @@ TOKEN = "t0k-en"
 @contextlib.asynccontextmanager
 async def running(token: bool) -> AsyncIterator[Running]:
     """A proxy before the mock provider, which asks for a token or doesn't."""
-    asked = {"token": TOKEN} if token else {}
+    asked: dict[str, Any] = {"token": TOKEN} if token else {}
     async with serving_mock(MockProvider(MockConfig(seed=1))) as url, proxying(f"mock={url}", **asked) as proxy:
         yield proxy
 
