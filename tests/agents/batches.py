@@ -21,11 +21,16 @@ HIVEMIND = Path(sys.executable).with_name("hivemind")
 _PLAIN = {key: value for key, value in os.environ.items() if not key.upper().startswith(("HIVEMIND", "HTTP"))}
 
 WORKER = """\
-# NAME, what it does on its first start and what on later ones (an exit code, or `crash`), and how long it works
+# NAME, what it does on its first start and what on later ones (an exit code, or `crash`), and how long it works (or
+# `gate`: until a file of that name is there)
 echo "begin $1" >> journal
 starts=$(grep -c "^begin $1\\$" journal)
 if [ "$starts" = 1 ]; then does=$2; else does=$3; fi
-[ "$4" = 0 ] || sleep "$4"
+case "$4" in
+    0) ;;
+    gate) while [ ! -e gate ]; do sleep 0.05; done ;;
+    *) sleep "$4" ;;
+esac
 [ "$does" = crash ] && kill -9 $$
 [ "$does" = 0 ] && echo "ok $1" >> journal
 exit "$does"
@@ -44,10 +49,13 @@ class Kind:
     """And of later ones."""
     works_s: float = 0.0
     more: dict[str, Any] = field(default_factory=dict)
+    gated: bool = False
+    """It works until the bench's gate is open."""
 
     def planned(self) -> dict[str, Any]:
         """As it stands in a plan."""
-        command = ["sh", "worker.sh", self.name, self.first, self.later, f"{self.works_s:g}"]
+        works = "gate" if self.gated else f"{self.works_s:g}"
+        command = ["sh", "worker.sh", self.name, self.first, self.later, works]
         return {"command": command, "after": list(self.after), **self.more}
 
 
@@ -106,6 +114,10 @@ class Bench:
         """The tasks of the runner's report, by name."""
         found = json.loads((self.folder / "report.json").read_text())
         return {task["task"]: task for task in found["tasks"]}
+
+    def open_gate(self) -> None:
+        """Let gated tasks end."""
+        (self.folder / "gate").touch()
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait until it is so."""
@@ -169,6 +181,18 @@ async def ended(process: asyncio.subprocess.Process) -> Ran:
         table, errors = await process.communicate()
     assert process.returncode is not None
     return Ran(process.returncode, table.decode(), errors.decode())
+
+
+async def said(process: asyncio.subprocess.Process, word: str) -> str:
+    """Wait for a line on standard error with that in it; gives it and all lines before it."""
+    assert process.stderr is not None
+    lines = ""
+    async with asyncio.timeout(HANGS_S):
+        while word not in lines:
+            line = await process.stderr.readline()
+            assert line, f"it ended, and said: {lines}"
+            lines += line.decode()
+    return lines
 
 
 async def killed(process: asyncio.subprocess.Process) -> None:

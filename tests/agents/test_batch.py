@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from agents.batches import HIVEMIND, Bench, Kind, bench, check, ended
+from agents.batches import HIVEMIND, Bench, Kind, bench, check, ended, said
 
 from hivemind.control.client import ControlClient, open_http
 from hivemind.control.find import find_token, place_of
@@ -116,12 +116,10 @@ async def test_timeout(tmp_path: Path) -> None:
 async def test_interrupted_and_resumed(tmp_path: Path) -> None:
     """Ctrl-C starts nothing more and ends what runs, which isn't held against it; `--resume` goes on."""
     here = bench(tmp_path)
-    kinds = [Kind("quick"), Kind("slow", works_s=3600), Kind("next", after=("slow",))]
+    kinds = [Kind("quick"), Kind("slow", gated=True), Kind("next", after=("slow",))]
     here.write(kinds)
-    (tmp_path / "worker.sh").write_text(
-        (tmp_path / "worker.sh").read_text().replace('[ "$4" = 0 ]', '[ "$starts" = 2 -o "$4" = 0 ]')
-    )
     async with here.batch() as runner:
+        await said(runner, "quick is done")
         await here.journal_of(3)
         runner.send_signal(signal.SIGINT)
         ran = await ended(runner)
@@ -136,6 +134,7 @@ async def test_interrupted_and_resumed(tmp_path: Path) -> None:
         2,
         "hivemind: work: 1 of 3 done; --resume goes on, --fresh begins anew",
     )
+    here.open_gate()
     ran = await here.run("--resume")
     assert (ran.code, check(kinds, here)["done"]) == (0, 3)
     assert here.journal.count("begin quick") == 1
@@ -148,9 +147,7 @@ async def test_interrupted_twice(tmp_path: Path) -> None:
     async with here.batch() as runner:
         await here.journal_of(1)
         runner.send_signal(signal.SIGTERM)
-        assert runner.stderr is not None
-        while b"SIGTERM" not in await runner.stderr.readline():
-            pass
+        await said(runner, "SIGTERM")
         runner.send_signal(signal.SIGTERM)
         ran = await ended(runner)
     assert (ran.code, here.report["a"]["state"], here.report["a"]["exit_code"]) == (143, "stopped", -9)

@@ -7,7 +7,7 @@ import re
 import signal
 from pathlib import Path
 
-from agents.batches import Kind, bench, check, ended, killed, made_up
+from agents.batches import Kind, bench, check, ended, killed, made_up, said
 
 
 async def test_two_hundred_tasks(tmp_path: Path) -> None:
@@ -35,15 +35,9 @@ async def test_proxy_and_runner_each(tmp_path: Path) -> None:
     async with here.proxy() as proxy, here.batch() as runner:
         await here.journal_of(25)
         await killed(proxy)
-        assert runner.stderr is not None
-        said = b""
-        while b"the proxy is away" not in said:
-            said = await runner.stderr.readline()
-            assert said, "it gave up"
+        await said(runner, "the proxy is away")
         async with here.proxy():
-            while b"the proxy is back" not in said:
-                said = await runner.stderr.readline()
-                assert said, "it gave up"
+            await said(runner, "the proxy is back")
             await here.journal_of(60)
             await killed(runner)
             ran = await here.run("--resume")
@@ -54,43 +48,46 @@ async def test_proxy_and_runner_each(tmp_path: Path) -> None:
 async def test_a_proxy_that_forgot(tmp_path: Path) -> None:
     """What runs isn't ended because the proxy came back without its memory; that is said, and nothing more started."""
     here = bench(tmp_path)
-    here.write([Kind("a", works_s=3), Kind("b", after=("a",))])
+    here.write([Kind("a", gated=True), Kind("b", after=("a",))])
     async with here.proxy() as proxy, here.batch() as runner:
         await here.journal_of(1)
         await killed(proxy)
         for path in (tmp_path / "state").glob("proxy-*.db*"):
             path.unlink()
         async with here.proxy():
+            await said(runner, "the proxy doesn't know this batch any more")
+            here.open_gate()
             ran = await ended(runner)
     assert (ran.code, here.journal) == (1, ["begin a", "ok a"])
     assert {name: row["state"] for name, row in here.report.items()} == {"a": "done", "b": "waiting"}
-    assert "the proxy doesn't know this batch any more" in ran.errors
 
 
 async def test_what_runs_is_adopted(tmp_path: Path) -> None:
     """A process that outlives its runner isn't started again, and its end counts when it comes; one that ended
     meanwhile isn't either."""
     here = bench(tmp_path)
-    kinds = [Kind("long", works_s=4), Kind("short", works_s=0.8), Kind("last", after=("long", "short"))]
+    kinds = [Kind("long", gated=True), Kind("short", works_s=1.0), Kind("last", after=("long", "short"))]
     here.write(kinds)
     async with here.batch() as runner:
         await here.journal_of(2)
         await killed(runner)
     await here.until(lambda: "ok short" in here.journal)
-    ran = await here.run("--resume")
+    async with here.batch("--resume") as runner:
+        assert "short still runs" not in await said(runner, "long still runs")
+        here.open_gate()
+        ran = await ended(runner)
     assert (ran.code, check(kinds, here)["done"]) == (0, 3)
-    assert "long still runs" in ran.errors
     assert here.journal.count("begin long") == here.journal.count("begin short") == 1
 
 
 async def test_failures_without_a_proxy_dont_count(tmp_path: Path) -> None:
     """What fails after the runner that served the proxy was killed is started again, whatever its restarts."""
     here = bench(tmp_path)
-    kinds = [Kind("victim", first="1", works_s=1.0)]
-    here.write(kinds)
+    here.write([Kind("victim", first="1", gated=True)])
     async with here.batch() as runner:
         await here.journal_of(1)
         await killed(runner)
+    here.open_gate()
     taken = next((tmp_path / "state/batches/work/1/attempts/victim").iterdir()) / "run"
     await here.until((taken / "ended").exists)
     ran = await here.run("--resume")
@@ -101,8 +98,7 @@ async def test_failures_without_a_proxy_dont_count(tmp_path: Path) -> None:
 async def test_killed_with_its_shim(tmp_path: Path) -> None:
     """An attempt that vanished with all that saw it is made again, and its process isn't left running beside."""
     here = bench(tmp_path)
-    kinds = [Kind("a", first="0", works_s=3600, later="0")]
-    here.write(kinds)
+    here.write([Kind("a", works_s=3600)])
     worker = (tmp_path / "worker.sh").read_text().replace('sleep "$4"', '[ "$starts" != 1 ] || sleep "$4"')
     (tmp_path / "worker.sh").write_text(worker)
     async with here.batch() as runner:
