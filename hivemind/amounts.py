@@ -17,7 +17,10 @@ PERIODS = {"run": "this run", "day": "today", "ever": "in all"}
 """What is counted, of what was used; by period."""
 _A_PERIOD = {"run": "a run", "day": "a day", "ever": "in all"}
 _FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
-_AMOUNT = re.compile(r"(?P<money>\$?) *(?P<number>\d+(?:\.\d*)?|\.\d+) *(?P<factor>[kmgb]?)(?: *tok(?:en)?s?)?")
+_AMOUNT = re.compile(
+    r"(?P<money>\$?) *(?P<number>\d+(?:\.\d*)?|\.\d+) *(?P<factor>[kmgb]?)"
+    r"(?: *(?:(?P<tokens>tok(?:en)?s?)|(?P<dollars>\$|usd|dollars?)))?"
+)
 _EXAMPLES = "200k, $5, $5/day, 200k,$5 or none"
 
 
@@ -37,7 +40,8 @@ class WantedBudget:
 
 
 def parse_budget(text: str) -> WantedBudget:
-    """`200k`, `$5`, `$5/day`, `200k,$5`, `none`; with a `+` before it, so much more.
+    """`200k`, `$5`, `$5/day`, `200k,$5`, `none`; with a `+` before it, so much more. `5$` and `5usd` are `$5`, for
+    shells, in which `$5` is a variable.
 
     Raises: ValueError: it is none of these; the text says what would be right.
     """
@@ -50,8 +54,9 @@ def parse_budget(text: str) -> WantedBudget:
     for part in asked.removeprefix("+").replace(" and ", ",").split(","):
         amount, slash, period = part.strip().removeprefix("+").partition("/")
         found = _AMOUNT.fullmatch(amount.strip())
-        kind = "dollars" if found is not None and found["money"] else "tokens"
-        if found is None or kind in amounts or (slash and period.strip() not in get_args(Period)):
+        kind = "dollars" if found is not None and (found["money"] or found["dollars"]) else "tokens"
+        odd = found is None or (found["money"] and (found["tokens"] or found["dollars"]))
+        if found is None or odd or kind in amounts or (slash and period.strip() not in get_args(Period)):
             raise ValueError(f"{text.strip()[:40]!r} is no budget; it is {_EXAMPLES}, per run, day or ever")
         amounts[kind] = float(found["number"]) * _FACTORS[found["factor"]]
         periods |= {period.strip()} if slash else set()

@@ -23,6 +23,9 @@ from hivemind.amounts import WantedBudget, ceiling, parse_budget
         ("+$2,+10k", WantedBudget(10_000, 2.0, None, more=True)),
         (" None ", WantedBudget(None, None, None)),
         ("1", WantedBudget(1, None, None)),
+        ("5$/day", WantedBudget(None, 5.0, "day")),
+        ("0.5usd,20k", WantedBudget(20_000, 0.5, None)),
+        ("20 dollars", WantedBudget(None, 20.0, None)),
     ],
 )
 def test_what_people_type(text: str, wanted: WantedBudget) -> None:
@@ -42,6 +45,8 @@ def test_what_people_type(text: str, wanted: WantedBudget) -> None:
         ("$0", "a budget is above $0"),
         ("9999999999999g", "a budget is from 1 to"),
         ("$9999g", "at most $1,000,000,000"),
+        ("$5 tokens", "is no budget"),
+        ("$5$", "is no budget"),
         ("5k/day,$3/run", "one budget counts in one period, not day and run"),
     ],
 )
