@@ -155,7 +155,7 @@ class McpSettings(Section):
     enabled: bool = True
     """Serve it."""
     read_only: bool = False
-    """Tools may look and submit tasks, but change no setting, priority or budget."""
+    """Tools may look and submit tasks without commands, but change no setting, priority or budget."""
     names: Literal["dots", "underscores"] = "dots"
     """How tools are listed, hm.submit or hm_submit; both are understood."""
 

@@ -24,6 +24,7 @@ from .outputs import Batch, Submitted
 from .rows import by_state, cut, in_order, task_row
 
 _READY_SHOWN = 20
+_AHEAD = ("critical", "high")
 
 
 async def submit(desk: Desk, caller: Caller, asked: SubmitInput) -> Submitted:
@@ -32,6 +33,7 @@ async def submit(desk: Desk, caller: Caller, asked: SubmitInput) -> Submitted:
     if asked.outcome is None:
         if asked.note is not None:
             raise ToolFailure("note: goes with an outcome, done or failed; leave it out of a new task")
+        await _allowed(desk, [asked])
         known = {task.spec.id for task in await desk.tasks()} if asked.after else set()
         spec = _spec(asked, asked.name, asked.batch, known | {name})
         await desk.order(SubmitTasks((spec,)), caller.who)
@@ -92,9 +94,28 @@ def _spec(fields: TaskFields, name: str, batch: str | None, known: Iterable[str]
     )
 
 
+async def _allowed(desk: Desk, tasks: Iterable[TaskFields]) -> None:
+    """Where tools may change nothing, a task is no way round that: it has no command, which a runner would start with
+    the rights of whoever started that, and is no more urgent than others.
+
+    Raises: ToolFailure.
+    """
+    found = next((each for each in tasks if each.command or each.priority in _AHEAD), None)
+    if found is not None and (await desk.about()).read_only:
+        what = (
+            "command: a runner would start it"
+            if found.command
+            else f"priority {found.priority}: it is more than normal"
+        )
+        raise ToolFailure(
+            f"{what}, and this proxy lets tools do neither (mcp.read_only); leave it out, or ask its operator"
+        )
+
+
 async def _submit_all(desk: Desk, caller: Caller, asked: BatchInput) -> str:
     if not asked.tasks:
         raise ToolFailure("tasks: is empty; give at least one task with a name")
+    await _allowed(desk, asked.tasks)
     known = {full_id(asked.batch, task.name) for task in asked.tasks}
     if any(task.after for task in asked.tasks):
         known |= {task.spec.id for task in await desk.tasks()}

@@ -14,6 +14,8 @@ from tools.kit import LAB, NAMES, all_eight, asks, over_http, refusal, said, ser
 
 from hivemind import server
 from hivemind.proxy.app import Proxy
+from hivemind.scheduler.commands import SubmitTasks
+from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.settings import Settings
 from hivemind.tools.http import BODY_LIMIT
 
@@ -142,6 +144,19 @@ async def test_read_only(tmp_path: Path) -> None:
         assert (await said(client, "hm.batch", batch="b", tasks=[{"name": "c"}]))["tasks"] == 1
         (view,) = (view for view in proxy.snapshot().agents if view.name == "alice")
         assert (view.priority.name, view.budget, proxy.snapshot().mode) == ("NORMAL", None, "serving")
+
+
+async def test_read_only_has_no_way_round(tmp_path: Path) -> None:
+    """A task makes no runner start anything, and no agent more urgent; what is there already may be worked on."""
+    async with served(tmp_path, mcp={"read_only": True}) as proxy, over_http(proxy) as client:
+        assert "command: a runner" in await refusal(client, "hm.submit", name="a", command=["id"])
+        assert "priority critical" in await refusal(client, "hm.submit", name="a", agent="me", priority="critical")
+        tasks = [{"name": "c"}, {"name": "d", "command": ["id"]}]
+        assert "mcp.read_only" in await refusal(client, "hm.batch", batch="b", tasks=tasks)
+        assert proxy.tasks(None) == ()
+        proxy.apply(SubmitTasks((TaskSpec("mine", Priority.HIGH, agent="me"),)))
+        assert (await said(client, "hm.submit", name="mine", outcome="done"))["task"]["state"] == "done"
+        assert (await said(client, "hm.submit", name="a", priority="low"))["task"]["state"] == "ready"
 
 
 async def test_many_at_once(tmp_path: Path) -> None:
