@@ -224,7 +224,7 @@ class Job:
             self._desk.say(f"{self.name} is done after {seconds(took)}{_used(used)}", "good")
             await self._tell(ok=True, note="", again=False)
         elif how == "failed":
-            await self._failed(note, took)
+            await self._failed(note, took, used)
         else:
             self._desk.say(f"{self.name}: {note}; it goes back", "warn")
             await self._tell(ok=False, note=note, again=True)
@@ -244,10 +244,12 @@ class Job:
             return "stopped", f"{_ending(code)} while no proxy ran"
         return "failed", problem or self._reason or _ending(code)
 
-    async def _failed(self, note: str, took: float) -> None:
+    async def _failed(self, note: str, took: float, used: RunUsage) -> None:
         failures, common = self._recent("failed"), self.planned.common
-        said = f"{self.name} failed ({note}) after {seconds(took)}"
-        again = failures <= common.restarts
+        if used.used_up is not None:
+            note += ", budget used up"
+        said = f"{self.name} failed ({note}) after {seconds(took)}{_used(used)}"
+        again = failures <= common.restarts and used.used_up is None
         if not again:
             self._desk.say(said, "bad")
         else:

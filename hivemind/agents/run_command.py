@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hivemind.amounts import WantedBudget, parse_budget
+from hivemind.amounts import WantedBudget, owner, parse_budget
 from hivemind.control.client import NoAnswer
 from hivemind.errors import UsageError
 from hivemind.plugin import Command
@@ -177,6 +177,11 @@ def told(outcome: Outcome) -> str:
     text = f"{text}, {in_words(used.tokens, used.dollars, used.unpriced)}"
     if used.checkpoint is not None:
         text += f"; what it was at is kept: hivemind checkpoints show {used.checkpoint}"
+    if used.used_up is not None and outcome.exit_code:
+        whose = "--pool" if used.used_up.owner is None else used.used_up.owner
+        text += (
+            f"; {owner(used.used_up)} is used up: hivemind budget {whose} AMOUNT, then hivemind resume {outcome.agent}"
+        )
     return text
 
 

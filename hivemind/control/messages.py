@@ -243,7 +243,7 @@ class LeavePlace:
 
 @dataclass(frozen=True, slots=True)
 class RunUsage:
-    """What an agent used in the run that has ended."""
+    """What an agent, and those that it started, used in the run that has ended."""
 
     tokens: int
     dollars: float
@@ -251,6 +251,8 @@ class RunUsage:
     """Of the tokens those whose price isn't known."""
     checkpoint: str | None
     """Name of what was kept of it, where it was stopped or crashed."""
+    used_up: BudgetState | None = None
+    """A budget of which nothing is left, so that it would be refused if it asked again."""
 
 
 @dataclass(frozen=True, slots=True)

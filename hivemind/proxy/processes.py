@@ -89,8 +89,9 @@ class Processes:
             self._ended(ended.agent, ended.exit_code, who)  # it was started before this proxy was
         if agent is None:
             return RunUsage(0, 0.0, 0, None)
-        spent = agent.own.used("run")
-        return RunUsage(spent.tokens, spent.dollars, spent.unpriced, None)
+        spent = agent.tree.used("run")
+        used_up = next((account.state() for account in agent.limits if account.exhausted), None)
+        return RunUsage(spent.tokens, spent.dollars, spent.unpriced, None, used_up)
 
     def lapse(self) -> None:
         """Notice runners that are gone."""

@@ -55,3 +55,17 @@ async def test_the_batchs_budget(tmp_path: Path) -> None:
     assert ran.code == 1
     assert states == ["done"] * mock.stats.answered + ["failed"] * (6 - mock.stats.answered)
     assert 0 < mock.stats.answered < 6
+
+
+async def test_no_restart_without_a_budget(tmp_path: Path) -> None:
+    """A task that failed because its budget is used up isn't started again, since it would be refused at once."""
+    here = bench(tmp_path)
+    here.write([asking("a", 1, restarts=3, budget="1"), asking("b", 1, restarts=1)])
+    (tmp_path / "asks.py").write_text(ASKS)
+    async with providing() as (mock, upstream):
+        ran = await here.run(HIVEMIND_UPSTREAM=upstream)
+    assert (ran.code, mock.stats.answered) == (1, 3)
+    assert {name: (row["attempts"], row["note"]) for name, row in here.report.items()} == {
+        "a": (1, "exit code 1, budget used up"),
+        "b": (2, "exit code 1"),
+    }

@@ -163,6 +163,7 @@ async def test_places() -> None:
             "dollars": 0.0,
             "unpriced": 0,
             "checkpoint": None,
+            "used_up": None,
         }
 
 

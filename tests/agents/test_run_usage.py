@@ -1,0 +1,48 @@
+"""What `hivemind run` says of an agent's use: with what the agents used that it started, and of a budget's end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agents.running import before
+
+ASKS = """\
+import json, os, sys, urllib.error, urllib.request
+for _ in range(int(sys.argv[1])):
+    request = urllib.request.Request(
+        os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages",
+        json.dumps({"model": "claude-sonnet-4-5", "max_tokens": 99, "messages": []}).encode(),
+        {"x-api-key": "k", "content-type": "application/json"},
+    )
+    try:
+        usage = json.load(urllib.request.urlopen(request))["usage"]
+    except urllib.error.HTTPError as error:
+        sys.exit(error.code == 403 and 3)
+    print(usage["input_tokens"] + usage["output_tokens"])
+"""
+
+
+async def test_what_it_started_counts(tmp_path: Path) -> None:
+    """A run that only starts another tells of that one's tokens as its own cost."""
+    (tmp_path / "asks.py").write_text(ASKS)
+    async with before(tmp_path) as (_, place):
+        inner = "hivemind run --name inner -- python3 asks.py 2"
+        ran = await place.ran("--name", "outer", "--", "sh", "-c", f"{inner}; python3 asks.py 1")
+    tokens = [int(line) for line in ran.out.split()]
+    assert (ran.code, len(tokens)) == (0, 3)
+    inside, outside = ran.err.splitlines()
+    assert inside.startswith("hivemind: inner: exit code 0")
+    assert f" {sum(tokens[:2]):,} tokens, $0.0" in inside
+    assert outside.startswith("hivemind: outer: exit code 0")
+    assert f" {sum(tokens):,} tokens, $0.0" in outside
+
+
+async def test_how_to_go_on(tmp_path: Path) -> None:
+    """One that ended because a budget was used up is told whose, and what lets it go on."""
+    (tmp_path / "asks.py").write_text(ASKS)
+    async with before(tmp_path) as (_, place):
+        ran = await place.ran("--name", "alice", "--budget", "60", "--", "python3", "asks.py", "9")
+        fine = await place.ran("--name", "bob", "--budget", "1", "--", "python3", "asks.py", "1")
+    end = "; alice's budget is used up: hivemind budget alice AMOUNT, then hivemind resume alice\n"
+    assert (ran.code, ran.err[-len(end) :]) == (3, end)
+    assert (fine.code, "used up" in fine.err) == (0, False)
