@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 from collections.abc import Iterable, Iterator
 
 from hivemind.plugin import Command
@@ -51,13 +52,13 @@ def _run(namespace: argparse.Namespace) -> int:
 
 
 def shown(agents: Iterable[AgentView], room: int | None, *, tree: bool = False) -> list[str]:
-    """The table, by first appearance or as a tree."""
-    ordered = family(list(agents)) if tree else ((agent, "") for agent in agents)
+    """The table, by first appearance and those that have ended last, or as a tree."""
+    ordered = family(list(agents)) if tree else ((agent, "") for agent in sorted(agents, key=_is_over))
     return lines(_COLUMNS, [_row(agent, before) for agent, before in ordered], room)
 
 
 def _row(agent: AgentView, before: str) -> list[Cell | str]:
-    ended = "" if agent.exit_code is None else str(agent.exit_code)
+    ended = "" if agent.exit_code is None else _end(agent.exit_code)
     return [
         before + printable(agent.name),
         Cell(_state(agent), _STATES.get(agent.state, "")),
@@ -69,6 +70,18 @@ def _row(agent: AgentView, before: str) -> list[Cell | str]:
         printable(agent.task or ""),
         Cell(ended, "bad" if agent.exit_code else ""),
     ]
+
+
+def _is_over(agent: AgentView) -> bool:
+    return agent.running is False and agent.state == "idle"
+
+
+def _end(code: int) -> str:
+    """The exit code, or the name of the signal."""
+    try:
+        return str(code) if code >= 0 else signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
 
 
 def _state(agent: AgentView) -> str:

@@ -13,7 +13,7 @@ from hivemind_tui.ink import Ink
 from hivemind_tui.listing import Order
 from hivemind_tui.panels import agent_table
 from hivemind_tui.panels.agent_table import AGENTS
-from hivemind_tui.tree import Branch, branched, parents
+from hivemind_tui.tree import Branch, branched, ended_last, parents
 from hivemind_tui.view import View
 
 ANY = world().agents[0]
@@ -44,6 +44,16 @@ def names(agents: tuple[AgentView, ...]) -> str:
 def test_children_stand_under_their_parents(agents: tuple[AgentView, ...], shown: str) -> None:
     """Each agent once, whatever they say of each other."""
     assert names(branched(agents, Order(), AGENTS.keys)[0]) == shown
+
+
+def test_those_that_ended_are_last() -> None:
+    """Below all others, unless one that they started, however deep, goes on; what needs somebody stays where it is."""
+    agents = family(a="", b="", c="b", d="c", e="", f="", g="h", h="g")
+    ended = {name: replace(agent, running=False, state="idle") for agent in agents for name in [agent.name]}
+    known = [ended[name] if name in "abcfgh" else agent for name, agent in zip("abcdefgh", agents, strict=True)]
+    known[5] = replace(known[5], state="spent")
+    assert names(tuple(ended_last(known))) == "b c d e f a g h"
+    assert ended_last(agents) is agents
 
 
 def test_siblings_are_sorted_among_themselves() -> None:

@@ -15,7 +15,7 @@ from .panels.agent_table import AGENTS
 from .panels.request_table import REQUESTS
 from .panels.task_table import TASKS, in_order
 from .source import Source
-from .tree import Branch, branched, parents
+from .tree import Branch, branched, ended_last, parents
 from .view import OF_AGENTS, OF_REQUESTS, View
 
 T = TypeVar("T")
@@ -44,7 +44,8 @@ def _read_on(view: View, lines: Sequence[Line]) -> int:
 
 def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
     """As a tree where that is wanted, and where there is one."""
-    agents, order = view.snapshot.agents, view.agents_order
+    order = view.agents_order
+    agents = view.snapshot.agents if order.sort else ended_last(view.snapshot.agents)
     if view.tree is not False and view.page in OF_AGENTS and any(agent.parent for agent in agents) and parents(agents):
         return branched(agents, order, AGENTS.keys, view.folded)
     return arranged(agents, order, agent_fields, AGENTS.keys), {}

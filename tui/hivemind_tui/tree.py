@@ -33,6 +33,20 @@ def parents(agents: Iterable[AgentView]) -> Mapping[str, str]:
     return {agent.name: agent.parent for agent in agents if agent.parent in names and agent.parent != agent.name}
 
 
+def ended_last(agents: Sequence[AgentView]) -> Sequence[AgentView]:
+    """Those whose processes have ended below all others, except where one that they started still goes on."""
+    ended = {agent.name for agent in agents if agent.running is False and agent.state == "idle"}
+    if not ended:
+        return agents
+    above = parents(agents)
+    for agent in agents:
+        name = None if agent.name in ended else above.get(agent.name)
+        while name in ended:
+            ended.discard(name)
+            name = above.get(name)
+    return sorted(agents, key=lambda agent: agent.name in ended)
+
+
 def branched(
     agents: Sequence[AgentView],
     order: Order,
