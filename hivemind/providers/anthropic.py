@@ -166,12 +166,17 @@ class AnthropicReader:
         return output is not None
 
 
+def _sum(found: _Counts) -> int:
+    read_or_written = found.cache_creation_input_tokens + found.cache_read_input_tokens
+    return found.input_tokens + read_or_written + (found.output_tokens or 0)
+
+
 def _read_counts(raw: Raw) -> _Counts | None:
     """A usage object; None where there is none. A field of an unexpected kind counts as absent."""
     if not raw:
         return None
     found = jsonread.read(_counts, raw)
-    if found is not None and min(found.input_tokens, found.output_tokens or 0) >= 0:
+    if found is not None and min(found.input_tokens, found.output_tokens or 0) >= 0 and _sum(found) < jsonread.MOST:
         return found
     odd = jsonread.read(_usage, raw)
     if odd is None:

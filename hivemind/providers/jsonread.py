@@ -13,7 +13,8 @@ from msgspec import Raw
 T = TypeVar("T")
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-_MOST = 10**12
+MOST = 10**12
+"""Larger numbers aren't meant."""
 _EMPTY = (b"", b"null", b'""', b"[]", b"{}")
 
 _text = msgspec.json.Decoder(str)
@@ -50,7 +51,7 @@ def flag(raw: Raw) -> bool | None:
 def number(raw: Raw) -> float | None:
     """A finite number, also one written as a string or with a fraction."""
     value = read(_number, raw)
-    return value if value is not None and -_MOST < value < _MOST else None
+    return value if value is not None and -MOST < value < MOST else None
 
 
 def count(raw: Raw) -> int | None:

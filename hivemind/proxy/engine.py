@@ -27,6 +27,8 @@ from hivemind.snapshot import Snapshot
 from hivemind.store import Ledger, Store
 from hivemind.world import World
 
+from .names import check_names
+
 SAMPLE_EVERY_S = 1.0
 """Between two samples of every lane's gauges."""
 
@@ -169,6 +171,8 @@ class Engine:
         """
         if self._ending and isinstance(command, Drain) and not command.draining:
             raise Rejected("the proxy is shutting down, which can't be taken back")
+        agents = self._scheduler.agents
+        check_names(command, lambda name: name in agents or name in agents.past)
         try:
             self._scheduler.apply(self._time(), command, who)
         finally:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hivemind.agents.places import ASK_EVERY_S, Places
 from hivemind.control.messages import Claim, LeavePlace, PlaceGiven, RunUsage, TaskState, WantPlace, WantTask
-from hivemind.scheduler.commands import BeginAgent, ClaimTask, EndAgent, Rejected
+from hivemind.scheduler.commands import BeginAgent, ClaimTask, EndAgent, Rejected, check_exit_code
 from hivemind.scheduler.tasks import OPEN, Task
 
 from .engine import Engine
@@ -77,7 +77,11 @@ class Processes:
         return PlaceGiven(granted, ahead)
 
     def leave(self, ended: LeavePlace, who: str) -> RunUsage:
-        """A process has ended; tells what it used."""
+        """A process has ended; tells what it used.
+
+        Raises: Rejected.
+        """
+        check_exit_code(ended.exit_code)
         agent = self._engine.agent(ended.agent)
         place = self._places.find(ended.agent)
         if place is not None and place.runner == ended.runner:

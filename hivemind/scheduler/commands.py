@@ -195,6 +195,12 @@ class ReleaseLane:
     lane: str
 
 
+def check_exit_code(code: int | None) -> None:
+    """Raises: Rejected: no process ends with that."""
+    if code is not None and not -(2**31) <= code < 2**32:
+        raise Rejected("exit_code: must be one that a process can end with, or the number of a signal, negative")
+
+
 TaskCommand = SubmitTasks | ClaimTask | FinishTask | CancelTask | RetryTask | SetTaskPriority | ForgetTasks
 """What changes the graph."""
 

@@ -99,6 +99,7 @@ def _steer_agent(scheduler: Scheduler, command: cmd.AgentCommand, now: float) ->
         case cmd.StopAgent(_, stopped):
             _stop(scheduler, agent, stopped, now)
         case cmd.EndAgent(name, exit_code):
+            cmd.check_exit_code(exit_code)
             agent.ended = True
             scheduler.events.append(AgentEnded(now, name, exit_code))
 

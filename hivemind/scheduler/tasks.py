@@ -25,6 +25,9 @@ SPOILED = frozenset({"failed", "cancelled", "skipped"})
 """Ends after which a successor can't become eligible, unless the task is tried again."""
 MOST = 20_000
 """Tasks known at once."""
+MOST_TOKENS = 10**12
+"""That a task may be estimated at."""
+MOST_ATTEMPTS = 1_000
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _ENDED = {"failed": "failed", "cancelled": "was cancelled", "skipped": "was skipped"}
@@ -207,8 +210,13 @@ class Tasks(dict[str, Task]):
                 raise Rejected(f"task {spec.id[:80]!r}: a name is letters, digits, . _ and -, up to 80 of them")
             if spec.id in names or spec.id in self:
                 raise Rejected(f"task {spec.id} is there already")
-            if spec.estimated_tokens < 0 or spec.attempts < 1:
-                raise Rejected(f"task {spec.id}: estimated_tokens must be 0 or more, attempts 1 or more")
+            if spec.batch and not _ID.fullmatch(spec.batch):
+                raise Rejected(f"batch {spec.batch[:80]!r}: a name is letters, digits, . _ and -, up to 80 of them")
+            if not (0 <= spec.estimated_tokens <= MOST_TOKENS and 1 <= spec.attempts <= MOST_ATTEMPTS):
+                raise Rejected(
+                    f"task {spec.id}: estimated_tokens must be from 0 to {MOST_TOKENS:,}, attempts from 1 to"
+                    f" {MOST_ATTEMPTS:,}"
+                )
             names.add(spec.id)
         for spec in specs:
             for other in spec.after:

@@ -178,6 +178,7 @@ async def test_places() -> None:
         ("places/leave", {"agent": "a", "exit_code": "0"}, "the body: exit_code must be a whole number or null"),
         ("tasks/claim", {}, "the body: runner is missing; it must be text"),
         ("tasks/claim", {"runner": "r", "who": ""}, "who: must be 1 to 40 printable characters"),
+        ("places/leave", {"agent": "a", "exit_code": 2**70}, "exit_code: must be one that a process can end with"),
     ],
 )
 async def test_wrong_places_and_claims(path: str, body: Any, line: str) -> None:

@@ -192,6 +192,17 @@ def test_whole_reply() -> None:
     assert (tap.state.usage, tap.state.usage_final, tap.state.complete) == (Usage(5, 0, 0, 7), True, True)
 
 
+@pytest.mark.parametrize("count", ["1000000000000000000000000000000", "-7", '"many"', "1e30"])
+@pytest.mark.parametrize("field", ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"])
+def test_counts_that_cannot_be_meant(field: str, count: str) -> None:
+    """They count as absent; the others stay."""
+    body = f'{{"usage": {{"output_tokens": 5, "{field}": {count}}}}}'.encode()
+    tap = WIRE.tap(200, [(b"content-type", b"application/json")], Facts())
+    tap.feed(body)
+    tap.end()
+    assert tap.state.usage == Usage(output_tokens=5)
+
+
 def test_refusal() -> None:
     """An error of our own looks like Anthropic's and says whether and when to come back."""
     headers, body = WIRE.refusal(503, "circuit_open", "upstream is failing", 7.2)

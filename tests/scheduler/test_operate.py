@@ -11,6 +11,7 @@ from hivemind.scheduler import TicketState
 from hivemind.scheduler.commands import (
     Command,
     Drain,
+    EndAgent,
     PauseAdmissions,
     PauseAgent,
     PinLevel,
@@ -56,6 +57,14 @@ def test_what_was_carried_out_is_an_event(command: Command, name: str, arguments
     [
         (SetPriority("zoe", Priority.HIGH), "no agent named 'zoe'; known: a"),
         (PauseAgent("zoe", True), "no agent named 'zoe'; known: a"),
+        (
+            EndAgent("a", 2**32),
+            "exit_code: must be one that a process can end with, or the number of a signal, negative",
+        ),
+        (
+            EndAgent("a", -(2**63)),
+            "exit_code: must be one that a process can end with, or the number of a signal, negative",
+        ),
         (PinLevel(0.5), "level 0.5: must be from 1 to 10,000"),
         (PinLevel(math.nan), "level nan: must be from 1 to 10,000"),
         (PinLevel(10_001), "level 10001: must be from 1 to 10,000"),

@@ -64,8 +64,23 @@ def test_a_cycle_is_refused_with_the_cycle_written_out(edges: dict[str, str], cy
         ([spec("")], "task '': a name is letters, digits, . _ and -, up to 80 of them"),
         ([spec("../b")], "task '../b': a name is"),
         ([spec("b" * 81)], f"task '{'b' * 80}': a name is"),
-        ([spec("b", estimated_tokens=-1)], "task b: estimated_tokens must be 0 or more, attempts 1 or more"),
-        ([spec("b", attempts=0)], "task b: estimated_tokens must be 0 or more, attempts 1 or more"),
+        (
+            [spec("b", estimated_tokens=-1)],
+            "task b: estimated_tokens must be from 0 to 1,000,000,000,000, attempts from",
+        ),
+        (
+            [spec("b", estimated_tokens=10**13)],
+            "task b: estimated_tokens must be from 0 to 1,000,000,000,000, attempts",
+        ),
+        (
+            [spec("b", attempts=0)],
+            "task b: estimated_tokens must be from 0 to 1,000,000,000,000, attempts from 1 to 1,000",
+        ),
+        (
+            [spec("b", attempts=1001)],
+            "task b: estimated_tokens must be from 0 to 1,000,000,000,000, attempts from 1 to",
+        ),
+        ([spec("b", batch="x\ny")], r"batch 'x\ny': a name is letters, digits, . _ and -, up to 80 of them"),
         ([spec(f"b{n}") for n in range(MOST)], "20,001 tasks are too many: at most 20,000 may be known at once"),
     ],
 )
