@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hivemind.scheduler import Scheduler
@@ -158,9 +158,10 @@ class Night:
         command = self.random.choice(commands)
         try:
             self.ask(command)
-        except Rejected:
+        except Rejected as error:
             meant_for = {"failed", "cancelled"} if isinstance(command, RetryTask) else OPEN
-            assert task.state not in meant_for
+            in_vain = "would be skipped again" in str(error)
+            assert in_vain or task.state not in meant_for
 
     def priority(self) -> Priority:
         return self.random.choice(list(Priority))
@@ -229,6 +230,7 @@ def some_graph(random: Random, size: int, edges: float) -> list[TaskSpec]:
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
+@example(seed=0, size=156, edges=2.0, fail_share=0.5, crash_share=0.0)
 @given(
     seed=st.integers(0, 10**9),
     size=st.integers(1, 200),
