@@ -63,6 +63,14 @@ def parse_budget(text: str) -> WantedBudget:
     return WantedBudget(*_checked(amounts), _period(periods), more)
 
 
+def shell_took(text: str) -> str:
+    """What to add to a refusal, where a shell seems to have taken the dollars for a variable: `$5/day` comes as `/day`,
+    `$20` as `0`."""
+    bare = text.strip()
+    taken = not bare or bare[0] in "/," or bare[-1] == "," or not bare.partition("/")[0].strip("0")
+    return "; in a shell write 5usd, or quote '$5'" if taken else ""
+
+
 def _checked(amounts: dict[str, float]) -> tuple[int | None, float | None]:
     tokens, money = amounts.get("tokens"), amounts.get("dollars")
     if tokens is not None and not 1 <= tokens <= MOST_TOKENS:

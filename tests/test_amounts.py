@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hivemind.amounts import WantedBudget, ceiling, parse_budget
+from hivemind.amounts import WantedBudget, ceiling, parse_budget, shell_took
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,15 @@ def test_what_is_no_budget(text: str, why: str) -> None:
     """It is said what would be right."""
     with pytest.raises(ValueError, match=re.escape(why)):
         parse_budget(text)
+
+
+@pytest.mark.parametrize(
+    ("typed", "comes"), [("$5", ""), ("$5/day", "/day"), ("$20", "0"), ("$10/day", "0/day"), ("200k,$5", "200k,")]
+)
+def test_what_a_shell_leaves_of_dollars(typed: str, comes: str) -> None:
+    """It is told how to write it; what no shell has touched isn't."""
+    assert shell_took(comes) == "; in a shell write 5usd, or quote '$5'"
+    assert shell_took(typed) == ""
 
 
 def test_a_ceiling_in_words() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hivemind.amounts import WantedBudget, owner, parse_budget
+from hivemind.amounts import WantedBudget, owner, parse_budget, shell_took
 from hivemind.control.client import NoAnswer
 from hivemind.errors import UsageError
 from hivemind.plugin import Command
@@ -38,7 +38,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", metavar="NAME", help="the agent's [the command's, and a number]")
     parser.add_argument("--priority", metavar="WORD", help="critical, high, normal or low")
-    parser.add_argument("--budget", metavar="AMOUNT", help="as 200k, $5, $5/day or 200k,$5; none takes it away")
+    parser.add_argument("--budget", metavar="AMOUNT", help="as 200k, 5usd, 5usd/day or 200k,5usd; none takes it away")
     parser.add_argument("--covers", metavar="WORD", help="agent, or subtree: with all agents that it starts")
     parser.add_argument("--task", metavar="ID", help="the task that it works on")
     parser.add_argument("--to", metavar="NAME", help="the upstream that all its requests go to [by their path]")
@@ -119,13 +119,27 @@ def job_from(namespace: argparse.Namespace, environ: Mapping[str, str]) -> Job:
     return Job(
         command=tuple(words[1:]),
         cwd=cwd,
-        name=namespace.name,
+        name=_name(namespace.name),
         parent=environ.get(AGENT_VARIABLE) or None,
         priority=_priority(namespace.priority),
         budget=budget,
         covers=namespace.covers,
         task=namespace.task,
     )
+
+
+def _name(text: str | None) -> str | None:
+    """Raises: UsageError."""
+    from hivemind.proxy.identity import BadIdentity, checked_name  # with much that a wrong flag needn't wait for
+
+    if text is None:
+        return None
+    if not text.strip():
+        raise UsageError("--name: an agent's name can't be empty")
+    try:
+        return checked_name(text)
+    except BadIdentity as error:
+        raise UsageError(f"--name: {error}") from None
 
 
 def _priority(word: str | None) -> Priority | None:
@@ -144,7 +158,7 @@ def _budget(text: str | None) -> WantedBudget | None:
     try:
         budget = parse_budget(text)
     except ValueError as error:
-        raise UsageError(f"--budget: {error}") from None
+        raise UsageError(f"--budget: {error}{shell_took(text)}") from None
     if budget.more:
         raise UsageError(f"--budget {text}: must be the whole amount; hivemind budget NAME {text} adds to one")
     return budget
@@ -155,8 +169,9 @@ def _check_unused(session: Session, namespace: argparse.Namespace) -> None:
     unused = sorted(given_flags(namespace).keys() - _ONLY_TO_FIND_IT) if session.proxy is None else []
     if unused:
         flags = ", ".join("--" + name.replace("_", "-") for name in unused)
+        verb = "isn't" if len(unused) == 1 else "aren't"
         print(
-            f"hivemind: the proxy at {session.way.url} keeps its own settings, so {flags} isn't used", file=sys.stderr
+            f"hivemind: the proxy at {session.way.url} keeps its own settings, so {flags} {verb} used", file=sys.stderr
         )
 
 

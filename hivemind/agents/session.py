@@ -16,7 +16,7 @@ import httpx
 
 from hivemind import logs
 from hivemind.control.client import ControlClient, NoAnswer, open_http
-from hivemind.control.find import STATE_VARIABLE, TOKEN_VARIABLE, Place, Token, find_token, place_of
+from hivemind.control.find import STATE_VARIABLE, TOKEN_VARIABLE, NoneNoted, Place, Token, find_token, place_of
 from hivemind.control.messages import About
 from hivemind.control.tokenfile import Key, state_dir
 from hivemind.errors import BindError, HiveMindError, UsageError
@@ -187,13 +187,18 @@ async def _here(
     while True:
         # Asked before looking: whoever answers has noted its token, so one that isn't found then isn't ours.
         answers = refused is not None and place is not None and await _answers(place)
-        why = "no proxy of yours is noted"
+        why, nobodys = "no proxy of yours is noted", False
         if place is not None:
             try:
                 return await _attached(place, environ, None, stack)
             except (UsageError, NoProxy) as error:
-                why = str(error)
+                why, nobodys = str(error), isinstance(error, NoneNoted)
         if refused is not None and (answers or not refused.in_use or loop.time() > until):
+            if refused.in_use and nobodys:
+                raise NoProxy(
+                    f"port {settings.port} on {settings.host} is in use, and not by a proxy of yours; choose another"
+                    " with --port, or --port 0 for any free one"
+                )
             raise NoProxy(f"{refused}; {why}")
         try:
             return await _hosted(settings, file, say, stack)

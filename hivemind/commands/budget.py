@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from hivemind import amounts
-from hivemind.amounts import WantedBudget, parse_budget
+from hivemind.amounts import WantedBudget, parse_budget, shell_took
 from hivemind.control.messages import AgentBudget, BudgetsPart
 from hivemind.errors import UsageError
 from hivemind.plugin import Command
@@ -30,7 +30,7 @@ _EVERYBODY = "(all agents)"
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [AGENT | --pool] [AMOUNT] [flags]"
     parser.add_argument(
-        "words", metavar="AGENT", nargs="*", help="whose, and how much: 200k, $5, $5/day, 200k,$5, +50k, none"
+        "words", metavar="AGENT", nargs="*", help="whose, and how much: 200k, 5usd, 5usd/day, 200k,5usd, +50k, none"
     )
     parser.add_argument("--pool", action="store_true", help="the budget of all agents together")
     parser.add_argument("--per", choices=("run", "day", "ever"), help="what it counts [as before, else budget.per]")
@@ -103,7 +103,7 @@ def _set(namespace: argparse.Namespace, agent: str | None, text: str) -> int:
     try:
         wanted = parse_budget(text)
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(f"{error}{shell_took(text)}") from None
     if wanted.per is not None and namespace.per not in (None, wanted.per):
         raise UsageError(f"{text.strip()[:40]} says {wanted.per}, and --per says {namespace.per}; say one of them")
     proxy = asking.asked(namespace)

@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from hivemind.errors import UsageError
@@ -15,6 +16,12 @@ from .tokenfile import note_path, read_note, state_dir
 TOKEN_VARIABLE = "HIVEMIND_CONTROL_TOKEN"
 STATE_VARIABLE = "HIVEMIND_STATE_DIR"
 _PORTS = {"http": 80, "https": 443}
+
+
+class NoneNoted(UsageError):
+    """No proxy of this user has noted that it runs there."""
+
+    exit_code: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ def find_token(place: Place, environ: Mapping[str, str], token_file: Path | None
     """The token of the proxy there: from the file named, from HIVEMIND_CONTROL_TOKEN, or from the note that a proxy on
     this machine leaves.
 
-    Raises: UsageError: there is none; the text says where to look.
+    Raises: UsageError: there is none; the text says where to look. NoneNoted.
     """
     if token_file is not None:
         return _read(token_file)
@@ -92,8 +99,8 @@ def find_token(place: Place, environ: Mapping[str, str], token_file: Path | None
     except OSError as error:
         raise UsageError(f"no token for {place.url}: {error.strerror}; set {TOKEN_VARIABLE}") from None
     if not path.exists():
-        raise UsageError(
-            f"no token for {place.url}: there is no {path}, so no proxy of yours runs there; start it, or put its"
+        raise NoneNoted(
+            f"no proxy of yours runs at {place.url} (there is no {path}); start one with hivemind proxy, or put its"
             f" control token in {TOKEN_VARIABLE}"
         )
     return _read(path)

@@ -109,6 +109,9 @@ async def test_the_command_line_stays_as_it_is(tmp_path: Path) -> None:
         (("--covers", "all", "--budget", "1k", "--", "ls"), 2, "--covers all: must be agent or subtree"),
         (("--cwd", "nosuch", "--", "ls"), 2, "--cwd nosuch: there is no such folder"),
         (("--report", "no/such", "--", "ls"), 2, "--report no/such: there is no such folder"),
+        (("--budget", "/day", "--", "ls"), 2, "--budget: '/day' is no budget; it is 200k"),
+        (("--name", "x" * 99, "--", "ls"), 2, "--name: an agent's name must be printable and at most 80"),
+        (("--name", "", "--", "ls"), 2, "--name: an agent's name"),
         (("--nmae", "x", "--", "ls"), 2, "--nmae: no such flag; did you mean --name?"),
         (("--attach", "nowhere", "--", "ls"), 2, "the URL of a proxy must begin with http"),
         (("--attach", "http://127.0.0.1:9", "--", "ls"), 1, "no proxy at http://127.0.0.1:9: nothing listens there"),
@@ -139,7 +142,6 @@ def test_what_is_wrong_at_once(
         (("--", "./odd"), 126, "./odd: can't be started (Exec format error)\n"),
         (("--task", "t.x", "--", "ls"), 2, "--task t.x: there is no such task"),
         (("--to", "nosuch", "--", "ls"), 2, "--to nosuch: the proxy has no such upstream; it has mock\n"),
-        (("--name", "x" * 99, "--", "ls"), 2, "an agent's name must be printable and at most 80"),
     ],
 )
 async def test_what_the_proxy_finds_wrong(tmp_path: Path, args: tuple[str, ...], code: int, words: str) -> None:
@@ -204,7 +206,10 @@ async def test_the_port_is_somebody_elses(tmp_path: Path) -> None:
         port = upstream.rpartition(":")[2]
         ran = await place.ran("--port", port, "--", "touch", "ran")
     assert ran.code == 1
-    assert ran.err.startswith(f"hivemind: port {port} on 127.0.0.1 is in use")
+    assert ran.err == (
+        f"hivemind: port {port} on 127.0.0.1 is in use, and not by a proxy of yours; choose another with --port, or"
+        " --port 0 for any free one\n"
+    )
     assert not (tmp_path / "ran").exists()
 
 

@@ -115,6 +115,12 @@ async def test_budgets(tmp_path: Path, golden: Golden) -> None:
         ("tasks submit a --attempts x", 2, "--attempts: invalid int value: 'x'"),
         ("tasks done ghost", 1, "no task named 'ghost'"),
         ("budget ann lots", 2, "'lots' is no budget; it is 200k, $5, $5/day, 200k,$5 or none, per run, day or ever"),
+        (
+            "budget ann 0",
+            2,
+            "a budget is from 1 to 1,000,000,000,000,000 tokens; type none for no budget; in a shell"
+            " write 5usd, or quote '$5'",
+        ),
         ("budget ann 5k/day --per run", 2, "5k/day says day, and --per says run; say one of them"),
         ("budget ann +5k", 2, "ann has no budget in tokens to add to; say how much in all"),
         ("budget --pool +$5", 2, "the pool has no budget in dollars to add to; say how much in all"),
@@ -140,7 +146,7 @@ async def test_a_running_proxy_is_found(tmp_path: Path) -> None:
         assert (await run(tmp_path, "status", HIVEMIND_PORT="9")).code == 1
         await serving.ends()
     ended = await run(tmp_path, "status")
-    assert (ended.code, "so no proxy of yours runs there; start it" in ended.err) == (1, True)
+    assert (ended.code, "hivemind: no proxy of yours runs at" in ended.err) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.control.find import find_token, place_of
+from hivemind.control.find import NoneNoted, find_token, place_of
 from hivemind.control.tokenfile import Note, note_path, write_note
 from hivemind.errors import UsageError
 
@@ -88,7 +88,7 @@ def test_note_in_the_usual_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_no_note(tmp_path: Path) -> None:
     """Without one there is no proxy of ours on that port, and the line says where it was looked for."""
     noted(tmp_path, "of-another-port", 8766)
-    with pytest.raises(UsageError, match=r"there is no .*control-8765\.json, so no proxy of yours runs there"):
+    with pytest.raises(NoneNoted, match=r"no proxy of yours runs at \S+:8765 \(there is no \S+control-8765\.json\)"):
         find_token(LOCAL, {"HIVEMIND_STATE_DIR": str(tmp_path)})
 
 

@@ -251,7 +251,7 @@ async def test_nobody_looks() -> None:
     [
         ("127.0.0.1:8765", "must begin with http://"),
         ("http://ann:secret@host", "no user name or password"),
-        ("http://127.0.0.1:8765", "no proxy of yours runs there"),
+        ("http://127.0.0.1:8765", "no proxy of yours runs at"),
         ("http://10.0.0.5:8765", "put the proxy's control token in HIVEMIND_CONTROL_TOKEN"),
     ],
 )
