@@ -12,8 +12,9 @@ from __future__ import annotations
 from .call import Call
 from .exchange import Exchange
 
-AGAIN_AFTER_S = 0.2
-"""Requests of one agent closer together than this were meant to be parallel."""
+AGAIN_AFTER_S = 1.0
+"""A request of one agent that comes so soon after the last one like it was meant to be parallel: a client that gives
+up waits for longer, and a program on a busy machine takes its time to send what it sends at once."""
 
 
 class Resends:
@@ -42,12 +43,10 @@ class Resends:
         counted = call.client.retry_count
         if counted == 0 or (counted is None and not call.identity.named):
             return None  # most calls, and thousands of them may wait
-        before = now if counted else now - AGAIN_AFTER_S
-        for exchange in self._waiting.get(call.identity.agent, ()):
-            ticket = exchange.ticket
-            if ticket.waiting and ticket.arrived_at <= before and _same(exchange.call, call):
-                return exchange
-        return None
+        alike = [each for each in self._waiting.get(call.identity.agent, ()) if _same(each.call, call)]
+        if not counted and alike and max(each.ticket.arrived_at for each in alike) > now - AGAIN_AFTER_S:
+            return None  # one more of those that come together, however long that takes
+        return next((each for each in alike if each.ticket.waiting), None)
 
 
 def _same(one: Call, other: Call) -> bool:

@@ -107,6 +107,21 @@ async def test_named_agent_that_repeats_itself_later(monkeypatch: pytest.MonkeyP
         assert len(upstream.requests) == 2
 
 
+async def test_a_slow_burst_is_a_burst(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests of which each comes shortly after the one before it are parallel, however long all of them take."""
+    monkeypatch.setattr(resend, "AGAIN_AFTER_S", 60.0)
+    async with busy([ANSWER]) as (proxy, upstream, gate), contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(raw(proxy.port)) for _ in range(3)]
+        for depth, one in enumerate(clients, 1):
+            await queued(proxy, one, PLAIN_BODY, depth=depth)
+            (waiting,) = proxy.proxy._resends._waiting.values()
+            for each in waiting:
+                each.ticket.arrived_at -= 40.0
+        gate.set()
+        assert [(await one.head())[0] for one in clients] == [200, 200, 200]
+        assert len(upstream.requests) == 4
+
+
 async def test_parallel_requests_stay_apart() -> None:
     """Identical requests that come together are meant as several: each goes upstream."""
     async with busy([ANSWER]) as (proxy, upstream, gate), raw(proxy.port) as one, raw(proxy.port) as two:
