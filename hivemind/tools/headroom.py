@@ -51,14 +51,14 @@ def headroom(world: Snapshot, about: About, agent: str | None, upstream: str | N
     places = max(0, about.max_agents - live(world.agents)) if about.max_agents else None
     spent = next((each for each in budgets if each.share >= 1), None)
     shut = _shut(world, agent, best, spent is not None)
-    requests = 0 if shut else None if best is None else best.starts(typical)
+    starts = requests = 0 if shut else None if best is None else best.starts(typical)
     if requests is not None and tokens is not None and typical:
         requests = min(requests, tokens // typical)
     affordable = _affordable(world, tokens, dollars)
     bounds = [bound for bound in (requests, places, affordable) if bound is not None]
     agents = min(bounds) if bounds else None
     return Headroom(
-        advice=shut or _advice(agents, requests, places, affordable, best, world.queued) + _left(tokens, dollars),
+        advice=shut or _advice(agents, starts, places, affordable, best, world.queued) + _left(tokens, dollars),
         agents_now=agents,
         requests_now=requests,
         free_slots=None if best is None else best.free_slots,
@@ -165,13 +165,13 @@ def _shut(world: Snapshot, agent: str | None, best: _Room | None, spent: bool) -
 
 def _advice(
     agents: int | None,
-    requests: int | None,
+    starts: int | None,
     places: int | None,
     affordable: int | None,
     best: _Room | None,
     queued: int,
 ) -> str:
-    """A sentence for what there is room for."""
+    """A sentence for what there is room for; `starts` are the requests that would start if no budget held."""
     if best is None and agents is None:
         return "No request was made yet, so the limits aren't known: start with two or three agents and ask again."
     if agents is None:
@@ -181,7 +181,7 @@ def _advice(
         return f"There is room for {agents} more {several} at once now; with more than that they would only queue."
     if places == 0:
         return "All places for agents are taken: start no more, they would only wait for one to end."
-    if requests and affordable == 0:
+    if starts and affordable == 0:
         return "What is left of a budget that holds for you is little: finish what you have rather than fan out."
     if queued:
         wait = "request waits" if queued == 1 else "requests wait"
