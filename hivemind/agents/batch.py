@@ -212,14 +212,18 @@ class Batch:
         state, view, last = self._states.get(task), self._views.get(task), ends[-1] if ends else None
         planned = self._desk.plan.tasks.get(name)
         known = last.how if last is not None and last.how in ("done", "failed") else "waiting"
-        row = Row(name, (planned and planned.agent) or task, known if state is None else state.state)
+        # What the graph was last seen to say may be older than the end that was told to it.
+        stale = state is not None and state.state == "running" and last is not None and job is None
+        row = Row(name, (planned and planned.agent) or task, known if state is None or stale else state.state)
         row.attempts, row.log = len(ends), self._desk.folder.log(name)
         if state is not None:
             row.note = self._desk.short(state.note)
             if state.state == "ready" and state.note == "stopped":
                 row.state = "stopped"
         if last is not None:
-            row.exit_code, row.seconds = last.exit_code, sum(each.seconds for each in ends)
+            # One that failed here may have been resumed by itself.
+            row.exit_code = 0 if row.state == "done" else last.exit_code
+            row.seconds = sum(each.seconds for each in ends)
             row.tokens, row.dollars, row.unpriced = last.tokens, last.dollars, last.unpriced
         if job is not None and job.phase != "over":
             row.state, row.exit_code = job.phase, None

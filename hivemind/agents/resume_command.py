@@ -168,6 +168,7 @@ def _start_again(namespace: argparse.Namespace, settings: Settings, checkpoint: 
 async def _live(namespace: argparse.Namespace, settings: Settings, checkpoint: Checkpoint, cwd: Path) -> int:
     """As `hivemind run` does it, in the foreground."""
     from .foreground import Foreground
+    from .resume_task import taken_on
     from .run import Job, run_agent
     from .run_command import as_shell, told
     from .session import open_session
@@ -188,7 +189,9 @@ async def _live(namespace: argparse.Namespace, settings: Settings, checkpoint: C
             ) as session:
                 if session.proxy is not None:
                     _let_go_here(session.proxy, agent)
-                outcome = await run_agent(session, job, environ=os.environ, say=_say, foreground=foreground)
+                async with taken_on(session, checkpoint.task) as taken:
+                    outcome = await run_agent(session, job, environ=os.environ, say=_say, foreground=foreground)
+                    taken.outcome = outcome
                 code = as_shell(outcome.exit_code)
                 _say(told(outcome))
         except asyncio.CancelledError:
@@ -197,6 +200,8 @@ async def _live(namespace: argparse.Namespace, settings: Settings, checkpoint: C
             return code or 128 + foreground.number
         except NoAnswer as error:
             raise CannotResume(f"the proxy can't be asked any more: {error}") from None
+        except Rejected as error:
+            raise CannotResume(printable(str(error))) from None
     return code
 
 

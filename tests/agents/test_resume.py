@@ -19,8 +19,18 @@ from hivemind.agents.resume import how_to_raise, standing, used_up
 from hivemind.control.messages import AgentBudget, BudgetsPart
 from hivemind.control.tokenfile import Key
 from hivemind.scheduler.accounts import Spent
-from hivemind.scheduler.commands import PauseAdmissions, PauseAgent, SetBudget, StopAgent
+from hivemind.scheduler.commands import (
+    ClaimTask,
+    FinishTask,
+    PauseAdmissions,
+    PauseAgent,
+    RetryTask,
+    SetBudget,
+    StopAgent,
+    SubmitTasks,
+)
 from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.types import TaskSpec
 
 ASK = """\
 import http.client, os, sys, urllib.parse
@@ -123,6 +133,29 @@ async def test_a_budget(tmp_path: Path) -> None:
         on.running.proxy.apply(SetBudget("alice", 100), "ann")
         ran = await on.resume("alice")
         assert (ran.code, on.times()[1:]) == (0, ["alice 200 to do"]), ran.err
+
+
+async def test_its_task(tmp_path: Path) -> None:
+    """A task that failed with the agent is tried again with it: nobody else runs it meanwhile, and it is done, or has
+    failed, as the command ends."""
+    async with stage(tmp_path) as on:
+        proxy = on.running.proxy
+        proxy.apply(SubmitTasks((TaskSpec("t", agent="alice", command=("x",)), TaskSpec("next", after=("t",)))), "ann")
+
+        def states() -> list[str]:
+            return [task.state for task in proxy.snapshot().tasks]
+
+        proxy.apply(ClaimTask("t", "r-1"), "batch")
+        await on.crashed("--task", "t")
+        proxy.apply(FinishTask("t", False, "exit code 1"), "batch")
+        assert (await on.resume("alice")).code == 1
+        assert states() == ["failed", "blocked"]
+        (tmp_path / "mended").touch()
+        proxy.apply(RetryTask("t"), "ann")
+        proxy.apply(ClaimTask("t", "r-2"), "batch")
+        proxy.apply(FinishTask("t", False, "stopped", again=True), "batch")
+        assert (await on.resume("alice")).code == 0
+        assert (states(), len(on.times())) == (["done", "ready"], 3)
 
 
 async def test_stopped_by_hand(tmp_path: Path) -> None:
