@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ GRACE_S = 10.0
 LOST_LIMIT = 3
 """An attempt that vanished without a result is made again; after so many in a row the task has failed."""
 _TIMED_OUT = "timed out"
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _NEXT_ASKS_EVERY_S = 0.25
 """For a place, when it is the next to get one."""
 _LOOK_EVERY_S = 0.25
@@ -144,6 +146,7 @@ class Job:
             self._head(log)
             attempt = start(self._folder, command, cwd=planned.common.cwd, environ=environ, log=log)
         except CannotRun as error:
+            _explain(log, str(error))
             await self._conclude(Ended(error.code), str(error))
             return None
         except OSError as error:
@@ -251,6 +254,9 @@ class Job:
         said = f"{self.name} failed ({note}) after {seconds(took)}{_used(used)}"
         again = failures <= common.restarts and used.used_up is None
         if not again:
+            if used.used_up is not None:
+                whose = "--pool" if used.used_up.owner is None else used.used_up.owner
+                said += f"; raise it with hivemind budget {whose} AMOUNT, then --retry-failed"
             self._desk.say(said, "bad")
         else:
             delay_s = common.restart_delay_s
@@ -273,6 +279,12 @@ class Job:
         """What came of its attempts since the task was tried anew."""
         outcomes = self._desk.folder.outcomes(self.name)[-max(1, self.state.attempt) :]
         return [each for each in (outcomes if this_one else outcomes[:-1]) if each is not None]
+
+
+def _explain(log: Path, text: str) -> None:
+    """Of a command that can't be started, where people look for what it said."""
+    with contextlib.suppress(OSError), open(os.open(log, _APPEND, 0o600), "a", encoding="utf-8") as file:
+        file.write(f"{text}\n")
 
 
 def _ending(code: int) -> str:

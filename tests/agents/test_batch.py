@@ -372,3 +372,13 @@ async def test_wrong_flags(tmp_path: Path, flags: tuple[str, ...], error: str) -
     ran = await here.run(*flags)
     assert (ran.code, here.journal, ran.errors.count("\n")) == (2, [], 1)
     assert error in ran.errors
+
+
+async def test_a_task_that_cannot_start(tmp_path: Path) -> None:
+    """Its log says why, as the table does, because that is where people look."""
+    here = bench(tmp_path)
+    here.write([task("a", ["nosuch", "program"])])
+    ran = await here.run()
+    row = here.report["a"]
+    assert (ran.code, row["exit_code"], row["note"]) == (1, 127, "nosuch: no such command in PATH")
+    assert lines_of(Path(row["log"])) == [row["note"]]

@@ -69,3 +69,4 @@ async def test_no_restart_without_a_budget(tmp_path: Path) -> None:
         "a": (1, "exit code 1, budget used up"),
         "b": (2, "exit code 1"),
     }
+    assert "; raise it with hivemind budget work.a AMOUNT, then --retry-failed\n" in ran.errors
