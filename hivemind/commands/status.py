@@ -11,7 +11,7 @@ from hivemind import amounts
 from hivemind.control.messages import WorldPart
 from hivemind.control.wire import decode_world
 from hivemind.plugin import Command
-from hivemind.scheduler.events import LaneState
+from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.snapshot import TASKS_SHOWN, Snapshot
 
@@ -121,11 +121,20 @@ def _lane(lane: LaneState) -> list[Cell | str]:
     circuit = lane.circuit.replace("_", " ")
     if lane.parked_for_s > 0:
         circuit += f", parked {span(lane.parked_for_s)}"
-    windows = [
-        f"{w.kind.value} {count(max(0.0, w.remaining))}/{count(w.limit)}" for w in lane.windows if w.limit < math.inf
-    ]
     style = _CIRCUITS.get(lane.circuit, "")
-    return [printable(lane.lane), level, str(lane.active), str(lane.waiting), Cell(circuit, style), ", ".join(windows)]
+    return [printable(lane.lane), level, str(lane.active), str(lane.waiting), Cell(circuit, style), left(lane.windows)]
+
+
+def left(windows: Iterable[WindowState]) -> str:
+    """`requests 46/50, tokens 79k/80k`; where models have windows of their own, after the name of each family."""
+    families: dict[str, list[str]] = {}
+    for each in windows:
+        if each.limit < math.inf:
+            text = f"{each.kind.value} {count(max(0.0, each.remaining))}/{count(each.limit)}"
+            families.setdefault(each.family, []).append(text)
+    if len(families) == 1:
+        return ", ".join(*families.values())
+    return "; ".join(f"{printable(name)}: {', '.join(parts)}" for name, parts in families.items())
 
 
 command = Command("status", "how the proxy is: lanes, requests, tokens, budgets", asking.add_flags, _run)

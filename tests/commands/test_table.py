@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from hivemind.commands import table, words
+from hivemind.commands import status, table, words
 from hivemind.commands.table import Cell, Column, lines
-from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.events import BudgetState, WindowState
+from hivemind.scheduler.types import WindowKind
 
 COLUMNS = (Column("NAME", cut=True), Column("NUMBER", right=True), Column("WHY", spare=1), Column("EMPTY"))
 ROWS = (("short", "1", "because", ""), ("a-name-of-twenty-two-x", "1,000", "", ""))
@@ -131,3 +134,18 @@ def test_shares() -> None:
 def test_nothing_a_terminal_obeys() -> None:
     """A name or note from elsewhere can't move the cursor."""
     assert table.printable("a\x1b[2Jb\nc") == "a?[2Jb?c"
+
+
+def test_what_is_left_of_windows() -> None:
+    """By kind; where several families of models have windows of their own, whose they are is said."""
+    requests, tokens = (
+        WindowState("claude-opus", kind, 80_000, 0, 0, 79_000, None, "headers")
+        for kind in (WindowKind.REQUESTS, WindowKind.TOKENS)
+    )
+    other = WindowState("claude-haiku", WindowKind.TOKENS, 500, 0, 0, -3, None, "headers")
+    endless = WindowState("gpt", WindowKind.TOKENS, math.inf, 0, 0, math.inf, None, "settings")
+    assert status.left([requests, tokens, endless]) == "requests 79k/80k, tokens 79k/80k"
+    assert status.left([requests, other, tokens]) == (
+        "claude-opus: requests 79k/80k, tokens 79k/80k; claude-haiku: tokens 0/500"
+    )
+    assert status.left([endless]) == ""
