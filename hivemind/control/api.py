@@ -119,6 +119,8 @@ class Endpoint:
     """Of the body, in bytes."""
     named: bool = True
     """Priorities in the answer go by name; else they are numbers (:mod:`.wire`)."""
+    long: bool = False
+    """The answer may be so long that writing it out would hold the loop: a thread does."""
 
 
 class Control:
@@ -230,8 +232,10 @@ ENDPOINTS = (
     Endpoint("GET", "/requests", "Requests that changed.", RequestsPart, Control.requests, RequestsQuery, named=False),
     Endpoint("GET", "/requests/{ticket}", "All about one request.", RequestDetail, Control.request, named=False),
     Endpoint("POST", "/commands", "Carry a command out.", Done, Control.command, Order, _GRAPH_LIMIT),
-    Endpoint("GET", "/budgets", "Every budget, and how it stands.", BudgetsPart, Control.budgets, BudgetsQuery),
-    Endpoint("GET", "/tasks", "The tasks.", TasksPart, Control.tasks, TasksQuery),
+    Endpoint(
+        "GET", "/budgets", "Every budget, and how it stands.", BudgetsPart, Control.budgets, BudgetsQuery, long=True
+    ),
+    Endpoint("GET", "/tasks", "The tasks.", TasksPart, Control.tasks, TasksQuery, long=True),
     Endpoint("POST", "/tasks/claim", "Start the next eligible task.", Claim, Control.claim, WantTask),
     Endpoint("POST", "/places", "A place for an agent's process.", PlaceGiven, Control.place, WantPlace, _GRAPH_LIMIT),
     Endpoint("POST", "/places/leave", "Give it back.", RunUsage, Control.leave, LeavePlace),
@@ -252,7 +256,10 @@ def _served(endpoint: Endpoint, control: Control) -> Callable[[Request], Awaitab
     async def serve(request: Request) -> Response:
         try:
             given = await endpoint.answer(control, await _asked(endpoint, request))
-            return reply(encode_named(given) if endpoint.named else encode(given), request.headers)
+            written = encode_named if endpoint.named else encode
+            if endpoint.long:
+                return await asyncio.to_thread(lambda: reply(written(given), request.headers))
+            return reply(written(given), request.headers)
         except NotThere as error:
             return failure(404, str(error))
         except Rejected as error:

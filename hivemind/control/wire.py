@@ -26,6 +26,10 @@ from .messages import WorldPart
 
 T = TypeVar("T")
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_FIELDS: dict[type, tuple[str, ...] | None] = {}
+"""Looked up once a type."""
+
 
 class OutOfStep(ValueError):
     """What came doesn't join what is known; the whole has to be asked for."""
@@ -94,13 +98,24 @@ def decode_named(data: bytes, made: type[T]) -> T:
 
 def as_plain(value: Any) -> Any:
     """A value as it goes over the wire: objects, lists, and priorities by name."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: as_plain(getattr(value, each.name)) for each in fields(value)}
+    made = type(value)
+    if made in _PLAIN:
+        return value
+    names = _fields_of(made)
+    if names is not None:
+        return {name: as_plain(getattr(value, name)) for name in names}
     if isinstance(value, Priority):
         return value.name.lower()
     if isinstance(value, Mapping):
         return {key: as_plain(each) for key, each in value.items()}
     return [as_plain(each) for each in value] if isinstance(value, tuple | list) else value
+
+
+def _fields_of(made: type[Any]) -> tuple[str, ...] | None:
+    """Of a dataclass; None: it is none."""
+    if made not in _FIELDS:
+        _FIELDS[made] = tuple(each.name for each in fields(made)) if is_dataclass(made) else None
+    return _FIELDS[made]
 
 
 def _numbered(value: Any) -> Any:

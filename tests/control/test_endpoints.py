@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from hivemind.control.find import Token
 from hivemind.control.messages import WantTask
 from hivemind.control.openapi import description
 from hivemind.control.tokenfile import Key
+from hivemind.control.wire import encode_named
 from hivemind.scheduler.commands import Rejected, SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
 
@@ -144,6 +146,22 @@ async def test_many_tasks_at_once() -> None:
         tasks = [{"id": f"t{n}", "after": [f"t{n - 1}"] if n else [], "command": ["x" * 200]} for n in range(500)]
         await good(web, "POST", "commands", json=order("SubmitTasks", tasks=tasks))
         assert len((await good(web, "GET", "tasks"))["tasks"]) == 500
+
+
+@pytest.mark.parametrize("path", ["tasks", "budgets"])
+async def test_long_answers_leave_the_loop_alone(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What may be thousands of tasks or agents is written out in a thread."""
+    threads = []
+
+    def written(value: object) -> bytes:
+        threads.append(threading.current_thread())
+        return encode_named(value)
+
+    monkeypatch.setattr(api, "encode_named", written)
+    async with steered() as (web, _):
+        await good(web, "GET", path)
+    assert threads != []
+    assert threading.main_thread() not in threads
 
 
 async def test_places() -> None:
