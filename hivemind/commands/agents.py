@@ -73,7 +73,8 @@ def _row(agent: AgentView, before: str) -> list[Cell | str]:
 
 
 def _is_over(agent: AgentView) -> bool:
-    return agent.running is False and agent.state == "idle"
+    """Its process has ended, or it was known from an earlier run and hasn't asked since."""
+    return agent.state == "idle" and (agent.running is False or (agent.running is None and not agent.requests))
 
 
 def _end(code: int) -> str:

@@ -52,7 +52,9 @@ def test_those_that_ended_are_last() -> None:
     ended = {name: replace(agent, running=False, state="idle") for agent in agents for name in [agent.name]}
     known = [ended[name] if name in "abcfgh" else agent for name, agent in zip("abcdefgh", agents, strict=True)]
     known[5] = replace(known[5], state="spent")
-    assert names(tuple(ended_last(known))) == "b c d e f a g h"
+    quiet = replace(ANY, name="i", running=None, state="idle", requests=0)
+    known = [quiet, replace(quiet, name="j", requests=1), *known]
+    assert names(tuple(ended_last(known))) == "j b c d e f i a g h"
     assert ended_last(agents) is agents
 
 

@@ -34,8 +34,9 @@ def parents(agents: Iterable[AgentView]) -> Mapping[str, str]:
 
 
 def ended_last(agents: Sequence[AgentView]) -> Sequence[AgentView]:
-    """Those whose processes have ended below all others, except where one that they started still goes on."""
-    ended = {agent.name for agent in agents if agent.running is False and agent.state == "idle"}
+    """Those whose processes have ended below all others, except where one that they started still goes on; with them
+    those of an earlier run of the proxy that haven't asked since."""
+    ended = {agent.name for agent in agents if agent.state == "idle" and not (agent.running or _asked(agent))}
     if not ended:
         return agents
     above = parents(agents)
@@ -45,6 +46,10 @@ def ended_last(agents: Sequence[AgentView]) -> Sequence[AgentView]:
             ended.discard(name)
             name = above.get(name)
     return sorted(agents, key=lambda agent: agent.name in ended)
+
+
+def _asked(agent: AgentView) -> bool:
+    return agent.running is None and bool(agent.requests)
 
 
 def branched(

@@ -93,7 +93,7 @@ def _priority(task: TaskView) -> Row:
 
 def _estimate(task: TaskView, ink: Ink) -> Row:
     if not task.estimated_tokens:
-        return [("  of nobody knows how many", "dim")]
+        return [("  no estimate", "dim")]
     share = task.tokens / task.estimated_tokens
     bar = ink.gauge(_BAR, share, role="wait" if share > 1 else "info")
     return [("  ", "dim"), *bar, (f" of {ink.glyphs.about}{count(task.estimated_tokens)}", "dim")]
