@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from graphlib import TopologicalSorter
 
 import msgspec
 
@@ -139,7 +141,18 @@ async def _go_on(desk: Desk, known: Sequence[TaskState], how: How) -> None:
         for name, state in by_id.items():
             if state.state == "failed" and name in specs:
                 await _order(desk, RetryTask(name))
+        await _unskip(
+            desk, {name: state for name, state in by_id.items() if state.state == "skipped" and name in specs}
+        )
     await _submit(desk, [spec for name, spec in specs.items() if name not in by_id])
+
+
+async def _unskip(desk: Desk, skipped: Mapping[str, TaskState]) -> None:
+    """What was skipped because of tasks that are tried again, or were mended since, waits for them anew."""
+    behind = {name: [each for each in state.spec.after if each in skipped] for name, state in skipped.items()}
+    for name in TopologicalSorter(behind).static_order():
+        with contextlib.suppress(Rejected):  # it would be skipped at once, for another that it waits for
+            await _order(desk, RetryTask(name))
 
 
 def _check_runners(desk: Desk, known: Sequence[TaskState]) -> None:
