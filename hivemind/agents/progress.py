@@ -137,7 +137,8 @@ def closing(standing: Standing, width: int, ink: Ink) -> list[str]:
     rows = standing.rows
     used = any(row.tokens for row in rows)
     fixed = 29 + (16 if used else 0)
-    name = max(4, min(max((len(row.task) for row in rows), default=4), max(12, width - fixed - _LEAST_WHY)))
+    why = min(_LEAST_WHY, max((len(_why(row)) for row in rows), default=0))
+    name = max(4, min(max((len(row.task) for row in rows), default=4), max(12, width - fixed - why)))
     room = max(0, width - name - fixed)
     head = f"{'task':<{name}} {'state':<9} {'try':>3} {'exit':>4} {'time':>6}"
     lines = [ink(fit(head + (f" {'tokens':>6} {'cost':>8}" if used else "") + "  why", width), "dim")]

@@ -84,6 +84,14 @@ def test_closing_without_usage() -> None:
     assert "and 2 more that failed" in lines
 
 
+def test_closing_with_short_reasons() -> None:
+    """What reasons don't need is the names'."""
+    row = Row("a-rather-long-name-of-a-task-that-goes-on", "x", "failed", 1, 1, "timed out", 0.2, 900)
+    lines = closing(standing((row,)), 96, PLAIN)
+    assert lines[1].startswith(f"{row.task} failed ")
+    assert lines[1].endswith("  timed out")
+
+
 def test_colours_change_no_text() -> None:
     """Without them the lines are the same."""
     bare = closing(standing(), 100, PLAIN)
