@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from . import budget, ceilings, family, task_agents
 from .accounts import POOL, Account, Budget, Spent
-from .events import AgentRecalled
+from .events import AgentRecalled, BudgetWarned
 from .ticket import Agent
 from .types import Priority, TaskSpec, record
 
@@ -135,6 +135,8 @@ def restore(
     scheduler.unsaved = {name for name, saved in found.items() if saved.tree.flying != Spent()}
     if new_run:
         ceilings.begin_run(scheduler, None, now)
+    # What was told on the way was of counts that hadn't all come yet.
+    scheduler.events[:] = [event for event in scheduler.events if not isinstance(event, BudgetWarned)]
     ceilings.review_all(scheduler, now)
     scheduler.events += [_recalled(agent, now) for agent in scheduler.agents.values()]
 

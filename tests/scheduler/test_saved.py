@@ -13,6 +13,7 @@ from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import POOL, Account, Spent
 from hivemind.scheduler.budget import price_by
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
+from hivemind.scheduler.events import BudgetWarned
 from hivemind.scheduler.saved import SavedAgent, SavedTask, restore, take_unsaved
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Priority, TaskSpec, Usage
@@ -227,6 +228,22 @@ def test_a_new_run() -> None:
     disk = Disk().after(hands.scheduler)
     assert [disk.revived().arrive(name).refusal is None for name in ("a", "b")] == [False, False]
     assert [disk.revived(new_run=True).arrive(name).refusal is None for name in ("a", "b")] == [True, False]
+
+
+def test_a_budget_that_is_used_up_is_told_once() -> None:
+    """At the start; not that of a run which is over."""
+    hands = fresh()
+    hands.apply(cmd.SetBudget("a", 100, per="run"))
+    hands.apply(cmd.SetBudget("b", 100, per="ever"))
+    for name in ("a", "b"):
+        hands.succeed(hands.arrive(name), Usage(150, 0, 0, 0))
+    disk = Disk().after(hands.scheduler)
+
+    def told(revived: Hands) -> list[str]:
+        return [event.agent for event in revived.scheduler.events if isinstance(event, BudgetWarned)]
+
+    assert told(disk.revived()) == ["a", "b"]
+    assert told(disk.revived(new_run=True)) == ["b"]
 
 
 def test_the_settings_budget_is_not_a_decision() -> None:
