@@ -27,7 +27,7 @@ from hivemind.snapshot import Snapshot
 from hivemind.store import Ledger, Store
 from hivemind.world import World
 
-from .names import check_names
+from .names import check_names, fit_to_show
 
 SAMPLE_EVERY_S = 1.0
 """Between two samples of every lane's gauges."""
@@ -174,7 +174,7 @@ class Engine:
         agents = self._scheduler.agents
         check_names(command, lambda name: name in agents or name in agents.past)
         try:
-            self._scheduler.apply(self._time(), command, who)
+            self._scheduler.apply(self._time(), fit_to_show(command), who)
         finally:
             self._sample()
 

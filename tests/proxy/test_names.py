@@ -6,8 +6,8 @@ import pytest
 from proxy.kit import between
 from proxy.wire import ANSWER
 
-from hivemind.proxy.names import check_names
-from hivemind.scheduler.commands import BeginAgent, Command, PauseAgent, Rejected, SetBudget, SubmitTasks
+from hivemind.proxy.names import NOTE_LENGTH, check_names, fit_to_show
+from hivemind.scheduler.commands import BeginAgent, Command, FinishTask, PauseAgent, Rejected, SetBudget, SubmitTasks
 from hivemind.scheduler.types import TaskSpec
 
 KEY = "sk-ant-api03-abcdefghijklmnop"
@@ -41,6 +41,21 @@ def test_whoever_is_known_stays() -> None:
     check_names(SetBudget(None, 5), lambda _: False)
     for command in commands("alice"):
         check_names(command, lambda _: False)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("exit code 1", "exit code 1"),
+        (f"refused: {KEY}", "refused: ***"),
+        ("two\nlines,\ta tab, \x1b[31mred", "two lines, a tab, ?[31mred"),
+        ("x" * 100_000, "x" * (NOTE_LENGTH - 1) + "…"),
+        ("", ""),
+    ],
+)
+def test_a_note_is_fit_to_show(said: str, shown: str) -> None:
+    """One line, no secret, no more than a row holds; the rest of the command stays."""
+    assert fit_to_show(FinishTask("t", False, said, True, 2)) == FinishTask("t", False, shown, True, 2)
 
 
 async def test_a_proxy_looks() -> None:
