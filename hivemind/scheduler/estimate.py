@@ -2,26 +2,38 @@
 
 Starts at four characters a token (paper, Token Counting from SSE Streams) and learns from each reply's real usage, a
 model at a time: tokenizers differ by a third between generations of one family, and code, prose and CJK text by more.
+How long its answers are is an agent's own matter, and learned for each: one that has files written gets answers many
+times as long as one that asks yes or no, and a guess in between would be wrong for both.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .types import Request, Usage
+
+if TYPE_CHECKING:
+    from .ticket import Ticket
 
 CHARS_PER_TOKEN = 4.0
 FIRST_OUTPUT = 256
 """Output tokens assumed of a model that has answered nothing yet."""
 LEARNING_RATE = 0.2
+"""Of each reply. For the length of answers the first few count for more: an average with what was assumed before."""
 _RATIO_RANGE = (0.5, 40.0)
 """Characters a token; readings outside are of requests whose text isn't in the body (threads, files by id)."""
 
 
 class Estimator:
-    """Characters to tokens, and the usual length of an answer, of one model."""
+    """Characters to tokens, and the usual length of an answer: of one model, or of it as one agent uses it."""
 
-    __slots__ = ("chars_per_token", "output_tokens")
+    __slots__ = ("chars_per_token", "learned", "output_tokens")
 
-    def __init__(self) -> None:
-        self.chars_per_token = CHARS_PER_TOKEN
-        self.output_tokens = float(FIRST_OUTPUT)
+    def __init__(self, prior: Estimator | None = None) -> None:
+        self.chars_per_token: float = CHARS_PER_TOKEN if prior is None else prior.chars_per_token
+        self.output_tokens: float = FIRST_OUTPUT if prior is None else prior.output_tokens
+        self.learned = 0
+        """Replies taken in."""
 
     def input_tokens(self, size_chars: int) -> int:
         """Tokens of a prompt of so many characters, at least one."""
@@ -34,10 +46,52 @@ class Estimator:
 
     def learn(self, size_chars: int, input_tokens: int, output_tokens: int) -> None:
         """Take in one reply's real usage (all input, cached or not)."""
+        rate = max(LEARNING_RATE, 1 / (self.learned + 2))
+        self.learned += 1
         if size_chars > 0 and input_tokens > 0:
             low, high = _RATIO_RANGE
             ratio = size_chars / input_tokens
             if low <= ratio <= high:
                 self.chars_per_token += LEARNING_RATE * (ratio - self.chars_per_token)
         if output_tokens > 0:
-            self.output_tokens += LEARNING_RATE * (output_tokens - self.output_tokens)
+            self.output_tokens += rate * (output_tokens - self.output_tokens)
+
+
+class Estimators:
+    """Of one lane: of every model, and how long answers of it each agent gets."""
+
+    __slots__ = ("_agents", "_models")
+
+    def __init__(self) -> None:
+        self._models: dict[str, Estimator] = {}
+        self._agents: dict[str, dict[str, Estimator]] = {}
+
+    def of(self, model: str) -> Estimator:
+        """What is known of a model's tokens; made when the model is first asked for."""
+        found = self._models.get(model)
+        if found is None:
+            found = self._models[model] = Estimator()
+        return found
+
+    def guess(self, ticket: Ticket) -> None:
+        """Write down what the ticket will likely use."""
+        request = ticket.request
+        general = self.of(request.model)
+        own = self._agents.get(request.agent)
+        mine = general if own is None else own.get(request.model, general)
+        ticket.estimated_input = general.input_tokens(request.size_chars)
+        ticket.estimated_output = mine.answer_tokens(request.max_output_tokens)
+
+    def learn(self, request: Request, usage: Usage) -> None:
+        """Take in what a request has really used."""
+        general = self.of(request.model)
+        own = self._agents.setdefault(request.agent, {})
+        mine = own.get(request.model)
+        if mine is None:
+            mine = own[request.model] = Estimator(general)
+        for each in (mine, general):
+            each.learn(request.size_chars, usage.total_input, usage.output_tokens)
+
+    def forget(self, agent: str) -> None:
+        """The agent is gone; what its replies taught of the models stays."""
+        self._agents.pop(agent, None)

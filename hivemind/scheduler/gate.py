@@ -29,6 +29,11 @@ class Gate:
         """Whether one more fits."""
         return self.active + 1 <= self.limit or self.active < 1  # what `active < slots` comes to, asked at each grant
 
+    @property
+    def vacant(self) -> float:
+        """How many more fit."""
+        return self.slots - self.active
+
     def enter(self) -> None:
         """One more is in flight."""
         self.active += 1

@@ -10,7 +10,7 @@ from .aimd import Aimd
 from .allowance import Allowance
 from .circuit import Circuit, CircuitState
 from .config import LaneConfig, SchedulerConfig
-from .estimate import Estimator
+from .estimate import Estimators
 from .events import LaneState
 from .gate import Gate
 from .queue import LaneQueue
@@ -72,7 +72,7 @@ class Lane:
         self.circuit = Circuit(config.circuit)
         self.queue = LaneQueue(settings.queue)
         self.allowances: dict[str, Allowance] = {}
-        self.estimators: dict[str, Estimator] = {}
+        self.estimators = Estimators()
         self.plan: tuple[Utilisation, ...] = ()
         self.parked_until = -math.inf
         self.next_grant_at = -math.inf
@@ -126,12 +126,10 @@ class Lane:
         busy = self.gate.active or self.queue.waiting or self.retries
         return not (busy or self.aimd.pinned or self.circuit.forced)
 
-    def estimator(self, model: str) -> Estimator:
-        """What is known of a model's tokens; made when the model is first asked for."""
-        estimator = self.estimators.get(model)
-        if estimator is None:
-            estimator = self.estimators[model] = Estimator()
-        return estimator
+    def forget(self, agent: str) -> None:
+        """The agent is gone."""
+        self.queue.forget(agent)
+        self.estimators.forget(agent)
 
     def allowance(self, family: str) -> Allowance:
         """The rate windows of a family of models; made when it is first asked for."""

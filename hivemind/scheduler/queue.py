@@ -14,57 +14,30 @@ that used much would never be level with them. An agent's own expensive ticket a
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import islice
-from statistics import median_high
 
 from .config import QueueConfig
+from .shares import OVERDUE, Share, Tally
 from .ticket import Agent, Ticket
 from .turns import Key, ascending, in_turn, valid
 from .types import Priority
 
 TOKENS_PER_S = 100.0
 """A second of waiting makes up for this many weighted tokens of cost, among one agent's tickets."""
-REMEMBERED_S = 60.0
-"""An agent away for longer than this comes back with the share of those being served, not with credit saved up."""
 OVERDUE_S = 60.0
 """An agent that waits for so long without a grant is next in its class, so that no minute goes by without it."""
+AWAITED_S = 0.01
+"""A slot is kept for so long for an agent whose answer has just come, where it would be next."""
+MOST_AWAITED = 64
+"""Agents that are looked at for that."""
 FEW = 16
 """Entries that are kept whether they are of somebody who waits or not."""
 
-_BEFORE_ALL = -1e15
-"""Sorts before whatever anybody was served; with a time added that is the order among those."""
 
-
-class Share:
-    """What an agent was served on one lane."""
-
-    __slots__ = ("active_at", "backlogs", "due_at", "overdue", "paused", "served", "since", "waiting")
-
-    def __init__(self, now: float) -> None:
-        self.served: dict[Priority, float] = {}
-        """In each class by itself: what an urgent class was served says nothing about who is next in another."""
-        self.active_at: dict[Priority, float] = {}
-        self.since = now
-        """It waits, or had its last grant."""
-        self.overdue = False
-        self.due_at = math.inf
-        """When it is to be seen whether it is overdue."""
-        self.waiting = 0
-        self.paused = False
-        self.backlogs: dict[tuple[str, Priority], _Backlog] = {}
-
-    def standing(self, priority: Priority) -> float:
-        """Sorts the agents of a class."""
-        return _BEFORE_ALL + self.since if self.overdue else self.served[priority]
-
-    def waiting_in(self, priority: Priority) -> bool:
-        """Some of its tickets wait in this class."""
-        return any(backlog.waiting for (_, each), backlog in self.backlogs.items() if each is priority)
-
-
-class _Backlog:
+class Backlog:
     """One agent's waiting tickets of one class and family."""
 
     __slots__ = ("heap", "priority", "share", "stamp", "waiting")
@@ -99,9 +72,9 @@ class Band:
         self.family = family
         self.priority = priority
         self.waiting = 0
-        self.heap: list[tuple[float, Key, int, _Backlog]] = []
+        self.heap: list[tuple[float, Key, int, Backlog]] = []
 
-    def offer(self, backlog: _Backlog) -> None:
+    def offer(self, backlog: Backlog) -> None:
         """(Re)enter the backlog at its present share and head; its older entries become invalid."""
         backlog.stamp += 1
         if backlog.heap and not backlog.share.paused:
@@ -140,10 +113,11 @@ class LaneQueue:
     __slots__ = (
         "_bands",
         "_config",
+        "_counts",
         "_due",
         "_entries",
-        "_flying",
         "_landed",
+        "_levels",
         "_passes",
         "_paused",
         "_shares",
@@ -160,29 +134,36 @@ class LaneQueue:
         self._unserved_since = [0.0] * len(Priority)
         self._passes = [0] * len(Priority)
         self._entries = 0
-        self._flying: list[dict[int, float]] = [{} for _ in Priority]
-        """In each class: shares, before they were charged for it, of those whose tickets fly."""
-        self._landed = [0.0] * len(Priority)
-        """Likewise of whose ticket landed last."""
+        self._counts = [0] * len(Priority)
+        """In each class: tickets that wait."""
+        self._levels = [0.0] * len(Priority)
+        """In each class: where whoever flew last in its turn stood."""
+        self._landed: deque[tuple[float, Share, Priority, float]] = deque(maxlen=MOST_AWAITED)
+        """Whose tickets landed a moment ago, in which class, and what they had used."""
         self._due: list[tuple[float, int, Share]] = []
         """Who is to be looked at for being overdue, and when; one entry a share."""
 
     def push(self, ticket: Ticket, now: float) -> None:
         """The ticket (in state QUEUED) waits from now on."""
-        share = self._join(ticket, ticket.priority, now)
+        share = self._join(ticket, now)
+        tally = share.tallies[ticket.priority]
         if not share.waiting:
             share.since, share.overdue = now, False
+        if not tally.waiting:
+            tally.catch_up(self._levels[ticket.priority] - ticket.weight)
+        share.away = max(0, share.away - 1)
         share.waiting += 1
+        tally.waiting += 1
         place = (ticket.request.family, ticket.priority)
         band = self._bands.get(place)
         if band is None:
             band = self._bands[place] = Band(*place)
-        if not self._waiting_in(ticket.priority):
+        if not self._counts[ticket.priority]:
             self._unserved_since[ticket.priority] = now
             self._passes[ticket.priority] = 0
         backlog = share.backlogs.get(place)
         if backlog is None:
-            backlog = share.backlogs[place] = _Backlog(share, ticket.priority)
+            backlog = share.backlogs[place] = Backlog(share, ticket.priority)
         self._entries += 1
         if share.due_at == math.inf:
             self._look_at(share, share.since + OVERDUE_S)
@@ -191,6 +172,7 @@ class LaneQueue:
         heappush(backlog.heap, (key, ticket))
         backlog.waiting += 1
         band.waiting += 1
+        self._counts[ticket.priority] += 1
         self.waiting += 1
         if backlog.heap[0][1] is ticket:
             band.offer(backlog)
@@ -200,9 +182,11 @@ class LaneQueue:
         place = (ticket.request.family, ticket.priority)
         band = self._bands[place]
         band.waiting -= 1
+        self._counts[ticket.priority] -= 1
         self.waiting -= 1
         share = self._shares[ticket.agent.name]
         share.waiting -= 1
+        share.tallies[ticket.priority].waiting -= 1
         share.backlogs[place].leave()
         if not band.waiting:
             band.clear()
@@ -218,11 +202,13 @@ class LaneQueue:
         share.since, share.overdue = since, overdue  # it waits as long as it did
         self._offer_again(share)
 
-    def pick(self, now: float, delay_s: Callable[[Ticket], float]) -> tuple[Ticket | None, float]:
+    def pick(
+        self, now: float, delay_s: Callable[[Ticket], float], free: float = math.inf
+    ) -> tuple[Ticket | None, float]:
         """The ticket to fly next, left in place, and else the seconds until one may.
 
-        `delay_s` tells how long a ticket's rate windows hold it. A family whose best ticket is held waits as a whole,
-        so that a large request isn't passed by for ever by small ones.
+        `delay_s` tells how long a ticket's rate windows hold it, `free` how many slots there are. A family whose best
+        ticket is held waits as a whole, so that a large request isn't passed by for ever by small ones.
         """
         self._find_overdue(now)
         held: set[str] = set()
@@ -242,33 +228,48 @@ class LaneQueue:
                 elif best is None or head < best:
                     best = head
             if best is not None:
-                return best[2], 0.0
+                back_in_s = self._awaited_s(best, free, now) if self._landed else 0.0
+                return (None, min(soonest, back_in_s)) if back_in_s > 0 else (best[2], 0.0)
         return None, soonest
 
-    def served(self, ticket: Ticket, weighted_tokens: float, now: float) -> None:
+    def served(self, ticket: Ticket, now: float) -> None:
         """The ticket flies and no longer waits: note whose turn it was, and what it takes by estimate."""
         priority = ticket.served_as = ticket.priority
-        share = self._join(ticket, priority, now)
-        if not share.overdue:
-            self._flying[priority][ticket.id] = share.served[priority]
+        ticket.shared = ticket.weight
+        share = self._join(ticket, now)
+        tally = share.tallies[priority]
+        contended = self._counts[priority] > tally.waiting
+        if contended and not share.overdue and tally.served > self._levels[priority]:
+            self._levels[priority] = tally.served
         share.since, share.overdue = now, False
         if self.waiting:
             for other in Priority:
                 self._passes[other] += 1
             self._passes[priority] = 0
             self._unserved_since[priority] = now
-        share.served[priority] += weighted_tokens
+        tally.take(ticket.shared, now, contended=contended)
         self._offer_again(share)
 
+    def grow(self, ticket: Ticket, weighted_tokens: float) -> None:
+        """What flies has used more by now than was guessed: that counts at once, not only when it lands."""
+        share = self._shares.get(ticket.agent.name)
+        if share is not None and ticket.served_as in share.tallies:
+            share.tallies[ticket.served_as].grow(weighted_tokens - ticket.shared)
+            ticket.shared = weighted_tokens
+            self._offer_again(share)
+
     def charge(self, ticket: Ticket, weighted_tokens: float, now: float) -> None:
-        """The ticket has landed: add to the agent's share (or, negative, give back what an estimate had taken too
-        much)."""
+        """The ticket has landed, having used so much: the agent's share goes by that."""
         priority = ticket.served_as
-        share = self._join(ticket, priority, now)
-        share.served[priority] += weighted_tokens
-        began = self._flying[priority].pop(ticket.id, None)
-        if began is not None:
-            self._landed[priority] = began
+        share = self._shares.get(ticket.agent.name)
+        if share is None or priority not in share.tallies:
+            return  # forgotten meanwhile
+        tally = share.tallies[priority]
+        contended = self._counts[priority] > tally.waiting
+        tally.land(ticket.shared, weighted_tokens, self._levels[priority], now, contended=contended)
+        if weighted_tokens:  # else it failed, or its client left
+            share.away += 1
+            self._landed.append((now, share, priority, weighted_tokens))
         self._offer_again(share)
 
     def pause(self, agent: str, paused: bool) -> None:
@@ -277,6 +278,8 @@ class LaneQueue:
         if share is not None:
             self._mark(agent, share, paused)
             share.overdue = False
+            for priority, tally in share.tallies.items():
+                tally.catch_up(self._levels[priority])
             self._offer_again(share)
 
     def forget(self, agent: str) -> None:
@@ -299,25 +302,35 @@ class LaneQueue:
             for backlog in share.backlogs.values():
                 yield from (ticket for key, ticket in ascending(backlog.heap) if valid(key, ticket))
 
-    def _join(self, ticket: Ticket, priority: Priority, now: float) -> Share:
-        """The agent's share, brought up to those being served in the class if it has been away from there."""
-        name = ticket.agent.name
+    def _join(self, ticket: Ticket, now: float) -> Share:
+        """The agent's share; a newcomer to the class begins at its level."""
+        name, priority = ticket.agent.name, ticket.priority
         share = self._shares.get(name)
         if share is None:
             share = self._shares[name] = Share(now)
             self._mark(name, share, ticket.agent.held)
-        if priority not in share.served:
-            share.served[priority] = self._level(priority)
-        elif now - share.active_at[priority] > REMEMBERED_S and not share.waiting_in(priority):
-            share.served[priority] = max(share.served[priority], self._level(priority))
-        share.active_at[priority] = now
+        if priority not in share.tallies:
+            share.tallies[priority] = Tally(self._levels[priority])
         return share
 
-    def _level(self, priority: Priority) -> float:
-        """Where newcomers begin: in the middle of those being served. Whoever took all slots while it was alone isn't
-        level with them, nor has it to wait until they have had as much."""
-        flying = self._flying[priority]
-        return median_high(flying.values()) if flying else self._landed[priority]
+    def _awaited_s(self, best: tuple[float, Key, Ticket], free: float, now: float) -> float:
+        """How long the next one waits for those whose turn it would be rather, had they asked again already.
+
+        Where many answers end at one moment, the last in the line would fly only because the others are on their way
+        back. As many slots are kept for a moment as such agents left.
+        """
+        landed = self._landed
+        while landed and landed[0][0] <= now - AWAITED_S:
+            landed.popleft()
+        standing, _, ticket = best
+        rank = self._rank(ticket.priority, now)[0] if landed else 0
+        first = math.inf
+        for at, share, priority, used in landed:
+            if share.waiting or not share.away or standing < OVERDUE:
+                continue
+            if priority < rank or (priority == ticket.priority and share.tallies[priority].served + used < standing):
+                first, free = min(first, at), free - 1
+        return first + AWAITED_S - now if free < 1 and first < math.inf else 0.0
 
     def _look_at(self, share: Share, at: float) -> None:
         self._entries += 1
@@ -348,9 +361,6 @@ class LaneQueue:
         for place, backlog in share.backlogs.items():
             if backlog.heap:
                 self._bands[place].offer(backlog)
-
-    def _waiting_in(self, priority: Priority) -> bool:
-        return any(band.waiting for band in self._bands.values() if band.priority is priority)
 
     def _classes(self, now: float) -> list[Priority]:
         """Classes with somebody waiting, in the order in which they are asked now."""

@@ -92,9 +92,7 @@ class Scheduler:
         agent = Agent(request.agent, now) if crowded else self.meet(request.agent, now, request.parent)
         self._numbers += 1
         ticket = Ticket(self._numbers, request, agent, lane, now)
-        estimator = lane.estimator(request.model)
-        ticket.estimated_input = estimator.input_tokens(request.size_chars)
-        ticket.estimated_output = estimator.answer_tokens(request.max_output_tokens)
+        lane.estimators.guess(ticket)
         wait_s = self.config.queue.max_wait_s
         if request.patience_s is not None:
             wait_s = min(wait_s, request.patience_s)
@@ -117,6 +115,8 @@ class Scheduler:
         else:
             self._enqueue(ticket, now)
             self._pump(lane, now)
+            if ticket.state is TicketState.FLYING:
+                self.decisions.remove(ticket)
         return ticket
 
     def meet(self, name: str, now: float, parent: str | None = None) -> Agent:
@@ -153,6 +153,8 @@ class Scheduler:
     def _note(self, ticket: Ticket, so_far: Usage | None) -> None:
         if so_far is not None:
             ticket.so_far = so_far
+            if so_far.weighted > ticket.shared:
+                ticket.lane.queue.grow(ticket, so_far.weighted)
             self.unsaved.add(ticket.agent.name)
 
     def succeed(self, now: float, ticket: Ticket, status: int, usage: Usage | None) -> None:
@@ -161,8 +163,7 @@ class Scheduler:
             self.first_content(now, ticket)
         self._land(ticket, now, usage)
         if usage is not None:
-            request = ticket.request
-            ticket.lane.estimator(request.model).learn(request.size_chars, usage.total_input, usage.output_tokens)
+            ticket.lane.estimators.learn(ticket.request, usage)
         self._forget(ticket)
         self.events.append(ticket.finished(now, status, usage))
         self._move_on(ticket, now)
@@ -281,7 +282,7 @@ class Scheduler:
             if until is not None:
                 self._set_wake(lane, until)
                 return
-            ticket, delay_s = lane.queue.pick(now, lambda t: lane.window_delay_s(t, now))
+            ticket, delay_s = lane.queue.pick(now, lambda t: lane.window_delay_s(t, now), lane.gate.vacant)
             if ticket is None:
                 self._set_wake(lane, now + delay_s)
                 return
@@ -306,8 +307,7 @@ class Scheduler:
         agent.flying += 1
         budget.reserve(self, ticket)
         ticket.lane.enter(ticket, now)
-        ticket.shared = ticket.weight
-        ticket.lane.queue.served(ticket, ticket.shared, now)
+        ticket.lane.queue.served(ticket, now)
         self.events.append(ticket.granted(now))
 
     def _land(
@@ -325,7 +325,7 @@ class Scheduler:
             lane.allowance(ticket.request.family).settle(now, ticket.reservation, usage, sent=sent)
             ticket.reservation = None
         real = usage.weighted if usage is not None else 0.0 if failed else ticket.shared
-        lane.queue.charge(ticket, real - ticket.shared, now)
+        lane.queue.charge(ticket, real, now)
 
     def _enqueue(self, ticket: Ticket, now: float) -> None:
         ticket.state = TicketState.QUEUED
@@ -396,4 +396,4 @@ class Scheduler:
 
     def _forget_agent(self, name: str) -> None:
         for lane in self.lanes.values():
-            lane.queue.forget(name)
+            lane.forget(name)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .ticket import Ticket, TicketState
 
 if TYPE_CHECKING:
-    from .queue import Band, Share
+    from .queue import Band
+    from .shares import Share
 
 SORTED_AT_ONCE = 64
 """Of a larger heap only the smallest are looked for."""
@@ -55,7 +56,7 @@ def in_turn(bands: list[Band]) -> Iterator[Ticket]:
             heapreplace(line, (total, key, ticket, share, rest))
             continue
         yield ticket
-        total = served[share] = max(total, share.served[ticket.priority]) + ticket.weight
+        total = served[share] = max(total, share.tallies[ticket.priority].served) + ticket.weight
         for key, ticket in rest:
             if valid(key, ticket):
                 heapreplace(line, (total, key, ticket, share, rest))

@@ -23,7 +23,7 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.config import FeedbackConfig, QueueConfig, SchedulerConfig
 from hivemind.scheduler.events import Nudged
-from hivemind.scheduler.queue import OVERDUE_S
+from hivemind.scheduler.queue import AWAITED_S, OVERDUE_S
 from hivemind.scheduler.saved import restore, take_unsaved
 from hivemind.scheduler.types import Priority, TaskSpec, Usage
 
@@ -246,6 +246,9 @@ def longest_waits(seed: int, agents: int, slots: int, newcomers: float) -> tuple
         ask(name)
     number = 0
     while hands.now < 600.0:
+        while not flying:
+            hands.wait(AWAITED_S)  # a slot is kept for somebody more urgent
+            launch()
         at, _, ticket = heappop(flying)
         hands.until(at)
         name = ticket.agent.name

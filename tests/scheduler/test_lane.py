@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from scheduler.driving import LANE, Hands, failure, lane_config
+from scheduler.driving import LANE, Hands, failure, lane_config, request
 
 from hivemind.scheduler import TicketState
 from hivemind.scheduler.lane import MOST_STAGGERED
-from hivemind.scheduler.types import FailureKind, Utilisation, WindowKind, WindowReading
+from hivemind.scheduler.types import FailureKind, Usage, Utilisation, WindowKind, WindowReading
 
 
 def test_open_while_nothing_closes_it() -> None:
@@ -62,9 +62,9 @@ def test_a_lane_has_a_gate_a_level_and_a_circuit_of_its_own() -> None:
 
 def test_estimates_are_a_models_own() -> None:
     """Tokenizers differ."""
-    lane = Hands().lane
-    lane.estimator("a").learn(1000, 500, 10)
-    assert lane.estimator("a").input_tokens(400) != lane.estimator("b").input_tokens(400)
+    estimators = Hands().lane.estimators
+    estimators.learn(request(family="a", size=1000), Usage(500, 0, 0, 10))
+    assert estimators.of("a").input_tokens(400) != estimators.of("b").input_tokens(400)
 
 
 def test_no_more_than_so_many_are_staggered() -> None:

@@ -11,7 +11,7 @@ from hivemind.scheduler import Ticket
 from hivemind.scheduler.commands import PauseAdmissions, PauseAgent, SetPriority
 from hivemind.scheduler.config import QueueConfig
 from hivemind.scheduler.events import Granted
-from hivemind.scheduler.queue import FEW
+from hivemind.scheduler.queue import AWAITED_S, FEW
 from hivemind.scheduler.types import Priority, Usage
 
 SMALL, LARGE = 400, 40_000
@@ -29,12 +29,19 @@ def serve(hands: Hands, holder: Ticket, count: int, *, took_s: float = 1.0, usag
     for _ in range(count):
         hands.wait(took_s)
         hands.granted.clear()
-        hands.succeed(holder, usage)
+        land(hands, holder, usage)
         if not hands.granted:
             break
         (holder,) = hands.granted
         order.append(holder)
     return order
+
+
+def land(hands: Hands, holder: Ticket, usage: Usage | None = None) -> None:
+    """End a flight, and wait as long as its slot may be kept for whoever had it."""
+    hands.succeed(holder, usage)
+    if not hands.granted:
+        hands.wait(AWAITED_S)
 
 
 def agents(tickets: list[Ticket]) -> list[str]:
@@ -68,7 +75,7 @@ def test_shares_are_counted_in_real_tokens() -> None:
     order = []
     for _ in range(5):
         hands.granted.clear()
-        hands.succeed(holder, usages[holder.agent.name])
+        land(hands, holder, usages[holder.agent.name])
         (holder,) = hands.granted
         order.append(holder.agent.name)
     assert order == ["long", "short", "short", "short", "short"]
@@ -148,7 +155,7 @@ def test_a_waiting_class_rises_with_age() -> None:
     while low not in hands.granted and hands.now < 100:
         hands.arrive("flood", priority=Priority.NORMAL)
         hands.wait(1.0)
-        hands.succeed(holder)
+        land(hands, holder)
         holder = hands.granted[-1]
     assert 10 <= hands.now <= 21
 
@@ -287,7 +294,8 @@ def test_the_upcoming_of_long_queues_come_true(agents: int, each: int) -> None:
 
 def test_waiting_is_counted_from_joining_the_queue() -> None:
     """Granted says how long it took."""
-    hands, holder = busy()
+    hands = Hands(lane_config(slots=1))
+    holder = hands.arrive("holder")
     hands.arrive("a")
     hands.wait(3.0)
     hands.succeed(holder)
