@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _FROM_THE_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
 _CAUGHT = (*_FROM_THE_KEYBOARD, signal.SIGTERM, signal.SIGHUP)
@@ -25,6 +25,8 @@ class Foreground:
         self._process: subprocess.Popen[bytes] | None = None
         self.number = 0
         """Of the signal that cancelled the task."""
+        self.before_stopping: Callable[[], object] = _nothing
+        """Called when the runner is about to be stopped by Ctrl-Z, until it is continued."""
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
@@ -32,10 +34,13 @@ class Foreground:
         loop = asyncio.get_running_loop()
         for number in _CAUGHT:
             loop.add_signal_handler(number, self._came, number)
+        stops = signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
+        if stops:
+            loop.add_signal_handler(signal.SIGTSTP, self._stop)
         try:
             yield
         finally:
-            for number in _CAUGHT:
+            for number in (*_CAUGHT, *([signal.SIGTSTP] if stops else [])):
                 loop.remove_signal_handler(number)
 
     @contextlib.contextmanager
@@ -53,6 +58,18 @@ class Foreground:
             self._task.cancel()
         elif number not in _FROM_THE_KEYBOARD or not _has_the_terminal():
             self._process.send_signal(number)
+
+    def _stop(self) -> None:
+        """As if the signal hadn't been caught: whether it stops us depends on who started us."""
+        self.before_stopping()
+        loop = asyncio.get_running_loop()
+        loop.remove_signal_handler(signal.SIGTSTP)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        loop.add_signal_handler(signal.SIGTSTP, self._stop)
+
+
+def _nothing() -> None:
+    """Where nobody wants to know."""
 
 
 def _has_the_terminal() -> bool:

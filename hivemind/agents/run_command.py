@@ -80,6 +80,7 @@ async def _live(namespace: argparse.Namespace, job: Job, settings: Settings, say
                 to=namespace.to,
             ) as session:
                 _check_unused(session, namespace)
+                foreground.before_stopping = lambda: _warn(session)
                 outcome = await run_agent(session, job, environ=os.environ, say=say, foreground=foreground)
                 code = as_shell(outcome.exit_code)
                 say(told(outcome))
@@ -172,6 +173,18 @@ def _check_unused(session: Session, namespace: argparse.Namespace) -> None:
         verb = "isn't" if len(unused) == 1 else "aren't"
         print(
             f"hivemind: the proxy at {session.way.url} keeps its own settings, so {flags} {verb} used", file=sys.stderr
+        )
+
+
+def _warn(session: Session) -> None:
+    """Ctrl-Z stops this process, and in it what others rely on."""
+    others = 0 if session.proxy is None else len(session.proxy.processes.agents) - 1
+    if others > 0:
+        print(
+            f"\nhivemind: the proxy stops too until this goes on, and {others} other agent{'s' * (others > 1)} with it;"
+            " for several agents start hivemind proxy first",
+            file=sys.stderr,
+            flush=True,
         )
 
 

@@ -134,3 +134,34 @@ async def test_its_proxy_serves_on(tmp_path: Path) -> None:
     assert [each.code for each in ends] == [0, 0]
     assert "guest: exit code 0 after" in ends[0].err
     assert "isn't known" not in ends[0].err
+
+
+SHELL = """\
+import os, pathlib, signal, subprocess, time
+def run(name):
+    command = ["sh", "-c", f"touch up-{name}; while [ ! -e go ]; do sleep 0.02; done"]
+    process = subprocess.Popen(
+        ["hivemind", "run", "--name", name, "--", *command], process_group=0, stderr=open(f"err-{name}", "w")
+    )
+    while not os.path.exists(f"up-{name}"):
+        time.sleep(0.02)
+    return process
+a, b = run("a"), run("b")
+os.killpg(a.pid, signal.SIGTSTP)
+_, status = os.waitpid(a.pid, os.WUNTRACED)
+os.killpg(a.pid, signal.SIGCONT)
+pathlib.Path("go").touch()
+print(os.WIFSTOPPED(status), a.wait(), b.wait())
+"""
+"""What a shell does with two jobs, of which the first has the terminal and its Ctrl-Z."""
+
+
+async def test_stopped_by_ctrl_z(tmp_path: Path) -> None:
+    """The runner stops with its command, so that the shell is back, and goes on with it; whoever relies on the proxy
+    that it brought along is told of before."""
+    async with bringing(tmp_path) as place:
+        ran = await ended(await place.start("python", "-c", SHELL))
+    assert ran.out == "True 0 0\n", ran.err
+    told = (tmp_path / "err-a").read_text()
+    assert "hivemind: the proxy stops too until this goes on, and 1 other agent with it" in told
+    assert "a: exit code 0" in told
