@@ -249,10 +249,12 @@ class Job:
 
     async def _failed(self, note: str, took: float, used: RunUsage) -> None:
         failures, common = self._recent("failed"), self.planned.common
-        if used.used_up is not None:
+        if used.stopped:
+            note += ", stopped by an operator"
+        elif used.used_up is not None:
             note += ", budget used up"
         said = f"{self.name} failed ({note}) after {seconds(took)}{_used(used)}"
-        again = failures <= common.restarts and used.used_up is None
+        again = failures <= common.restarts and used.used_up is None and not used.stopped
         if not again:
             if used.used_up is not None:
                 whose = "--pool" if used.used_up.owner is None else used.used_up.owner

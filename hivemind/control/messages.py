@@ -253,6 +253,8 @@ class RunUsage:
     """Name of what was kept of it, where it was stopped or crashed."""
     used_up: BudgetState | None = None
     """A budget of which nothing is left, so that it would be refused if it asked again."""
+    stopped: bool = False
+    """Somebody has cut it off, and not let it ask again since."""
 
 
 @dataclass(frozen=True, slots=True)

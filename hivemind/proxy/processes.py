@@ -95,7 +95,7 @@ class Processes:
             return RunUsage(0, 0.0, 0, None)
         spent = agent.tree.used("run")
         used_up = next((account.state() for account in agent.limits if account.exhausted), None)
-        return RunUsage(spent.tokens, spent.dollars, spent.unpriced, None, used_up)
+        return RunUsage(spent.tokens, spent.dollars, spent.unpriced, None, used_up, agent.stopped)
 
     def lapse(self) -> None:
         """Notice runners that are gone."""

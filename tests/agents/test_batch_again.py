@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.batches import Kind, bench
+from agents.batches import Kind, bench, ended
 
+STOPPED = "exit code 5, stopped by an operator"
 SKIP = {"on_failure": "skip"}
 
 
@@ -30,3 +31,19 @@ async def test_what_was_skipped_has_its_turn(tmp_path: Path) -> None:
     states = {name: row["state"] for name, row in here.report.items()}
     assert states == {**dict.fromkeys("abcd", "done"), "never": "failed", "beside": "skipped"}
     assert [here.journal.count(f"ok {name}") for name in "abcd"] == [1, 1, 1, 1]
+
+
+async def test_one_that_was_stopped_stays_so(tmp_path: Path) -> None:
+    """A task of which an operator stopped the agent isn't started again by itself; tried again it may ask again."""
+    here = bench(tmp_path)
+    here.write([Kind("a", first="5", gated=True, more={"restarts": 3})])
+    async with here.proxy():
+        async with here.batch() as runner:
+            await here.journal_of(1)
+            async with here.program("stop", "work.a") as stop:
+                assert (await ended(stop)).code == 0
+            here.open_gate()
+            assert (await ended(runner)).code == 1
+        assert (here.report["a"]["attempts"], here.report["a"]["note"]) == (1, STOPPED)
+        assert (await here.run("--retry-failed")).code == 0
+    assert here.journal == ["begin a", "begin a", "ok a"]

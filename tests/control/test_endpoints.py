@@ -182,6 +182,7 @@ async def test_places() -> None:
             "unpriced": 0,
             "checkpoint": None,
             "used_up": None,
+            "stopped": False,
         }
 
 
