@@ -33,7 +33,7 @@ class Estimator:
         self.chars_per_token: float = CHARS_PER_TOKEN if prior is None else prior.chars_per_token
         self.output_tokens: float = FIRST_OUTPUT if prior is None else prior.output_tokens
         self.learned = 0
-        """Replies taken in."""
+        """Answers whose length was taken in."""
 
     def input_tokens(self, size_chars: int) -> int:
         """Tokens of a prompt of so many characters, at least one."""
@@ -46,14 +46,18 @@ class Estimator:
 
     def learn(self, size_chars: int, input_tokens: int, output_tokens: int) -> None:
         """Take in one reply's real usage (all input, cached or not)."""
-        rate = max(LEARNING_RATE, 1 / (self.learned + 2))
-        self.learned += 1
         if size_chars > 0 and input_tokens > 0:
             low, high = _RATIO_RANGE
             ratio = size_chars / input_tokens
             if low <= ratio <= high:
                 self.chars_per_token += LEARNING_RATE * (ratio - self.chars_per_token)
+        self.learn_answer(output_tokens)
+
+    def learn_answer(self, output_tokens: int) -> None:
+        """Take in how long one reply really was."""
         if output_tokens > 0:
+            rate = max(LEARNING_RATE, 1 / (self.learned + 2))
+            self.learned += 1
             self.output_tokens += rate * (output_tokens - self.output_tokens)
 
 
@@ -89,8 +93,8 @@ class Estimators:
         mine = own.get(request.model)
         if mine is None:
             mine = own[request.model] = Estimator(general)
-        for each in (mine, general):
-            each.learn(request.size_chars, usage.total_input, usage.output_tokens)
+        mine.learn_answer(usage.output_tokens)
+        general.learn(request.size_chars, usage.total_input, usage.output_tokens)
 
     def forget(self, agent: str) -> None:
         """The agent is gone; what its replies taught of the models stays."""

@@ -1,7 +1,11 @@
 """The order in which waiting tickets fly.
 
-Priority class first; within it the agent that was served least (in weighted tokens); of an agent's own tickets those
-that were tried before, then the cheapest, then the oldest. Every operation costs O(log n) of the waiting tickets.
+Priority class first; within it the agent that was served least (in weighted tokens, see :mod:`.shares`); of an agent's
+own tickets those that were tried before, then the cheapest, then the oldest. Every operation costs O(log n) of the
+waiting tickets.
+
+An agent whose answer has just come asks again a moment later. Where it would be next by its class or share, a slot is
+kept for it that long, or it would go to whoever happens to be the last in line.
 
 Nothing starves. A class that waits without a grant competes one class higher for every `ageing_s` (the *class* ages,
 not the ticket: within a class fair share already serves everybody, and a ticket that waits because its agent used

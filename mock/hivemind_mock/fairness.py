@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -72,9 +72,25 @@ class Figure:
         return self.measured >= self.bound if self.at_least else self.measured <= self.bound
 
 
+_LIGHT = Crowd("light", 9, requests=8)
+_HEAVY = Crowd("heavy", 1, requests=8, prompt_tokens=20 * _PROMPT)
+SET_UPS: tuple[tuple[str, int, tuple[Crowd, ...]], ...] = (
+    ("it asks first", _SLOTS, (_HEAVY, _LIGHT)),
+    ("it asks last", _SLOTS, (_LIGHT, _HEAVY)),
+    ("10 slots", 10, (_HEAVY, _LIGHT)),
+    ("a request at a time", 5, (replace(_LIGHT, requests=1), replace(_HEAVY, requests=1))),
+    ("in 20 x the requests", _SLOTS, (Crowd("heavy", 1, requests=160), _LIGHT)),
+)
+"""Ten agents of which one sends 20 x the tokens: how, and with how many slots."""
+
+
 def figures() -> list[Figure]:
     """Run all of it, some seconds of work. Must not be called from a running event loop."""
-    shared = saturate(Crowd("heavy", 1, requests=8, prompt_tokens=20 * _PROMPT), Crowd("light", 9, requests=8))
+    shares = [
+        Figure(f"Jain's index, one of 10 agents with 20 x the tokens, {how}", worst_minute(served), _JAIN, True)
+        for how, slots, crowds in SET_UPS
+        for served in [saturate(*crowds, slots=slots)]
+    ]
     urgent = saturate(
         Crowd("low", _MANY, requests=1, priority="low"), Crowd("critical", 1, requests=1, priority="critical")
     )
@@ -84,16 +100,16 @@ def figures() -> list[Figure]:
     rounds_s = 2 * (_MANY + 1) * _SLOT_S / (_SLOTS - 1)
     urgent_s = percentile(_waits(urgent, "critical"), 0.95)
     return [
-        Figure("Jain's index, 10 agents, one with 20 x the tokens, worst minute", worst_minute(shared), _JAIN, True),
+        *shares,
         Figure(f"wait of CRITICAL beside {_MANY} LOW agents, p95", urgent_s, _SLOT_S, False, "s"),
         Figure(f"longest wait of those {_MANY}", max(_waits(urgent, "low")), rounds_s, False, "s"),
         Figure("longest wait of LOW beside 30 CRITICAL", max(_waits(flooded, "low")), passes_s + _SLOT_S, False, "s"),
     ]
 
 
-def saturate(*crowds: Crowd) -> list[Served]:
+def saturate(*crowds: Crowd, slots: int = _SLOTS) -> list[Served]:
     """Every answer of some minutes, in the order in which they came."""
-    return run_virtual(_saturate(crowds))
+    return run_virtual(_saturate(crowds, slots))
 
 
 def worst_minute(served: Sequence[Served]) -> float:
@@ -163,7 +179,7 @@ def _waits(served: Iterable[Served], crowd: str) -> list[float]:
     return [each.waited_s for each in served if each.agent.startswith(crowd)]
 
 
-async def _saturate(crowds: Sequence[Crowd]) -> list[Served]:
+async def _saturate(crowds: Sequence[Crowd], slots: int) -> list[Served]:
     from .through import in_process  # the proxy is slow to import
 
     loop = asyncio.get_running_loop()
@@ -173,7 +189,7 @@ async def _saturate(crowds: Sequence[Crowd]) -> list[Served]:
         latency=LatencyConfig(base_s=_SLOT_S, jitter_s=0.0),
         reply=ReplyConfig(tokens=_ANSWER, spread=0),
     )
-    changes: dict[str, Any] = {"max_concurrency": _SLOTS, "rpm": 0, "tpm": 0, "aimd": {"floor": float(_SLOTS)}}
+    changes: dict[str, Any] = {"max_concurrency": slots, "rpm": 0, "tpm": 0, "aimd": {"floor": float(slots)}}
 
     def wall() -> float:
         return _EPOCH + loop.time()

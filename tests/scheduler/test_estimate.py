@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from scheduler.driving import Hands, lane_config
 
 from hivemind.scheduler.estimate import FIRST_OUTPUT, Estimator
+from hivemind.scheduler.types import Usage
 
 
 @pytest.mark.parametrize(("chars", "tokens"), [(0, 1), (1, 1), (4, 1), (400, 100), (40_000, 10_000)])
@@ -37,3 +39,18 @@ def test_learns_nothing_from_a_prompt_that_is_not_in_the_body(chars: int, tokens
     estimator.learn(chars, tokens, 0)
     assert estimator.input_tokens(400) == 100
     assert estimator.answer_tokens(None) == FIRST_OUTPUT
+
+
+def test_each_agents_answers_are_guessed_by_its_own() -> None:
+    """One that gets long answers of a model and one that gets short ones; a newcomer by what is known of both, and by
+    that again once the agent is forgotten."""
+    hands = Hands(lane_config(slots=0))
+    for _ in range(20):
+        for name, output in (("long", 4000), ("short", 20)):
+            hands.succeed(hands.arrive(name), Usage(100, 0, 0, output))
+    guesses = [hands.arrive(name).estimated_output for name in ("long", "short", "new")]
+    assert guesses[0] > 3900
+    assert guesses[1] < 40
+    assert guesses[1] < guesses[2] < guesses[0]
+    hands.lane.forget("short")
+    assert hands.arrive("short").estimated_output == guesses[2]

@@ -9,7 +9,8 @@ from scheduler.driving import Hands, lane_config
 
 from hivemind.scheduler import Ticket
 from hivemind.scheduler.commands import SetPriority
-from hivemind.scheduler.queue import OVERDUE_S
+from hivemind.scheduler.config import QueueConfig
+from hivemind.scheduler.queue import AWAITED_S, OVERDUE_S
 from hivemind.scheduler.types import Priority, Usage
 
 TOOK_S = 0.5
@@ -18,8 +19,8 @@ TOOK_S = 0.5
 class Saturation:
     """Agents that each keep some requests waiting; an answer takes TOOK_S, or as long as its agent's tokens do."""
 
-    def __init__(self, slots: int) -> None:
-        self.hands = Hands(lane_config(slots=slots))
+    def __init__(self, slots: int, queue: QueueConfig | None = None) -> None:
+        self.hands = Hands(lane_config(slots=slots), queue=queue)
         self.waits: list[tuple[str, float]] = []
         self.served: list[tuple[float, str, float]] = []
         self.leaves: set[str] = set()
@@ -66,20 +67,76 @@ def jain(amounts: list[float]) -> float:
     return sum(amounts) ** 2 / (len(amounts) * sum(amount**2 for amount in amounts))
 
 
-@pytest.mark.parametrize("slots", [4, 10])
-def test_ten_agents_share_by_tokens_though_one_sends_twenty_times_as_many(slots: int) -> None:
-    """Jain's index of the weighted tokens is at least 0.95 over any minute of saturation, once it has shown how long
-    answers are: the big one has as many slots as it likes until the others come, by estimates that are far too low."""
+def worst_minute(world: Saturation, agents: int, lasts_s: float) -> float:
+    """The smallest Jain index of the weighted tokens over any minute that begins on a half second."""
+    worst = 1.0
+    for start in range(0, int(2 * (lasts_s - 60)) + 1):
+        amounts = dict.fromkeys((f"a{n}" for n in range(agents)), 0.0)
+        for at, name, tokens in world.served:
+            if start / 2 < at <= start / 2 + 60:
+                amounts[name] += tokens
+        worst = min(worst, jain(list(amounts.values())))
+    return worst
+
+
+@pytest.mark.parametrize("place", [0, 5, 9])
+@pytest.mark.parametrize(("slots", "waiting"), [(4, 8), (5, 1), (10, 8), (20, 8)])
+def test_ten_agents_share_by_tokens_though_one_sends_twenty_times_as_many(slots: int, waiting: int, place: int) -> None:
+    """Jain's index of the weighted tokens is at least 0.95 over any minute from the first grant on, wherever in the
+    line the big one stands and whether agents ask at one place or at several. First at four slots it asks at two places
+    only: with four answers of its size it would have half as much again as a fair minute before anybody else came."""
+    alone_before = place == 0 and slots == 4
     world = Saturation(slots)
     for n in range(10):
-        world.join(f"a{n}", scale=20 if n == 0 else 1, waiting=8)
+        world.join(f"a{n}", scale=20 if n == place else 1, waiting=2 if alone_before else waiting)
+    world.run(180.0)
+    assert worst_minute(world, 10, 180.0) >= 0.95
+
+
+def test_an_agent_that_had_the_lane_for_itself_is_not_kept_waiting_for_it() -> None:
+    """Two minutes of all slots while nobody wanted them, and then nine others: the next minutes are shared evenly."""
+    world = Saturation(slots=10)
+    world.join("a0", scale=20, waiting=10)
+    world.run(120.0)
+    for n in range(1, 10):
+        world.join(f"a{n}", waiting=8)
     world.run(300.0)
-    for start in range(10, 240, 5):
-        amounts = dict.fromkeys((f"a{n}" for n in range(10)), 0.0)
-        for at, name, tokens in world.served:
-            if start <= at < start + 60:
-                amounts[name] += tokens
-        assert jain(list(amounts.values())) >= 0.95
+    amounts = dict.fromkeys((f"a{n}" for n in range(10)), 0.0)
+    for at, name, tokens in world.served:
+        if at > 121.0:
+            amounts[name] += tokens
+    assert jain(list(amounts.values())) >= 0.95
+    assert amounts["a0"] > 0.5 * amounts["a1"]
+
+
+def test_a_slot_is_kept_a_moment_and_no_longer_for_whose_turn_it_would_be() -> None:
+    """An answer of one that was served little has come: one that was served much waits AWAITED_S for its next request,
+    and flies if there is none."""
+    hands = Hands(lane_config(slots=1))
+    first = hands.arrive("much")
+    others = [hands.arrive("much"), hands.arrive("little"), hands.arrive("little")]
+    hands.succeed(first, Usage(10_000, 0, 0, 1000))
+    hands.succeed(others[1], Usage(100, 0, 0, 10))
+    hands.succeed(others[2], Usage(100, 0, 0, 10))
+    assert others[0].in_queue
+    again = hands.arrive("little")
+    assert not again.in_queue
+    hands.succeed(again, Usage(100, 0, 0, 10))
+    assert others[0].in_queue
+    hands.wait(AWAITED_S)
+    assert not others[0].in_queue
+
+
+def test_an_urgent_agent_finds_its_slot_when_it_comes_back_at_once() -> None:
+    """Also where all answers end at the same moment, and the others are asked first."""
+    world = Saturation(slots=4)
+    world.join("urgent", waiting=1, priority=Priority.CRITICAL)
+    for n in range(50):
+        world.join(f"low-{n}", waiting=1, priority=Priority.LOW)
+    world.run(60.0)
+    waits = [wait for name, wait in world.waits if name == "urgent"]
+    assert len(waits) > 50
+    assert max(waits) <= AWAITED_S
 
 
 def test_an_urgent_agent_among_fifty_unimportant_ones_waits_a_slot_time() -> None:
@@ -104,6 +161,22 @@ def test_an_unimportant_agent_under_a_flood_of_urgent_ones_still_flies() -> None
     waits = [wait for name, wait in world.waits if name == "low"]
     assert len(waits) > 10
     assert max(waits) <= 25 * TOOK_S / 2 + TOOK_S
+
+
+@pytest.mark.parametrize("max_passes", [5, 24])
+@pytest.mark.parametrize("slots", [1, 3])
+def test_how_long_the_least_urgent_waits_follows_from_the_settings(max_passes: int, slots: int) -> None:
+    """Beside endless requests of every class above it: max_passes grants, one for each other class that was passed by
+    as often, and the end of what flies."""
+    world = Saturation(slots, QueueConfig(max_passes=max_passes))
+    for priority in (Priority.CRITICAL, Priority.HIGH, Priority.NORMAL):
+        for n in range(10):
+            world.join(f"{priority.name}-{n}", priority=priority)
+    world.join("low", waiting=1, priority=Priority.LOW)
+    world.run(200.0)
+    waits = [wait for name, wait in world.waits if name == "low"]
+    assert len(waits) > 5
+    assert max(waits) <= (max_passes + len(Priority)) * TOOK_S / slots + TOOK_S
 
 
 def test_nobody_starves_in_a_mixture_of_all_classes() -> None:
