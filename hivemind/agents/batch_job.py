@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -257,7 +258,7 @@ class Job:
         again = failures <= common.restarts and used.used_up is None and not used.stopped
         if not again:
             if used.used_up is not None:
-                whose = "--pool" if used.used_up.owner is None else used.used_up.owner
+                whose = "--pool" if used.used_up.owner is None else shlex.quote(used.used_up.owner)
                 said += f"; raise it with hivemind budget {whose} AMOUNT, then --retry-failed"
             self._desk.say(said, "bad")
         else:

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Mapping
@@ -206,10 +207,8 @@ def told(outcome: Outcome) -> str:
     if used.checkpoint is not None:
         text += f"; what it was at is kept: hivemind checkpoints show {used.checkpoint}"
     if used.used_up is not None and outcome.exit_code:
-        whose = "--pool" if used.used_up.owner is None else used.used_up.owner
-        text += (
-            f"; {owner(used.used_up)} is used up: hivemind budget {whose} AMOUNT, then hivemind resume {outcome.agent}"
-        )
+        whose = "--pool" if used.used_up.owner is None else shlex.quote(used.used_up.owner)
+        text += f"; {owner(used.used_up)} is used up: hivemind budget {whose} AMOUNT, then hivemind resume {shlex.quote(outcome.agent)}"
     return text
 
 

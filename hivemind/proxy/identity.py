@@ -116,6 +116,8 @@ def checked_name(name: str) -> str:
     """
     if redact(name) != name:
         raise BadIdentity("an agent's name would be shown, and this one looks like a key; choose another")
+    if name in (".", ".."):
+        raise BadIdentity(f"an agent's name can't be {name}, which clients leave out of its path; choose another")
     return _checked(name)
 
 

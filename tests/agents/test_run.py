@@ -112,6 +112,7 @@ async def test_the_command_line_stays_as_it_is(tmp_path: Path) -> None:
         (("--budget", "/day", "--", "ls"), 2, "--budget: '/day' is no budget; it is 200k"),
         (("--name", "x" * 99, "--", "ls"), 2, "--name: an agent's name must be printable and at most 80"),
         (("--name", "", "--", "ls"), 2, "--name: an agent's name"),
+        (("--name", "..", "--", "ls"), 2, "--name: an agent's name can't be .., which clients leave out"),
         (("--nmae", "x", "--", "ls"), 2, "--nmae: no such flag; did you mean --name?"),
         (("--attach", "nowhere", "--", "ls"), 2, "the URL of a proxy must begin with http"),
         (("--attach", "http://127.0.0.1:9", "--", "ls"), 1, "no proxy at http://127.0.0.1:9: nothing listens there"),
