@@ -208,7 +208,8 @@ def told(outcome: Outcome) -> str:
         text += f"; what it was at is kept: hivemind checkpoints show {used.checkpoint}"
     if used.used_up is not None and outcome.exit_code:
         whose = "--pool" if used.used_up.owner is None else shlex.quote(used.used_up.owner)
-        text += f"; {owner(used.used_up)} is used up: hivemind budget {whose} AMOUNT, then hivemind resume {shlex.quote(outcome.agent)}"
+        again = f"hivemind resume {shlex.quote(outcome.agent)}"
+        text += f"; {owner(used.used_up)} is used up: hivemind budget {whose} AMOUNT, then {again}"
     return text
 
 

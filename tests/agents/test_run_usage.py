@@ -38,11 +38,11 @@ async def test_what_it_started_counts(tmp_path: Path) -> None:
 
 
 async def test_how_to_go_on(tmp_path: Path) -> None:
-    """One that ended because a budget was used up is told whose, and what lets it go on."""
+    """One that ended because a budget was used up is told whose, and what to type to let it go on."""
     (tmp_path / "asks.py").write_text(ASKS)
     async with before(tmp_path) as (_, place):
-        ran = await place.ran("--name", "alice", "--budget", "60", "--", "python3", "asks.py", "9")
+        ran = await place.ran("--name", "ali ce", "--budget", "60", "--", "python3", "asks.py", "9")
         fine = await place.ran("--name", "bob", "--budget", "1", "--", "python3", "asks.py", "1")
-    end = "; alice's budget is used up: hivemind budget alice AMOUNT, then hivemind resume alice\n"
+    end = "; ali ce's budget is used up: hivemind budget 'ali ce' AMOUNT, then hivemind resume 'ali ce'\n"
     assert (ran.code, ran.err[-len(end) :]) == (3, end)
     assert (fine.code, "used up" in fine.err) == (0, False)
