@@ -154,3 +154,12 @@ def test_settings_are_checked_before_the_server_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=True)
     assert done.stdout == "2 []\n"
+
+
+def test_flags_stay_in_one_piece(capsys: pytest.CaptureFixture[str]) -> None:
+    """No line of any help ends within a flag, so that each can be copied."""
+    for name in ("run", "batch", "resume", "budget", "proxy"):
+        with pytest.raises(SystemExit):
+            cli.main([name, "--help"])
+        text = capsys.readouterr().out
+        assert [line for line in text.splitlines() if line.endswith("-")] == []
