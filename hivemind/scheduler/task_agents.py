@@ -127,6 +127,8 @@ def _tell_agents(scheduler: Scheduler, tasks: Iterable[Task], now: float) -> Non
                 scheduler.turn_away(each, refusal, now)
             if hold(scheduler, each):
                 scheduler.let_go(each, now)
+        if waited and any(each.tickets for each in with_subs(scheduler, agent)):
+            asked(scheduler, agent, now)  # it did so before it might
 
 
 def _look_up(scheduler: Scheduler, agent: Agent) -> None:

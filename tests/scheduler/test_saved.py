@@ -240,7 +240,7 @@ def test_a_budget_that_is_used_up_is_told_once() -> None:
     disk = Disk().after(hands.scheduler)
 
     def told(revived: Hands) -> list[str]:
-        return [event.agent for event in revived.scheduler.events if isinstance(event, BudgetWarned)]
+        return sorted(event.agent for event in revived.scheduler.events if isinstance(event, BudgetWarned))
 
     assert told(disk.revived()) == ["a", "b"]
     assert told(disk.revived(new_run=True)) == ["b"]

@@ -93,6 +93,24 @@ def test_an_agent_of_another_name_may_work_on_it() -> None:
     assert not hands.arrive("b").waiting
 
 
+def test_a_request_that_was_held_starts_its_task_when_it_may() -> None:
+    """It asked before it might, and needn't ask again."""
+    hands = hands_on(spec("a"), spec("b", "a"))
+    ticket = hands.arrive("b")
+    end(hands, "a")
+    assert (ticket.state, state(hands, "b")) == (TicketState.FLYING, "running")
+    runs = [event for event in hands.seen(TaskChanged) if (event.task, event.state) == ("b", "running")]
+    assert len(runs) == 1
+
+
+def test_a_task_with_a_command_is_left_to_its_runner() -> None:
+    """Whoever else asks under its agent's name doesn't start it."""
+    hands = hands_on(spec("a"), spec("b", "a", command=("true",)))
+    ticket = hands.arrive("b")
+    end(hands, "a")
+    assert (ticket.state, state(hands, "b")) == (TicketState.FLYING, "ready")
+
+
 def test_an_agent_with_one_task_that_may_start_is_not_held_by_another() -> None:
     """It may have several; it is held while all that aren't over wait."""
     hands = hands_on(spec("first", agent="bob"), spec("second", "first", agent="bob"), spec("third", "second"))
@@ -132,14 +150,14 @@ def test_between_two_attempts_it_is_held_as_well() -> None:
 
 
 def test_an_agent_that_asks_starts_its_own_task() -> None:
-    """The best of those that may start, one at a time; a held request doesn't start anything."""
+    """The best of those that may start, one at a time; a request that is held does so when it may."""
     hands = hands_on(spec("large", agent="bob"), spec("small", agent="bob", estimated_tokens=5), spec("z", "small"))
     hands.arrive("bob")
     hands.arrive("bob")
     hands.arrive("z")
     assert [(each.task, each.state, each.attempt) for each in hands.seen(TaskChanged)[3:]] == [("small", "running", 1)]
     end(hands, "small")
-    assert (state(hands, "z"), state(hands, "large")) == ("ready", "ready")
+    assert (state(hands, "z"), state(hands, "large")) == ("running", "ready")
     hands.arrive("bob")
     assert state(hands, "large") == "running"
 
