@@ -271,7 +271,7 @@ async def test_a_race_for_what_is_left(tmp_path: Path) -> None:
     assert (set(statuses), found.checkpoint.run.tokens) == ({200, 403}, 7 * statuses.count(200))
 
 
-@pytest.mark.parametrize("name", ["a/b/../../etc/passwd", "..", "Ünïcøde 名前", "x" * 80, 'a b\\c:d*?"<>|', ".hidden"])
+@pytest.mark.parametrize("name", ["a/b/../../etc/passwd", "...", "Ünïcøde 名前", "x" * 80, 'a b\\c:d*?"<>|', ".hidden"])
 async def test_names(tmp_path: Path, name: str) -> None:
     """Whatever an agent is called, its file is in the folder, and found by the agent's name."""
     folder = tmp_path / "deep" / "checkpoints"
