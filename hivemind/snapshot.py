@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .scheduler.events import BudgetState, LaneState
+from .scheduler.events import BudgetState
+from .scheduler.gauges import LaneState
 from .scheduler.types import Priority, Usage, record
 
 TICKET_STATES = ("queued", "retry", "waiting", "streaming")
@@ -40,7 +41,7 @@ class TicketView:
     last_error: str
     stream: bool
     gate: str = ""
-    """What keeps it waiting, one of :data:`~hivemind.scheduler.events.GATES`; empty while it flies."""
+    """What keeps it waiting, one of :data:`~hivemind.scheduler.gauges.GATES`; empty while it flies."""
     gate_opens_in_s: float | None = None
     """Until that gate opens by itself, where that is known."""
     position: int | None = None

@@ -11,7 +11,7 @@ from hivemind import amounts
 from hivemind.control.messages import WorldPart
 from hivemind.control.wire import decode_world
 from hivemind.plugin import Command
-from hivemind.scheduler.events import LaneState, WindowState
+from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.snapshot import TASKS_SHOWN, Snapshot
 

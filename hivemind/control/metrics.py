@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hivemind import __version__
-from hivemind.scheduler.events import BudgetState, LaneState
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.scheduler.types import Usage
 from hivemind.snapshot import AgentView, Snapshot

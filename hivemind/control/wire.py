@@ -9,16 +9,16 @@ numbers of :class:`~hivemind.scheduler.types.Priority`, 0 being the most urgent.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar
 
 import msgspec
 
 from hivemind import __version__
+from hivemind.infinity import Infinities
 from hivemind.scheduler.types import Priority
 from hivemind.snapshot import CurvePoint, LaneView, Snapshot
 
@@ -137,43 +137,6 @@ def decode_world(data: bytes) -> WorldPart:
     return msgspec.convert(values, WorldPart)
 
 
-class _Infinities:
-    """Where in a dataclass's JSON a null stands for a number without a limit."""
-
-    def __init__(self, whole: type[Any]) -> None:
-        hints = get_type_hints(whole)
-        self._numbers = [name for name, hint in hints.items() if hint is float]
-        self._mappings = [name for name, hint in hints.items() if hint == Mapping[str, float]]
-        inner: dict[str, Any] = {name: (get_args(hint) or (hint,))[0] for name, hint in hints.items()}
-        made = {name: hint for name, hint in inner.items() if isinstance(hint, type) and is_dataclass(hint)}
-        parts = {name: _Infinities(hint) for name, hint in made.items()}
-        self._parts = [(name, part) for name, part in parts.items() if part.any]
-
-    @property
-    def any(self) -> bool:
-        """There is a number anywhere in it."""
-        return bool(self._numbers or self._mappings or self._parts)
-
-    def fill(self, values: Any) -> None:
-        """Put infinity there. What isn't of the type's form is left for the conversion to complain of."""
-        if not isinstance(values, dict):
-            return
-        for name in self._numbers:
-            if values.get(name, 0.0) is None:
-                values[name] = math.inf
-        for name in self._mappings:
-            _fill_mapping(values.get(name))
-        for name, part in self._parts:
-            found = values.get(name)
-            for each in found if isinstance(found, list) else (found,):
-                part.fill(each)
-
-
-def _fill_mapping(values: Any) -> None:
-    if isinstance(values, dict):
-        values.update({name: math.inf for name, value in values.items() if value is None})
-
-
 @cache
-def _in_world() -> _Infinities:
-    return _Infinities(WorldPart)
+def _in_world() -> Infinities:
+    return Infinities(WorldPart)

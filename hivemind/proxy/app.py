@@ -49,7 +49,7 @@ from hivemind.world import World
 from .asgi import not_http, plain, read_body
 from .audience import Audience, Receive, Send
 from .books import books
-from .call import Call
+from .call import Call, shown_path
 from .engine import Engine
 from .exchange import Exchange, Keepalive
 from .headers import fields, for_upstream
@@ -386,4 +386,5 @@ def _request(call: Call, *, kept_company: bool) -> Request:
         patience_s=None if kept_company else call.client.patience_s,
         client=call.client.name,
         parent=identity.parent,
+        path=shown_path(call),
     )

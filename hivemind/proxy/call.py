@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
+from hivemind.logs import redact
 from hivemind.providers.base import Dialect, Facts
 from hivemind.providers.clients import Client
 from hivemind.scheduler.config import LaneConfig
@@ -14,6 +16,9 @@ from .credentials import credentials_in, less
 from .headers import Headers, without
 from .identity import Identity
 from .upstream.base import ConnectFailed, Disconnected, NotTrusted, Upstream, UpstreamError, UpstreamTimeout
+
+_LONGEST_PATH = 200
+"""Of the APIs that we know none has a longer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +74,14 @@ class Call:
         if not failure.message:
             return failure
         return replace(failure, message=less(failure.message, credentials_in(self.headers, self.target)))
+
+
+def shown_path(call: Call) -> str:
+    """The path as the upstream's API has it, without query, as it may be written down."""
+    return _shown_path(call.target.partition(b"?")[0], call.route.origin.base_path)
+
+
+@lru_cache(maxsize=1024)  # paths repeat, and looking for secrets takes longer than all else that is done with them
+def _shown_path(path: bytes, base: str) -> str:
+    text = path.decode("latin-1").removeprefix(base)
+    return redact(text) if text.isprintable() and len(text) <= _LONGEST_PATH else ""

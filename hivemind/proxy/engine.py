@@ -54,6 +54,8 @@ class Engine:
         self.world = world(self._time())
         self.watched: dict[type[Event], Callable[[Any], None]] = {}
         """Called with each event of that very type, after the fold has heard of it; may look, but change nothing."""
+        self.record: Callable[[Event], object] | None = None
+        """Called with every event, for a journal."""
         self._ending = False
         self._wall = wall
         self._day = _day(wall())
@@ -241,8 +243,10 @@ class Engine:
 
     def _settle(self) -> None:
         """Hand on what the last call brought about."""
-        scheduler = self._scheduler
+        scheduler, record = self._scheduler, self.record
         for event in scheduler.events:
+            if record is not None:
+                record(event)
             self.world.apply(event)
             watcher = self.watched.get(type(event))
             if watcher is not None:

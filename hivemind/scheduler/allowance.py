@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .config import LaneConfig
-from .events import WindowState
+from .gauges import WindowState
 from .types import Usage, WindowKind, WindowReading
 from .window import Charge, Window
 
@@ -15,10 +15,12 @@ Reservation = list[tuple[Window, Charge]]
 class Allowance:
     """Requests, input, output and total tokens: a request flies when every window has room for it."""
 
-    __slots__ = ("_config", "windows")
+    __slots__ = ("_config", "tell_at", "windows")
 
     def __init__(self, config: LaneConfig) -> None:
         self._config = config
+        self.tell_at = -math.inf
+        """What replies say is told again from this moment on."""
         self.windows: dict[WindowKind, Window] = {}
         for kind, limit, binding in _limits(config):
             if limit:

@@ -1,16 +1,16 @@
 """Everything that happens, as one typed event each.
 
-The screen, the metrics and (later) the journal are folds over this one stream, so whatever they show must be here.
-`at` is seconds from the proxy's monotonic clock. No event carries a credential or request content.
+The screen, the metrics, the journal and whatever is worked out from it are folds over this one stream, so whatever they
+show must be here. `at` is seconds from the proxy's monotonic clock. No event carries a credential or request content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from .types import FailureKind, Priority, Usage, Utilisation, WindowKind, record
+from .config import LaneConfig
+from .gauges import LaneState
+from .types import FailureKind, Priority, Usage, WindowReading, record
 
 
 @record
@@ -35,6 +35,13 @@ class Arrived(Event):
     estimated_output: int
     client: str = ""
     parent: str | None = None
+    asked: Priority | None = None
+    """The priority that the request itself asked for."""
+    size_chars: int = 0
+    max_output_tokens: int | None = None
+    patience_s: float | None = None
+    path: str = ""
+    """What was asked for: the path, without its query; see :attr:`Request.path`."""
 
 
 @record
@@ -84,6 +91,10 @@ class AttemptFailed(Event):
     retry_in_s: float | None
     usage: Usage | None = None
     """Tokens that the failed attempt is known to have used."""
+    retryable: bool = True
+    """As of :class:`~hivemind.scheduler.types.Failure`."""
+    delay_s: float | None = None
+    """The provider's own word on when to come back."""
 
 
 @record
@@ -305,81 +316,17 @@ class LaneOpened(Event):
     lane: str
     upstream: str
     provider: str
+    config: LaneConfig | None = None
+    """What it begins with."""
 
 
-@dataclass(frozen=True, slots=True)
-class WindowState:
-    """One rate window at a moment; part of :class:`LaneState`."""
-
-    family: str
-    kind: WindowKind
-    limit: float
-    used: float
-    """Counted in the window now, settled with real usage where known."""
-    reserved: float
-    """The part of `used` that is still an estimate."""
-    remaining: float
-    resets_in_s: float | None
-    source: str
-    """`headers`, `settings` or `profile`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """What keeps a waiting ticket at a moment; part of :class:`LaneState`."""
-
-    ticket: int
-    gate: str
-    """The first gate that is shut, one of :data:`GATES`; `next` where none is and its turn has come."""
-    opens_in_s: float | None
-    """Until that gate opens by itself, where that is known."""
-    estimate_s: float | None
-    """Until it flies, by the pace at which slots and windows have come free; None: nobody can tell."""
-
-
-GATES = ("paused", "parked", "circuit", "slot", "requests", "tokens", "budget", "held", "dependency", "backoff")
-"""Admissions are paused; the provider asked for a pause; the circuit is open; no slot is free; a window of requests, or
-of tokens, is used up; so is what is left of a budget of the agent's; the operator holds the agent; its task waits for
-others; between two attempts."""
-
-
-@dataclass(frozen=True, slots=True)
-class LaneState:
-    """A lane's gauges at a moment; part of :class:`Sampled`."""
+@record
+class LimitsRead(Event):
+    """What a reply said of the rate windows, told when that is news: once a second and family at most."""
 
     lane: str
-    upstream: str
-    provider: str
-    active: int
-    waiting: int
-    retrying: int
-    """Tickets that wait for their next attempt."""
-    level: float
-    """AIMD's level; `inf` where there is no limit."""
-    ceiling: float
-    floor: float
-    pinned: bool
-    mean_ttft_s: float | None
-    """Over AIMD's window of samples."""
-    latency_target_s: float
-    parked_for_s: float
-    paused: bool
-    circuit: str
-    circuit_forced: bool
-    circuit_errors: int
-    circuit_results: int
-    circuit_window: int
-    circuit_threshold: float
-    circuit_reopens_in_s: float | None
-    windows: tuple[WindowState, ...]
-    plan: tuple[Utilisation, ...]
-    upcoming: tuple[Hold, ...] = ()
-    """The next tickets in about the order in which they will fly, :data:`UPCOMING_SHOWN` at most."""
-    knobs: Mapping[str, float] = field(default_factory=dict)
-    """Every knob's value now, by its name in :data:`~hivemind.scheduler.knobs.KNOBS`; 0 where there is no limit."""
-
-
-UPCOMING_SHOWN = 100
+    family: str
+    readings: tuple[WindowReading, ...]
 
 
 @record

@@ -11,19 +11,21 @@ from .allowance import Allowance
 from .circuit import Circuit, CircuitState
 from .config import LaneConfig, SchedulerConfig
 from .estimate import Estimators
-from .events import LaneState
 from .gate import Gate
+from .gauges import LaneState
 from .queue import LaneQueue
 from .retry import MAX_PARK_S, RetryBudget
 from .ticket import Ticket
 from .tune import readings
-from .types import Failure, FailureKind, Utilisation, WindowKind
+from .types import Failure, FailureKind, Utilisation, WindowKind, WindowReading
 from .why import holds
 
 LATEST_WEIGHT = 0.1
 """Of the latest attempt, in means that follow the present."""
 MOSTLY = 0.3
 """A lane of which no larger share fails, the last failure included, works but for bad luck."""
+TELL_EVERY_S = 1.0
+"""Between two events that tell what replies say of a family's rate windows."""
 MOST_STAGGERED = 20
 """Grants that are spaced out after a pause; whoever comes later meets a lane at work."""
 
@@ -184,6 +186,20 @@ class Lane:
     def mostly_works(self) -> bool:
         """Faults are rare here lately, so a single one is chance rather than trouble."""
         return self.failure_share <= MOSTLY
+
+    def heard(
+        self, now: float, ticket: Ticket, readings: tuple[WindowReading, ...], plan: tuple[Utilisation, ...]
+    ) -> None:
+        """What a reply said of the rate windows."""
+        if plan:
+            self.plan = plan
+        if readings:
+            family = ticket.request.family
+            allowance = self.allowance(family)
+            allowance.read(now, readings, ticket.granted_at, ticket.reservation)
+            if now >= allowance.tell_at:
+                allowance.tell_at = now + TELL_EVERY_S
+                self._events.append(ev.LimitsRead(now, self.key, family, readings))
 
     # --- What results say about the lane ---------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ class Scheduler:
         if lane is None:
             self.lanes.make_room()
             lane = self.lanes[key] = Lane(key, self.tuned.begin(config), self.config, self.events)
-            self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider))
+            self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider, lane.config))
         return lane
 
     def arrive(self, now: float, request: Request) -> Ticket:
@@ -127,12 +127,7 @@ class Scheduler:
         self, now: float, ticket: Ticket, readings: tuple[WindowReading, ...], plan: tuple[Utilisation, ...] = ()
     ) -> None:
         """What a reply's headers said of the rate windows; call before the attempt's end is reported."""
-        lane = ticket.lane
-        if plan:
-            lane.plan = plan
-        if readings:
-            allowance = lane.allowance(ticket.request.family)
-            allowance.read(now, readings, ticket.granted_at, ticket.reservation)
+        ticket.lane.heard(now, ticket, readings, plan)
 
     def first_content(self, now: float, ticket: Ticket, so_far: Usage | None = None) -> None:
         """The first content came: a latency sample, and proof that the upstream works; `so_far` as in

@@ -258,6 +258,11 @@ class Ticket:
             self.estimated_output,
             request.client,
             request.parent,
+            request.priority,
+            request.size_chars,
+            request.max_output_tokens,
+            request.patience_s,
+            request.path,
         )
 
     def granted(self, now: float) -> Granted:
@@ -292,6 +297,8 @@ class Ticket:
             failure.message,
             retry_in_s,
             usage,
+            failure.retryable,
+            failure.delay_s,
         )
 
     def refused(self, now: float, refusal: Refusal) -> Refused:

@@ -163,6 +163,9 @@ class Request:
     """The client's program, for people: `claude-code`, `codex`, `anthropic-sdk` …"""
     parent: str | None = None
     """The agent that started this one, where the client reveals it."""
+    path: str = ""
+    """Of the URL, without its query and with nothing secret in it. The scheduler only passes it on, so that a journal
+    can tell what was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from .events import UPCOMING_SHOWN, Hold
+from .gauges import UPCOMING_SHOWN, Hold
 from .outlook import Outlook
 from .ticket import Ticket
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from hivemind import amounts
 from hivemind.control.messages import About
-from hivemind.scheduler.events import BudgetState, LaneState
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.gauges import LaneState
 from hivemind.snapshot import AgentView, Snapshot
 
 from .outputs import Headroom

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hivemind.scheduler.events import LaneState
+from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.types import Usage
 from hivemind.snapshot import AgentView, Totals
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from hivemind.control.messages import TaskState
-from hivemind.scheduler.events import BudgetState, LaneState
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.gauges import LaneState
 from hivemind.snapshot import AgentView, TaskView
 
 from .outputs import AgentRow, BudgetRow, LaneRow, TaskRow, WindowRow

@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hivemind.scheduler.events import Commanded, LaneState, LevelChanged, Sampled
+from hivemind.scheduler.events import Commanded, LevelChanged, Sampled
+from hivemind.scheduler.gauges import LaneState
 from hivemind.snapshot import CurvePoint
 
 from .sentences import knob_value

@@ -14,6 +14,7 @@ from typing import Any
 
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.snapshot import QUEUE_SHOWN, AgentView, LaneView, Line, Snapshot, Totals
 
@@ -59,7 +60,7 @@ class World:
         self._retrying: dict[int, TicketFold] = {}
         self._log = RequestLog()
         self._changed = self._log.changed
-        self._lanes: dict[str, ev.LaneState] = {}
+        self._lanes: dict[str, LaneState] = {}
         self._providers: dict[str, str] = {}
         self._curves = Curves()
         self._queue = Queue()

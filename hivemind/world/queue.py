@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from hivemind.scheduler.events import GATES, Hold, Sampled
+from hivemind.scheduler.events import Sampled
+from hivemind.scheduler.gauges import GATES, Hold
 
 from .tickets import Held, TicketFold
 

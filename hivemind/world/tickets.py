@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hivemind.requests import ATTEMPTS_KEPT, DECISIONS_KEPT, AttemptView, RequestView
-from hivemind.scheduler.events import Abandoned, Arrived, AttemptFailed, Finished, Granted, Hold, LaneState, Refused
+from hivemind.scheduler.events import Abandoned, Arrived, AttemptFailed, Finished, Granted, Refused
+from hivemind.scheduler.gauges import Hold, LaneState
 from hivemind.scheduler.types import Usage
 from hivemind.snapshot import TicketView
 

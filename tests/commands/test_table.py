@@ -8,7 +8,8 @@ import pytest
 
 from hivemind.commands import status, table, words
 from hivemind.commands.table import Cell, Column, lines
-from hivemind.scheduler.events import BudgetState, WindowState
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.gauges import WindowState
 from hivemind.scheduler.types import WindowKind
 
 COLUMNS = (Column("NAME", cut=True), Column("NUMBER", right=True), Column("WHY", spare=1), Column("EMPTY"))

@@ -17,7 +17,8 @@ from world.kit import LANE, commanded, sampled, state
 
 from hivemind.control.messages import WorldPart
 from hivemind.control.wire import OutOfStep, decode_world, encode, joined, world_part
-from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.gauges import Hold, LaneState, WindowState
 from hivemind.scheduler.types import Usage, Utilisation
 from hivemind.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TaskView, TicketView, Totals
 

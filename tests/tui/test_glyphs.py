@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from hivemind.errors import UsageError
 from hivemind.requests import ENDS
-from hivemind.scheduler.events import GATES
+from hivemind.scheduler.gauges import GATES
 from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.scheduler.types import Priority
 from hivemind.snapshot import TICKET_STATES

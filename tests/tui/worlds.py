@@ -12,7 +12,8 @@ from tui.requests import detail_of, requests_of
 
 from hivemind.requests import RequestDetail, Requests, RequestView
 from hivemind.scheduler.commands import Command, Rejected
-from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.gauges import Hold, LaneState, WindowState
 from hivemind.scheduler.types import Priority, Usage, Utilisation, WindowKind
 from hivemind.settings.write import Draft
 from hivemind.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TicketView, Totals

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.gauges import Hold, LaneState
 from hivemind.scheduler.types import FailureKind, Priority, Usage
 from hivemind.snapshot import AgentView, Snapshot, TicketView
 from hivemind.world import World
@@ -71,14 +72,14 @@ def commanded(name: str, at: float = 1.0, who: str = "you", **arguments: object)
     return ev.Commanded(at, who, name, arguments)
 
 
-def hold(ticket: int, gate: str = "slot", opens_in_s: float | None = None, estimate_s: float | None = None) -> ev.Hold:
+def hold(ticket: int, gate: str = "slot", opens_in_s: float | None = None, estimate_s: float | None = None) -> Hold:
     """What keeps a ticket."""
-    return ev.Hold(ticket, gate, opens_in_s, estimate_s)
+    return Hold(ticket, gate, opens_in_s, estimate_s)
 
 
-def state(at_level: float = 4.0, **about: object) -> ev.LaneState:
+def state(at_level: float = 4.0, **about: object) -> LaneState:
     """A lane at peace."""
-    lane = ev.LaneState(
+    lane = LaneState(
         lane=LANE,
         upstream="up",
         provider="generic",
@@ -106,7 +107,7 @@ def state(at_level: float = 4.0, **about: object) -> ev.LaneState:
     return replace(lane, **about)  # type: ignore[arg-type]
 
 
-def sampled(at: float, *states: ev.LaneState, budgets: tuple[ev.BudgetState, ...] = ()) -> ev.Sampled:
+def sampled(at: float, *states: LaneState, budgets: tuple[ev.BudgetState, ...] = ()) -> ev.Sampled:
     """Every lane's gauges, and how the budgets stand."""
     return ev.Sampled(at, states, budgets)
 

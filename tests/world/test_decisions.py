@@ -23,7 +23,7 @@ from world.kit import (
 
 from hivemind.requests import DECISIONS_KEPT
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.events import GATES
+from hivemind.scheduler.gauges import GATES
 from hivemind.scheduler.types import FailureKind, Usage
 from hivemind.world import World
 from hivemind.world.decisions import HELD

@@ -203,7 +203,7 @@ GATE_SIGNS: Mapping[str, Sign] = {
     "backoff": Sign("retry", "backoff", "recover", "it failed upstream and pauses before the next try"),
     "next": Sign("dot", "next", "ok", "nothing holds it: its turn has come"),
 }
-"""What keeps a request waiting: :data:`hivemind.scheduler.events.GATES`, and `next`."""
+"""What keeps a request waiting: :data:`hivemind.scheduler.GATES`, and `next`."""
 
 TASK_SIGNS: Mapping[str, Sign] = {
     "waiting": Sign("after", "waits", "wait", "tasks before it aren't done yet"),

@@ -23,7 +23,8 @@ from hivemind.scheduler.commands import (
     StopAgent,
     Tune,
 )
-from hivemind.scheduler.events import BudgetState, LaneState
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import Priority
 from hivemind.snapshot import AgentView, TaskView

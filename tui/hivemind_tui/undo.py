@@ -7,7 +7,8 @@ from typing import Literal, get_args
 
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Covers, Period
-from hivemind.scheduler.events import BudgetState, LaneState
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.gauges import LaneState
 from hivemind.snapshot import AgentView, Snapshot
 
 DEPTH = 20

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from hivemind.providers.profiles import family
-from hivemind.scheduler.events import BudgetState, LaneState, WindowState
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.types import WindowKind
 from hivemind.snapshot import QUEUE_SHOWN, AgentView, LaneView, TicketView
 

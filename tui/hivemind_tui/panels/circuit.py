@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind.scheduler.events import LaneState
+from hivemind.scheduler.gauges import LaneState
 from hivemind.snapshot import Line
 from hivemind_tui.format import clock, fit, percent, seconds
 from hivemind_tui.glyphs import sign

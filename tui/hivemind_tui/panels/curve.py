@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from textual.strip import Strip
 
-from hivemind.scheduler.events import LaneState
+from hivemind.scheduler.gauges import LaneState
 from hivemind.snapshot import CurvePoint, LaneView
 from hivemind_tui.format import clock, level, seconds, whole
 from hivemind_tui.ink import Ink, Span, body_size, fitting

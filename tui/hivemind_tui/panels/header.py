@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from hivemind.scheduler.events import LaneState
+from hivemind.scheduler.gauges import LaneState
 from hivemind.snapshot import Snapshot, Totals
 from hivemind_tui.budgets import ceilings, figures, period
 from hivemind_tui.format import count, dollars, fit, seconds, uptime

@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 from textual.strip import Strip
 
-from hivemind.scheduler.events import LaneState, WindowState
+from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.types import Utilisation
 from hivemind_tui.format import count, fit, percent, seconds
 from hivemind_tui.ink import Ink, Span, body_size

@@ -1,0 +1,1 @@
+"""The journal: everything that happened, a line of JSON each, to look at, replay and work with later."""

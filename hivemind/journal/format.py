@@ -1,0 +1,130 @@
+"""A line of a journal, and the event that it tells of.
+
+`{"v":1,"event":"Granted","at":12.5,"ticket":7,…}`: the version and the event's name come first, then the event's fields
+by their names. JSON has no infinity, so a number without a limit is null (:mod:`hivemind.infinity`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from functools import cache
+from typing import Any, get_args
+
+import msgspec
+
+from hivemind.infinity import Infinities
+from hivemind.scheduler import events as ev
+
+from .records import VERSION, Carried, Recorded
+
+_HEAD = b'{"v":%d,"event":"' % VERSION
+
+KINDS: Mapping[str, type[ev.Event]] = {
+    made.__name__: made
+    for made in (
+        *(each for each in vars(ev).values() if isinstance(each, type) and issubclass(each, ev.Event)),
+        *get_args(Recorded),
+    )
+    if made is not ev.Event
+}
+"""Every event that a journal may hold, by name."""
+
+_PREFIXES = {made: _HEAD + name.encode() + b'",' for name, made in KINDS.items()}
+_BOUNDLESS = frozenset({ev.Sampled, ev.LevelChanged, Carried})
+"""Events with a number in them that may have no limit."""
+_encode = msgspec.json.Encoder().encode
+
+
+class BadLine(ValueError):
+    """A line that isn't a journal's, or not whole; the text says what is wrong with it."""
+
+
+class Unknown(ValueError):
+    """A line of a newer version, of which nothing is known here."""
+
+
+def line_of(event: ev.Event) -> bytes:
+    """The event's line, with its end. Raises: TypeError, KeyError: it isn't of a kind that journals hold."""
+    return _PREFIXES[type(event)] + _encode(event)[1:] + b"\n"
+
+
+def event_of(line: bytes) -> ev.Event:
+    """The event that a line tells of.
+
+    Raises: BadLine; Unknown.
+    """
+    if line.startswith(_HEAD):
+        end = line.find(b'"', len(_HEAD))
+        decode = _decoders().get(line[len(_HEAD) : end])
+        if decode is not None:
+            try:
+                return decode(line)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise BadLine(_cause(error)) from None
+    return _slowly(line)
+
+
+def _slowly(line: bytes) -> ev.Event:
+    """A line in another order of fields, of another version, or none at all."""
+    try:
+        values = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadLine(_cause(error)) from None
+    if not isinstance(values, dict) or not isinstance(version := values.get("v"), int):
+        raise BadLine("no line of a journal")
+    name = values.get("event")
+    made = KINDS.get(name) if isinstance(name, str) else None
+    if made is None:
+        if version > VERSION:
+            raise Unknown(f"version {version}")
+        raise BadLine("tells of no event that there is")
+    try:
+        return _converted(values, made)
+    except msgspec.MsgspecError as error:
+        if version > VERSION:
+            raise Unknown(f"version {version}") from None
+        raise BadLine(_cause(error)) from None
+
+
+def version_of(line: bytes) -> int | None:
+    """The version that a line says it is of; None: it isn't a journal's."""
+    try:
+        values = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    version = values.get("v") if isinstance(values, dict) else None
+    return version if isinstance(version, int) else None
+
+
+@cache
+def _decoders() -> Mapping[bytes, Callable[[bytes], ev.Event]]:
+    """By name. Types in which a number may have no limit take a way of their own."""
+    made: dict[bytes, Callable[[bytes], ev.Event]] = {}
+    for name, kind in KINDS.items():
+        assert is_dataclass(kind)
+        if kind in _BOUNDLESS:
+            made[name.encode()] = _by_way_of_values(kind)
+        else:
+            made[name.encode()] = msgspec.json.Decoder(kind).decode
+    return made
+
+
+def _by_way_of_values(kind: type[ev.Event]) -> Callable[[bytes], ev.Event]:
+    return lambda line: _converted(msgspec.json.decode(line), kind)
+
+
+def _converted(values: dict[str, Any], kind: type[ev.Event]) -> ev.Event:
+    if kind in _BOUNDLESS:
+        _infinities()[kind].fill(values)
+    return msgspec.convert(values, kind)
+
+
+@cache
+def _infinities() -> Mapping[type[ev.Event], Infinities]:
+    return {kind: Infinities(kind) for kind in _BOUNDLESS}
+
+
+def _cause(error: Exception) -> str:
+    text = str(error)
+    return "isn't whole" if "truncated" in text else f"isn't a line of a journal ({text})"

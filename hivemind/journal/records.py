@@ -1,0 +1,90 @@
+"""What a journal holds besides the events that the scheduler tells of: facts about the journal itself, and bodies."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from hivemind.scheduler.config import SchedulerConfig
+from hivemind.scheduler.events import Event
+from hivemind.scheduler.types import record
+from hivemind.world.state import WorldState
+
+VERSION = 1
+"""Of the lines. A reader takes what it knows of a newer one, and says so."""
+
+
+@record
+class JournalBegan(Event):
+    """The first line of every part."""
+
+    wall: float
+    """Time of day at this moment, in seconds since the epoch; every other line's follows from its `at`."""
+    journal: str
+    """Name of the whole, the same in each of its parts."""
+    part: int
+    """From 1."""
+    program: str
+    """Who wrote it, as `hivemind 0.1.0`."""
+    address: str = ""
+    upstreams: tuple[tuple[str, str], ...] = ()
+    """Name and URL (without credentials) of each."""
+    config: SchedulerConfig = field(default_factory=SchedulerConfig)
+    """What the scheduler began with; a lane's own part is in :class:`~hivemind.scheduler.events.LaneOpened`."""
+    bodies: bool = False
+    """Bodies are recorded."""
+    source: str = "proxy"
+    """`proxy`: recorded as it happened; `har`, `mitmproxy`: made of somebody else's recording; `what-if`: simulated."""
+
+
+@record
+class Carried(Event):
+    """How the world stood when this part began, so that it can be read without the parts before it."""
+
+    state: WorldState
+
+
+@record
+class Gap(Event):
+    """Lines were lost: the disk was full or too slow."""
+
+    since: float
+    """When the first of them happened."""
+    lost: int
+    why: str
+
+
+@record
+class JournalEnded(Event):
+    """The proxy ended in good order. A journal that doesn't end with it was cut off."""
+
+
+@record
+class RequestBody(Event):
+    """What a client sent, without credentials."""
+
+    ticket: int
+    method: str
+    path: str
+    """With its query."""
+    headers: tuple[tuple[str, str], ...]
+    body: str
+    encoding: str = ""
+    """Of `body`: empty for text as it is, `base64`."""
+    left_out: str = ""
+    """Why there is no body, where there is none."""
+
+
+@record
+class ResponseBody(Event):
+    """What an attempt was answered, without credentials."""
+
+    ticket: int
+    attempt: int
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: str
+    encoding: str = ""
+    left_out: str = ""
+
+
+Recorded = JournalBegan | Carried | Gap | JournalEnded | RequestBody | ResponseBody

@@ -1,0 +1,243 @@
+"""What a run came to, counted the same way whether it was recorded or simulated: a fold over its events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import Priority, Usage
+
+Price = Callable[[str, str, Usage], float | None]
+"""Provider, model and usage to US dollars; None: the price isn't known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long requests of one priority waited in the queue, over all their attempts, in seconds."""
+
+    requests: int
+    p50_s: float
+    p95_s: float
+    longest_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A run in numbers."""
+
+    agents: int
+    """Seen asking."""
+    finished: int
+    """Of these the ones whose last request was answered."""
+    wall_s: float
+    """From the first arrival to the last end."""
+    requests: int
+    answered: int
+    failed: int
+    """Ended in an error of the upstream's."""
+    refused: int
+    """Ended in an error of ours."""
+    left: int
+    """Given up by their clients."""
+    open: int
+    """Not over when the events ended."""
+    attempts: int
+    retries: int
+    rescued: int
+    """Answered after a failed attempt: faults that no agent saw."""
+    waited_s: float
+    """In the queue, all requests together."""
+    waits: Mapping[str, Waits]
+    """By priority's name, `critical` first; only those that there were."""
+    tokens: int
+    wasted_tokens: int
+    """Used by attempts that failed or were left."""
+    dollars: float | None
+    """None: no price is known."""
+    unpriced_tokens: int
+    fairness: float
+    """Jain's index over agents of the share of their requests' time in which they didn't wait: 1 where waiting slowed
+    all of them down alike."""
+    busiest: int
+    """Most requests in flight at once."""
+
+
+class _Asked:
+    __slots__ = ("agent", "arrived_at", "flying", "model", "priority", "provider", "tried", "waited_s", "waits_since")
+
+    def __init__(self, event: ev.Arrived, provider: str) -> None:
+        self.agent, self.model, self.provider = event.agent, event.model, provider
+        self.priority = event.priority
+        self.arrived_at = event.at
+        self.waits_since: float | None = event.at
+        self.waited_s = 0.0
+        self.flying = False
+        self.tried = 0
+
+
+class Tally:
+    """Counts; :meth:`figures` tells. Events come in order."""
+
+    def __init__(self, price: Price | None = None) -> None:
+        self._price = price
+        self._open: dict[int, _Asked] = {}
+        self._providers: dict[str, str] = {}
+        self._began: float | None = None
+        self._ended = 0.0
+        self._last_good: dict[str, bool] = {}
+        self._times: dict[str, list[float]] = {}
+        """By agent, how long its requests took, and how long of that they waited."""
+        self._waits: dict[Priority, list[float]] = {}
+        self._counts = dict.fromkeys(("requests", "answered", "failed", "refused", "left", "attempts", "retries"), 0)
+        self._rescued = 0
+        self._tokens = self._wasted = self._unpriced = 0
+        self._dollars: float | None = None
+        self._waited_s = 0.0
+        self._flying = self._busiest = 0
+        self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
+            ev.Arrived: self._arrived,
+            ev.Granted: self._granted,
+            ev.AttemptFailed: self._attempt_failed,
+            ev.Finished: self._finished,
+            ev.Abandoned: self._abandoned,
+            ev.Refused: self._refused,
+            ev.LaneOpened: self._lane_opened,
+        }
+
+    def apply(self, event: ev.Event) -> None:
+        """Take in what happened next."""
+        fold = self._folds.get(type(event))
+        if fold is not None:
+            fold(event)
+
+    def figures(self) -> Figures:
+        """What it came to so far."""
+        counts = self._counts
+        return Figures(
+            agents=len(self._last_good),
+            finished=sum(self._last_good.values()),
+            wall_s=0.0 if self._began is None else max(0.0, self._ended - self._began),
+            requests=counts["requests"],
+            answered=counts["answered"],
+            failed=counts["failed"],
+            refused=counts["refused"],
+            left=counts["left"],
+            open=len(self._open),
+            attempts=counts["attempts"],
+            retries=counts["retries"],
+            rescued=self._rescued,
+            waited_s=self._waited_s,
+            waits={each.name.lower(): _waits(self._waits[each]) for each in Priority if each in self._waits},
+            tokens=self._tokens,
+            wasted_tokens=self._wasted,
+            dollars=self._dollars if self._dollars is not None or self._tokens else 0.0,
+            unpriced_tokens=self._unpriced,
+            fairness=jain([1 - waited / took if took else 1.0 for took, waited in self._times.values()]),
+            busiest=self._busiest,
+        )
+
+    def _lane_opened(self, event: ev.LaneOpened) -> None:
+        self._providers[event.lane] = event.provider
+
+    def _arrived(self, event: ev.Arrived) -> None:
+        if self._began is None:
+            self._began = event.at
+        self._counts["requests"] += 1
+        self._last_good.setdefault(event.agent, False)
+        self._open[event.ticket] = _Asked(event, self._providers.get(event.lane, ""))
+
+    def _granted(self, event: ev.Granted) -> None:
+        asked = self._open.get(event.ticket)
+        if asked is None:
+            return
+        self._counts["attempts"] += 1
+        asked.tried += 1
+        asked.waits_since = None
+        asked.waited_s += event.waited_s
+        asked.flying = True
+        self._flying += 1
+        self._busiest = max(self._busiest, self._flying)
+
+    def _attempt_failed(self, event: ev.AttemptFailed) -> None:
+        asked = self._open.get(event.ticket)
+        if asked is None:
+            return
+        self._waste(asked, event.usage)
+        if event.retry_in_s is None:
+            self._close(event.ticket, asked, event.at, "failed")
+            return
+        self._counts["retries"] += 1
+        self._land(asked)
+        asked.waits_since = event.at + event.retry_in_s
+
+    def _finished(self, event: ev.Finished) -> None:
+        asked = self._open.get(event.ticket)
+        if asked is None:
+            return
+        if event.usage is not None:
+            self._use(asked, event.usage)
+        self._rescued += event.attempts > 1
+        self._close(event.ticket, asked, event.at, "answered")
+
+    def _abandoned(self, event: ev.Abandoned) -> None:
+        asked = self._open.get(event.ticket)
+        if asked is not None:
+            self._waste(asked, event.usage)
+            self._close(event.ticket, asked, event.at, "left")
+
+    def _refused(self, event: ev.Refused) -> None:
+        asked = None if event.ticket is None else self._open.get(event.ticket)
+        if asked is not None and event.ticket is not None:
+            self._close(event.ticket, asked, event.at, "refused")
+
+    def _close(self, ticket: int, asked: _Asked, at: float, how: str) -> None:
+        del self._open[ticket]
+        self._land(asked)
+        if asked.waits_since is not None:
+            asked.waited_s += max(0.0, at - asked.waits_since)
+        self._counts[how] += 1
+        self._last_good[asked.agent] = how == "answered"
+        self._waited_s += asked.waited_s
+        self._waits.setdefault(asked.priority, []).append(asked.waited_s)
+        times = self._times.setdefault(asked.agent, [0.0, 0.0])
+        times[0] += at - asked.arrived_at
+        times[1] += asked.waited_s
+        self._ended = at
+
+    def _land(self, asked: _Asked) -> None:
+        if asked.flying:
+            asked.flying = False
+            self._flying -= 1
+
+    def _waste(self, asked: _Asked, usage: Usage | None) -> None:
+        if usage is not None:
+            self._wasted += usage.total
+            self._use(asked, usage)
+
+    def _use(self, asked: _Asked, usage: Usage) -> None:
+        self._tokens += usage.total
+        dollars = None if self._price is None else self._price(asked.provider, asked.model, usage)
+        if dollars is None:
+            self._unpriced += usage.total
+        else:
+            self._dollars = (self._dollars or 0.0) + dollars
+
+
+def jain(shares: Sequence[float]) -> float:
+    """Jain's fairness index: 1 where all are alike, 1/n where one has all."""
+    squares = sum(each * each for each in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that no less than this share of them doesn't exceed (nearest rank); 0 of none."""
+    if not values:
+        return 0.0
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def _waits(waits: Sequence[float]) -> Waits:
+    return Waits(len(waits), percentile(waits, 0.5), percentile(waits, 0.95), max(waits))
