@@ -7,13 +7,22 @@ what it is.
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from hivemind.errors import UsageError
+from hivemind.suggest import did_you_mean
 
 from .records import JournalBegan
 
 FOLDER = "journals"
 SUFFIX = ".jsonl"
+LATEST = "latest"
+"""For people: the journal that was begun last."""
+_NAMES_TOLD = 8
+_MOMENT = re.compile(r"\d{8}-\d{6}")
 _NAME = re.compile(r"(?P<journal>[\w-]+?)(?:\.(?P<part>[1-9]\d{0,5}))?\.jsonl")
 
 
@@ -34,10 +43,88 @@ def part_of(name: str) -> tuple[str, int] | None:
 
 
 def parts_from(path: Path, began: JournalBegan) -> tuple[Path, ...]:
-    """This file, and the later parts of the same journal beside it, as far as none is missing between them."""
-    found = [path]
+    """This file, and the later parts of the same journal beside it, whether or not one is missing between them."""
     named = part_of(path.name)
-    if named == (began.journal, began.part):
-        while (following := part_path(path.parent, began.journal, began.part + len(found))).exists():
-            found.append(following)
-    return tuple(found)
+    if named != (began.journal, began.part):
+        return (path,)
+    try:
+        beside = sorted(parts_in(path.parent).get(began.journal, {}).items())
+    except OSError:
+        return (path,)
+    return (path, *(each for part, each in beside if part > began.part))
+
+
+def parts_in(folder: Path) -> dict[str, dict[int, Path]]:
+    """The files of every journal in a folder, by their parts; the journals by name. Raises: OSError."""
+    found: dict[str, dict[int, Path]] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            named = part_of(entry.name)
+            if named is not None and entry.is_file():
+                found.setdefault(named[0], {})[named[1]] = folder / entry.name
+    return {name: found[name] for name in sorted(found)}
+
+
+def find(text: str, state_dir: Path) -> Path:
+    """The file that somebody means by a path, a journal's name, a beginning that only one name has, or `latest`.
+
+    Of a journal it is the first part that is still there. Raises: UsageError: there is none, or several are meant.
+    """
+    path = Path(os.path.expanduser(text))
+    if os.sep in text or (path.suffix == SUFFIX and os.path.exists(path)):
+        return _there(path, text)
+    folder = folder_in(state_dir)
+    try:
+        journals = parts_in(folder)
+    except FileNotFoundError:
+        journals = {}
+    except OSError as error:
+        raise UsageError(f"{folder}: can't be read ({error.strerror})") from None
+    if text == LATEST:
+        return _latest(journals, folder)
+    named = part_of(text)
+    if named is not None and named[1] in journals.get(named[0], {}):
+        return journals[named[0]][named[1]]
+    meant = [text] if text in journals else [name for name in journals if text and name.startswith(text)]
+    if len(meant) == 1:
+        parts = journals[meant[0]]
+        return parts[min(parts)]
+    if meant:
+        raise UsageError(f"{_shown(text)}: {len(meant)} journals begin so: {_names(meant)}")
+    if text and os.path.exists(path):
+        return path
+    known = f"there are {_names(list(journals)[::-1])}" if journals else f"there are none in {folder}"
+    raise UsageError(f"{_shown(text)}: no such journal{did_you_mean(text, journals) or f'; {known}'}")
+
+
+def _there(path: Path, text: str) -> Path:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(
+            f"{_shown(text)}: no such file; hivemind journal ls lists the journals that there are"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{_shown(text)}: can't be read ({getattr(error, 'strerror', None) or error})") from None
+    return path
+
+
+def _latest(journals: dict[str, dict[int, Path]], folder: Path) -> Path:
+    if not journals:
+        raise UsageError(f"{LATEST}: there are no journals in {folder}; a proxy leaves one unless it is told not to")
+    return next(parts[min(parts)] for parts in (journals[name] for name in by_beginning(journals)[:1]))
+
+
+def by_beginning(names: Iterable[str]) -> list[str]:
+    """The names of journals, the one begun last first; those that don't begin with a moment come after."""
+    return sorted(names, key=lambda name: (bool(_MOMENT.match(name)), name), reverse=True)
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
+    return ", ".join(names[:_NAMES_TOLD]) + more
+
+
+def _shown(text: str) -> str:
+    """As somebody typed it, bounded, and with nothing that a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:200]) or "(nothing)"
