@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from hivemind.lab.changes import Change as Change
+from hivemind.lab.changes import parse_changes as parse_changes
 from hivemind.lab.figures import Figures, Price
 from hivemind.lab.recording import Recording
 from hivemind.scheduler.events import Event
@@ -13,27 +14,6 @@ from hivemind.scheduler.events import Event
 Faults = Literal["recorded", "drawn"]
 """`recorded`: each request meets the faults that it met; `drawn`: faults (and latencies) are drawn anew from what was
 fitted, by a seed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A setting that is to have another value."""
-
-    name: str
-    """As in the settings: `aimd.beta`, `max_concurrency`, `retry.max_attempts`, `features.admission` …"""
-    value: float | bool | str | None
-
-    def __str__(self) -> str:
-        shown = f"{self.value:g}" if isinstance(self.value, float) else str(self.value).lower()
-        return f"{self.name}={shown}"
-
-
-def parse_changes(texts: Sequence[str]) -> tuple[Change, ...]:
-    """Changes as a command line has them, `NAME=VALUE` each.
-
-    Raises: UsageError: with the name that was meant, or the range that is right.
-    """
-    raise NotImplementedError
 
 
 def simulate(

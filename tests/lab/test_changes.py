@@ -1,0 +1,151 @@
+"""Settings that are to have another value: what people type, and what becomes of a recording's own settings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hivemind.errors import UsageError
+from hivemind.lab.changes import Change, applied, names, orders, parse_changes, value_in
+from hivemind.scheduler.commands import SetBudget, SetPriority
+from hivemind.scheduler.config import AimdConfig, LaneConfig, RetryConfig, SchedulerConfig
+from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.types import Priority
+
+LANE = LaneConfig("here", "ollama", max_concurrency=3, rpm=40, tpm=900, rpm_binding=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        ("aimd.beta=0.7", Change("aimd.beta", 0.7)),
+        ("beta = .7", Change("aimd.beta", 0.7)),
+        ("aimd.beta=unset", Change("aimd.beta", None)),
+        ("--max-concurrency=8", Change("max_concurrency", 8)),
+        ("admission.max_concurrency=8", Change("max_concurrency", 8)),
+        ("C_max=8", Change("max_concurrency", 8)),
+        ("rate.rpm=0", Change("rpm", 0)),
+        ("tpm=none", Change("tpm", 0)),
+        ("retry.base=2", Change("retry.base_s", 2.0)),
+        ("backpressure.threshold=.2", Change("circuit.threshold", 0.2)),
+        ("circuit.when_open=REFUSE", Change("circuit.when_open", "refuse")),
+        ("admission=off", Change("features.admission", False)),
+        ("budget.tokens=50k", Change("budget.tokens", 50_000)),
+        ("budget.dollars=$5", Change("budget.dollars", 5.0)),
+        ("budget.tokens=none", Change("budget.tokens", None)),
+        ("agent.Ann.b.priority=HIGH", Change("agent.Ann.b.priority", "high")),
+        ("agent.ann.budget=50k", Change("agent.ann.budget", "50k")),
+    ],
+)
+def test_understood(text: str, change: Change) -> None:
+    """Settings by their names, by the paper's, and by what people would try; a change reads back as the same."""
+    assert parse_changes([text]) == (change,)
+    assert parse_changes([str(change)]) == (change,)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("aimd.bta=3", "aimd.bta: no such setting; did you mean aimd.beta?"),
+        ("bta=3", "bta: no such setting; did you mean beta?"),
+        ("window=5", "window: is aimd.window or circuit.window; say which"),
+        (
+            "port=3",
+            "port: makes no difference to a simulation; what does is max_concurrency, rpm, tpm, max_agents,"
+            " agent_idle_s, aimd.*, budget.*, circuit.*, features.*, feedback.*, queue.*, retry.*",
+        ),
+        ("circuit.threshold=2", "circuit.threshold 2: must be a number above 0 and at most 1"),
+        ("queue.max_depth=1.5", "queue.max_depth 1.5: must be a whole number from 1 to 1,000,000"),
+        (
+            "aimd.alpha=nan",
+            "aimd.alpha nan: must be a number above 0 and at most 100; unset: as if nobody had set it",
+        ),
+        ("circuit.when_open=close", "circuit.when_open close: must be hold or refuse"),
+        (
+            "budget.tokens=$5",
+            "budget.tokens $5: must be a whole number from 1 to 1,000,000,000,000,000; unset: as if nobody had set it",
+        ),
+        ("aimd.beta", "aimd.beta: must be NAME=VALUE, as in aimd.beta=0.7 or max_concurrency=8"),
+        ("agent.ann.priority=top", "agent.ann.priority top: must be critical, high, normal or low"),
+        ("agent.ann.budget=+5k", "agent.ann.budget +5k: must be a whole budget; there is none yet that could be more"),
+        (
+            "agent.ann.budget=lots",
+            "agent.ann.budget: 'lots' is no budget; it is 200k, $5, $5/day, 200k,$5 or none, per run, day or ever",
+        ),
+    ],
+)
+def test_refused(text: str, told: str) -> None:
+    """One line: what was wrong, and what would be right."""
+    with pytest.raises(UsageError) as refused:
+        parse_changes([text])
+    assert str(refused.value) == told
+
+
+def test_the_later_one_holds() -> None:
+    """Of two for one name, by whichever of its names; different names go together."""
+    found = parse_changes(["aimd.beta=0.5", "rpm=3", "beta=0.9"])
+    assert {change.name: change.value for change in found} == {"aimd.beta": 0.9, "rpm": 3}
+
+
+def test_every_knob_can_be_changed() -> None:
+    """What can be tuned while everything runs can be asked about."""
+    assert set(KNOBS) <= set(names())
+
+
+def test_applied() -> None:
+    """Each setting goes where it belongs, as if it had been set from the start; nothing else differs."""
+    changes = parse_changes(
+        [
+            "alpha=2",
+            "max_concurrency=9",
+            "rpm=0",
+            "tpm=70",
+            "retry.max_s=50",
+            "features.backpressure=off",
+            "max_agents=4",
+        ]
+    )
+    scheduler, lane = applied(changes, SchedulerConfig(), LANE)
+    assert lane == replace(
+        LANE, aimd=AimdConfig(alpha=2), max_concurrency=9, rpm=0, rpm_binding=False, tpm=70, tpm_binding=True
+    )
+    assert scheduler == SchedulerConfig(retry=RetryConfig(max_s=50), backpressure=False, max_agents=4)
+
+
+def test_unset() -> None:
+    """What is unset is as the provider's profile has it, and binds nobody."""
+    names_of = ("max_concurrency", "rpm", "aimd.beta", "budget.tokens")
+    _, lane = applied([Change(name, None) for name in names_of], SchedulerConfig(), LANE)
+    assert (lane.max_concurrency, lane.rpm, lane.rpm_binding, lane.aimd.beta) == (2, 1000, False, 0.7)
+
+
+@pytest.mark.parametrize(("texts", "fits"), [(["retry.base_s=60"], False), (["base_s=60", "retry.max_s=60"], True)])
+def test_together(texts: list[str], fits: bool) -> None:
+    """A change is checked beside what was recorded and the other changes, not beside the defaults."""
+    changes = parse_changes(texts)
+    if fits:
+        scheduler, _ = applied(changes, SchedulerConfig(), LANE)
+        assert (scheduler.retry.base_s, scheduler.retry.max_s) == (60, 60)
+        return
+    with pytest.raises(UsageError) as refused:
+        applied(changes, SchedulerConfig(), LANE)
+    assert str(refused.value) == (
+        "retry.base_s=60: doesn't go with what else holds: retry.max_s must be at least retry.base_s, which is 60;"
+        " change both"
+    )
+    applied(changes, SchedulerConfig(retry=RetryConfig(max_s=90)), LANE)
+
+
+def test_orders() -> None:
+    """What is said of single agents are commands; they change no configuration."""
+    changes = parse_changes(["agent.ann.priority=high", "agent.bob.budget=50k,$5/day", "rpm=7"])
+    assert orders(changes) == (SetPriority("ann", Priority.HIGH), SetBudget("bob", 50_000, 5.0, "day"))
+    assert applied(changes[:2], SchedulerConfig(), LANE) == (SchedulerConfig(), LANE)
+
+
+def test_what_it_was() -> None:
+    """Each setting's value can be told from what was begun with."""
+    found = {name: value_in(name, SchedulerConfig(max_agents=4), LANE) for name in names()}
+    assert (found["rpm"], found["aimd.beta"], found["max_agents"]) == (40, 0.5, 4)
+    assert (found["features.admission"], found["budget.tokens"]) == (True, None)
