@@ -54,7 +54,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	echo "installing what HiveMind needs into $(VENV)"; \
 	export PIP_DISABLE_PIP_VERSION_CHECK=1; \
 	$(BIN)/python -m pip install -q -c constraints.txt pip; \
-	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e . --group dev; \
+	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab]' --group dev; \
 	touch $@
 
 .PHONY: help setup run test bench screenshots clean

@@ -90,5 +90,6 @@ def test_constraints_are_names_and_versions() -> None:
     assert None not in pinned
     found = {re.sub(r"[-_.]+", "-", match[1]).lower() for match in pinned if match}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
+    optional = [name for names in project["project"]["optional-dependencies"].values() for name in names]
+    wanted = [*project["project"]["dependencies"], *optional, *project["dependency-groups"]["dev"]]
     assert {re.split(r"[^A-Za-z0-9-]", name)[0].lower() for name in wanted} - found == set()
