@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -27,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", metavar="N", help=f"runs of each [{_SEEDS}, or {_SEEDS_REAL_TIME} with --real-time]")
     parser.add_argument("--real-time", action="store_true", help="over sockets, at the pace of the clock on the wall")
     parser.add_argument("--json", metavar="FILE", help="write every run to a file; - for standard output")
+    parser.add_argument("--journal", metavar="FOLDER", help="leave a journal of every run through HiveMind there")
 
 
 def execute(namespace: argparse.Namespace) -> int:
@@ -35,7 +37,7 @@ def execute(namespace: argparse.Namespace) -> int:
     Raises: UsageError: an argument can't be used.
     """
     names = _chosen(namespace.scenarios)
-    plans = _plans(names, _seeds(namespace.seeds, namespace.real_time), namespace.ablation)
+    plans = _plans(names, _seeds(namespace.seeds, namespace.real_time), namespace.ablation, _folder(namespace.journal))
     target = JsonTarget(namespace.json)
     outcomes = _carry_out(plans, real_time=namespace.real_time)
     shares = _fair_shares() if fairness.NAME in names else []
@@ -84,11 +86,28 @@ def _fair_shares() -> list[fairness.Figure]:
     return shares
 
 
-def _plans(names: Sequence[str], seeds: range, ablation: bool) -> list[Plan]:
+def _folder(text: str | None) -> Path | None:
+    """Made now rather than after the direct runs."""
+    if text is None:
+        return None
+    try:
+        Path(text).mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        cause = "it isn't a folder" if isinstance(error, FileExistsError) else error.strerror
+        raise UsageError(f"--journal: can't write to {text}: {cause}") from None
+    return Path(text)
+
+
+def _plans(names: Sequence[str], seeds: range, ablation: bool, journals: Path | None) -> list[Plan]:
     chosen = [SCENARIOS[name] for name in names if name in SCENARIOS]
-    plans = [Plan(scenario, mode, seed) for scenario in chosen for mode in ("direct", "hivemind") for seed in seeds]
+    plans = [
+        Plan(scenario, mode, seed, journals=journals)
+        for scenario in chosen
+        for mode in ("direct", "hivemind")
+        for seed in seeds
+    ]
     if ablation:
-        plans += [Plan(SCENARIOS[ABLATION], "hivemind", seed, row) for row in ABLATIONS for seed in seeds]
+        plans += [Plan(SCENARIOS[ABLATION], "hivemind", seed, row, journals) for row in ABLATIONS for seed in seeds]
     return plans
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import httpx
 
+from hivemind.journal.files import SUFFIX
 from hivemind.lab.clock import run_virtual
 
 from .agents import Agent, AgentConfig, AgentResult
@@ -34,6 +37,16 @@ class Plan:
     seed: int
     ablation: str | None = None
     """A row of :data:`hivemind_mock.scenarios.ABLATIONS`; None: not part of the ablation study."""
+    journals: Path | None = None
+    """Folder in which the proxy's journal is left; None: nowhere."""
+
+    @property
+    def journal(self) -> Path | None:
+        """Where the journal of this run goes: named by scenario, ablation and seed."""
+        if self.journals is None:
+            return None
+        what = [self.scenario.name, *([] if self.ablation is None else [self.ablation]), str(self.seed)]
+        return self.journals / f"{re.sub(r'[^a-z0-9]+', '-', '-'.join(what).lower())}{SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +79,10 @@ class Outcome:
 
 
 def run(plan: Plan, *, real_time: bool = False) -> Outcome:
-    """Carry out one plan; blocks until it is done. Must not be called from a running event loop."""
+    """Carry out one plan; blocks until it is done. Must not be called from a running event loop.
+
+    Raises: UsageError: its journal can't be written.
+    """
     return asyncio.run(_over_sockets(plan)) if real_time else run_virtual(_in_process(plan))
 
 
@@ -83,7 +99,8 @@ async def _in_process(plan: Plan) -> Outcome:
             return await _measure(plan, mock, upstream, "http://mock.invalid")
         from .through import in_process  # direct runs don't need the proxy, and it is slow to import
 
-        async with in_process(upstream, plan.seed, ABLATIONS[plan.ablation or "Full"], wall) as transport:
+        changes = ABLATIONS[plan.ablation or "Full"]
+        async with in_process(upstream, plan.seed, changes, wall, plan.journal) as transport:
             return await _measure(plan, mock, transport, "http://hivemind.invalid")
     finally:
         await upstream.aclose()
@@ -106,7 +123,7 @@ async def _before(plan: Plan, mock_url: str) -> AsyncIterator[str]:
         return
     from .through import on_sockets
 
-    async with on_sockets(mock_url, plan.seed, ABLATIONS[plan.ablation or "Full"]) as url:
+    async with on_sockets(mock_url, plan.seed, ABLATIONS[plan.ablation or "Full"], plan.journal) as url:
         yield url
 
 

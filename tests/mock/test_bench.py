@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from hivemind import cli
+from hivemind.journal.reader import open_journal
+from hivemind.lab.figures import Figures, Tally
 from hivemind_mock.report import ablation_table, records, scenario_table
 from hivemind_mock.runs import Outcome, Plan, run
 from hivemind_mock.scenarios import ABLATIONS, SCENARIOS, Scenario
@@ -121,9 +123,48 @@ def test_bad_input_is_one_line(arguments: list[str], line: str, capsys: pytest.C
     assert shown.count("\n") == 1
 
 
-def test_over_sockets_is_the_same_story() -> None:
-    """A small scenario in real time, direct and through the proxy on sockets: nobody dies."""
+def recorded(path: Path) -> Figures:
+    """What a journal that ended in good order tells of its run."""
+    journal, tally = open_journal(path), Tally()
+    for event in journal.events():
+        tally.apply(event)
+    assert journal.damage.told() == []
+    assert journal.damage.ended
+    return tally.figures()
+
+
+def test_the_command_leaves_journals(tmp_path: Path) -> None:
+    """One of every run through HiveMind, named by what it was; its figures are the run's."""
+    assert cli.main(["bench", "replay-11", "--seeds", "1", "--ablation", "--journal", str(tmp_path / "kept")]) == 0
+    assert sorted(each.name for each in (tmp_path / "kept").iterdir()) == [
+        "replay-11-1.jsonl",
+        "replay-11-adm-only-1.jsonl",
+        "replay-11-full-1.jsonl",
+        "replay-11-no-admission-1.jsonl",
+        "replay-11-no-backpressure-1.jsonl",
+        "replay-11-no-rate-limit-1.jsonl",
+        "replay-11-no-retry-1.jsonl",
+    ]
+    plain = run(Plan(SCENARIOS["replay-11"], "hivemind", 1))
+    figures = recorded(tmp_path / "kept" / "replay-11-1.jsonl")
+    assert (figures.agents, figures.finished, figures.answered, figures.attempts) == (11, 11, 88, plain.attempts)
+    assert figures.wall_s == pytest.approx(plain.wall_s)
+    assert recorded(tmp_path / "kept" / "replay-11-no-retry-1.jsonl").finished < 11
+
+
+def test_a_journal_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The folder can't be made: exit code 2, before anything runs."""
+    (tmp_path / "file").touch()
+    assert cli.main(["bench", "micro-5", "--seeds", "1", "--journal", str(tmp_path / "file")]) == 2
+    assert capsys.readouterr().err.endswith(f"--journal: can't write to {tmp_path / 'file'}: it isn't a folder\n")
+
+
+def test_over_sockets_is_the_same_story(tmp_path: Path) -> None:
+    """A small scenario in real time, direct and through the proxy on sockets: nobody dies, and it is recorded too."""
     small = Scenario("small", agents=3, turns=2, rpm=60, tpm=100_000, base_s=0.005, jitter_s=0.0)
+    result = run(Plan(small, "hivemind", 1, journals=tmp_path), real_time=True)
+    figures = recorded(tmp_path / "small-1.jsonl")
+    assert (figures.agents, figures.answered, figures.attempts) == (3, 6, result.attempts)
     for mode in ("direct", "hivemind"):
         result = run(Plan(small, mode, 1), real_time=True)
         assert (result.alive, result.attempts) == (3, 6)
