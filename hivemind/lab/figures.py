@@ -63,6 +63,8 @@ class Figures:
     all of them down alike."""
     busiest: int
     """Most requests in flight at once."""
+    together: Waits = Waits(0, 0.0, 0.0, 0.0)
+    """Waits of all priorities together."""
 
 
 class _Asked:
@@ -137,6 +139,7 @@ class Tally:
             unpriced_tokens=self._unpriced,
             fairness=jain([1 - waited / took if took else 1.0 for took, waited in self._times.values()]),
             busiest=self._busiest,
+            together=_waits([each for waits in self._waits.values() for each in waits]),
         )
 
     def _lane_opened(self, event: ev.LaneOpened) -> None:
@@ -240,4 +243,4 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def _waits(waits: Sequence[float]) -> Waits:
-    return Waits(len(waits), percentile(waits, 0.5), percentile(waits, 0.95), max(waits))
+    return Waits(len(waits), percentile(waits, 0.5), percentile(waits, 0.95), max(waits, default=0.0))
