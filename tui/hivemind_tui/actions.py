@@ -10,7 +10,8 @@ from hivemind.scheduler.commands import Command, PinLevel, Rejected
 from hivemind.setup import quick_lines
 
 from . import asking, intents, navigation
-from .keymap import Key, here, parsed
+from .key import Key
+from .keymap import here, parsed
 from .listing import line_fields, matching
 from .moment import absent
 from .tuning import DIALS, NAMES, reach, shown_value, typed

@@ -14,7 +14,8 @@ from hivemind.snapshot import AgentView, TaskView, TicketView
 from .format import clean, count, plural
 from .glyphs import LEGEND, TASK_SIGNS, sign
 from .ink import Ink, Span, call, linked
-from .keymap import KEYS, Key, here
+from .key import Key
+from .keymap import KEYS, here
 from .moment import absent
 from .view import View
 

@@ -4,45 +4,15 @@ from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from textual.binding import Binding
 
 from .ink import Span, linked
+from .key import AGENTS, LISTS, LIVE, MARKED, RANKED, REPLAY, SCROLLED, TASKS, Key
+from .replay_keys import REPLAY_FOOTERS, REPLAY_KEYS, REPLAY_PAIRS
 
-ANYWHERE: frozenset[str] = frozenset()
-LISTS = frozenset({"overview", "agents", "requests", "agent", "tasks"})
-AGENTS = frozenset({"overview", "agents", "agent", "requests", "request"})
-RANKED = AGENTS | {"tasks"}
-TASKS = frozenset({"tasks"})
-MARKED = frozenset({"overview", "agents"})
-SCROLLED = LISTS | {"tuning", "log", "request", "start"}
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One thing the operator can do."""
-
-    id: str
-    keys: str
-    """Textual's names, separated by commas."""
-    shown: str
-    """As people write it."""
-    action: str
-    short: str
-    """In the footer."""
-    help: str
-    group: str
-    pages: frozenset[str] = ANYWHERE
-    """Where it applies; none named: anywhere."""
-
-    def applies(self, page: str) -> bool:
-        """Whether the key means anything on this page."""
-        return not self.pages or page in self.pages
-
-
-KEYS = (
+_LIVE_KEYS = (
     Key(
         "overview", "1", "1", "page('overview')", "overview", "slots, curve, windows, circuit, agents, events", "pages"
     ),
@@ -177,9 +147,21 @@ KEYS = (
         frozenset({"start"}),
     ),
 )
+_ONLY_LIVE = frozenset(
+    {
+        *("start", "first", "last", "slowest", "mark", "mark_all", "freeze", "demo"),
+        *("raise", "lower", "boost", "hold", "budget", "stop", "cancel", "retry", "undo", "pause", "drain"),
+        *("less", "more", "pin", "circuit", "release", "step_up", "step_down", "leap_up", "leap_down", "write"),
+    }
+)
+"""Keys that steer, and those that a replay has a key of its own for."""
+KEYS = (*REPLAY_KEYS, *_LIVE_KEYS)
+"""Those of a replay first: Textual asks them in this order, where a key has a meaning on either."""
 BY_ID = {key.id: key for key in KEYS}
+_ONLY = {**dict.fromkeys(_ONLY_LIVE, LIVE), **{key.id: REPLAY for key in REPLAY_KEYS}}
 
 _PAIRS = {
+    **REPLAY_PAIRS,
     "raise": "+ -",
     "less": "[ ]",
     "down": "j k",
@@ -232,14 +214,15 @@ def footer(
     without: frozenset[str] = frozenset(),
     words: Mapping[str, str] = MappingProxyType({}),
     first: Sequence[str] = (),
+    on: str = LIVE,
 ) -> list[tuple[int, list[Span]]]:
     """Chunks for :func:`hivemind_tui.ink.fitting`; a click on one does what its key does.
 
     `without` names keys that mean nothing at the moment, `words` says what some would do now, and those in `first` come
     before all but help and quit.
     """
-    always, rest = FOOTERS[page][:2], FOOTERS[page][2:]
-    names = [*always, *first, *(name for name in rest if name not in first)]
+    names = FOOTERS[page] if on == LIVE else REPLAY_FOOTERS[page]
+    names = (*names[:2], *first, *(name for name in names[2:] if name not in first))
     chunks: list[tuple[int, list[Span]]] = []
     for rank, name in enumerate(name for name in names if name not in without):
         key = BY_ID[name]
@@ -250,15 +233,21 @@ def footer(
     return chunks
 
 
-def here(page: str, without: frozenset[str] = frozenset()) -> list[Key]:
-    """The keys that mean something on this page, but for some."""
-    return [key for key in KEYS if key.applies(page) and key.id not in without]
+def here(page: str, without: frozenset[str] = frozenset(), on: str = LIVE) -> list[Key]:
+    """The keys that mean something on this page of a screen on that, but for some."""
+    return [key for key in KEYS if key.applies(page) and _ONLY.get(key.id, on) == on and key.id not in without]
 
 
-def applies(action: str, arguments: tuple[object, ...], page: str) -> bool:
+def applies(action: str, arguments: tuple[object, ...], page: str, on: str = LIVE) -> bool:
     """Whether what a key does means anything on this page; what no key does always does."""
-    pages = _PAGES.get((action, arguments), ANYWHERE)
-    return not pages or page in pages
+    keys = _BY_ACTION.get((action, arguments), ())
+    return not keys or any(key.applies(page) and _ONLY.get(key.id, on) == on for key in keys)
+
+
+def steers(action: str, arguments: tuple[object, ...]) -> bool:
+    """Whether only a proxy that runs can be told this."""
+    keys = _BY_ACTION.get((action, arguments), ())
+    return bool(keys) and all(_ONLY.get(key.id) == LIVE for key in keys)
 
 
 def parsed(action: str) -> tuple[str, tuple[object, ...]]:
@@ -267,4 +256,6 @@ def parsed(action: str) -> tuple[str, tuple[object, ...]]:
     return name, tuple(literal_eval(f"({arguments.removesuffix(')')},)")) if arguments else ()
 
 
-_PAGES = {parsed(key.action): key.pages for key in KEYS}
+_BY_ACTION: dict[tuple[str, tuple[object, ...]], list[Key]] = {}
+for _key in KEYS:
+    _BY_ACTION.setdefault(parsed(_key.action), []).append(_key)
