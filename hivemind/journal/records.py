@@ -7,7 +7,7 @@ from dataclasses import field
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import record
-from hivemind.world.state import WorldState
+from hivemind.world.state import Carried as Carried  # every part but the first has it after its first line
 
 VERSION = 1
 """Of the lines. A reader takes what it knows of a newer one, and says so."""
@@ -34,13 +34,6 @@ class JournalBegan(Event):
     """Bodies are recorded."""
     source: str = "proxy"
     """`proxy`: recorded as it happened; `har`, `mitmproxy`: made of somebody else's recording; `what-if`: simulated."""
-
-
-@record
-class Carried(Event):
-    """How the world stood when this part began, so that it can be read without the parts before it."""
-
-    state: WorldState
 
 
 @record

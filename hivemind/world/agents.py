@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from hivemind.amounts import ceiling
@@ -10,11 +12,15 @@ from hivemind.scheduler.events import AgentBegan, AgentRecalled, Arrived, Budget
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.snapshot import AgentView
 
+from .state import AgentState
+
 if TYPE_CHECKING:
     from .tickets import TicketFold
 
 _ORDER = ("streaming", "waiting", "retry", "queued")
 """An agent with several tickets is shown in the liveliest state of them."""
+_KEPT = tuple(field.name for field in fields(AgentState))
+_values = attrgetter(*_KEPT)
 
 
 class AgentFold:
@@ -91,6 +97,18 @@ class AgentFold:
     def ordinary(self) -> bool:
         """Nobody decided anything about it that would be lost with it."""
         return not (self.paused or self.stopped or self.budget is not None or self.running)
+
+    def keep(self) -> AgentState:
+        """As it stands, apart from its open tickets."""
+        return AgentState(*_values(self))
+
+    @classmethod
+    def restored(cls, state: AgentState) -> AgentFold:
+        """One that stands so, without tickets."""
+        agent = cls(state.name)
+        for name, value in zip(_KEPT, _values(state), strict=True):
+            setattr(agent, name, value)
+        return agent
 
     def arrived(self, event: Arrived) -> None:
         """It asked for something."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from hivemind.scheduler.events import BudgetState
 
 from .agents import AgentFold
+from .state import WorldState
 
 _DEEPEST = 16
 """Ancestors looked at: whoever claims more of them is taken to make them up."""
@@ -40,6 +41,16 @@ class Budgets:
             if owner is not None:
                 owner.budget = state
                 self._limited.append(owner)
+
+    def keep_spent(self) -> tuple[tuple[str | None, str], ...]:
+        """Owners of which nothing is left, and what their budget covers."""
+        return tuple(self._spent.items())
+
+    def restore(self, state: WorldState, agents: Mapping[str, AgentFold]) -> None:
+        """As they stood; the agents already have theirs."""
+        self.pool = state.pool
+        self._limited = [agent for agent in agents.values() if agent.budget is not None]
+        self._spent = dict(state.spent)
 
     def spent(self, agent: AgentFold, agents: Mapping[str, AgentFold]) -> bool:
         """Nothing is left of a budget of the agent's: its own, one that covers it, or everybody's."""

@@ -29,6 +29,11 @@ class Costs:
         """Tokens in that sum."""
         self._pending: deque[tuple[AgentFold, str, str, Usage]] = deque(maxlen=PENDING_KEPT)
 
+    def restore(self, dollars: float, priced: int) -> None:
+        """So much was priced; what else was noted is void."""
+        self.dollars, self.priced = dollars, priced
+        self._pending.clear()
+
     def note(self, agent: AgentFold, provider: str, model: str, usage: Usage) -> None:
         """The agent used so much of the provider's model."""
         self._pending.append((agent, provider, model, usage))

@@ -12,6 +12,7 @@ from hivemind.scheduler.gauges import LaneState
 from hivemind.snapshot import CurvePoint
 
 from .sentences import knob_value
+from .state import WorldState
 
 CURVE_KEPT = 600
 """Points of a lane's curve: ten minutes of them."""
@@ -28,6 +29,19 @@ class Curves:
     def of(self, lane: str) -> tuple[CurvePoint, ...]:
         """The lane's points, oldest first."""
         return tuple(self._curves.get(lane, ()))
+
+    def keep(self) -> tuple[tuple[str, tuple[CurvePoint, ...]], ...]:
+        """All of them, by lane."""
+        return tuple([(lane, tuple(points)) for lane, points in self._curves.items()])
+
+    def keep_marks(self) -> tuple[tuple[str, str], ...]:
+        """By lane, for the next point."""
+        return tuple(self._marks.items())
+
+    def restore(self, state: WorldState) -> None:
+        """As they stood."""
+        self._curves = {lane: deque(points, maxlen=CURVE_KEPT) for lane, points in state.curves}
+        self._marks = dict(state.marks)
 
     def level_changed(self, event: LevelChanged) -> None:
         """A cut is marked; growth isn't, and what the operator does is by the command."""

@@ -12,11 +12,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.types import Priority, Usage
-from hivemind.snapshot import QUEUE_SHOWN, AgentView, LaneView, Line, Snapshot, Totals
+from hivemind.snapshot import Line
 
 from .agents import AgentFold, ceiling_before
 from .budgets import Budgets
@@ -26,6 +25,7 @@ from .lines import line_of
 from .queue import Queue
 from .requests import RequestLog
 from .sentences import TOLD_ALREADY, knob_value
+from .state import Carried, Counts, OpenTicket, WorldState
 from .tasks import TaskBook
 from .tickets import BY_OPERATOR, STOPPED, End, TicketFold
 
@@ -35,8 +35,8 @@ AGENTS_KEPT = 2000
 FORGOTTEN_AT_ONCE = AGENTS_KEPT // 20
 
 
-class World:
-    """Everything that was seen, folded up."""
+class Fold:
+    """What was seen, and how each event changes it; how that looks is :class:`~hivemind.world.world.World`'s affair."""
 
     def __init__(
         self,
@@ -94,6 +94,7 @@ class World:
             ev.TaskAdded: self._tasks.added,
             ev.TaskForgotten: self._tasks.forgotten,
             ev.Sampled: self._sampled,
+            Carried: self._carried,
         }
 
     def apply(self, event: ev.Event) -> None:
@@ -118,91 +119,78 @@ class World:
         agent = self._agents.get(event.agent) if type(event) is ev.Abandoned else None
         return agent is not None and agent.stopped
 
-    def end(self) -> None:
-        """The proxy is on its way out, which no command takes back."""
-        self._ending = True
+    # --- Written down, and gone on from --------------------------------------------------------------------------
 
-    def price_by(self, price: Price) -> None:
-        """Prices are known from now on, for what was used before too."""
-        self._price = price
-        self._log.reconsider_all()
-
-    @property
-    def mode(self) -> str:
-        """As of :attr:`hivemind.snapshot.Snapshot.mode`."""
-        if self._ending or self._drained:
-            return "draining"
-        return "paused" if self._paused else "serving"
-
-    def uptime_s(self, at: float) -> float:
-        """How long the proxy has been up at this moment."""
-        return at - self._started_at
-
-    # --- How it looks --------------------------------------------------------------------------------------------
-
-    def snapshot(self, at: float) -> Snapshot:
-        """The world at this moment, which is not before the last event's."""
-        self._catch_up(at)
+    def keep(self, at: float) -> WorldState:
+        """How it stands at this moment, which is not before the last event's."""
         self._costs.settle(self._price)
-        mode = self.mode
-        waiting = [ticket for ticket in self._tickets.values() if ticket.waits]
-        shown = self._queue.in_order(waiting, QUEUE_SHOWN)
-        return Snapshot(
+        return WorldState(
             at=at,
-            wall=at + self._wall_offset,
-            uptime_s=self.uptime_s(at),
-            mode=mode,
-            address=self.address,
-            upstreams=self._upstreams,
-            lanes=tuple([LaneView(state, self._curves.of(key)) for key, state in self._lanes.items()]),
-            slots=tuple([ticket.ticket_view(at) for ticket in self._tickets.values() if not ticket.waits]),
-            queue=tuple([ticket.ticket_view(at, self._queue.holding(ticket, at, mode)) for ticket in shown]),
-            queued=len(waiting),
-            agents=tuple([self._agent_view(agent, at) for agent in self._agents.values()]),
-            lines=tuple(self._lines),
-            totals=self._totals(),
+            started_at=self._started_at,
+            paused=self._paused,
+            drained=self._drained,
+            ending=self._ending,
+            agents=tuple([agent.keep() for agent in self._agents.values()]),
+            tickets=tuple([ticket.keep() for ticket in self._tickets.values()]),
+            lanes=tuple(self._lanes.values()),
+            sampled_at=self._queue.at,
+            providers=tuple(self._providers.items()),
+            curves=self._curves.keep(),
+            marks=self._curves.keep_marks(),
             pool=self._budgets.pool,
-            tasks=self._tasks.views(at),
-            task_counts=self._tasks.counts(),
+            spent=self._budgets.keep_spent(),
+            tasks=self._tasks.keep(self._agents),
+            lines=tuple(self._lines),
+            counts=self._counts(),
         )
 
-    def _agent_view(self, agent: AgentFold, at: float) -> AgentView:
-        task, pending = self._tasks.of(agent.name)
-        return agent.view(at, task, pending=pending, spent=self._budgets.spent(agent, self._agents))
-
-    def requests(self, since: int, at: float) -> Requests:
-        """What changed among the requests after that revision; see :meth:`.requests.RequestLog.since`."""
-        self._catch_up(at)
-        return self._log.since(since, self._price)
-
-    def detail(self, ticket: int, at: float) -> RequestDetail | None:
-        """All that the events told of one request; None where it is forgotten."""
-        self._catch_up(at)
-        return self._log.detail(ticket, self._price)
-
-    def _catch_up(self, at: float) -> None:
-        for number, ticket in list(self._retrying.items()):
-            if ticket.catch_up(at):
-                self._changed[number] = ticket
-                del self._retrying[number]
-
-    def _totals(self) -> Totals:
-        agents = self._agents.values()
-        return Totals(
+    def _counts(self) -> Counts:
+        return Counts(
             requests=self._requests,
             finished=self._finished_ones,
             failed=self._failed,
             refused=self._refused_ones,
-            abandoned=self._left,
+            left=self._left,
             retries=self._retries,
             rescued=self._rescued,
-            agents_saved=sum(1 for agent in agents if agent.rescued and not agent.spoiled),
-            tokens_saved=sum(agent.saved_tokens for agent in agents if not agent.spoiled),
             usage=self._usage,
             wasted=self._wasted,
             dollars=self._costs.dollars,
-            unpriced=self._usage.total + self._wasted.total - self._costs.priced,
+            priced=self._costs.priced,
         )
+
+    def restore(self, state: WorldState) -> None:
+        """From now on it stands so, whatever it was told before; it goes on remembering requests that are over."""
+        self._started_at = state.started_at
+        self._paused, self._drained, self._ending = state.paused, state.drained, state.ending
+        self._agents = {each.name: AgentFold.restored(each) for each in state.agents}
+        self._tickets = {each.arrived.ticket: self._reopened(each) for each in state.tickets}
+        self._retrying = {number: each for number, each in self._tickets.items() if each.retry_at is not None}
+        self._log.reopen(self._tickets)
+        self._lanes = {each.lane: each for each in state.lanes}
+        self._providers = dict(state.providers)
+        self._curves.restore(state)
+        self._queue.restore(state)
+        self._tasks.restore(state.tasks, self._agents)
+        self._budgets.restore(state, self._agents)
+        self._lines = deque(state.lines, maxlen=LINES_KEPT)
+        counts = state.counts
+        self._requests, self._finished_ones, self._failed = counts.requests, counts.finished, counts.failed
+        self._refused_ones, self._left = counts.refused, counts.left
+        self._retries, self._rescued = counts.retries, counts.rescued
+        self._usage, self._wasted = counts.usage, counts.wasted
+        self._costs.restore(counts.dollars, counts.priced)
+
+    def _reopened(self, kept: OpenTicket) -> TicketFold:
+        name = kept.arrived.agent
+        agent = self._agents.get(name)
+        if agent is None:
+            agent = self._agents[name] = AgentFold(name)
+        ticket = agent.tickets[kept.arrived.ticket] = TicketFold.restored(kept, agent)
+        return ticket
+
+    def _carried(self, event: Carried) -> None:
+        self.restore(event.state)
 
     # --- The folds -----------------------------------------------------------------------------------------------
 
@@ -349,6 +337,12 @@ class World:
         self._catch_up(event.at)
         self._queue.sampled(event, self._tickets)
         self._costs.settle(self._price)
+
+    def _catch_up(self, at: float) -> None:
+        for number, ticket in list(self._retrying.items()):
+            if ticket.catch_up(at):
+                self._changed[number] = ticket
+                del self._retrying[number]
 
     def _commanded(self, event: ev.Commanded) -> str:
         """Returns what there was before, for the line that tells it."""

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from hivemind.scheduler.events import Sampled
 from hivemind.scheduler.gauges import GATES, Hold
 
+from .state import WorldState
 from .tickets import Held, TicketFold
 
 _IN_NO_LINE = ("held", "backoff")
@@ -16,13 +17,14 @@ class Queue:
     """The lanes' next tickets."""
 
     def __init__(self) -> None:
-        self._at = 0.0
+        self.at = 0.0
+        """Of the last sample."""
         self._holds: dict[int, tuple[int, Hold]] = {}
         """Place in the lane, from 1, and what holds it there."""
 
     def sampled(self, event: Sampled, tickets: Mapping[int, TicketFold]) -> None:
         """Take in what holds whom now, and note with each ticket what is new."""
-        self._at = event.at
+        self.at = event.at
         self._holds = holds = {}
         for lane in event.lanes:
             for ahead, hold in enumerate(lane.upcoming):
@@ -30,6 +32,13 @@ class Queue:
                 ticket = tickets.get(hold.ticket)
                 if ticket is not None:
                     ticket.held(event.at, hold, ahead, lane)
+
+    def restore(self, state: WorldState) -> None:
+        """As the sample had it that the lanes stand by."""
+        self.at = state.sampled_at
+        self._holds = {}
+        for lane in state.lanes:
+            self._holds.update({hold.ticket: (place, hold) for place, hold in enumerate(lane.upcoming, 1)})
 
     def in_order(self, waiting: Collection[TicketFold], most: int) -> list[TicketFold]:
         """As the last sample had it, lanes in turn; then newcomers and those between attempts, by class and age."""
@@ -44,11 +53,11 @@ class Queue:
     def holding(self, ticket: TicketFold, at: float, mode: str) -> Held:
         """What holds a waiting ticket; where no sample says, what its state lets one suppose."""
         position, hold = self._holds.get(ticket.arrived.ticket, (None, None))
-        if hold is None or ticket.since > self._at:
+        if hold is None or ticket.since > self.at:
             if ticket.retry_at is not None:
                 return "backoff", max(0.0, ticket.retry_at - at), None, None
             return "held" if ticket.agent.paused else "paused" if mode == "paused" else "slot", None, None, None
-        passed_s = at - self._at
+        passed_s = at - self.at
         return (
             hold.gate if hold.gate in GATES else "slot",
             None if hold.opens_in_s is None else max(0.0, hold.opens_in_s - passed_s),

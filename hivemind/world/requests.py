@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 
 from hivemind.requests import REQUESTS_KEPT, REQUESTS_PAGE, RequestDetail, Requests
 
@@ -32,6 +33,14 @@ class RequestLog:
         self._over.append(ticket)
         if len(self._over) > REQUESTS_KEPT:
             self._forget(self._over.popleft())
+
+    def reopen(self, tickets: Mapping[int, TicketFold]) -> None:
+        """Those that are open are these, and no others."""
+        for number, ticket in (*self._order.items(), *self.changed.items()):
+            if ticket.end is None and number not in tickets:
+                self._forget(ticket)
+        self.changed.update(tickets)
+        self._oldest = None
 
     def reconsider_all(self) -> None:
         """Something became known that changes how requests look."""

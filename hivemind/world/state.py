@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Granted, TaskAdded
+from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, TaskAdded
 from hivemind.scheduler.gauges import LaneState
-from hivemind.scheduler.types import Priority, Usage
+from hivemind.scheduler.types import Priority, Usage, record
 from hivemind.snapshot import CurvePoint, Line
 
 
@@ -47,16 +47,37 @@ class AgentState:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptState:
+    """As of :class:`~hivemind.world.tickets.Attempt`."""
+
+    granted: Granted
+    first_content_at: float | None
+    ended_at: float | None
+    failed: AttemptFailed | None
+
+
+NoteState = tuple[float, str, tuple[int | float | str | None, ...]]
+"""As of :data:`~hivemind.world.tickets.Note`; a level without a limit is None."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpenTicket:
-    """A request that isn't over, by what was told of it."""
+    """A request that isn't over, as of :class:`~hivemind.world.tickets.TicketFold`, whose names these are."""
 
     arrived: Arrived
-    grants: tuple[Granted, ...]
-    failures: tuple[AttemptFailed, ...]
-    first_content_at: float | None
-    """Of the attempt that goes on."""
-    output_tokens: int
+    provider: str
     priority: Priority
+    state: str
+    since: float
+    attempt: int
+    attempts: tuple[AttemptState, ...]
+    waited_s: float
+    output_tokens: int
+    usage: Usage | None
+    retry_at: float | None
+    last_error: str
+    gate: str
+    notes: tuple[NoteState, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +85,7 @@ class TaskStands:
     """As of :class:`~hivemind.world.tasks.TaskFold`, whose names these are."""
 
     added: TaskAdded
+    number: int
     own: Priority
     priority: Priority
     state: str
@@ -79,7 +101,7 @@ class TaskStands:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """As of :class:`~hivemind.world.fold.World`."""
+    """Over everything, as of :class:`~hivemind.world.fold.Fold`."""
 
     requests: int
     finished: int
@@ -96,7 +118,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class WorldState:
-    """All of it but the requests that are over."""
+    """All of it but the requests that are over, and usage that isn't priced yet, which stays so."""
 
     at: float
     started_at: float
@@ -104,11 +126,29 @@ class WorldState:
     drained: bool
     ending: bool
     agents: tuple[AgentState, ...]
+    """By first appearance."""
     tickets: tuple[OpenTicket, ...]
+    """By arrival."""
     lanes: tuple[LaneState, ...]
+    sampled_at: float
+    """When the lanes were as told here."""
+    providers: tuple[tuple[str, str], ...]
+    """By lane."""
     curves: tuple[tuple[str, tuple[CurvePoint, ...]], ...]
     """By lane."""
+    marks: tuple[tuple[str, str], ...]
+    """By lane, for the curve's next point."""
     pool: BudgetState | None
+    spent: tuple[tuple[str | None, str], ...]
+    """Owners of budgets of which nothing is left, and what those cover."""
     tasks: tuple[TaskStands, ...]
+    """The one that moved last at the end."""
     lines: tuple[Line, ...]
     counts: Counts
+
+
+@record
+class Carried(Event):
+    """How the world stood at this moment, so that what follows can be read without what was before."""
+
+    state: WorldState

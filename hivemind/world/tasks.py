@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, islice
 
 from hivemind.scheduler.events import TaskAdded, TaskChanged, TaskForgotten
@@ -11,6 +11,7 @@ from hivemind.scheduler.types import Priority
 from hivemind.snapshot import TASKS_SHOWN, TaskView
 
 from .agents import AgentFold
+from .state import TaskStands
 
 _FIRST = ("running", "ready", "waiting", "blocked")
 """Which of too many tasks are shown rather than others."""
@@ -24,6 +25,7 @@ class TaskFold:
         "added",
         "attempt",
         "dollars",
+        "moved",
         "note",
         "number",
         "own",
@@ -38,6 +40,8 @@ class TaskFold:
         self.added = added
         self.number = number
         """Of arrival."""
+        self.moved = 0
+        """Of its last move, among all tasks'."""
         self.own = self.priority = added.priority
         self.state = "waiting"
         self.since = added.at
@@ -54,9 +58,15 @@ class Work:
 
     __slots__ = ("_agent", "_dollars", "_tokens")
 
-    def __init__(self, agent: AgentFold) -> None:
+    def __init__(self, agent: AgentFold, before: tuple[int, float] | None = None) -> None:
         self._agent = agent
-        self._tokens, self._dollars = agent.usage.total, agent.dollars
+        self._tokens, self._dollars = before or (agent.usage.total, agent.dollars)
+
+    def before(self, agents: Mapping[str, AgentFold]) -> tuple[int, float]:
+        """What the agent had used; where it is forgotten, as if it had used nothing since it came back."""
+        if agents.get(self._agent.name) is self._agent:
+            return self._tokens, self._dollars
+        return -self.tokens, -self.dollars
 
     @property
     def tokens(self) -> int:
@@ -77,7 +87,10 @@ class TaskBook:
         """`agent` finds or makes one by name; `settle` prices what was used up to now."""
         self._agent = agent
         self._settle = settle
-        self._numbers = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._numbers = self._moves = 0
         self._tasks: dict[str, TaskFold] = {}
         self._in: dict[str, dict[str, TaskFold]] = {state: {} for state in TASK_STATES}
         self._work: dict[str, Work] = {}
@@ -86,11 +99,50 @@ class TaskBook:
         """The one that ended last at the end."""
         self._of: dict[str, dict[str, TaskFold]] = {}
         """By agent, its open ones."""
-        self._running: dict[str, str] = {}
-        """By agent, the one that it works on."""
+        self._running: dict[str, dict[str, None]] = {}
+        """By agent, those that it works on, the latest at the end."""
+
+    def keep(self, agents: Mapping[str, AgentFold]) -> tuple[TaskStands, ...]:
+        """All of them, the one that moved last at the end."""
+        return tuple([self._keep(task, agents) for task in sorted(self._tasks.values(), key=_moved)])
+
+    def _keep(self, task: TaskFold, agents: Mapping[str, AgentFold]) -> TaskStands:
+        work = self._work.get(task.added.task)
+        return TaskStands(
+            added=task.added,
+            number=task.number,
+            own=task.own,
+            priority=task.priority,
+            state=task.state,
+            since=task.since,
+            attempt=task.attempt,
+            note=task.note,
+            ran_s=task.ran_s,
+            tokens=task.tokens,
+            dollars=task.dollars,
+            used_before=None if work is None else work.before(agents),
+        )
+
+    def restore(self, tasks: Iterable[TaskStands], agents: Mapping[str, AgentFold]) -> None:
+        """As they stood; `agents` are those that are known."""
+        self._clear()
+        for stands in tasks:
+            if stands.state not in self._in:
+                continue
+            task = TaskFold(stands.added, stands.number)
+            task.own, task.priority, task.state, task.since = stands.own, stands.priority, stands.state, stands.since
+            task.attempt, task.note, task.ran_s = stands.attempt, stands.note, stands.ran_s
+            task.tokens, task.dollars = stands.tokens, stands.dollars
+            agent = task.added.agent
+            working = None
+            if stands.used_before is not None:
+                working = Work(agents.get(agent) or AgentFold(agent), stands.used_before)
+            self._place(task, working)
+            self._numbers = max(self._numbers, stands.number)
 
     def added(self, event: TaskAdded) -> None:
-        """There is another task."""
+        """There is another task, or one of that name anew."""
+        self.forgotten(TaskForgotten(event.at, event.task))
         self._numbers += 1
         self._enter(TaskFold(event, self._numbers), event.at)
 
@@ -129,8 +181,8 @@ class TaskBook:
     def of(self, agent: str) -> tuple[str | None, bool]:
         """The task that an agent works on, or will, and whether that waits for others."""
         running = self._running.get(agent)
-        if running is not None:
-            return running, False
+        if running:
+            return next(reversed(running)), False
         mine = self._of.get(agent)
         if not mine:
             return None, False
@@ -151,16 +203,24 @@ class TaskBook:
         return tuple([self._view(task, at) for task in shown])
 
     def _enter(self, task: TaskFold, at: float) -> None:
+        working = None
+        if task.state == "running":
+            self._settle()
+            working = Work(self._agent(task.added.agent, at))
+        self._place(task, working)
+
+    def _place(self, task: TaskFold, working: Work | None) -> None:
         name, agent = task.added.task, task.added.agent
+        self._moves += 1
+        task.moved = self._moves
         self._tasks[name] = self._in[task.state][name] = task
         if task.state in OPEN:
             self._of.setdefault(agent, {})[name] = task
         else:
             self._ended[name] = task
-        if task.state == "running":
-            self._settle()
-            self._work[name] = Work(self._agent(agent, at))
-            self._running[agent] = name
+        if working is not None:
+            self._work[name] = working
+            self._running.setdefault(agent, {})[name] = None
 
     def _leave(self, task: TaskFold, at: float) -> None:
         name, agent = task.added.task, task.added.agent
@@ -176,8 +236,9 @@ class TaskBook:
             task.ran_s += at - task.since
             task.tokens += work.tokens
             task.dollars += work.dollars
-        if self._running.get(agent) == name:
-            del self._running[agent]
+            self._running[agent].pop(name)
+            if not self._running[agent]:
+                del self._running[agent]
 
     def _view(self, task: TaskFold, at: float) -> TaskView:
         added, tokens, dollars, ran_s = task.added, task.tokens, task.dollars, task.ran_s
@@ -204,3 +265,7 @@ class TaskBook:
 
 def _number(task: TaskFold) -> int:
     return task.number
+
+
+def _moved(task: TaskFold) -> int:
+    return task.moved

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from hivemind.requests import ATTEMPTS_KEPT, DECISIONS_KEPT, AttemptView, RequestView
 from hivemind.scheduler.events import Abandoned, Arrived, AttemptFailed, Finished, Granted, Refused
 from hivemind.scheduler.gauges import Hold, LaneState
@@ -10,6 +13,7 @@ from hivemind.snapshot import TicketView
 
 from .agents import AgentFold
 from .costs import Price, add
+from .state import AttemptState, OpenTicket
 
 End = Finished | AttemptFailed | Abandoned | Refused
 """The event that a request ends with."""
@@ -20,8 +24,10 @@ BY_OPERATOR = frozenset({STOPPED, "draining", "budget", "price_unknown", "task_b
 
 Held = tuple[str, float | None, int | None, float | None]
 """The gate that holds a ticket, when it opens, the ticket's place in the queue, and when it flies, about."""
-Note = tuple[float, str, tuple[object, ...]]
-"""When, what (a gate, or `priority`), and the numbers that its words will need."""
+Note = tuple[float, str, tuple[Any, ...]]
+"""When, what (a gate, or :data:`BY_HAND`), and the numbers that its words will need: of a gate how many were ahead, the
+lane's level, and in how many seconds it would open."""
+BY_HAND = ("priority", "boost")
 
 
 class Attempt:
@@ -34,6 +40,18 @@ class Attempt:
         self.first_content_at: float | None = None
         self.ended_at: float | None = None
         self.failed: AttemptFailed | None = None
+
+    def keep(self) -> AttemptState:
+        """As it stands."""
+        return AttemptState(self.granted, self.first_content_at, self.ended_at, self.failed)
+
+    @classmethod
+    def restored(cls, state: AttemptState) -> Attempt:
+        """One that stands so."""
+        attempt = cls(state.granted)
+        attempt.first_content_at, attempt.ended_at = state.first_content_at, state.ended_at
+        attempt.failed = state.failed
+        return attempt
 
 
 class TicketFold:
@@ -83,6 +101,38 @@ class TicketFold:
         self.view: RequestView | None = None
         """As it was last shown; of no use once the request is among those that changed."""
         self.revision = 0
+
+    def keep(self) -> OpenTicket:
+        """As it stands; it is open."""
+        return OpenTicket(
+            arrived=self.arrived,
+            provider=self.provider,
+            priority=self.priority,
+            state=self.state,
+            since=self.since,
+            attempt=self.attempt,
+            attempts=tuple([attempt.keep() for attempt in self.attempts]),
+            waited_s=self.waited_s,
+            output_tokens=self.output_tokens,
+            usage=self.usage,
+            retry_at=self.retry_at,
+            last_error=self.last_error,
+            gate=self.gate,
+            notes=tuple([_kept_note(note) for note in self.notes or ()]),
+        )
+
+    @classmethod
+    def restored(cls, kept: OpenTicket, agent: AgentFold) -> TicketFold:
+        """One that stands so."""
+        ticket = cls(kept.arrived, agent, kept.provider)
+        ticket.priority = kept.priority
+        ticket.state, ticket.since = kept.state, kept.since
+        ticket.attempt = kept.attempt
+        ticket.attempts = [Attempt.restored(each) for each in kept.attempts]
+        ticket.waited_s, ticket.output_tokens, ticket.usage = kept.waited_s, kept.output_tokens, kept.usage
+        ticket.retry_at, ticket.last_error, ticket.gate = kept.retry_at, kept.last_error, kept.gate
+        ticket.notes = [_restored_note(note) for note in kept.notes] or None
+        return ticket
 
     # --- What happened -------------------------------------------------------------------------------------------
 
@@ -250,3 +300,17 @@ class TicketFold:
             message="" if failed is None else failed.message,
             retry_in_s=None if failed is None else failed.retry_in_s,
         )
+
+
+def _kept_note(note: Note) -> Note:
+    at, what, numbers = note
+    if what in BY_HAND or not math.isinf(numbers[1]):
+        return note
+    return at, what, (numbers[0], None, numbers[2])
+
+
+def _restored_note(note: Note) -> Note:
+    at, what, numbers = note
+    if what in BY_HAND or numbers[1] is not None:
+        return note
+    return at, what, (numbers[0], math.inf, numbers[2])

@@ -1,0 +1,92 @@
+"""How the world looks at any moment, to people and to programs."""
+
+from __future__ import annotations
+
+from hivemind.requests import RequestDetail, Requests
+from hivemind.snapshot import QUEUE_SHOWN, AgentView, LaneView, Snapshot, Totals
+
+from .agents import AgentFold
+from .costs import Price
+from .fold import Fold
+
+
+class World(Fold):
+    """Everything that was seen, folded up: feed it every event in order, ask it for a snapshot at any moment."""
+
+    def end(self) -> None:
+        """The proxy is on its way out, which no command takes back."""
+        self._ending = True
+
+    def price_by(self, price: Price) -> None:
+        """Prices are known from now on, for what was used before too."""
+        self._price = price
+        self._log.reconsider_all()
+
+    @property
+    def mode(self) -> str:
+        """As of :attr:`hivemind.snapshot.Snapshot.mode`."""
+        if self._ending or self._drained:
+            return "draining"
+        return "paused" if self._paused else "serving"
+
+    def uptime_s(self, at: float) -> float:
+        """How long the proxy has been up at this moment."""
+        return at - self._started_at
+
+    def snapshot(self, at: float) -> Snapshot:
+        """The world at this moment, which is not before the last event's."""
+        self._catch_up(at)
+        self._costs.settle(self._price)
+        mode = self.mode
+        waiting = [ticket for ticket in self._tickets.values() if ticket.waits]
+        shown = self._queue.in_order(waiting, QUEUE_SHOWN)
+        return Snapshot(
+            at=at,
+            wall=at + self._wall_offset,
+            uptime_s=self.uptime_s(at),
+            mode=mode,
+            address=self.address,
+            upstreams=self._upstreams,
+            lanes=tuple([LaneView(state, self._curves.of(key)) for key, state in self._lanes.items()]),
+            slots=tuple([ticket.ticket_view(at) for ticket in self._tickets.values() if not ticket.waits]),
+            queue=tuple([ticket.ticket_view(at, self._queue.holding(ticket, at, mode)) for ticket in shown]),
+            queued=len(waiting),
+            agents=tuple([self._agent_view(agent, at) for agent in self._agents.values()]),
+            lines=tuple(self._lines),
+            totals=self._totals(),
+            pool=self._budgets.pool,
+            tasks=self._tasks.views(at),
+            task_counts=self._tasks.counts(),
+        )
+
+    def _agent_view(self, agent: AgentFold, at: float) -> AgentView:
+        task, pending = self._tasks.of(agent.name)
+        return agent.view(at, task, pending=pending, spent=self._budgets.spent(agent, self._agents))
+
+    def requests(self, since: int, at: float) -> Requests:
+        """What changed among the requests after that revision; see :meth:`.requests.RequestLog.since`."""
+        self._catch_up(at)
+        return self._log.since(since, self._price)
+
+    def detail(self, ticket: int, at: float) -> RequestDetail | None:
+        """All that the events told of one request; None where it is forgotten."""
+        self._catch_up(at)
+        return self._log.detail(ticket, self._price)
+
+    def _totals(self) -> Totals:
+        agents = self._agents.values()
+        return Totals(
+            requests=self._requests,
+            finished=self._finished_ones,
+            failed=self._failed,
+            refused=self._refused_ones,
+            abandoned=self._left,
+            retries=self._retries,
+            rescued=self._rescued,
+            agents_saved=sum(1 for agent in agents if agent.rescued and not agent.spoiled),
+            tokens_saved=sum(agent.saved_tokens for agent in agents if not agent.spoiled),
+            usage=self._usage,
+            wasted=self._wasted,
+            dollars=self._costs.dollars,
+            unpriced=self._usage.total + self._wasted.total - self._costs.priced,
+        )
