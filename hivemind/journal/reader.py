@@ -4,51 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import IO
 
 from hivemind.errors import UsageError
 from hivemind.scheduler.events import Event
 
+from .damage import Damage
+from .files import part_of, part_path, parts_from
 from .format import BadLine, Unknown, event_of, version_of
+from .head import BOM, beginning, opened
+from .order import LONGEST_S, Order
 from .records import VERSION, Gap, JournalBegan, JournalEnded
+
+__all__ = ["Damage", "Journal", "events_in", "first_line", "open_journal", "read_events"]
 
 LONGEST_LINE = 256 << 20
 """Bytes: a request's body may be as large as 64 MiB, and grows when it is written as text."""
-
-
-@dataclass(slots=True)
-class Damage:
-    """What was found wrong on the way, for people."""
-
-    bad_lines: int = 0
-    first_bad: str = ""
-    """Where the first of them was, and what was wrong with it."""
-    torn: bool = False
-    """The last line isn't whole: the writer was cut off."""
-    newer: int = 0
-    """Lines of a newer version that aren't understood."""
-    newer_version: int = 0
-    gaps: int = 0
-    lost: int = 0
-    """Lines that the writer had to drop, in so many gaps."""
-    ended: bool = False
-    """The writer ended in good order."""
-
-    def told(self) -> list[str]:
-        """One line for each thing that is wrong; none where nothing is."""
-        lines = []
-        if self.newer:
-            lines.append(
-                f"written by a newer HiveMind (version {self.newer_version}, this one reads {VERSION}):"
-                f" {self.newer} lines aren't understood; everything else is shown"
-            )
-        if self.bad_lines:
-            lines.append(f"{self.bad_lines} lines can't be read, the first is {self.first_bad}; they are skipped")
-        if self.torn:
-            lines.append("the last line isn't whole: the program that wrote it was killed, or the disk was full")
-        if self.gaps:
-            lines.append(f"{self.lost} events are missing in {self.gaps} gaps: the disk was full or too slow")
-        return lines
+_PIECE = 1 << 20
 
 
 @dataclass(slots=True)
@@ -57,15 +31,29 @@ class Journal:
 
     path: Path
     began: JournalBegan
+    """Where the first line can't be read, a stand-in for it."""
     parts: tuple[Path, ...]
     damage: Damage = field(default_factory=Damage)
     """Filled while :meth:`events` goes on."""
+    guessed: str = ""
+    """As of :attr:`Damage.guessed`."""
 
     def events(self) -> Iterator[Event]:
         """Everything that can be read, in order."""
-        self.damage = Damage()
-        for part in self.parts:
-            yield from events_in(part, self.damage)
+        self.damage = damage = Damage(guessed=self.guessed, part=self.began.part)
+        damage.missing = missing_among(self.parts)
+        order = Order(self.began, damage)
+        for number, part in enumerate(self.parts):
+            try:
+                yield from events_in(part, damage, order)
+            except UsageError as error:
+                if not number:
+                    raise
+                damage.unread.append(str(error))
+
+    def wall(self, at: float) -> float:
+        """Time of day, in seconds since the epoch, of a moment of the journal's."""
+        return self.began.wall + at - self.began.at
 
 
 def open_journal(path: Path) -> Journal:
@@ -73,46 +61,40 @@ def open_journal(path: Path) -> Journal:
 
     Raises: UsageError: there is none, or nothing in it can be read.
     """
-    from .files import parts_from  # which asks this module for a file's first line
-
-    began = first_line(path)
-    return Journal(path, began, parts_from(path, began))
+    began, guessed = beginning(path)
+    return Journal(path, began, parts_from(path, began), guessed=guessed)
 
 
 def first_line(path: Path) -> JournalBegan:
     """Raises: UsageError: the file can't be read, or isn't a journal of ours."""
-    try:
-        with path.open("rb") as file:
-            line = file.readline(LONGEST_LINE)
-    except OSError as error:
-        raise UsageError(f"{path}: can't be read ({error.strerror})") from None
-    if not line:
-        raise UsageError(f"{path}: is empty; hivemind journal ls lists the journals that there are")
-    try:
-        event = event_of(line)
-    except (BadLine, Unknown):
-        version = version_of(line)
-        if version is not None and version > VERSION:
-            raise UsageError(
-                f"{path}: is of version {version}, and this HiveMind reads versions up to {VERSION}; update it"
-            ) from None
-        event = None
-    if not isinstance(event, JournalBegan):
-        raise UsageError(f"{path}: isn't a journal; hivemind journal ls lists those that there are")
-    return event
+    return beginning(path)[0]
 
 
-def events_in(path: Path, damage: Damage) -> Iterator[Event]:
+def missing_among(parts: tuple[Path, ...]) -> list[str]:
+    """Names of the files that aren't there between these parts of one journal."""
+    named = [found for path in parts if (found := part_of(path.name)) is not None]
+    there = {part for _, part in named}
+    if len(parts) < 2 or len(named) < len(parts):
+        return []
+    folder, journal = parts[0].parent, named[0][0]
+    lacking = (part for part in range(min(there), min(max(there), min(there) + 1000)) if part not in there)
+    return [part_path(folder, journal, part).name for part in lacking]
+
+
+def events_in(path: Path, damage: Damage, order: Order | None = None) -> Iterator[Event]:
     """The events of one file. Raises: UsageError: it can't be read."""
-    try:
-        with path.open("rb") as file:
-            yield from read_events(file, path.name, damage)
-    except OSError as error:
-        raise UsageError(f"{path}: can't be read ({error.strerror})") from None
+    with opened(path) as file:
+        yield from read_events(_bounded(file), path.name, damage, order)
 
 
-def read_events(lines: Iterable[bytes], name: str, damage: Damage) -> Iterator[Event]:
-    """The events that these lines tell of, and what is wrong with the others."""
+def read_events(lines: Iterable[bytes], name: str, damage: Damage, order: Order | None = None) -> Iterator[Event]:
+    """The events that these lines tell of, and what is wrong with the others.
+
+    `order` is of the journal, where it has parts before; it puts right a clock that goes back and a journal that begins
+    in the midst of another.
+    """
+    order = Order(None, damage) if order is None else order
+    latest, moved = order.at, order.moved
     for number, line in enumerate(lines, 1):
         try:
             event = event_of(line)
@@ -121,16 +103,65 @@ def read_events(lines: Iterable[bytes], name: str, damage: Damage) -> Iterator[E
             damage.newer_version = max(damage.newer_version, version_of(line) or 0)
             continue
         except BadLine as error:
-            if not line.endswith(b"\n"):
-                damage.torn = True
-            else:
-                damage.bad_lines += 1
-                damage.first_bad = damage.first_bad or f"line {number} of {name}, which {error}"
-            continue
+            mended = _mended(line, error, f"line {number:,} of {name}", damage)
+            if mended is None:
+                continue
+            event = mended
         kind = type(event)
         if kind is Gap:
             damage.gaps += 1
             damage.lost += event.lost  # type: ignore[attr-defined]  # a Gap
         elif kind is JournalEnded:
             damage.ended = True
+        elif kind is JournalBegan:
+            damage.newer_version = max(damage.newer_version, _newer(line))
+            order.at = latest
+            order.begin(event, f"line {number:,} of {name}")  # type: ignore[arg-type]  # a JournalBegan
+            moved = order.moved
+        if moved or not 0.0 <= event.at - latest < LONGEST_S:
+            order.at = latest
+            order.put(event, f"line {number:,} of {name}")
+            latest, moved = order.at, order.moved
+        else:
+            latest = event.at
         yield event
+    order.at = latest
+
+
+def _newer(line: bytes) -> int:
+    version = version_of(line.removeprefix(BOM).strip(b"\0")) or 0
+    return version if version > VERSION else 0
+
+
+def _mended(line: bytes, error: BadLine, where: str, damage: Damage) -> Event | None:
+    """What a bad line holds after all. Noted as damage, but for a mark that editors leave at the start of a file."""
+    plain = line.removeprefix(BOM)
+    if not plain.strip():
+        return None
+    nuls = plain.startswith(b"\0") or plain.rstrip(b"\r\n").endswith(b"\0")
+    event = None
+    if nuls or plain is not line:
+        try:
+            event = event_of(plain.strip(b"\0\r\n"))
+        except (BadLine, Unknown):
+            event = None
+    if event is not None and not nuls:
+        return event
+    if not nuls and len(line) < LONGEST_LINE and not line.endswith(b"\n"):
+        damage.torn = True
+        return None
+    damage.bad_lines += 1
+    cause = "holds NUL bytes, as a power loss leaves them" if nuls else str(error)
+    if len(line) >= LONGEST_LINE:
+        cause = f"is longer than {LONGEST_LINE >> 20} MiB"
+    damage.first_bad = damage.first_bad or f"{where}, which {cause}"
+    return event
+
+
+def _bounded(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file; of one that is too long its beginning."""
+    for line in iter(partial(file.readline, LONGEST_LINE), b""):
+        yield line
+        if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+            while (piece := file.readline(_PIECE)) and not piece.endswith(b"\n"):
+                pass
