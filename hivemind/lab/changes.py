@@ -91,6 +91,14 @@ def parse_changes(texts: Sequence[str]) -> tuple[Change, ...]:
     return tuple({change.name: change for change in map(_parsed, texts)}.values())
 
 
+def setting_named(name: str) -> str:
+    """The setting that is meant by a name, or by one of the paper's.
+
+    Raises: UsageError: there is none, or it says nothing to a simulation.
+    """
+    return _option(name).key
+
+
 def applied(
     changes: Iterable[Change], scheduler: SchedulerConfig, lane: LaneConfig
 ) -> tuple[SchedulerConfig, LaneConfig]:

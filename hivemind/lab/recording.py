@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from hivemind.errors import UsageError
+from hivemind.journal.reader import open_journal
 from hivemind.journal.records import JournalBegan
-from hivemind.lab.figures import Figures, Price
+from hivemind.providers.profiles import GENERIC, PROFILES
+from hivemind.scheduler.config import LaneConfig
+from hivemind.scheduler.events import Event
+
+from .figures import Figures, Price, Tally
+from .provider import Provider, fit_provider
+from .tape import Asked, LaneTape, Tape, Taper
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +27,19 @@ class Recording:
     figures: Figures
     """What was recorded, counted."""
     told: tuple[str, ...]
-    """What is wrong with the journal, a line each (:meth:`hivemind.journal.reader.Damage.told`)."""
+    """What is wrong with the journal, and what it can't show, a line each."""
+    tape: Tape = field(repr=False)
+    providers: Mapping[str, Provider] = field(repr=False)
+    """By lane."""
+    lanes: Mapping[str, LaneConfig] = field(repr=False)
+    """What each began with."""
+    tenacious: bool
+    """Its agents went on after an error that they saw."""
+
+    @property
+    def wall_offset(self) -> float:
+        """Added to a moment to have the time of day, in seconds since the epoch."""
+        return self.began.wall - self.began.at
 
 
 def load(path: Path, price: Price | None = None) -> Recording:
@@ -27,9 +47,87 @@ def load(path: Path, price: Price | None = None) -> Recording:
 
     Raises: UsageError: it can't be read, or no request is in it.
     """
-    raise NotImplementedError
+    journal = open_journal(path)
+    taper, tally = Taper(), Tally(price)
+    taper.take(_counted(journal.events(), tally))
+    return _recording(path, taper, tally, journal.damage.told())
 
 
 def load_all(paths: Sequence[Path], price: Price | None = None) -> tuple[Recording, ...]:
     """Raises: UsageError."""
     return tuple(load(path, price) for path in paths)
+
+
+def _counted(events: Iterable[Event], tally: Tally) -> Iterator[Event]:
+    for event in events:
+        tally.apply(event)
+        yield event
+
+
+def _recording(path: Path, taper: Taper, tally: Tally, told: Sequence[str]) -> Recording:
+    tape = taper.tape()
+    figures = tally.figures()
+    if not tape.asked:
+        raise UsageError(f"{path}: no request is in it, so there is nothing to simulate")
+    offset = tape.began.wall - tape.began.at
+    by_lane: dict[str, list[Asked]] = {}
+    for asked in tape.asked:
+        by_lane.setdefault(asked.arrived.lane, []).append(asked)
+    lanes = {key: tape.lanes.get(key) or LaneTape(key, key.partition(":")[0], "generic", None) for key in by_lane}
+    providers = {key: fit_provider(lanes[key], asked, tape.began_at, offset) for key, asked in by_lane.items()}
+    return Recording(
+        name=tape.began.journal,
+        began=tape.began,
+        figures=figures,
+        told=(*told, *_caveats(providers)),
+        tape=tape,
+        providers=providers,
+        lanes={key: lane.config or _assumed(lane) for key, lane in lanes.items()},
+        tenacious=_tenacious(tape.asked),
+    )
+
+
+def _assumed(lane: LaneTape) -> LaneConfig:
+    """Of a lane that began before the journal did, or that a proxy of another make had."""
+    profile = PROFILES.get(lane.provider, GENERIC)
+    return LaneConfig(
+        upstream=lane.upstream,
+        provider=lane.provider,
+        max_concurrency=profile.max_concurrency,
+        rpm=profile.rpm,
+        tpm=profile.tpm,
+        reserve_max_tokens=profile.reserve_max_tokens,
+        count_cache_reads=profile.count_cache_reads,
+        aimd=profile.aimd,
+    )
+
+
+def _tenacious(asked: Sequence[Asked]) -> bool:
+    """Whether agents that saw an error mostly asked for something else afterwards. Who asks for the same again is only
+    a client that tries again."""
+    died = went_on = 0
+    for each in asked:
+        if each.end in ("failed", "refused"):
+            if any(isinstance(step, Asked) for _, step in each.after):
+                went_on += 1
+            else:
+                died += 1
+    return went_on > died
+
+
+def _caveats(providers: Mapping[str, Provider]) -> list[str]:
+    """What the recording can't show, so that settings can't be judged by it."""
+    lines = []
+    for provider in providers.values():
+        name = provider.lane.upstream
+        if not provider.limits:
+            lines.append(f"{name}: no rate limit was seen, so none is simulated")
+        latency = provider.latency
+        if len(provider.good) < 30:
+            lines.append(f"{name}: only {len(provider.good)} answers, so little is known of how long they take")
+        elif not latency.by_flying and latency.most_flying > 1:
+            lines.append(
+                f"{name}: up to {latency.most_flying} requests in flight made no difference to how long answers take;"
+                " with more than that it is taken to make none either"
+            )
+    return lines

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from hivemind.lab.changes import Change as Change
-from hivemind.lab.changes import parse_changes as parse_changes
-from hivemind.lab.figures import Figures, Price
-from hivemind.lab.recording import Recording
 from hivemind.scheduler.events import Event
+
+from .changes import Change as Change
+from .changes import applied, orders
+from .changes import parse_changes as parse_changes
+from .figures import Figures, Price, Tally
+from .recording import Recording
+from .simulation import Plan, Simulation
+from .upstream import Upstream
 
 Faults = Literal["recorded", "drawn"]
 """`recorded`: each request meets the faults that it met; `drawn`: faults (and latencies) are drawn anew from what was
@@ -32,4 +37,36 @@ def simulate(
 
     Raises: UsageError: the changes don't go together.
     """
-    raise NotImplementedError
+    configs, scheduler = {}, recording.began.config
+    for key, lane in recording.lanes.items():
+        scheduler, configs[key] = applied(changes, recording.began.config, lane)
+    rng, tally = random.Random(seed), Tally(price)
+    tape, draws = recording.tape, faults == "drawn"
+    upstreams = {
+        key: Upstream(provider, tape.began_at, recording.wall_offset, rng, draws=draws)
+        for key, provider in recording.providers.items()
+    }
+    plan = Plan(
+        tape,
+        scheduler,
+        configs,
+        upstreams,
+        rng,
+        orders=orders(changes),
+        overruled=frozenset(change.name for change in changes),
+        price=price,
+        tell=tally.apply if tell is None else _both(tally, tell),
+        sampled=tell is not None,
+        draws=draws,
+        tenacious=recording.tenacious,
+    )
+    Simulation(plan).run()
+    return tally.figures()
+
+
+def _both(tally: Tally, tell: Callable[[Event], object]) -> Callable[[Event], object]:
+    def told(event: Event) -> None:
+        tally.apply(event)
+        tell(event)
+
+    return told

@@ -1,0 +1,95 @@
+"""Numbers over the time of a run, kept in a bounded number of buckets however long it is."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+BUCKETS = 1200
+"""About the pixels of a plot: whoever sees all of a run at once sees no more."""
+_FINEST_S = 0.05
+
+
+class Series:
+    """A value that holds until the next one; by bucket its mean and its highest. Times are seconds and don't go back."""
+
+    def __init__(self, most: int = BUCKETS) -> None:
+        self.width_s = _FINEST_S
+        self._most = most
+        self._value: float | None = None
+        self._at = 0.0
+        self._areas: list[float] = []
+        self._known: list[float] = []
+        """Seconds of each bucket in which there was a value."""
+        self._tops: list[float] = []
+
+    def set(self, at: float, value: float | None) -> None:
+        """From now on it is this; None: nobody knows."""
+        self._fill(at)
+        self._value = value
+        if value is not None:
+            place = self._place(at)
+            self._tops[place] = max(self._tops[place], value)
+
+    def points(self, until: float) -> list[tuple[float, float, float]]:
+        """When each bucket begins, and mean and highest value in it, as the run ended at that time; buckets without a
+        value aren't there."""
+        self._fill(max(until, self._at))
+        return [
+            (place * self.width_s, self._areas[place] / known if known else self._tops[place], self._tops[place])
+            for place, known in enumerate(self._known)
+            if known or self._tops[place] > 0
+        ]
+
+    def _fill(self, until: float) -> None:
+        value, at = self._value, self._at
+        if until <= at:
+            return
+        self._at = until
+        last = self._place(until)
+        if value is None:
+            return
+        for place in range(int(at / self.width_s), last + 1):
+            begins = place * self.width_s
+            held = min(until, begins + self.width_s) - max(at, begins)
+            if held > 0:
+                self._areas[place] += value * held
+                self._known[place] += held
+                self._tops[place] = max(self._tops[place], value)
+
+    def _place(self, at: float) -> int:
+        while at / self.width_s >= self._most:
+            self._halve()
+        place = int(at / self.width_s)
+        more = place + 1 - len(self._areas)
+        if more > 0:
+            self._areas += [0.0] * more
+            self._known += [0.0] * more
+            self._tops += [0.0] * more
+        return place
+
+    def _halve(self) -> None:
+        self.width_s *= 2
+        self._areas = [sum(self._areas[place : place + 2]) for place in range(0, len(self._areas), 2)]
+        self._known = [sum(self._known[place : place + 2]) for place in range(0, len(self._known), 2)]
+        self._tops = [max(self._tops[place : place + 2]) for place in range(0, len(self._tops), 2)]
+
+
+class Some(Generic[T]):
+    """A bounded choice from however many there are: all of the first ones, then every second, every fourth …"""
+
+    def __init__(self, most: int) -> None:
+        self.seen = 0
+        self.kept: list[T] = []
+        self._most = most
+        self._every = 1
+
+    def add(self, one: T) -> None:
+        """One more."""
+        if self.seen % self._every == 0:
+            self.kept.append(one)
+            if len(self.kept) > self._most:
+                self.kept = self.kept[::2]
+                self._every *= 2
+        self.seen += 1

@@ -1,0 +1,354 @@
+"""The real scheduler on a recording, in virtual time: no event loop, no clock, a heap of what happens next.
+
+Each request comes so long after what it followed as it did in the recording, is granted by the scheduler, and fares as
+the fitted upstream has it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from hivemind.control.commands import command_from
+from hivemind.scheduler import Scheduler, Ticket, TicketState
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.budget import Price, price_by
+from hivemind.scheduler.commands import Command, Rejected, SubmitTasks
+from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.types import Request, TaskSpec, Usage
+
+from .tape import Asked, Order, Step, Tape
+from .upstream import Answer, Upstream
+
+_ARRIVE, _ORDER, _FIRST, _END, _LEAVE, _WAKE, _PROGRESS, _SAMPLE = range(8)
+PROGRESS_S = 1.0
+"""Between two signs of life of a stream; it has :data:`MOST_PROGRESS` of them at most."""
+MOST_PROGRESS = 8
+SAMPLE_S = 1.0
+"""Between two samples of the gauges, where somebody looks."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What to simulate."""
+
+    tape: Tape
+    config: SchedulerConfig
+    lanes: Mapping[str, LaneConfig]
+    upstreams: Mapping[str, Upstream]
+    rng: random.Random
+    orders: Sequence[Command] = ()
+    """Given at the start."""
+    overruled: frozenset[str] = frozenset()
+    """Knobs that keep their value, whatever was turned in the recording."""
+    price: Price | None = None
+    tell: Callable[[ev.Event], object] | None = None
+    """Called with each event."""
+    sampled: bool = False
+    """Take samples of the gauges too."""
+    draws: bool = False
+    tenacious: bool = False
+    """Agents go on after an error that they saw; else they die of their first one."""
+
+
+@dataclass(slots=True, eq=False)
+class _Flight:
+    """A request while it is simulated."""
+
+    asked: Asked
+    next_try: int = 0
+    answer: Answer | None = None
+    ticket: Ticket | None = None
+
+
+class Simulation:
+    """One run; :meth:`run` carries it out."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._tape = plan.tape
+        self._heap: list[tuple[float, int, int, object, int]] = []
+        self._numbers = count()
+        self._draw: float | None = None
+        """For the scheduler's next throw of the dice, where the recording shows how it fell."""
+        self._scheduler = Scheduler(plan.config, self._throw)
+        self._requests: dict[int, Request] = {}
+        self._wake_at = math.inf
+        self._claims: list[Order] = []
+        """Refused because what they wait for isn't done yet."""
+        self._to_do = sum(1 for asked in plan.tape.asked if asked.end != "open")
+        """Requests that aren't over, of those that were when the recording ended."""
+        self._dead: set[str] = set()
+
+    def run(self) -> None:
+        """From the beginning until everything is over that was over in the recording."""
+        began = self._tape.began_at
+        if self._plan.price is not None:
+            price_by(self._scheduler, self._plan.price, began)
+        for order in self._plan.orders:
+            self._apply(began, order, "what-if")
+        for delay_s, step in self._tape.start:
+            self._push(began + delay_s, _ARRIVE if isinstance(step, Asked) else _ORDER, step)
+        if self._plan.sampled or self._plan.config.feedback.enabled:
+            self._push(began + SAMPLE_S, _SAMPLE, None)
+        heap = self._heap
+        while heap and self._to_do:
+            now, _, kind, subject, attempt = heapq.heappop(heap)
+            self._happen(now, kind, subject, attempt)
+            self._settle(now)
+
+    def _push(self, at: float, kind: int, subject: object, attempt: int = 0) -> None:
+        heapq.heappush(self._heap, (at, next(self._numbers), kind, subject, attempt))
+
+    def _throw(self) -> float:
+        drawn, self._draw = self._draw, None
+        return self._plan.rng.random() if drawn is None else drawn
+
+    def _happen(self, now: float, kind: int, subject: object, attempt: int) -> None:
+        if kind == _WAKE:
+            if self._wake_at == now:
+                self._wake_at = math.inf
+                self._scheduler.advance(now)
+        elif kind == _ARRIVE:
+            assert isinstance(subject, Asked)
+            self._arrive(now, subject)
+        elif kind == _ORDER:
+            assert isinstance(subject, Order)
+            self._order(now, subject)
+        elif kind == _SAMPLE:
+            self._scheduler.events.append(self._scheduler.sample(now))
+            self._push(now + SAMPLE_S, _SAMPLE, None)
+        else:
+            assert isinstance(subject, _Flight)
+            ticket = subject.ticket
+            if ticket is None or ticket.state is TicketState.DONE:
+                return
+            if kind == _LEAVE:
+                self._leave(now, subject, ticket, attempt)
+            elif ticket.attempts == attempt and ticket.state is TicketState.FLYING:
+                self._go_on(now, kind, subject, ticket)
+
+    # --- Requests ------------------------------------------------------------------------------------------------
+
+    def _arrive(self, now: float, asked: Asked) -> None:
+        arrived = asked.arrived
+        if arrived.agent in self._dead:
+            self._never(now, asked)
+            return
+        scheduler = self._scheduler
+        if arrived.lane not in scheduler.lanes:
+            scheduler.open_lane(now, arrived.lane, self._plan.lanes[arrived.lane])
+        flight = _Flight(asked)
+        ticket = scheduler.arrive(now, _request(asked))
+        ticket.tag = flight
+        flight.ticket = ticket
+        for delay_s, step in asked.beside:
+            self._follow(now + delay_s, step)
+        if ticket.state is TicketState.FLYING:
+            self._fly(now, flight, ticket)
+        elif ticket.state is TicketState.DONE:
+            self._over(now, asked, "refused")
+            return
+        if asked.end == "left" and asked.left_flying_s is None:
+            self._push(now + (asked.left_after_s or 0.0), _LEAVE, flight, 0)
+
+    def _fly(self, now: float, flight: _Flight, ticket: Ticket) -> None:
+        """Its turn has come."""
+        asked, upstream = flight.asked, self._plan.upstreams[ticket.lane.key]
+        own = asked.own[flight.next_try] if flight.next_try < len(asked.own) else None
+        leaves_s = None
+        if own is not None and not own.whole:
+            leaves_s, own = asked.left_flying_s, None
+        answer = flight.answer = upstream.answer(now, asked, own, ticket.lane.gate.active)
+        flight.next_try += answer.recorded
+        attempt = ticket.attempts
+        if leaves_s is not None:
+            answer.took_s = max(answer.took_s, leaves_s * 2)
+            self._push(now + leaves_s, _LEAVE, flight, attempt)
+        if answer.first_s is not None:
+            self._push(now + answer.first_s, _FIRST, flight, attempt)
+            self._stream(now, flight, answer, answer.first_s, attempt)
+        self._push(now + answer.took_s, _END, flight, attempt)
+
+    def _stream(self, now: float, flight: _Flight, answer: Answer, first_s: float, attempt: int) -> None:
+        """Signs of life between its first content and its end."""
+        lasts_s = answer.took_s - first_s
+        told = min(MOST_PROGRESS, int(lasts_s / PROGRESS_S))
+        for number in range(1, told + 1):
+            self._push(now + first_s + lasts_s * number / (told + 1), _PROGRESS, flight, attempt)
+
+    def _go_on(self, now: float, kind: int, flight: _Flight, ticket: Ticket) -> None:
+        """Something of the attempt came."""
+        answer = flight.answer
+        assert answer is not None
+        if kind == _END:
+            self._end(now, flight, ticket, answer)
+        elif kind == _FIRST:
+            self._read(now, ticket)
+            self._scheduler.first_content(now, ticket, _begun(answer.usage))
+        elif answer.usage is not None and answer.first_s is not None:
+            share = (now - ticket.granted_at - answer.first_s) / max(1e-9, answer.took_s - answer.first_s)
+            tokens = int(answer.usage.output_tokens * share)
+            so_far = Usage(
+                answer.usage.input_tokens, answer.usage.cache_read_tokens, answer.usage.cache_write_tokens, tokens
+            )
+            self._scheduler.progress(now, ticket, tokens, so_far)
+
+    def _end(self, now: float, flight: _Flight, ticket: Ticket, answer: Answer) -> None:
+        """The attempt is over."""
+        asked = flight.asked
+        self._plan.upstreams[ticket.lane.key].over(now, asked, answer)
+        if answer.first_s is None:
+            self._read(now, ticket)
+        if answer.failure is None:
+            self._scheduler.succeed(now, ticket, answer.status, answer.usage)
+            self._over(now, asked, "answered")
+            return
+        self._draw = self._thrown(answer)
+        if self._scheduler.fail(now, ticket, answer.failure, answer.usage) is None:
+            self._over(now, asked, "failed")
+        self._draw = None
+
+    def _read(self, now: float, ticket: Ticket) -> None:
+        readings = self._plan.upstreams[ticket.lane.key].readings(now, ticket.request.family)
+        if readings:
+            self._scheduler.headers(now, ticket, readings)
+
+    def _thrown(self, answer: Answer) -> float | None:
+        """How the dice fell for this pause: paper, equation 4, solved for its draw."""
+        if answer.retried_s is None or self._plan.draws:
+            return None
+        base_s = self._tape.began.config.retry.base_s
+        return (answer.retried_s / base_s) % 1.0
+
+    def _leave(self, now: float, flight: _Flight, ticket: Ticket, attempt: int) -> None:
+        """Its client has had enough; one that left in mid-flight (`attempt`) does so in that very attempt."""
+        if attempt and ticket.attempts != attempt:
+            return
+        usage = _begun(flight.answer.usage) if flight.answer is not None and attempt else None
+        self._scheduler.abandon(now, ticket, usage)
+        self._over(now, flight.asked, "left")
+
+    def _over(self, now: float, asked: Asked, how: str) -> None:
+        """A request has ended; whatever followed from that follows."""
+        self._to_do -= asked.end != "open"
+        agent = asked.arrived.agent
+        died = how in ("failed", "refused") and asked.end == "answered" and not self._plan.tenacious
+        if died:
+            self._dead.add(agent)
+        for delay_s, step in asked.after:
+            if isinstance(step, Asked) and step.repeats is asked and how == "answered":
+                self._spared(now, step)
+            else:
+                self._follow(now + delay_s, step)
+
+    def _spared(self, now: float, asked: Asked) -> None:
+        """A client needn't ask again, since it was answered."""
+        self._to_do -= asked.end != "open"
+        for delay_s, step in (*asked.beside, *asked.after):
+            if isinstance(step, Asked) and step.repeats is asked:
+                self._spared(now, step)
+            else:
+                self._follow(now + delay_s, step)
+
+    def _never(self, now: float, asked: Asked) -> None:
+        """Its agent is dead; what others did after it they do all the same."""
+        self._to_do -= asked.end != "open"
+        for delay_s, step in (*asked.beside, *asked.after):
+            self._follow(now + delay_s, step)
+
+    def _follow(self, at: float, step: Step) -> None:
+        self._push(at, _ARRIVE if isinstance(step, Asked) else _ORDER, step)
+
+    # --- Orders --------------------------------------------------------------------------------------------------
+
+    def _order(self, now: float, order: Order) -> None:
+        if order.name == "Tune" and order.arguments.get("knob") in self._plan.overruled:
+            return
+        try:
+            command = _command(order)
+        except Rejected:
+            command = None  # of a version that knew other commands
+        if command is not None and not self._apply(now, command, order.who) and order.name == "ClaimTask":
+            self._claims.append(order)
+            return
+        for delay_s, step in order.after:
+            self._follow(now + delay_s, step)
+        if order.name in ("FinishTask", "CancelTask") and self._claims:
+            claims, self._claims = self._claims, []
+            for claim in claims:
+                self._follow(now, claim)
+
+    def _apply(self, now: float, command: Command, who: str) -> bool:
+        try:
+            self._scheduler.apply(now, command, who)
+        except Rejected:
+            return False  # the world has come another way, and there it makes no sense
+        return True
+
+    # --- What the scheduler answers ------------------------------------------------------------------------------
+
+    def _settle(self, now: float) -> None:
+        scheduler = self._scheduler
+        while scheduler.decisions:
+            decided = scheduler.decisions[:]
+            scheduler.decisions.clear()
+            for ticket in decided:
+                flight = ticket.tag
+                assert isinstance(flight, _Flight)
+                if ticket.refusal is not None:
+                    if ticket.state is TicketState.FLYING:
+                        scheduler.abandon(now, ticket, None if flight.answer is None else _begun(flight.answer.usage))
+                    self._over(now, flight.asked, "refused")
+                elif ticket.state is TicketState.FLYING:
+                    self._fly(now, flight, ticket)
+        tell = self._plan.tell
+        if tell is not None:
+            for event in scheduler.events:
+                tell(event)
+        scheduler.events.clear()
+        at = scheduler.wake_at()
+        if at is not None and at < self._wake_at:
+            self._wake_at = max(at, now)
+            self._push(self._wake_at, _WAKE, None)
+
+
+def _request(asked: Asked) -> Request:
+    arrived = asked.arrived
+    return Request(
+        agent=arrived.agent,
+        lane=arrived.lane,
+        model=arrived.model,
+        family=arrived.family,
+        size_chars=arrived.size_chars or arrived.estimated_input * 4,
+        max_output_tokens=arrived.max_output_tokens,
+        stream=arrived.stream,
+        priority=arrived.asked,
+        patience_s=arrived.patience_s,
+        client=arrived.client,
+        parent=arrived.parent,
+        path=arrived.path,
+    )
+
+
+def _command(order: Order) -> Command:
+    """Raises: Rejected."""
+    if order.name == "SubmitTasks":
+        return SubmitTasks(
+            tuple(
+                TaskSpec(each.task, each.priority, each.estimated_tokens, each.after, each.agent, each.batch)
+                for each in order.tasks
+            )
+        )
+    return command_from(order.name, order.arguments)
+
+
+def _begun(usage: Usage | None) -> Usage | None:
+    """As far as it is known when an answer begins."""
+    if usage is None:
+        return None
+    return Usage(usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens, min(1, usage.output_tokens))
