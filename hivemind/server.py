@@ -19,7 +19,7 @@ import uvicorn
 
 from . import logs
 from .console import Console
-from .control.tokenfile import announced
+from .control.tokenfile import announced, state_dir
 from .errors import BindError, UsageError
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
     """Start the proxy and serve it in the running loop; leaving the context stops both.
 
     While it is served, its control token stands in a file, and (`durable`) usage, decisions and tasks are kept in the
-    same folder, from which the next proxy goes on. Streams still in flight at the end are cut, so call
-    :meth:`Proxy.drain` first to let them finish.
+    same folder, from which the next proxy goes on, and a journal is written. Streams still in flight at the end are
+    cut, so call :meth:`Proxy.drain` first to let them finish.
 
     Raises: BindError; UsageError: what is kept there can't be used.
     """
@@ -151,6 +151,8 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
         port = sockets[0].getsockname()[1]
         proxy.address = f"http://{_shown(settings.host)}:{port}"
         with _store(settings) if durable else contextlib.nullcontext() as proxy.store:
+            if durable and settings.journal.enabled:
+                proxy.record_in = _journals(settings)
             await proxy.start()
             try:
                 with announced(settings, proxy.address, port) as proxy.control_key:
@@ -167,6 +169,16 @@ def _store(settings: Settings) -> contextlib.AbstractContextManager[Store | None
     from .store import opened  # which needs what a wrong setting is told without
 
     return opened(settings.state_dir, settings.port, time.time())
+
+
+def _journals(settings: Settings) -> Path | None:
+    """Where they are; None: there is no place for any, which was said of the store."""
+    from .journal.files import folder_in
+
+    try:
+        return folder_in(state_dir(settings.state_dir))
+    except OSError:
+        return None
 
 
 @contextlib.asynccontextmanager

@@ -192,6 +192,20 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordingView:
+    """The journal that the proxy writes."""
+
+    path: str
+    """Of the part that is being written."""
+    bytes: int
+    """Written so far, all parts together."""
+    lost: int
+    """Events that are missing in it."""
+    failing: str
+    """Why it can't be written now; empty: it can."""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything the control room shows at one moment."""
 
@@ -222,6 +236,8 @@ class Snapshot:
     """By arrival; of those that have ended only the latest, :data:`TASKS_SHOWN` in all."""
     task_counts: Mapping[str, int] = field(default_factory=dict)
     """By state, how many tasks there are, shown or not."""
+    recording: RecordingView | None = None
+    """None: nothing is recorded."""
 
 
 QUEUE_SHOWN = 100

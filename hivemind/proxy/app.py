@@ -32,6 +32,8 @@ from hivemind.control.messages import (
     WantTask,
 )
 from hivemind.control.tokenfile import Key
+from hivemind.journal.opening import begin_recording
+from hivemind.journal.recorder import Recorder
 from hivemind.prices import Prices
 from hivemind.providers.base import Dialect
 from hivemind.providers.clients import client_of
@@ -106,6 +108,9 @@ class Proxy:
         """Where usage, decisions and tasks are kept; set by whoever serves it, before :meth:`start`."""
         self.keep_in: Path | None = None
         """Folder of the checkpoints: beside the store, unless somebody says otherwise before :meth:`start`."""
+        self.record_in: Path | None = None
+        """Folder of the journals; set by whoever serves it, before :meth:`start`. None: nothing is recorded."""
+        self.journal: Recorder | None = None
         self._keeper: Keeper | None = None
         self._routes = open_routes(settings, transports)
         self._rng = rng or random.Random()
@@ -129,6 +134,10 @@ class Proxy:
         self._idle = asyncio.Event()
         self._idle.set()
         self._engine = Engine(self.settings.scheduler_config(), self._rng, self._world, self._wall, self.store)
+        if self.record_in is not None:
+            self.journal = begin_recording(
+                self.record_in, self.settings, self._engine, self.address, self._routes.names, self._wall
+            )
         self._processes = Processes(self._engine, self.settings.max_agents)
         if self.keep_in is None and self.store is not None:
             self.keep_in = folder_in(self.store.path.parent)
@@ -155,12 +164,16 @@ class Proxy:
             await self._pricing.aclose()
         self.processes.close()
         self.engine.close()
+        if self.journal is not None:
+            self.engine.record = None
+            await self.journal.aclose(self.engine.now())
         await self._routes.aclose()
 
     def snapshot(self) -> Snapshot:
         """The world at this moment."""
         self.engine.world.address = self.address
-        return self.engine.snapshot()
+        snapshot = self.engine.snapshot()
+        return snapshot if self.journal is None else replace(snapshot, recording=self.journal.view())
 
     def health(self) -> tuple[str, float]:
         """What it is doing, as in :attr:`Snapshot.mode`, and for how many seconds it has been up; cheap."""

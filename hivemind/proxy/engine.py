@@ -180,6 +180,11 @@ class Engine:
         finally:
             self._sample()
 
+    def tell(self, event: Event) -> None:
+        """Something else happened than the scheduler knows of."""
+        self._scheduler.events.append(event)
+        self._settle()
+
     def drain(self) -> None:
         """For the end: grant nothing more; whoever waits is turned away."""
         self._ending = True

@@ -336,3 +336,13 @@ class Sampled(Event):
     lanes: tuple[LaneState, ...]
     budgets: tuple[BudgetState, ...] = ()
     """Every budget there is, the pool's first."""
+
+
+@record
+class RecordingChanged(Event):
+    """The journal can't be written, or is written again."""
+
+    why: str
+    """Why it can't; empty: it is written again."""
+    lost: int
+    """Events that are missing in it since it couldn't be."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from .options import Option, options
 
+_BODIES = "journal.bodies"
 _DESTINATION = "setting:"
 """Marks what in a namespace is a setting, so that a command's own flags can't clash with one."""
 
@@ -32,6 +33,15 @@ def add_flags(parser: argparse.ArgumentParser, *, listed: bool = True) -> None:
             metavar=option.placeholder,
             help=_help(option) if listed else argparse.SUPPRESS,
         )
+        if option.key == _BODIES:
+            groups[option.group].add_argument(
+                "--record-bodies",
+                dest=_DESTINATION + _BODIES,
+                action="store_const",
+                const="on",
+                default=argparse.SUPPRESS,
+                help=f"short for {option.flag} on" if listed else argparse.SUPPRESS,
+            )
 
 
 def given_flags(namespace: argparse.Namespace) -> dict[str, Any]:

@@ -149,6 +149,31 @@ class CheckpointSettings(Section):
     """Checkpoints an agent; older ones are removed."""
 
 
+class JournalSettings(Section):
+    """The journal: all that happens, a line each, to look at and to work with later."""
+
+    enabled: bool = True
+    """Write it."""
+    bodies: bool = False
+    """With what agents sent and were answered, without credentials; --record-bodies is the same."""
+    max_mb: Annotated[int, Field(ge=1, le=65_536)] = 64
+    """A part of a journal that is larger, in MiB, is followed by another."""
+    max_hours: Annotated[float, Field(gt=0, le=8_760)] = 24.0
+    """So is one that is older."""
+    keep_days: Annotated[float, Field(gt=0, le=36_500)] = 14.0
+    """Older ones are removed."""
+    keep_mb: Annotated[int, Field(ge=1, le=16_777_216)] = 2_048
+    """All journals together, in MiB; beyond that the oldest are removed."""
+
+    @field_validator("keep_mb")
+    @classmethod
+    def _not_below_a_part(cls, value: int, info: ValidationInfo) -> int:
+        part = info.data.get("max_mb")
+        if part is not None and value < part:
+            raise ValueError(f"must be at least journal.max_mb, which is {part}")
+        return value
+
+
 class McpSettings(Section):
     """The MCP server at /mcp, and `hivemind mcp`."""
 

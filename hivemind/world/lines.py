@@ -145,6 +145,13 @@ def _task_changed(event: ev.TaskChanged) -> Told | None:
     return (level[event.state], "task", event.task, f"{event.state}{note}") if event.state in level else None
 
 
+def _recording_changed(event: ev.RecordingChanged) -> Told:
+    if event.why:
+        return "bad", "journal", "recording", f"can't be written ({event.why}); what happens now may be missing in it"
+    missing = "1 event is" if event.lost == 1 else f"{event.lost:,} events are"
+    return "good", "journal", "recording", f"goes on; {missing} missing"
+
+
 _TELLERS: dict[type[ev.Event], Callable[[Any], Told | None]] = {
     ev.AttemptFailed: _failed,
     ev.Finished: _finished,
@@ -162,5 +169,6 @@ _TELLERS: dict[type[ev.Event], Callable[[Any], Told | None]] = {
     ev.AgentBegan: _began,
     ev.AgentEnded: _agent_ended,
     ev.TaskChanged: _task_changed,
+    ev.RecordingChanged: _recording_changed,
 }
 """Events that may be worth a line; the others are too many to even look at."""

@@ -1,0 +1,274 @@
+"""What happens in a proxy, on its way into a journal. On the event loop a line is made, which costs about a
+microsecond; a thread writes (:mod:`.writer`).
+
+Memory is bounded: what doesn't fit because the disk is slow, full or gone is counted, and a line tells of it where it
+would stand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from hivemind.scheduler import events as ev
+from hivemind.snapshot import RecordingView
+from hivemind.world.state import WorldState
+
+from .files import part_path
+from .format import line_of
+from .records import Carried, Gap, JournalBegan, JournalEnded
+from .writer import Later, NewPart, Writer
+
+_log = logging.getLogger(__name__)
+
+EVERY_S = 0.25
+"""Lines wait no longer before they are handed to the thread."""
+AT_ONCE = 128
+"""Events that are made into lines in one go."""
+CHUNK = 64 << 10
+"""Bytes of lines that are handed over in one go."""
+WAITING_MOST = 16 << 20
+"""Bytes of lines that wait for the disk."""
+SAMPLED_S = 0.95
+"""Between two samples; the screen asks for many more."""
+RESTING_S = 60.0
+"""Between two samples while nothing changes."""
+PROGRESS_S = 1.0
+"""Between two reports of a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a new part begins, and how much waits."""
+
+    max_bytes: int
+    max_age_s: float
+    waiting: int = WAITING_MOST
+
+
+@dataclass(slots=True)
+class _Gap:
+    since: float
+    why: str
+    lost: int = 0
+
+
+class Recorder:
+    """Of one proxy, on its loop.
+
+    `began` is the first line. `keep` gives the world's state at a moment, to begin a new part with. `tell` takes an
+    event that is to happen: that recording fails, or goes on. `wall` is the time of day in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        began: JournalBegan,
+        limits: Limits,
+        *,
+        keep: Callable[[float], WorldState],
+        tell: Callable[[ev.Event], object],
+        wall: Callable[[], float],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._writer = writer
+        self._began = began
+        self._limits = limits
+        self._keep = keep
+        self._tell = tell
+        self._wall = wall
+        self._path = writer.path
+        self._fresh: list[ev.Event] = []
+        self._lines: list[bytes] = []
+        self._size = 0
+        self._first_at = began.at
+        self._in_part = self._head_size = 0
+        self._part_at = began.at
+        self._timer: asyncio.TimerHandle | None = None
+        self._reported: set[int] = set()
+        self._reports_from = began.at
+        self._sample: ev.Sampled | None = None
+        self._gap: _Gap | None = None
+        self._lost = 0
+        self._lost_before = 0
+        """When the trouble that there is began."""
+        self._trouble = ""
+        self._unwritable: set[type[ev.Event]] = set()
+        self._begin_part(began.at)
+
+    def record(self, event: ev.Event) -> None:
+        """Something happened."""
+        kind = type(event)
+        if (kind is ev.Progress or kind is ev.Sampled) and not self._is_news(event):
+            return
+        self._fresh.append(event)
+        if len(self._fresh) >= AT_ONCE:
+            self._write_down()
+        if self._timer is None:
+            self._timer = self._loop.call_later(EVERY_S, self._tick)
+
+    def later(self, at: float, line: Later) -> None:
+        """A line that takes long to make, of something that happened now."""
+        self._write_down()
+        self._hand_over()
+        if self._gap is None and self._has_room(line.weight):
+            self._writer.put(line)
+        else:
+            self._miss(at, 1, self._why_no_room())
+        if self._timer is None:
+            self._timer = self._loop.call_later(EVERY_S, self._tick)
+
+    def view(self) -> RecordingView:
+        """How it stands."""
+        return RecordingView(str(self._path), self._writer.written, self._lost, self._trouble)
+
+    async def aclose(self, at: float) -> None:
+        """The end, in good order: write all that is left."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._fresh.append(JournalEnded(at))
+        self._write_down()
+        self._hand_over(last=True)
+        lost = await asyncio.to_thread(self._writer.close)
+        if lost or self._gap is not None:
+            _log.warning("the last %d lines of the journal couldn't be written to %s", lost, self._path)
+
+    # --- What is recorded -----------------------------------------------------------------------------------------
+
+    def _is_news(self, event: ev.Event) -> bool:
+        """Of what happens more often than anybody needs to know later."""
+        if type(event) is ev.Progress:
+            if event.at - self._reports_from >= PROGRESS_S:
+                self._reports_from = event.at
+                self._reported.clear()
+            if event.ticket in self._reported:
+                return False
+            self._reported.add(event.ticket)
+            return True
+        assert type(event) is ev.Sampled
+        last = self._sample
+        if last is not None:
+            same = last.lanes == event.lanes and last.budgets == event.budgets
+            if event.at - last.at < (RESTING_S if same else SAMPLED_S):
+                return False
+        self._sample = event
+        return True
+
+    def _write_down(self) -> None:
+        """Make lines of what happened."""
+        events, self._fresh = self._fresh, []
+        if events and not self._lines:
+            self._first_at = events[0].at
+        for event in events:
+            try:
+                line = line_of(event)
+            except (TypeError, ValueError, KeyError, msgspec.MsgspecError) as error:
+                self._complain(event, error)
+                continue
+            self._lines.append(line)
+            self._size += len(line)
+        if self._size >= CHUNK:
+            self._hand_over()
+
+    def _complain(self, event: ev.Event, error: Exception) -> None:
+        self._lost += 1
+        if type(event) not in self._unwritable:
+            self._unwritable.add(type(event))
+            _log.error("an event can't be written down (%s: %s)", type(event).__name__, error)
+
+    # --- Towards the disk -----------------------------------------------------------------------------------------
+
+    def _hand_over(self, *, last: bool = False) -> None:
+        """Lines to the thread, or, where too many wait there already, to nobody."""
+        if self._gap is not None and (last or self._writer.waiting * 2 <= self._limits.waiting):
+            gap, self._gap = self._gap, None
+            line = line_of(Gap(self._loop.time(), gap.since, gap.lost, gap.why))
+            self._writer.put(line)
+            self._in_part += len(line)
+        if not self._lines:
+            return
+        lines, self._lines, size, self._size = self._lines, [], self._size, 0
+        if self._gap is None and (last or self._has_room(size)):
+            self._writer.put(b"".join(lines))
+            self._in_part += size
+        else:
+            self._miss(self._first_at, len(lines), self._why_no_room())
+
+    def _has_room(self, size: int) -> bool:
+        return self._writer.waiting + size <= self._limits.waiting
+
+    def _why_no_room(self) -> str:
+        error = self._writer.error
+        return "the disk is too slow" if error is None else _reason(error)
+
+    def _miss(self, since: float, lines: int, why: str) -> None:
+        if self._gap is None:
+            self._gap = _Gap(since, why)
+        self._gap.lost += lines
+        self._lost += lines
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._write_down()
+        self._hand_over()
+        if self._writer.removed:
+            self._begin_anew()
+        elif self._gap is None and self._is_due():
+            self._begin_part(self._loop.time())
+        self._look_after()
+
+    def _look_after(self) -> None:
+        """Tell when trouble begins, and when it is over."""
+        trouble = "" if self._gap is None else self._gap.why
+        if self._writer.error is not None:
+            trouble = _reason(self._writer.error)
+        before, self._trouble = self._trouble, trouble
+        if bool(before) == bool(trouble):
+            return
+        lost = self._lost - self._lost_before
+        if trouble:
+            self._lost_before = self._lost
+            _log.warning(
+                "the journal %s can't be written (%s): traffic goes on, and what happens now may be missing in it",
+                self._path,
+                trouble,
+            )
+        else:
+            _log.warning("the journal is written again to %s; %d events are missing in it", self._path, lost)
+        self._tell(ev.RecordingChanged(self._loop.time(), trouble, 0 if trouble else lost))
+
+    # --- Parts ----------------------------------------------------------------------------------------------------
+
+    def _is_due(self) -> bool:
+        if self._in_part >= self._limits.max_bytes:
+            return True
+        too_old = self._loop.time() - self._part_at >= self._limits.max_age_s
+        return too_old and self._in_part > self._head_size
+
+    def _begin_anew(self) -> None:
+        """Somebody took the file away."""
+        since = self._first_at if self._gap is None else self._gap.since
+        self._miss(since, self._writer.give_up(), "the file was removed")
+        self._begin_part(self._loop.time())
+
+    def _begin_part(self, at: float) -> None:
+        """The first part is there already, and what it begins with is what happens."""
+        first = self._head_size == 0
+        if first:
+            head = line_of(self._began)
+        else:
+            began = replace(self._began, at=at, wall=self._wall(), part=self._began.part + 1)
+            self._began, self._path = began, part_path(self._path.parent, began.journal, began.part)
+            head = line_of(began) + line_of(Carried(at, self._keep(at)))
+        self._writer.put(head if first else NewPart(self._path, head))
+        self._part_at, self._in_part, self._head_size = at, len(head), len(head)
+        self._sample = None
+
+
+def _reason(error: OSError) -> str:
+    """For people."""
+    return error.strerror or type(error).__name__
