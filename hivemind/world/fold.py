@@ -140,6 +140,7 @@ class Fold:
             pool=self._budgets.pool,
             spent=self._budgets.keep_spent(),
             tasks=self._tasks.keep(self._agents),
+            numbered=self._tasks.numbered,
             lines=tuple(self._lines),
             counts=self._counts(),
         )
@@ -171,7 +172,7 @@ class Fold:
         self._providers = dict(state.providers)
         self._curves.restore(state)
         self._queue.restore(state)
-        self._tasks.restore(state.tasks, self._agents)
+        self._tasks.restore(state, self._agents)
         self._budgets.restore(state, self._agents)
         self._lines = deque(state.lines, maxlen=LINES_KEPT)
         counts = state.counts

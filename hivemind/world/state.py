@@ -143,6 +143,8 @@ class WorldState:
     """Owners of budgets of which nothing is left, and what those cover."""
     tasks: tuple[TaskStands, ...]
     """The one that moved last at the end."""
+    numbered: int
+    """Tasks that there ever were."""
     lines: tuple[Line, ...]
     counts: Counts
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain, islice
 
 from hivemind.scheduler.events import TaskAdded, TaskChanged, TaskForgotten
@@ -11,7 +11,7 @@ from hivemind.scheduler.types import Priority
 from hivemind.snapshot import TASKS_SHOWN, TaskView
 
 from .agents import AgentFold
-from .state import TaskStands
+from .state import TaskStands, WorldState
 
 _FIRST = ("running", "ready", "waiting", "blocked")
 """Which of too many tasks are shown rather than others."""
@@ -90,7 +90,8 @@ class TaskBook:
         self._clear()
 
     def _clear(self) -> None:
-        self._numbers = self._moves = 0
+        self.numbered = self._moves = 0
+        """Tasks that there ever were, and moves of theirs."""
         self._tasks: dict[str, TaskFold] = {}
         self._in: dict[str, dict[str, TaskFold]] = {state: {} for state in TASK_STATES}
         self._work: dict[str, Work] = {}
@@ -123,10 +124,11 @@ class TaskBook:
             used_before=None if work is None else work.before(agents),
         )
 
-    def restore(self, tasks: Iterable[TaskStands], agents: Mapping[str, AgentFold]) -> None:
+    def restore(self, state: WorldState, agents: Mapping[str, AgentFold]) -> None:
         """As they stood; `agents` are those that are known."""
         self._clear()
-        for stands in tasks:
+        self.numbered = state.numbered
+        for stands in state.tasks:
             if stands.state not in self._in:
                 continue
             task = TaskFold(stands.added, stands.number)
@@ -138,13 +140,12 @@ class TaskBook:
             if stands.used_before is not None:
                 working = Work(agents.get(agent) or AgentFold(agent), stands.used_before)
             self._place(task, working)
-            self._numbers = max(self._numbers, stands.number)
 
     def added(self, event: TaskAdded) -> None:
         """There is another task, or one of that name anew."""
         self.forgotten(TaskForgotten(event.at, event.task))
-        self._numbers += 1
-        self._enter(TaskFold(event, self._numbers), event.at)
+        self.numbered += 1
+        self._enter(TaskFold(event, self.numbered), event.at)
 
     def changed(self, event: TaskChanged) -> bool:
         """It moved, or counts as another priority. Returns whether it moved, which is no news of one that has just
