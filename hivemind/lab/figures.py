@@ -142,6 +142,16 @@ class Tally:
             together=_waits([each for waits in self._waits.values() for each in waits]),
         )
 
+    @property
+    def waits(self) -> Mapping[Priority, Sequence[float]]:
+        """By priority, how long each request that is over waited, in seconds."""
+        return self._waits
+
+    @property
+    def times(self) -> Mapping[str, Sequence[float]]:
+        """By agent, how long its requests took, those that are over, and how long of that they waited."""
+        return self._times
+
     def _lane_opened(self, event: ev.LaneOpened) -> None:
         self._providers[event.lane] = event.provider
 

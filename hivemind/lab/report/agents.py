@@ -42,6 +42,11 @@ class AskedAgent:
     """An agent, as its events tell of it."""
 
     __slots__ = (
+        "_counts",
+        "_pausing",
+        "_rows",
+        "_since",
+        "_state",
         "answered",
         "began",
         "client",
@@ -63,11 +68,6 @@ class AskedAgent:
         "saved_unpriced",
         "spent",
         "spoiled",
-        "_counts",
-        "_pausing",
-        "_rows",
-        "_since",
-        "_state",
     )
 
     def __init__(self, name: str, rows: Rows | None) -> None:

@@ -10,6 +10,7 @@ STATES = ("streaming", "waiting", "retry", "queued")
 SPANS_KEPT = 6000
 """Of all rows together."""
 _FINEST_S = 0.02
+_COARSEST_S = 1e9
 
 
 class Span:
@@ -77,13 +78,11 @@ class Rows:
 
     def _more(self) -> None:
         self._count += 1
-        while self._count > 2 * self._most:
+        while self._count > 2 * self._most and self.joined_s < _COARSEST_S:
             self.joined_s = max(_FINEST_S, 2 * self.joined_s)
             for row in self._rows:
                 _join(row, self.joined_s)
             self._count = sum(len(row.spans) + len(row.marks) for row in self._rows)
-            if self._count > self._most and self.joined_s > 1e9:
-                return
 
 
 def _join(row: Row, width_s: float) -> None:

@@ -12,7 +12,7 @@ _FINEST_S = 0.05
 
 
 class Series:
-    """A value that holds until the next one; by bucket its mean and its highest. Times are seconds and don't go back."""
+    """A value that holds until the next one; by bucket its mean and its highest. Times, in seconds, never go back."""
 
     def __init__(self, most: int = BUCKETS) -> None:
         self.width_s = _FINEST_S

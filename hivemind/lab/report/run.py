@@ -1,0 +1,159 @@
+"""A journal, read once from its start to its end for a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cached_property
+from pathlib import Path
+
+from hivemind.journal.reader import open_journal
+from hivemind.journal.records import JournalBegan
+from hivemind.lab.figures import Figures, Price, Tally
+from hivemind.scheduler.types import Priority
+
+from .agents import AskedAgent, Spent, all_spent
+from .differing import Differing, differing
+from .fold import AGENTS_KEPT, Fold
+
+_SOURCES = {
+    "har": "made of a HAR file: when requests waited and were tried again is as far as that tells",
+    "mitmproxy": "made of a mitmproxy dump: when requests waited and were tried again is as far as that tells",
+    "what-if": "simulated: what other settings would have done, not something that happened",
+}
+_LARGEST_MS = 8.64e15
+"""The last moment that browsers know, in milliseconds from the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What retries that no agent noticed kept from being lost."""
+
+    agents: int
+    """That met faults which were made good, and never saw one."""
+    tokens: int
+    """That these had used when a fault would last have ended them."""
+    dollars: float
+    unpriced: int
+    """Of these tokens those whose price isn't known."""
+
+
+class Run:
+    """What a report tells of."""
+
+    def __init__(self, began: JournalBegan, fold: Fold, tally: Tally, told: Sequence[str], tz: tzinfo = UTC) -> None:
+        self.began = began
+        self.fold = fold
+        self.figures: Figures = tally.figures()
+        self.waits = {each.name.lower(): sorted(tally.waits[each]) for each in Priority if each in tally.waits}
+        """By priority, `critical` first; each request's, the shortest first."""
+        self.times = tally.times
+        self.notes = self._notes(told)
+        """What has to be known of the recording, a line each."""
+        self.tz = tz
+        self.zone = _zone(began.wall, tz)
+
+    @property
+    def name(self) -> str:
+        """The journal's."""
+        return self.began.journal
+
+    @cached_property
+    def saved(self) -> Saved:
+        """As far as the events show it, and no more."""
+        saved = [agent for agent in self.fold.agents.values() if agent.saved]
+        return Saved(
+            len(saved),
+            sum(agent.saved_tokens for agent in saved),
+            sum(agent.saved_dollars for agent in saved),
+            sum(agent.saved_unpriced for agent in saved),
+        )
+
+    @cached_property
+    def models(self) -> dict[str, Spent]:
+        """What was spent on each, the dearest first."""
+        return all_spent(self.fold.agents)
+
+    @cached_property
+    def settings(self) -> list[Differing]:
+        """Those that aren't as they usually are."""
+        lanes = self.fold.lanes.values()
+        return differing(self.began.config, [lane.config for lane in lanes if lane.config is not None])
+
+    @property
+    def priced(self) -> bool:
+        """The price of something is known."""
+        return bool(self.figures.dollars)
+
+    def agents_by(self, most: int) -> list[AskedAgent]:
+        """Those to tell of where there isn't room for all: who met faults or asked most, in order of appearance."""
+        agents = [agent for agent in self.fold.agents.values() if agent.requests]
+        chosen = sorted(agents, key=lambda each: (-(each.failed + each.retries + each.refused), -each.requests))[:most]
+        kept = {agent.name for agent in chosen}
+        return [agent for agent in agents if agent.name in kept]
+
+    # --- Moments -------------------------------------------------------------------------------------------------
+
+    def stamp_ms(self, at: float) -> float:
+        """A moment for a plot's axis: milliseconds, as a clock on the wall showed them."""
+        wall = self.began.wall + at + self.zone[1]
+        return round(max(-_LARGEST_MS, min(_LARGEST_MS, wall * 1000)))
+
+    def clock(self, at: float) -> str:
+        """The time of day at a moment of the run."""
+        moment = _moment(self.began.wall + at, self.tz)
+        return "at an unknown time" if moment is None else f"{moment:%H:%M:%S}"
+
+    @property
+    def date(self) -> str:
+        """When it began."""
+        moment = _moment(self.began.wall, self.tz)
+        return "at an unknown time" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} {self.zone[0]}"
+
+    def _notes(self, told: Sequence[str]) -> list[str]:
+        notes = [f"This run was {_SOURCES[self.began.source]}."] if self.began.source in _SOURCES else []
+        if self.began.part > 1:
+            notes.append(f"It begins with part {self.began.part} of the journal; what was before isn't counted.")
+        notes += [f"{line[:1].upper()}{line[1:]}." for line in told]
+        if self.fold.strangers:
+            notes.append(
+                f"Only the first {AGENTS_KEPT:,} agents are told apart; {self.fold.strangers:,} requests are of others."
+            )
+        return notes
+
+
+def read(path: Path, price: Price | None = None, tz: tzinfo = UTC) -> Run:
+    """Read a journal and its later parts. `tz`: of the times that are shown.
+
+    Raises: UsageError: it can't be read.
+    """
+    journal = open_journal(path)
+    fold, tally = Fold(journal.began, price), Tally(price)
+    take, count = fold.apply, tally.apply
+    for event in journal.events():
+        take(event)
+        count(event)
+    fold.end()
+    told = list(journal.damage.told())
+    if not journal.damage.ended and not journal.damage.torn:
+        told.append("the recording doesn't end in good order: it still goes on, or its program was killed")
+    return Run(journal.began, fold, tally, told, tz)
+
+
+def _moment(wall: float, tz: tzinfo) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(wall, tz)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _zone(wall: float, tz: tzinfo) -> tuple[str, float]:
+    """The zone's name, and seconds by which its clocks are ahead of UTC at that moment."""
+    moment = _moment(wall, tz)
+    ahead = timedelta(0) if moment is None else moment.utcoffset() or timedelta(0)
+    seconds = ahead.total_seconds()
+    if not seconds:
+        return "UTC", 0.0
+    sign, minutes = "+" if seconds > 0 else "-", abs(int(seconds)) // 60
+    return f"UTC{sign}{minutes // 60:02}:{minutes % 60:02}", seconds
