@@ -49,7 +49,11 @@ class Prelude:
 
     async def let_go(self) -> Decoder | None:
         """Send the head, if that isn't done yet. Returns how to decode the body."""
-        return await (self._begin() if self._task is None else self._task)
+        if self._task is not None:
+            return await self._task
+        if self._timer is not None:
+            self._timer.cancel()  # or a long stream would begin a second time
+        return await self._begin()
 
     def drop(self) -> None:
         """Nothing is let go by itself any more."""

@@ -34,6 +34,15 @@ from proxy.wire import (
     head,
 )
 
+from hivemind.lab.clock import run_virtual
+from hivemind.proxy.app import Proxy
+from hivemind.scheduler.events import FirstContent
+from hivemind.settings import Settings
+from hivemind_mock.agents import Agent, AgentConfig
+from hivemind_mock.app import MockProvider
+from hivemind_mock.config import LatencyConfig, MockConfig, ReplyConfig
+from hivemind_mock.inprocess import InProcessTransport
+
 MESSAGES = "/v1/messages"
 STREAMS: dict[str, tuple[str, bytes, str, bytes, tuple[int, int]]] = {
     "anthropic": (MESSAGES, STREAM_BODY, SSE, b"".join(MESSAGE), (11, 7)),
@@ -234,3 +243,25 @@ async def test_slow_reader_holds_only_its_own_upstream_back() -> None:
             size, last = size + len(data), data
         assert size == len(MESSAGE_START + BLOCK_START + MESSAGE[-1]) + 120 * len(many)
         assert last.endswith(MESSAGE[-1])
+
+
+def test_a_long_stream_begins_once() -> None:
+    """However long a stream goes on after its first content, that content is told of once, when it came."""
+    told: list[FirstContent] = []
+
+    async def scene() -> None:
+        clock = asyncio.get_running_loop().time
+        config = MockConfig(latency=LatencyConfig(1.0, 0.0, token_s=0.5), reply=ReplyConfig(tokens=80, spread=0))
+        upstream = InProcessTransport(MockProvider(config, clock=clock, wall=clock, sleep=asyncio.sleep))
+        proxy = Proxy(Settings(upstream=("mock=http://mock.invalid",)), transports={"mock": upstream}, wall=clock)
+        await proxy.start()
+        proxy.engine.watched[FirstContent] = told.append
+        transport = InProcessTransport(proxy)
+        agent = Agent(AgentConfig("alice", 1, stream=True), transport, "http://hivemind.invalid/agent/alice")
+        assert (await agent.run()).alive
+        assert clock() > 30
+        for closing in (transport, proxy, upstream):
+            await closing.aclose()
+
+    run_virtual(scene())
+    assert [event.ttft_s for event in told] == [pytest.approx(1.0, abs=0.1)]
