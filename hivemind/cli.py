@@ -40,6 +40,9 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "tasks": "hivemind.commands.tasks",
         "checkpoints": "hivemind.agents.checkpoint_command",
     },
+    "journal": {
+        "journal": "hivemind.journal.command",
+    },
     "steer": {
         "budget": "hivemind.commands.budget",
         "pause": "hivemind.commands.pause",

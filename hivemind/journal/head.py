@@ -76,7 +76,7 @@ def beginning(path: Path) -> tuple[JournalBegan, str]:
     return (event, "") if isinstance(event, JournalBegan) else _stand_in(path, event)
 
 
-def last_at(path: Path) -> Event | None:
+def last_event(path: Path) -> Event | None:
     """The last event in a file, found from its end; None where none is near it. Raises: UsageError."""
     with opened(path) as file:
         size = file.seek(0, os.SEEK_END)
@@ -108,7 +108,7 @@ def _stand_in(path: Path, first: Event) -> tuple[JournalBegan, str]:
     moment = _moment(journal)
     if moment is not None and part == 1:
         return JournalBegan(first.at, moment, journal, part, ""), "its name"
-    last = last_at(path) or first
+    last = last_event(path) or first
     written = path.stat().st_mtime
     return JournalBegan(first.at, written - (last.at - first.at), journal, part, ""), "when it was last written"
 

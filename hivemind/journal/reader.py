@@ -16,6 +16,7 @@ from .files import part_of, part_path, parts_from
 from .format import BadLine, Unknown, event_of, version_of
 from .head import BOM, beginning, opened
 from .order import LONGEST_S, Order
+from .part import being_written
 from .records import VERSION, Gap, JournalBegan, JournalEnded
 
 __all__ = ["Damage", "Journal", "events_in", "first_line", "open_journal", "read_events"]
@@ -50,6 +51,8 @@ class Journal:
                 if not number:
                     raise
                 damage.unread.append(str(error))
+        if damage.torn and being_written(self.parts[-1]):
+            damage.torn = False  # the rest of the line is on its way
 
     def wall(self, at: float) -> float:
         """Time of day, in seconds since the epoch, of a moment of the journal's."""

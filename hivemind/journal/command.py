@@ -1,0 +1,101 @@
+"""`hivemind journal`: list, show, count, export and import what proxies recorded. Reads files, so none needs to run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import asdict
+from importlib import import_module
+
+import msgspec
+
+from hivemind.commands.table import Cell, Column, lines, printable, show, width
+from hivemind.commands.words import span
+from hivemind.plugin import Command
+
+from .asked import add_folder_flags, state_folder
+from .files import folder_in
+from .listing import Listed, listed
+
+_COLUMNS = (
+    Column("JOURNAL"),
+    Column("BEGUN", spare=1),
+    Column("LENGTH", right=True),
+    Column("PARTS", right=True, spare=4),
+    Column("SIZE", right=True, spare=2),
+    Column("REQUESTS", right=True, spare=3),
+    Column("FROM", spare=5),
+    Column("END"),
+)
+_ENDS = {"still being written": "good", "cut off": "warn", "ended": "dim"}
+_WORDS = (
+    ("show", "show", "the events of one, a line each"),
+    ("stats", "stats", "what one came to: requests, waits, retries, tokens, dollars"),
+)
+"""Each word, its module, and what it is for."""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    words = parser.add_subparsers(title="words", metavar="WORD", required=True)
+    ls = words.add_parser("ls", help="all there are, the newest first", description="List all journals.")
+    ls.add_argument("--json", action="store_true", help="print JSON")
+    add_folder_flags(ls)
+    ls.set_defaults(act=_list)
+    for word, name, summary in _WORDS:
+        one = words.add_parser(word, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        module = import_module(f"{__package__}.{name}")
+        module.configure(one)
+        one.set_defaults(act=module.run)
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    code: int = namespace.act(namespace)
+    return code
+
+
+def _list(namespace: argparse.Namespace) -> int:
+    folder = folder_in(state_folder(namespace))
+    found, wrong = listed(folder)
+    if namespace.json:
+        rows = [asdict(each) | {"path": str(each.path)} for each in found]
+        print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+    elif not found:
+        print(f"no journals in {folder}")
+    else:
+        show(lines(_COLUMNS, [_row(each) for each in found], width()))
+    sys.stdout.flush()
+    for line in wrong:
+        print(f"hivemind: {printable(line)}", file=sys.stderr)
+    return 2 if wrong and not found else 0
+
+
+def _row(journal: Listed) -> list[Cell | str]:
+    return [
+        journal.name,
+        _moment(journal.began),
+        span(journal.length_s),
+        f"{journal.parts:,}",
+        _size(journal.bytes),
+        "" if journal.requests is None else f"{journal.requests:,}",
+        "" if journal.source == "proxy" else printable(journal.source),
+        Cell(journal.end, _ENDS.get(journal.end, "")),
+    ]
+
+
+def _moment(wall: float) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall))
+    except (OverflowError, ValueError, OSError):
+        return "no such time"
+
+
+def _size(count: int) -> str:
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} B"
+
+
+command = Command("journal", "list, show, count, export or import what was recorded", _configure, _run)
+"""Its words are in modules of their own."""
