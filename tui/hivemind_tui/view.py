@@ -12,6 +12,7 @@ from .insides import Insides
 from .listing import Order
 from .source import Link
 from .tree import Branch
+from .whatif.sheet import Sheet
 
 PAGES = ("overview", "agents", "requests", "tuning", "log", "tasks")
 """Those with a number; `start` greets until the first request, `agent` and `request` are one level down."""
@@ -71,6 +72,8 @@ class View:
     """Something was changed here that can be taken back."""
     inside: Insides | None = None
     """How the screen itself is doing, while somebody looks at that."""
+    sheet: Sheet = field(default_factory=Sheet)
+    """What the what-if page shows."""
     drain_s: float = 30.0
     token: bool = False
     """Agents must show one."""

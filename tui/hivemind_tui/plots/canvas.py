@@ -47,6 +47,11 @@ class Canvas:
         column = min(self.width - 1, max(0, int(share * self.width)))
         self._cells[self._row(self._height_of(value, top))][column] = (sign, role)
 
+    def behind(self, column: int, row: int, sign: str, role: str) -> None:
+        """One sign in a cell that is empty still; rows count from the top."""
+        if self._cells[row][column] is _EMPTY:
+            self._cells[row][column] = (sign, role)
+
     def rows(self) -> list[Runs]:
         """From the top down."""
         return [_joined(cells) for cells in self._cells]

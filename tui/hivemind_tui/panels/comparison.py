@@ -1,0 +1,158 @@
+"""A what-if's answer: what was recorded, the same replayed, and what the changed settings would have come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from textual.strip import Strip
+
+from hivemind_tui.format import clean, fit, plural, seconds, wrapped
+from hivemind_tui.format import clock as time_of_day
+from hivemind_tui.ink import Ink, Span, body_size, fitting
+from hivemind_tui.view import View
+from hivemind_tui.whatif import verdict
+from hivemind_tui.whatif.sheet import Sheet, words
+from hivemind_tui.whatif.verdict import ALIKE, BETTER, UNSURE, WORSE, Row
+from hivemind_tui.whatif.wire import Outcome
+
+_LABEL = 17
+_FIGURE = (9, 13)
+"""Narrowest and widest column of figures."""
+_DIFFERENCE = 10
+_SIGNS: Mapping[str, tuple[str, str]] = {
+    BETTER: ("good", "ok"),
+    WORSE: ("cross", "bad"),
+    UNSURE: ("about", "dim"),
+    ALIKE: ("idle", "dim"),
+}
+"""Of each verdict the glyph and the colour role."""
+_GAUGE = 30
+
+
+def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+    """The panel's rows: the figures side by side, and under them how far the model is to be trusted."""
+    cells, rows = body_size(ink, width, height)
+    sheet = view.sheet
+    outcome = sheet.outcome
+    title = f"As recorded against {words(outcome.changes)}" if outcome and outcome.changes else "As recorded, replayed"
+    if outcome is None:
+        title = "Recorded traffic, other settings"
+    head = _progress(sheet, cells, ink) or _trouble(sheet, cells, ink)
+    if outcome is None:
+        body = [*head, *_facts(sheet, cells, ink)]
+    else:
+        body = [*head, *_table(outcome, cells, rows - len(head), ink)]
+    note = "of other settings than those chosen now" if sheet.stale and sheet.stage is None else ""
+    return ink.frame(title, note, body, width, height)
+
+
+def _progress(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
+    stage = sheet.stage
+    if stage is None:
+        return []
+    spans: list[Span] = [(ink.glyphs.clock + " ", "wait")]
+    gauge = ink.gauge(min(_GAUGE, cells // 4), stage.share, role="info") if stage.share is not None else []
+    tail: list[Span] = [("  ", "text"), *gauge, (f" {stage.share:.0%}", "text")] if stage.share is not None else []
+    tail.append(("  esc cancels", "dim"))
+    room = cells - 2 - sum(len(text) for text, _ in tail)
+    said = clean(stage.words)
+    return [ink.row(cells, *spans, (fit(said, room).rstrip() if len(said) > room else said, "strong"), *tail)]
+
+
+def _trouble(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
+    if not sheet.trouble:
+        return []
+    first, *more = wrapped(sheet.trouble, max(1, cells - 2)) or [""]
+    return [
+        ink.row(cells, (f"{ink.glyphs.warn} ", "bad"), (first, "text")),
+        *(ink.row(cells, ("  ", "text"), (line, "text")) for line in more),
+    ]
+
+
+def _facts(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
+    """What there is to simulate, before anything was."""
+    rows: list[Strip] = []
+    looked = sheet.looked
+    if looked is not None:
+        rows = [
+            ink.row(cells, (clean(looked.name), "strong"), (f"  from {time_of_day(looked.began_wall)}", "dim")),
+            ink.row(
+                cells,
+                (plural(looked.requests, "request"), "text"),
+                (" of ", "dim"),
+                (plural(looked.agents, "agent"), "text"),
+                (" in ", "dim"),
+                (seconds(looked.lasts_s), "text"),
+            ),
+        ]
+        for line in looked.told:
+            first, *more = wrapped(line, max(1, cells - 2)) or [""]
+            rows.append(ink.row(cells, (f"{ink.glyphs.warn} ", "wait"), (first, "dim")))
+            rows += [ink.row(cells, ("  ", "text"), (part, "dim")) for part in more]
+        rows.append(ink.row(cells))
+    told = (
+        "Choose settings at the left, then enter: the recorded agents ask again, through the real scheduler, in time"
+        " that is only computed, of a provider fitted to the recording. No proxy feels any of it until A applies it."
+    )
+    return [*rows, *(ink.row(cells, (line, "dim")) for line in wrapped(told, max(1, cells)))]
+
+
+def _table(outcome: Outcome, cells: int, room: int, ink: Ink) -> list[Strip]:
+    honest = _honesty(outcome, cells, ink)
+    rows = verdict.fitting(verdict.rows(outcome), room - 1 - len(honest))
+    columns = 3 if outcome.changes else 2
+    figure = min(_FIGURE[1], max(_FIGURE[0], (cells - _LABEL - _DIFFERENCE - 2) // columns))
+    heads = ("recorded", "replayed", "changed")[:columns]
+    body = [
+        ink.row(
+            cells,
+            (" " * _LABEL, "dim"),
+            *((fit(head, figure, ">"), "dim") for head in heads),
+            (fit("difference", _DIFFERENCE + 2, ">"), "dim"),
+        )
+    ]
+    body += [_row(row, figure, bool(outcome.changes), cells, ink) for row in rows]
+    return [*body, *honest]
+
+
+def _row(row: Row, figure: int, changed: bool, cells: int, ink: Ink) -> Strip:
+    glyph, role = _SIGNS[row.verdict]
+    last = [(fit(row.tried, figure, ">"), "strong")] if changed else []
+    return ink.row(
+        cells,
+        (fit(row.label, _LABEL), "text"),
+        (fit(row.recorded, figure, ">"), "info"),
+        (fit(row.replayed, figure, ">"), "dim" if changed else "strong"),
+        *last,
+        (fit(row.difference, _DIFFERENCE, ">"), role),
+        (f" {getattr(ink.glyphs, glyph)}", role),
+    )
+
+
+def _honesty(outcome: Outcome, cells: int, ink: Ink) -> list[Strip]:
+    """How well the model does where the truth is known, and what the signs stand for."""
+    wall, waits = verdict.off_by(outcome)
+    trust: list[Span] = [
+        ("replayed with the recorded settings: ", "dim"),
+        ("wall time ", "dim"),
+        (verdict.signed(wall), _trusted(wall)),
+        (", waits ", "dim"),
+        (verdict.signed(waits), _trusted(waits)),
+    ]
+    if cells < sum(len(text) for text, _ in trust):
+        trust[0] = ("replayed: ", "dim")
+    if not outcome.changes:
+        return [ink.row(cells, *trust)]
+    meanings = ((BETTER, "better"), (WORSE, "worse"), (UNSURE, "no more than the model is off by"))
+    signs = [
+        (rank, [(f"{getattr(ink.glyphs, _SIGNS[each][0])} ", _SIGNS[each][1]), (meaning, "dim")])
+        for rank, (each, meaning) in enumerate(meanings)
+    ]
+    note: list[Span] = [("difference: changed from replayed", "dim")]
+    return [ink.row(cells, *trust), ink.row(cells, *fitting(cells, [*signs, (3, note)]))]
+
+
+def _trusted(share: float | None) -> str:
+    if share is None:
+        return "text"
+    return "ok" if abs(share) <= verdict.TRUSTED else "wait" if abs(share) <= verdict.DOUBTED else "bad"

@@ -1,0 +1,123 @@
+"""Two runs over time on one axis: in flight, waiting, and the concurrency level, so that one sees where they part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from textual.strip import Strip
+
+from hivemind_tui.format import seconds
+from hivemind_tui.ink import Ink, Span, body_size
+from hivemind_tui.plots.canvas import Canvas, Runs
+from hivemind_tui.view import View, join
+from hivemind_tui.whatif.wire import Course, Outcome
+
+_SCALE = 14
+"""Cells at the left for what is drawn, and its scale."""
+_NARROWEST = 20
+_RECORDED, _CHANGED = "info", "accent"
+_STRIPS: tuple[tuple[str, Callable[[Course], Sequence[float | None]]], ...] = (
+    ("in flight", lambda course: course.flying),
+    ("waiting", lambda course: course.waiting),
+    ("level", lambda course: course.level),
+)
+_LEAST = 2
+"""Rows that a strip needs."""
+
+
+def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+    """The panel's rows: a strip for each of the three, as many as fit, over one time axis."""
+    cells, rows = body_size(ink, width, height)
+    outcome = view.sheet.outcome
+    if outcome is None:
+        body = [ink.row(cells, ("Both runs are drawn here on one axis once they are simulated.", "dim"))]
+        return ink.frame("Over time", "", body, width, height)
+    parted = outcome.parted_s
+    note = f"they part after {seconds(parted)}" if parted is not None else ""
+    if outcome.changes and parted is None:
+        note = "the changes make no difference"
+    title = "Over time: recorded and changed" if outcome.changes else "Over time: recorded and replayed"
+    body = [ink.row(cells, *spans) for spans in _drawn(outcome, cells, rows, ink)]
+    return ink.frame(title, join(note), body, width, height)
+
+
+def _drawn(outcome: Outcome, cells: int, rows: int, ink: Ink) -> list[Runs]:
+    width = cells - _SCALE
+    if width < _NARROWEST or rows < _LEAST + 2:
+        return []
+    first, second = outcome.recorded.course, outcome.tried.course
+    span_s = max(first.lasts_s, second.lasts_s) or 1.0
+    room = rows - 2
+    strips = _STRIPS[: max(1, min(len(_STRIPS), room // _LEAST))]
+    if len(strips) == len(_STRIPS) and all(value is None for run in (first, second) for value in run.level):
+        strips = _STRIPS[:2]
+    drawn: list[Runs] = [_legend(outcome, ink)]
+    for index, (label, values) in enumerate(strips):
+        height = room // len(strips) + (index < room % len(strips))
+        drawn += _strip(label, (values(first), values(second)), (first, second), span_s, outcome, width, height, ink)
+    return [*drawn, _axis(span_s, outcome.parted_s, width, ink)]
+
+
+def _strip(
+    label: str,
+    values: tuple[Sequence[float | None], Sequence[float | None]],
+    courses: tuple[Course, Course],
+    span_s: float,
+    outcome: Outcome,
+    width: int,
+    height: int,
+    ink: Ink,
+) -> list[Runs]:
+    """One quantity of both runs, on one scale; where both are alike, the changed one lies over the recorded."""
+    canvas = Canvas(width, height, braille=ink.glyphs.braille)
+    top = max((value for each in values for value in each if value is not None), default=0.0) or 1.0
+    for each, course, role, plain in zip(values, courses, (_RECORDED, _CHANGED), ".*", strict=True):
+        canvas.curve(sampled(each, course.width_s, span_s, canvas.columns), top, role, plain)
+    if outcome.parted_s is not None:
+        column = min(width - 1, int(outcome.parted_s / span_s * width))
+        for row in range(height):
+            canvas.behind(column, row, ink.glyphs.track, "wait")
+    heads = [f"{label:<9} {top:>3.3g}", *[""] * (height - 2), f"{'0':>13}"] if height > 1 else [label]
+    return [
+        [(f"{head:<{_SCALE - 1}}", "dim"), (ink.glyphs.frame[5], "rule"), *row]
+        for head, row in zip(heads, canvas.rows(), strict=True)
+    ]
+
+
+def sampled(values: Sequence[float | None], width_s: float, span_s: float, columns: int) -> list[float | None]:
+    """The value at each of so many moments of the span; None where the run is over. No stretch is skipped: where
+    several fall on one column, it has the highest."""
+    found: list[float | None] = []
+    for column in range(columns):
+        begin, end = int(column * span_s / columns / width_s), int((column + 1) * span_s / columns / width_s)
+        known = [value for value in values[begin : max(begin + 1, end)] if value is not None]
+        found.append(max(known, default=None))
+    return found
+
+
+def _legend(outcome: Outcome, ink: Ink) -> Runs:
+    signs = ("━", "━") if ink.glyphs.braille else (".", "*")
+    name = "changed" if outcome.changes else "replayed"
+    return [
+        (" " * _SCALE, "dim"),
+        (f"{signs[0]} ", _RECORDED),
+        ("recorded", "dim"),
+        (f"   {signs[1]} ", _CHANGED),
+        (name, "dim"),
+        *([(f"   {ink.glyphs.track} ", "wait"), ("they part", "dim")] if outcome.parted_s is not None else []),
+    ]
+
+
+def _axis(span_s: float, parted_s: float | None, width: int, ink: Ink) -> Runs:
+    """When it begins and ends, and where the runs part."""
+    end = seconds(span_s)
+    cells = ["0", *" " * (width - 1)][:width]
+    cells[width - len(end) :] = end
+    spans: Runs = [(" " * _SCALE, "dim")]
+    if parted_s is None:
+        return [*spans, ("".join(cells), "dim")]
+    label = f"+{seconds(parted_s)}"
+    at = max(2, min(width - len(end) - len(label) - 2, int(parted_s / span_s * width)))
+    text = "".join(cells)
+    marked: list[Span] = [(text[:at], "dim"), (label, "wait"), (text[at + len(label) :], "dim")]
+    return [*spans, *marked]

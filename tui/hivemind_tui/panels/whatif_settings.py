@@ -1,0 +1,87 @@
+"""What could be another setting: every knob with its recorded value, and what it is to be in the what-if."""
+
+from __future__ import annotations
+
+from textual.strip import Strip
+
+from hivemind.lab.changes import shown
+from hivemind.scheduler.knobs import KNOBS
+from hivemind_tui.format import fit, plural
+from hivemind_tui.ink import Ink, Span, body_size, call
+from hivemind_tui.table import scrolled
+from hivemind_tui.tuning import DIALS, leap, number, shown_value
+from hivemind_tui.view import View, join
+from hivemind_tui.whatif.sheet import Sheet
+
+_SYMBOL, _VALUE = 12, 11
+_MEANING_FROM = 64
+"""Cells from which it is said what a knob does beside its name."""
+_ABOUT = 3
+"""Rows at the bottom that tell about the setting under the cursor."""
+
+
+def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+    """The panel's rows: settings, scrolled to the cursor, and under them all about the one under it."""
+    cells, rows = body_size(ink, width, height)
+    sheet = view.sheet
+    about = _ABOUT if rows >= 4 * _ABOUT else 0
+    room = rows - about
+    names = sheet.names
+    at = names.index(sheet.name) if sheet.name in names else 0
+    top = scrolled(at, len(names), room)
+    body = [_row(name, sheet, cells, ink) for name in names[top : top + room]]
+    body += [ink.row(cells)] * (room - len(body))
+    if about:
+        body += _about(sheet, cells, ink)
+    changed = len(sheet.changes)
+    note = join(f"{plural(changed, 'setting')} changed" if changed else "as recorded", "enter simulates")
+    return ink.frame("What if", note, body, width, height)
+
+
+def _row(name: str, sheet: Sheet, cells: int, ink: Ink) -> Strip:
+    here = name == sheet.name
+    change = next((each for each in sheet.changes if each.name == name), None)
+    lead: list[Span] = [(ink.glyphs.cursor if here else " ", "accent")]
+    if name not in KNOBS:
+        wanted = shown(change.value) if change is not None else ""
+        spans: list[Span] = [*lead, (f" {name}  ", "strong" if here else "text"), (wanted, "accent")]
+        return ink.row(cells, *spans, selected=here, link=call("app.pick_setting", name))
+    dial, base, value = DIALS[name], sheet.base.get(name), sheet.value(name)
+    arrow = f" {ink.glyphs.arrow} "
+    wanted = f"{arrow}{shown_value(name, value)}" if change is not None and value is not None else ""
+    spans = [
+        *lead,
+        (" " + fit(dial.symbol, _SYMBOL), "strong" if here else "text"),
+        (fit(shown_value(name, base) if base is not None else "—", _VALUE, ">"), "dim" if wanted else "strong"),
+        (fit(wanted, _VALUE + len(arrow)), "accent"),
+    ]
+    if cells >= _MEANING_FROM:
+        spans.append((dial.meaning, "dim"))
+    return ink.row(cells, *spans, selected=here, link=call("app.pick_setting", name))
+
+
+def _about(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
+    name = sheet.name
+    rule = ink.row(cells, (ink.glyphs.frame[4] * cells, "rule"))
+    if name not in KNOBS:
+        return [
+            rule,
+            ink.row(cells, (name, "accent"), ("  can't be tuned while a proxy runs", "text")),
+            ink.row(cells, ("o types another value, backspace takes it off the list", "dim")),
+        ]
+    knob, dial = KNOBS[name], DIALS[name]
+    step = f"{dial.step:.0%}" if dial.by_ratio else number(dial.step)
+    none = "; 0: no limit" if knob.zero_is_none else ""
+    unit = f" {dial.unit}" if dial.unit else ""
+    times = 0 if sheet.looked is None else sheet.looked.turned.get(name, 0)
+    turned = f"  turned {plural(times, 'time')} in the recording" if times else ""
+    return [
+        rule,
+        ink.row(
+            cells,
+            (name, "accent"),
+            (f"  {number(knob.lowest)} to {number(knob.highest)}{unit}{none}", "text"),
+            (turned, "wait"),
+        ),
+        ink.row(cells, (f"left right {step}, with shift {leap(name)}; o types it, or NAME=VALUE", "dim")),
+    ]

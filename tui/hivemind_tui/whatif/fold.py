@@ -1,0 +1,180 @@
+"""A run's course over time, folded from its events, recorded or simulated alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hivemind.journal.records import Carried
+from hivemind.scheduler import events as ev
+
+from .wire import Course
+
+STRETCHES = 512
+"""At most so many; where a run is longer, two become one."""
+_FINEST_S = 0.25
+
+
+class CourseFold:
+    """Events come in order; :meth:`course` tells."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._at = 0.0
+        self._width_s = _FINEST_S
+        self._flying: set[int] = set()
+        self._waiting: set[int] = set()
+        self._levels: dict[str, float] = {}
+        self._level: float | None = None
+        self._sums: list[list[float]] = []
+        """A stretch each: seconds, flying times seconds, waiting times seconds, level times seconds, and the seconds in
+        which there was a level."""
+        self._folds: Mapping[type[ev.Event], Callable[[Any], None]] = {
+            ev.Arrived: lambda event: self._waiting.add(event.ticket),
+            ev.Granted: self._granted,
+            ev.AttemptFailed: self._attempt_failed,
+            ev.Finished: lambda event: self._close(event.ticket),
+            ev.Abandoned: lambda event: self._close(event.ticket),
+            ev.Refused: lambda event: self._close(event.ticket),
+            ev.LaneOpened: self._lane_opened,
+            ev.LevelChanged: lambda event: self._set_level(event.lane, event.level),
+            ev.Sampled: self._sampled,
+            Carried: self._carried,
+        }
+
+    @property
+    def began(self) -> float | None:
+        """When the first request came; None before that."""
+        return self._began
+
+    @property
+    def ended(self) -> float:
+        """When the last request was over, as far as it has come."""
+        return self._at
+
+    def apply(self, event: ev.Event) -> None:
+        """Take in what happened next."""
+        fold = self._folds.get(type(event))
+        if fold is None:
+            return
+        asks = type(event) is ev.Arrived
+        if self._began is not None:
+            # Gauges go on being taken when the last request is over; the run has ended by then.
+            if asks or self._flying or self._waiting:
+                self._spend(event.at)
+        elif asks:
+            self._began = self._at = event.at
+        fold(event)
+
+    def course(self) -> Course:
+        """As far as it has come."""
+        spent = [sums for sums in self._sums if sums[0] > 0]
+        return Course(
+            self._width_s,
+            [sums[1] / sums[0] for sums in spent],
+            [sums[2] / sums[0] for sums in spent],
+            [sums[3] / sums[4] if sums[4] else None for sums in spent],
+        )
+
+    def _spend(self, until: float) -> None:
+        """Count the time since the last event as it was."""
+        assert self._began is not None
+        while self._at < until:
+            index = int((self._at - self._began) / self._width_s)
+            if index >= STRETCHES:
+                self._halve()
+                continue
+            while len(self._sums) <= index:
+                self._sums.append([0.0] * 5)
+            end = min(until, max(self._began + (index + 1) * self._width_s, math.nextafter(self._at, math.inf)))
+            for_s = end - self._at
+            sums = self._sums[index]
+            sums[0] += for_s
+            sums[1] += for_s * len(self._flying)
+            sums[2] += for_s * len(self._waiting)
+            if self._level is not None:
+                sums[3] += for_s * self._level
+                sums[4] += for_s
+            self._at = end
+
+    def _halve(self) -> None:
+        if len(self._sums) % 2:
+            self._sums.append([0.0] * 5)
+        pairs = zip(self._sums[::2], self._sums[1::2], strict=True)
+        self._sums = [[one + other for one, other in zip(*pair, strict=True)] for pair in pairs]
+        self._width_s *= 2
+
+    def _granted(self, event: ev.Granted) -> None:
+        if event.ticket in self._waiting:
+            self._waiting.remove(event.ticket)
+            self._flying.add(event.ticket)
+
+    def _attempt_failed(self, event: ev.AttemptFailed) -> None:
+        if event.retry_in_s is None:
+            self._close(event.ticket)
+        elif event.ticket in self._flying:
+            self._flying.remove(event.ticket)
+            self._waiting.add(event.ticket)
+
+    def _close(self, ticket: int | None) -> None:
+        if ticket is not None:
+            self._flying.discard(ticket)
+            self._waiting.discard(ticket)
+
+    def _lane_opened(self, event: ev.LaneOpened) -> None:
+        if event.config is not None:
+            self._set_level(event.lane, event.config.max_concurrency or math.inf)
+
+    def _sampled(self, event: ev.Sampled) -> None:
+        for lane in event.lanes:
+            self._set_level(lane.lane, lane.level)
+
+    def _set_level(self, lane: str, level: float) -> None:
+        self._levels[lane] = level
+        whole = sum(self._levels.values())
+        self._level = None if math.isinf(whole) else whole
+
+    def _carried(self, event: Carried) -> None:
+        self._flying.clear()
+        self._waiting.clear()
+        for ticket in event.state.tickets:
+            flies = ticket.state in ("waiting", "streaming")  # for the first content, or on
+            (self._flying if flies else self._waiting).add(ticket.arrived.ticket)
+        for lane in event.state.lanes:
+            self._set_level(lane.lane, lane.level)
+        if self._began is None and event.state.tickets:
+            self._began = self._at = event.at
+
+
+class Parting:
+    """When two runs begin to differ: the moment of the first grant that the other run has at another time, or to
+    somebody else. The first run is told to it, then the second."""
+
+    def __init__(self) -> None:
+        self._first: list[tuple[float, int]] = []
+        self._index: int | None = None
+        self.at: float | None = None
+
+    def apply(self, event: ev.Event) -> None:
+        """The first run's events, and after :meth:`second` the second's."""
+        if type(event) is not ev.Granted:
+            return
+        grant = (event.at, event.ticket)
+        if self._index is None:
+            self._first.append(grant)
+            return
+        if self.at is None:
+            known = self._first[self._index] if self._index < len(self._first) else None
+            if known != grant:
+                self.at = event.at if known is None else min(known[0], event.at)
+            self._index += 1
+
+    def second(self) -> None:
+        """What comes from now on is of another run."""
+        self._index, self.at = 0, None
+
+    def ended(self) -> None:
+        """The second run is over, perhaps before the first was."""
+        if self.at is None and self._index is not None and self._index < len(self._first):
+            self.at = self._first[self._index][0]

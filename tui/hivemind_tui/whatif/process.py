@@ -1,0 +1,95 @@
+"""The simulating process as the screen sees it: ask, hear what comes of it, or give up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import Callable
+
+import msgspec
+
+from hivemind_tui.format import clean
+
+from .wire import HEAD, MESSAGE_LIMIT, Looked, Message, Outcome, Question, Refused, Stage, pack
+
+_log = logging.getLogger(__name__)
+_COMMAND = (sys.executable, "-m", "hivemind_tui.whatif.worker")
+_LAST_WORDS = 16 << 10
+
+
+class Simulation:
+    """Owns the child, which starts with the first question and is kept for the next. One question at a time; one whose
+    asker is cancelled ends the child, because nothing else stops what it computes."""
+
+    def __init__(self, command: tuple[str, ...] = _COMMAND) -> None:
+        self._command = command
+        self._child: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the child; None: there is none."""
+        return None if self._child is None else self._child.pid
+
+    async def ask(self, question: Question, tell: Callable[[Message], None]) -> None:
+        """Tell everything that comes until the question is answered; a child that fails is an answer too."""
+        answered = False
+        try:
+            child = await self._ready()
+            assert child.stdin is not None
+            child.stdin.write(pack(question))
+            await child.stdin.drain()
+            while not answered:
+                message = await _heard(child)
+                answered = not isinstance(message, Stage)
+                tell(message)
+        except (OSError, asyncio.IncompleteReadError, msgspec.DecodeError) as error:
+            why = await self._why_it_ended(error)
+            answered = True
+            tell(Refused(why))
+        finally:
+            if not answered:
+                await self.aclose()
+
+    async def aclose(self) -> None:
+        """End the child."""
+        child, self._child = self._child, None
+        if child is not None:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
+
+    async def _ready(self) -> asyncio.subprocess.Process:
+        if self._child is None or self._child.returncode is not None:
+            self._child = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        return self._child
+
+    async def _why_it_ended(self, error: Exception) -> str:
+        """In a line; what else it said goes to the log."""
+        child = self._child
+        if child is None:
+            return f"the simulation can't be started: {error}"
+        await self.aclose()
+        assert child.stderr is not None
+        said = (await child.stderr.read(_LAST_WORDS)).decode(errors="replace").strip()
+        code = child.returncode or 0
+        how = f"exit code {code}" if code >= 0 else signal.strsignal(-code) or f"signal {-code}"
+        _log.warning("the simulating process is gone (%s, %s) %s", type(error).__name__, how, said)
+        last = clean(said.rpartition("\n")[2])
+        return f"the simulation ended before its time: {last or how}"
+
+
+async def _heard(child: asyncio.subprocess.Process) -> Message:
+    assert child.stdout is not None
+    (length,) = HEAD.unpack(await child.stdout.readexactly(HEAD.size))
+    if length > MESSAGE_LIMIT:
+        raise msgspec.DecodeError(f"a message of {length} bytes")
+    body = await child.stdout.readexactly(length)
+    return msgspec.msgpack.decode(body, type=Stage | Looked | Outcome | Refused)

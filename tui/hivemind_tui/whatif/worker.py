@@ -1,0 +1,215 @@
+"""The simulating process: `python -m hivemind_tui.whatif.worker` reads questions from its input and answers them.
+
+A process of its own, because a simulation computes for seconds: in the proxy's own process every agent would wait for
+it. It remembers the recording it read last, and ends with its input, or when nobody asked for some minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from hivemind.errors import HiveMindError
+from hivemind.journal.reader import open_journal
+from hivemind.journal.records import Carried
+from hivemind.lab.changes import Change, value_in
+from hivemind.lab.figures import Figures, Price
+from hivemind.lab.recording import Recording, load
+from hivemind.lab.whatif import simulate
+from hivemind.prices import Prices
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.knobs import KNOBS
+
+from .fold import CourseFold, Parting
+from .wire import HEAD, Course, Look, Looked, Message, Outcome, Question, Refused, Run, Stage, Try, pack
+
+_NICE = 15
+_TOLD_EVERY_S = 0.1
+_LOOKED_AT_EVERY = 256
+"""Events between two looks at the clock."""
+_IDLE_S = 300.0
+
+Mark = tuple[tuple[str, int, int], ...]
+"""What a journal's files were like when it was read."""
+
+
+class _Seen:
+    """What one pass over a recording's events finds."""
+
+    def __init__(self, journal_config: object) -> None:
+        self.fold = CourseFold()
+        self.upstreams: dict[str, dict[str, float]] = {}
+        self.turned: dict[str, int] = {}
+        self._config = journal_config
+
+    def apply(self, event: ev.Event) -> None:
+        kind = type(event)
+        if kind is ev.LaneOpened:
+            self._opened(event)  # type: ignore[arg-type]
+        elif kind is ev.Commanded:
+            self._commanded(event)  # type: ignore[arg-type]
+        elif kind is Carried:
+            for lane in event.state.lanes:  # type: ignore[attr-defined]
+                self.upstreams.setdefault(lane.upstream, dict(lane.knobs))
+        self.fold.apply(event)
+
+    def _opened(self, event: ev.LaneOpened) -> None:
+        if event.config is not None and event.upstream not in self.upstreams:
+            values = {name: value_in(name, self._config, event.config) for name in KNOBS}  # type: ignore[arg-type]
+            self.upstreams[event.upstream] = {name: float(value or 0) for name, value in values.items()}
+
+    def _commanded(self, event: ev.Commanded) -> None:
+        knob = event.arguments.get("knob") if event.name == "Tune" else None
+        if isinstance(knob, str) and knob in KNOBS:
+            self.turned[knob] = self.turned.get(knob, 0) + 1
+
+
+class Desk:
+    """Answers questions one after the other; `tell` hears what is being done and the answer.
+
+    `now` is a monotonic clock in seconds.
+    """
+
+    def __init__(
+        self,
+        tell: Callable[[Message], None],
+        *,
+        price: Price | None = None,
+        load: Callable[[Path, Price | None], Recording] = load,
+        simulate: Callable[..., Figures] = simulate,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tell = tell
+        self._price = price
+        self._load = load
+        self._simulate = simulate
+        self._now = now
+        self._mark: Mark = ()
+        self._recording: Recording | None = None
+        self._looked: Looked | None = None
+        self._course = Course(1.0, [], [], [])
+        self._began = 0.0
+        self._replayed: Run | None = None
+        self._parting = Parting()
+
+    def answer(self, question: Question) -> None:
+        """Answer a question, in the end."""
+        try:
+            looked = self._read(Path(question.path))
+            self._tell(looked if isinstance(question, Look) else self._tried(question.changes))
+        except HiveMindError as error:
+            self._tell(Refused(str(error)))
+        except MemoryError:
+            self._forget()
+            self._tell(Refused("this recording doesn't fit into memory"))
+
+    def _forget(self) -> None:
+        self._mark, self._recording, self._replayed = (), None, None
+        self._parting = Parting()
+
+    def _read(self, path: Path) -> Looked:
+        journal = open_journal(path)
+        mark = tuple((str(part), *_size_and_time(part)) for part in journal.parts)
+        if mark == self._mark and self._looked is not None and self._recording is not None:
+            return self._looked
+        self._forget()
+        self._tell(Stage("reading the recording"))
+        recording = self._load(path, self._price)
+        seen = _Seen(journal.began.config)
+        for event in journal.events():
+            seen.apply(event)
+        first = seen.fold.began
+        self._began = journal.began.at if first is None else first
+        self._looked = Looked(
+            recording.name,
+            journal.began.wall + (self._began - journal.began.at),
+            max(0.0, seen.fold.ended - self._began),
+            recording.figures.requests,
+            recording.figures.agents,
+            seen.upstreams,
+            seen.turned,
+            tuple(recording.told),
+        )
+        self._course, self._recording, self._mark = seen.fold.course(), recording, mark
+        return self._looked
+
+    def _tried(self, changes: tuple[Change, ...]) -> Outcome:
+        assert self._recording is not None
+        if self._replayed is None:
+            self._parting = Parting()
+            self._replayed = self._run((), "replaying with the recorded settings")
+        recorded = Run(self._recording.figures, self._course)
+        if not changes:
+            return Outcome((), recorded, self._replayed, self._replayed, None)
+        self._parting.second()
+        tried = self._run(changes, "simulating " + ", ".join(map(str, changes)))
+        self._parting.ended()
+        parted = self._parting.at
+        return Outcome(changes, recorded, self._replayed, tried, None if parted is None else parted - self._began)
+
+    def _run(self, changes: tuple[Change, ...], words: str) -> Run:
+        assert self._recording is not None
+        assert self._looked is not None
+        fold, parting, lasts_s = CourseFold(), self._parting, self._looked.lasts_s
+        told_at, count = self._now(), 0
+        self._tell(Stage(words, 0.0))
+
+        def hear(event: ev.Event) -> None:
+            nonlocal told_at, count
+            fold.apply(event)
+            parting.apply(event)
+            count += 1
+            if count % _LOOKED_AT_EVERY == 0 and (now := self._now()) - told_at >= _TOLD_EVERY_S:
+                told_at = now
+                self._tell(Stage(words, min(0.99, (event.at - self._began) / lasts_s) if lasts_s > 0 else None))
+
+        return Run(self._simulate(self._recording, changes, price=self._price, tell=hear), fold.course())
+
+
+def _size_and_time(path: Path) -> tuple[int, int]:
+    """Both 0 where it is gone."""
+    try:
+        about = path.stat()
+    except OSError:
+        return 0, 0
+    return about.st_size, about.st_mtime_ns
+
+
+def _next(pipe: BinaryIO) -> Question | None:
+    """None: there is none any more, or nobody asked for long."""
+    if not select.select([pipe], [], [], _IDLE_S)[0]:
+        return None
+    head = pipe.read(HEAD.size)
+    if len(head) < HEAD.size:
+        return None
+    return msgspec.msgpack.decode(pipe.read(HEAD.unpack(head)[0]), type=Look | Try)
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    # Ctrl-C in the terminal reaches the whole process group; when to end is the parent's to say, by closing the pipe.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(_NICE)
+    questions, answers = sys.stdin.buffer, sys.stdout.buffer
+    prices = Prices()
+    prices.load()
+
+    def tell(message: Message) -> None:
+        answers.write(pack(message))
+        answers.flush()
+
+    desk = Desk(tell, price=prices.cost)
+    while (question := _next(questions)) is not None:
+        desk.answer(question)
+
+
+if __name__ == "__main__":
+    main()
