@@ -42,6 +42,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
     "journal": {
         "journal": "hivemind.journal.command",
+        "what-if": "hivemind.commands.what_if",
     },
     "steer": {
         "budget": "hivemind.commands.budget",

@@ -6,10 +6,10 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -38,18 +38,12 @@ Runs = Callable[[Sequence[Job]], list[Figures | None]]
 """Simulates jobs; the results are in their order, None where the changes don't go together."""
 
 
-class TimeIsUp(Exception):
-    """The jobs weren't done by the time they had to be."""
-
-
 class Workers:
     """A process for each core, as a context manager. Each reads the recordings for itself, at its first job."""
 
     def __init__(self, paths: Sequence[Path], count: int | None = None) -> None:
-        self.until: float | None = None
-        """On :func:`time.monotonic`: when jobs have to be done; None: whenever."""
         self._pool = ProcessPoolExecutor(
-            count or os.process_cpu_count() if hasattr(os, "process_cpu_count") else len(os.sched_getaffinity(0)),
+            count or _cores(),
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_begin,
             initargs=(tuple(paths),),
@@ -64,29 +58,42 @@ class Workers:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def __call__(self, jobs: Sequence[Job]) -> list[Figures | None]:
-        """See :data:`Runs`. Raises: TimeIsUp; HiveMindError: a process died."""
+        """See :data:`Runs`. Raises: HiveMindError: a process died."""
         futures: list[Future[Figures | None]] = []
         try:
             futures = [self._pool.submit(_simulated, job) for job in jobs]
-            return [future.result(self._left_s()) for future in futures]
-        except TimeoutError:
-            raise TimeIsUp from None
-        except multiprocessing.ProcessError as error:
-            raise HiveMindError(f"a simulating process ended: {error}") from None
+            return [future.result() for future in futures]
+        except BrokenExecutor:
+            raise HiveMindError("a simulating process ended by itself; is there memory enough?") from None
         finally:
             for future in futures:
                 future.cancel()
 
-    def _left_s(self) -> float | None:
-        return None if self.until is None else max(0.0, self.until - time.monotonic())
+
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Desk:
-    """What a process has."""
+    """What a simulating process has at hand."""
 
-    paths: tuple[Path, ...] = ()
-    recordings: dict[int, Recording]
-    price: Price
+    def __init__(self, paths: tuple[Path, ...]) -> None:
+        self._paths = paths
+        self._recordings: dict[int, Recording] = {}
+        prices = Prices()
+        prices.load()
+        self._price = prices.cost
+
+    def simulated(self, job: Job) -> Figures | None:
+        recording = self._recordings.get(job.recording)
+        if recording is None:
+            recording = self._recordings[job.recording] = load(self._paths[job.recording], self._price)
+        return simulated(recording, job, self._price)
+
+
+_desks: list[_Desk] = []
+"""The one of this process, once it has one."""
 
 
 def _begin(paths: tuple[Path, ...]) -> None:
@@ -95,21 +102,16 @@ def _begin(paths: tuple[Path, ...]) -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    prices = Prices()
-    prices.load()
-    _Desk.paths, _Desk.recordings, _Desk.price = paths, {}, prices.cost
+    _desks.append(_Desk(paths))
 
 
-def _end_with(parent: object) -> None:
-    parent.join()  # type: ignore[attr-defined]  # multiprocessing's ParentProcess isn't in its type
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
     os._exit(1)
 
 
 def _simulated(job: Job) -> Figures | None:
-    recording = _Desk.recordings.get(job.recording)
-    if recording is None:
-        recording = _Desk.recordings[job.recording] = load(_Desk.paths[job.recording], _Desk.price)
-    return simulated(recording, job, _Desk.price)
+    return _desks[0].simulated(job)
 
 
 def simulated(recording: Recording, job: Job, price: Price) -> Figures | None:

@@ -1,0 +1,145 @@
+"""Runs side by side, as a table: recorded, replayed with the recorded settings, and with others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from hivemind.lab.figures import Figures
+from hivemind.lab.measures import Measure, Spread, measures, spread
+
+from . import words
+from .table import Cell, Column, lines
+
+_CLOSE = 0.005
+"""A difference below this share is none to speak of."""
+_TRUSTED = 0.05
+"""A replay that is further off than this share doesn't reproduce what was recorded."""
+_RECORDED = (
+    Column(""),
+    Column("RECORDED", right=True),
+    Column("REPLAYED", right=True),
+    Column("OFF BY", right=True, spare=1),
+)
+_CHANGED = (
+    Column("CHANGED", right=True),
+    Column("DIFFERENCE", right=True),
+    Column("", spare=2),
+)
+
+
+def table(recorded: Figures, replayed: Sequence[Figures], changed: Sequence[Figures], room: int | None) -> list[str]:
+    """A row for each figure. Of several runs (the same seeds for both) the mean is shown, and how sure the difference
+    is. Nothing `changed`: only what was replayed."""
+    columns = _RECORDED + _CHANGED if changed else _RECORDED
+    rows = []
+    for measure in measures([recorded, *replayed, *changed]):
+        was, before = measure.of(recorded), _mean(measure, replayed)
+        row: list[Cell | str] = [measure.name, amount(measure, was), amount(measure, before), _off(was, before)]
+        if changed:
+            row += [amount(measure, _mean(measure, changed)), *_difference(measure, replayed, changed)]
+        rows.append(row)
+    return lines(columns, rows, room)
+
+
+def honesty(recorded: Figures, replayed: Sequence[Figures], *, drawn: bool) -> Cell:
+    """How well the model reproduces what was recorded, in a line; a `warn` where it doesn't."""
+    wall, wait = (
+        _share(was, fmean(found))
+        for was, found in (
+            (recorded.wall_s, [run.wall_s for run in replayed]),
+            (recorded.waited_s, [run.waited_s for run in replayed]),
+        )
+    )
+    parts = [f"wall time {_percent(wall)}" if wall is not None else "", f"total wait {_percent(wait)}" if wait else ""]
+    text = f"Replayed with the recorded settings: {' and '.join(filter(None, parts)) or 'nothing to compare'}."
+    if drawn:
+        return Cell(f"{text} Faults and latencies are drawn anew, so it needn't be the same.", "dim")
+    if max(abs(wall or 0.0), abs(wait or 0.0)) <= _TRUSTED:
+        return Cell(text, "dim")
+    return Cell(f"{text} That is far off: trust the difference rather than the values.", "warn")
+
+
+def amount(measure: Measure, value: float | None) -> str:
+    """A figure as people read it; empty where there is none."""
+    if value is None:
+        return ""
+    if measure.unit == "seconds":
+        return seconds(value)
+    if measure.unit == "dollars":
+        return words.money(value)
+    if measure.unit == "share":
+        return f"{value:.3f}"
+    if measure.unit == "tokens":
+        return words.count(round(value))
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def seconds(value: float) -> str:
+    """`0.42 s`, `12.3 s`, `4 min 02 s`, `1 h 05 min`."""
+    if value < 0.0005:
+        return "0 s"
+    if value < 1:
+        return f"{value:.2g} s" if value < 0.1 else f"{value:.2f} s"
+    if value < 99.95:
+        return f"{value:.1f} s"
+    whole = round(value)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    minutes = round(value / 60)
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def _difference(measure: Measure, before: Sequence[Figures], after: Sequence[Figures]) -> tuple[Cell, Cell]:
+    """And what it means, where it is more than chance or rounding."""
+    pairs = [(measure.of(one), measure.of(two)) for one, two in zip(before, after, strict=True)]
+    known = [(one, two) for one, two in pairs if one is not None and two is not None]
+    if not known:
+        return Cell(""), Cell("")
+    found = spread([two - one for one, two in known])
+    base = fmean(one for one, _ in known)
+    text = _told(measure, found, base)
+    sure = abs(found.mean) > _CLOSE * abs(base) and (found.low > 0 or found.high < 0)
+    if not sure or not measure.better:
+        return Cell(text, "" if sure else "dim"), Cell(
+            "" if sure or found.runs == 1 or not found.mean else "unclear", "dim"
+        )
+    good = (found.mean < 0) == (measure.better == "less")
+    style = "good" if good else "bad"
+    return Cell(text, style), Cell("better" if good else "worse", style)
+
+
+def _told(measure: Measure, found: Spread, base: float) -> str:
+    if not found.mean and not found.half:
+        return "="
+    if not base:
+        return f"{'+' if found.mean > 0 else '-'}{amount(measure, abs(found.mean))}"
+    text = _percent(found.mean / base)
+    return f"{text} ± {100 * found.half / abs(base):.1f}" if found.runs > 1 else text
+
+
+def _off(was: float | None, now: float | None) -> Cell:
+    if was is None or now is None:
+        return Cell("")
+    if was == now:
+        return Cell("=", "dim")
+    share = _share(was, now)
+    if share is None:
+        return Cell("")
+    return Cell(_percent(share), "warn" if abs(share) > _TRUSTED else "dim")
+
+
+def _share(was: float, now: float) -> float | None:
+    """By how much of what it was it differs; None: it was nothing."""
+    return (now - was) / abs(was) if was else None if now else 0.0
+
+
+def _percent(share: float) -> str:
+    if abs(share) < 0.0005:
+        return "0.0 %"
+    return f"{100 * share:+.1f} %" if abs(share) < 9.995 else f"{1 + share:,.0f} times"
+
+
+def _mean(measure: Measure, runs: Sequence[Figures]) -> float | None:
+    values = [value for value in map(measure.of, runs) if value is not None]
+    return fmean(values) if values else None

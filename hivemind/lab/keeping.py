@@ -1,0 +1,76 @@
+"""A simulated run written down as a journal, which can be replayed, reported on and simulated like a recorded one."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hivemind import __version__
+from hivemind.errors import UsageError
+from hivemind.journal.files import SUFFIX
+from hivemind.journal.format import line_of
+from hivemind.journal.records import JournalBegan, JournalEnded
+from hivemind.scheduler.config import SchedulerConfig
+from hivemind.scheduler.events import Event
+
+from .changes import Change, applied
+from .figures import Figures
+from .recording import Recording
+from .whatif import Faults, simulate
+
+
+def kept_as_journal(
+    recording: Recording, changes: Sequence[Change], path: Path, faults: Faults, seed: int, *, force: bool = False
+) -> Figures:
+    """Simulate it, and write every event of it, whole or not at all, for this user alone.
+
+    Raises: UsageError: the file can't be written, or is there already and `force` isn't.
+    """
+    if path.suffix != SUFFIX:
+        path = path.with_name(path.name + SUFFIX)
+    if path.exists() and not force:
+        raise UsageError(f"--out {path}: is there already; --force writes over it")
+    beside = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb", buffering=1 << 20) as file:
+                ends_at = recording.began.at
+
+                def tell(event: Event) -> None:
+                    nonlocal ends_at
+                    ends_at = max(ends_at, event.at)
+                    file.write(line_of(event))
+
+                file.write(line_of(_first(recording, changes, path.stem)))
+                figures = simulate(recording, changes, seed=seed, faults=faults, tell=tell)
+                file.write(line_of(JournalEnded(ends_at)))
+            beside.replace(path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise UsageError(f"--out {path}: can't be written ({error.strerror})") from None
+    return figures
+
+
+def _first(recording: Recording, changes: Sequence[Change], name: str) -> JournalBegan:
+    return replace(
+        recording.began,
+        journal=name,
+        part=1,
+        program=f"hivemind {__version__}",
+        config=_config(recording, changes),
+        bodies=False,
+        source="what-if",
+    )
+
+
+def _config(recording: Recording, changes: Sequence[Change]) -> SchedulerConfig:
+    config = recording.began.config
+    for lane in recording.lanes.values():
+        config, _ = applied(changes, recording.began.config, lane)
+    return config
