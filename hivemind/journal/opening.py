@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 from hivemind import __version__
 
-from .recorder import Limits, Recorder
+from .bodies import Bodies
+from .recorder import WAITING_MOST, Limits, Recorder
 from .records import JournalBegan
 from .rotation import Keeping, begin, prune
 from .writer import Writer
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _HOUR_S = 3600.0
+_WITH_BODIES = 64 << 20
+"""Bytes that wait for the disk, where bodies are written."""
 
 
 def begin_recording(
@@ -62,10 +65,18 @@ def begin_recording(
             settings.scheduler_config(),
             given.bodies,
         ),
-        Limits(given.max_mb << 20, given.max_hours * _HOUR_S),
+        Limits(given.max_mb << 20, given.max_hours * _HOUR_S, _WITH_BODIES if given.bodies else WAITING_MOST),
         keep=engine.world.keep,
         tell=engine.tell,
         wall=wall,
     )
     engine.record = recorder.record
     return recorder
+
+
+def bodies_for(recorder: Recorder | None, settings: Settings, engine: Engine) -> Bodies | None:
+    """What hears bodies, where they are to be recorded."""
+    if recorder is None or not settings.journal.bodies:
+        return None
+    own = (settings.token, settings.control_token)
+    return Bodies(recorder, engine.now, tuple(each.get_secret_value() for each in own if each is not None))

@@ -115,12 +115,16 @@ class Recorder:
         """A line that takes long to make, of something that happened now."""
         self._write_down()
         self._hand_over()
-        if self._gap is None and self._has_room(line.weight):
+        if self._gap is None and self.has_room(line.weight):
             self._writer.put(line)
         else:
             self._miss(at, 1, self._why_no_room())
         if self._timer is None:
             self._timer = self._loop.call_later(EVERY_S, self._tick)
+
+    def has_room(self, size: int) -> bool:
+        """So many bytes more may wait for the disk."""
+        return self._writer.waiting + size <= self._limits.waiting
 
     def view(self) -> RecordingView:
         """How it stands."""
@@ -192,14 +196,11 @@ class Recorder:
         if not self._lines:
             return
         lines, self._lines, size, self._size = self._lines, [], self._size, 0
-        if self._gap is None and (last or self._has_room(size)):
+        if self._gap is None and (last or self.has_room(size)):
             self._writer.put(b"".join(lines))
             self._in_part += size
         else:
             self._miss(self._first_at, len(lines), self._why_no_room())
-
-    def _has_room(self, size: int) -> bool:
-        return self._writer.waiting + size <= self._limits.waiting
 
     def _why_no_room(self) -> str:
         error = self._writer.error

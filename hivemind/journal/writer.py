@@ -5,6 +5,7 @@ What waits is kept in order: lines, bodies that are still to be made into lines,
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Protocol
 
 from .part import Part, Removed
+
+_log = logging.getLogger(__name__)
 
 AGAIN_S = 1.0
 """Between two tries while the disk refuses."""
@@ -35,7 +38,7 @@ class Later:
     """A line that is still to be made."""
 
     make: Callable[[], bytes]
-    """Called in the thread; doesn't raise."""
+    """Called in the thread."""
     weight: int
     """Bytes of memory that wait with it."""
 
@@ -158,10 +161,18 @@ class Writer:
             self._tidy(item.path)
             lines = item.head
         else:
-            lines = item if isinstance(item, bytes) else item.make()
+            lines = item if isinstance(item, bytes) else _made(item)
         done, stopped = self._sheet.append(lines)
         self.written += done
         return (None if done == len(lines) else lines[done:]), stopped
+
+
+def _made(item: Later) -> bytes:
+    try:
+        return item.make()
+    except Exception:  # whatever it is: the lines after it are written all the same
+        _log.exception("a body can't be written down")
+        return b""
 
 
 def _size(item: Item) -> int:

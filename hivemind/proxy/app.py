@@ -32,16 +32,15 @@ from hivemind.control.messages import (
     WantTask,
 )
 from hivemind.control.tokenfile import Key
-from hivemind.journal.opening import begin_recording
+from hivemind.journal.bodies import Bodies
+from hivemind.journal.opening import begin_recording, bodies_for
 from hivemind.journal.recorder import Recorder
 from hivemind.prices import Prices
 from hivemind.providers.base import Dialect
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
-from hivemind.providers.profiles import family
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler.commands import Command
-from hivemind.scheduler.types import Request
 from hivemind.settings import Settings
 from hivemind.snapshot import Line, Snapshot
 from hivemind.store import Store
@@ -51,7 +50,7 @@ from hivemind.world import World
 from .asgi import not_http, plain, read_body
 from .audience import Audience, Receive, Send
 from .books import books
-from .call import Call, shown_path
+from .call import Call, request_of
 from .engine import Engine
 from .exchange import Exchange, Keepalive
 from .headers import fields, for_upstream
@@ -111,6 +110,7 @@ class Proxy:
         self.record_in: Path | None = None
         """Folder of the journals; set by whoever serves it, before :meth:`start`. None: nothing is recorded."""
         self.journal: Recorder | None = None
+        self._bodies: Bodies | None = None
         self._keeper: Keeper | None = None
         self._routes = open_routes(settings, transports)
         self._rng = rng or random.Random()
@@ -138,6 +138,7 @@ class Proxy:
             self.journal = begin_recording(
                 self.record_in, self.settings, self._engine, self.address, self._routes.names, self._wall
             )
+            self._bodies = bodies_for(self.journal, self.settings, self._engine)
         self._processes = Processes(self._engine, self.settings.max_agents)
         if self.keep_in is None and self.store is not None:
             self.keep_in = folder_in(self.store.path.parent)
@@ -337,9 +338,10 @@ class Proxy:
         engine.open_lane(call.lane, call.route.lane)
         if self._keeper is not None:
             self._keeper.conversations.keep(call, self._wall())
-        ticket = engine.arrive(_request(call, kept_company=call.facts.stream))
+        ticket = engine.arrive(request_of(call, kept_company=call.facts.stream))
         heads = self._remembered.add(ticket.id, scope)
-        exchange = Exchange(call, ticket, Audience(send), engine, self._wall, self._keepalive, heads)
+        heard = None if self._bodies is None else self._bodies.asked(ticket.id, call, scope["headers"])
+        exchange = Exchange(call, ticket, Audience(send), engine, self._wall, self._keepalive, heads, heard)
         if ticket.waiting:
             self._resends.add(exchange)
         try:
@@ -383,21 +385,3 @@ class Proxy:
         world = World(at=at, wall=self._wall(), address=self.address, upstreams=self._routes.names)
         world.tell = self.tell or world.tell
         return world
-
-
-def _request(call: Call, *, kept_company: bool) -> Request:
-    facts, identity = call.facts, call.identity
-    return Request(
-        agent=identity.agent,
-        lane=call.lane,
-        model=facts.model,
-        family=family(facts.model),
-        size_chars=facts.size_chars,
-        max_output_tokens=facts.max_output_tokens,
-        stream=facts.stream,
-        priority=identity.priority,
-        patience_s=None if kept_company else call.client.patience_s,
-        client=call.client.name,
-        parent=identity.parent,
-        path=shown_path(call),
-    )

@@ -8,8 +8,9 @@ from functools import lru_cache
 from hivemind.logs import redact
 from hivemind.providers.base import Dialect, Facts
 from hivemind.providers.clients import Client
+from hivemind.providers.profiles import family
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.types import Failure, FailureKind, record
+from hivemind.scheduler.types import Failure, FailureKind, Request, record
 from hivemind.settings import Origin
 
 from .credentials import credentials_in, less
@@ -74,6 +75,25 @@ class Call:
         if not failure.message:
             return failure
         return replace(failure, message=less(failure.message, credentials_in(self.headers, self.target)))
+
+
+def request_of(call: Call, *, kept_company: bool) -> Request:
+    """What the scheduler is told of it; `kept_company`: its client doesn't lose patience, since it is kept alive."""
+    facts, identity = call.facts, call.identity
+    return Request(
+        agent=identity.agent,
+        lane=call.lane,
+        model=facts.model,
+        family=family(facts.model),
+        size_chars=facts.size_chars,
+        max_output_tokens=facts.max_output_tokens,
+        stream=facts.stream,
+        priority=identity.priority,
+        patience_s=None if kept_company else call.client.patience_s,
+        client=call.client.name,
+        parent=identity.parent,
+        path=shown_path(call),
+    )
 
 
 def shown_path(call: Call) -> str:

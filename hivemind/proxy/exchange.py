@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hivemind.amounts import HEADER, field
+from hivemind.journal.bodies import Heard
 from hivemind.providers.base import Limits, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for
 from hivemind.providers.limits import read_limits
@@ -26,7 +27,7 @@ from .headers import Headers, for_client, value
 from .prelude import Prelude, plain
 from .refusals import text_of
 from .remembered import Heads
-from .reply import Reply, read_most
+from .reply import Reply, is_stream, read_most
 from .telling import Telling
 from .upstream.base import Truncated, UpstreamError, UpstreamResponse
 
@@ -38,8 +39,6 @@ PRELUDE_S = 10.0
 """A stream that has begun but shows no content for so long (thinking, say) is let go, so that the client sees signs of
 life; from then on it can't be tried again."""
 CHARS_PER_TOKEN = 4
-
-_STREAMED = (b"text/event-stream", b"application/x-ndjson", b"application/stream+json", b"application/jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +61,7 @@ class Exchange:
         wall: Callable[[], float],
         keepalive: Keepalive,
         heads: Heads,
+        heard: Heard | None = None,
     ) -> None:
         self.call = call
         self.ticket = ticket
@@ -70,6 +70,7 @@ class Exchange:
         self._wall = wall
         self._keepalive = keepalive
         self._heads = heads
+        self._heard = heard
         self._company: Company | None = None
         self._over: asyncio.Future[None] | None = None
         self._task = asyncio.current_task()
@@ -151,6 +152,8 @@ class Exchange:
         except UpstreamError as error:
             return await self._failed(call.failure_of(error))
         self._heads.response = response.headers
+        if self._heard is not None:
+            response = self._heard.answer(self.ticket.attempts, response)
         try:
             self._engine.headers(self.ticket, read_limits(response.headers, self._wall()))
             if response.status >= 400:
@@ -179,7 +182,7 @@ class Exchange:
         """The upstream said yes; hold what comes until it can't be taken back."""
         tap = self.call.dialect.tap(response.status, response.headers, self.call.facts)
         state = self._tap = tap.state
-        if not (self.call.facts.stream or _is_stream(response.headers)):
+        if not (self.call.facts.stream or is_stream(response.headers)):
             return await self._answered_whole(response, tap)
         prelude = Prelude(lambda: self._begin(response), self.audience, PRELUDE_S)
         try:
@@ -392,8 +395,3 @@ class Exchange:
 
 
 _CUT_SHORT = Failure(FailureKind.TRUNCATED, True, message="the stream ended before its own end marker")
-
-
-def _is_stream(headers: Headers) -> bool:
-    content_type = value(headers, b"content-type") or b""
-    return content_type.partition(b";")[0].strip().lower() in _STREAMED

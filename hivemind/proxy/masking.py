@@ -7,7 +7,7 @@ credentials have (:func:`hivemind.logs.redact`); and the very values found so, w
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from hivemind.logs import redact
@@ -18,17 +18,43 @@ from .headers import Headers
 from .remembered import Heads
 
 
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """Heads without credentials."""
+
+    method: str
+    path: str
+    """With its query."""
+    request: tuple[tuple[str, str], ...]
+    response: tuple[tuple[str, str], ...]
+
+
 def with_heads(detail: RequestDetail, heads: Heads, known: Iterable[str] = ()) -> RequestDetail:
     """The detail with what is remembered of the heads; `known` are credentials of our own."""
-    target = heads.raw_path + b"?" + heads.query
-    secrets = {*known, *credentials_in(heads.request, target), *credentials_in(heads.response, b"")}
-    found = sorted((each for each in secrets if len(each) >= SHORTEST), key=len, reverse=True)
+    shown = masked(heads, secrets_of(heads, known))
     return replace(
         detail,
-        method=_anywhere(heads.method, found),
-        path=_path(heads, found),
-        request_headers=_headers(heads.request, found),
-        response_headers=_headers(heads.response, found),
+        method=shown.method,
+        path=shown.path,
+        request_headers=shown.request,
+        response_headers=shown.response,
+    )
+
+
+def secrets_of(heads: Heads, known: Iterable[str] = ()) -> list[str]:
+    """The values of credentials in heads that may stand elsewhere too, and those `known`; the longest first."""
+    target = heads.raw_path + b"?" + heads.query
+    secrets = {*known, *credentials_in(heads.request, target), *credentials_in(heads.response, b"")}
+    return sorted((each for each in secrets if len(each) >= SHORTEST), key=len, reverse=True)
+
+
+def masked(heads: Heads, found: list[str]) -> Masked:
+    """The heads as they may be shown; `found` as :func:`secrets_of` gives them."""
+    return Masked(
+        _anywhere(heads.method, found),
+        _path(heads, found),
+        _headers(heads.request, found),
+        _headers(heads.response, found),
     )
 
 

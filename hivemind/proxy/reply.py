@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .headers import Headers, value
 from .upstream.base import UpstreamResponse
+
+_STREAMED = (b"text/event-stream", b"application/x-ndjson", b"application/stream+json", b"application/jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +37,9 @@ async def read_most(response: UpstreamResponse, limit: int) -> tuple[bytes, bool
         parts.append(data)
         size += len(data)
     return b"".join(parts), False
+
+
+def is_stream(headers: Headers) -> bool:
+    """Whether what comes with this head comes in pieces that mean something by themselves."""
+    content_type = value(headers, b"content-type") or b""
+    return content_type.partition(b";")[0].strip().lower() in _STREAMED

@@ -49,19 +49,24 @@ def as_kept(checkpoint: Checkpoint, call: Call, limit: int, own: Iterable[str] =
     if not body:
         why = f"it can't be unpacked, or is larger than checkpoint.max_mb ({limit >> 20}) allows" if call.body else ""
         return replace(checkpoint, left_out=why or "the request had no body"), None
-    secrets = {each for each in (*own, *credentials_in(call.headers, call.target)) if len(each) >= SHORTEST}
-    masked = 0
-    # Digits alone may as well be a number of the conversation's, and a mask there would make it unreadable.
-    for secret in sorted((each.encode() for each in secrets if not each.isdigit()), key=len, reverse=True):
-        if any(True for _ in _places(body, secret)):
-            masked += 1
-            body = body.replace(secret, MASK.encode())
-    body, lent = _without_lent(body)
-    masked += lent
+    body, masked = undressed(body, (*own, *credentials_in(call.headers, call.target)))
     if not _looks_like_json(body):
         body = as_text(body)
         checkpoint = replace(checkpoint, encoding="base64")
     return replace(checkpoint, masked=masked, conversation_bytes=len(body)), body
+
+
+def undressed(body: bytes, secrets: Iterable[str]) -> tuple[bytes, int]:
+    """A decoded body without these, and without those that it lends the provider; and how many they were."""
+    masked = 0
+    # Digits alone may as well be a number of the conversation's, and a mask there would make it unreadable.
+    found = {each.encode() for each in secrets if len(each) >= SHORTEST and not each.isdigit()}
+    for secret in sorted(found, key=len, reverse=True):
+        if any(True for _ in _places(body, secret)):
+            masked += 1
+            body = body.replace(secret, MASK.encode())
+    body, lent = _without_lent(body)
+    return body, masked + lent
 
 
 def _without_lent(body: bytes) -> tuple[bytes, int]:

@@ -142,16 +142,21 @@ def settings_for(*upstreams: str, **values: Any) -> Settings:
 
 @contextlib.asynccontextmanager
 async def proxying(
-    *upstreams: str, keep_in: Path | None = None, hangs_s: float = HANGS_S, **values: Any
+    *upstreams: str,
+    keep_in: Path | None = None,
+    record_in: Path | None = None,
+    hangs_s: float = HANGS_S,
+    **values: Any,
 ) -> AsyncIterator[Running]:
     """The proxy before these upstreams, with these settings; a test that hangs is ended. Checkpoints are kept in the
-    folder `keep_in`, where there is one.
+    folder `keep_in`, where there is one, and a journal in `record_in`.
 
     Without uvicorn's server around it, which takes a tenth of a second to stop; the tests of the process have that.
     """
     logs.hush_uvicorn()
     proxy = Proxy(settings_for(*upstreams, **values), rng=random.Random(1))
     proxy.keep_in = keep_in
+    proxy.record_in = record_in
     await proxy.start()
     try:
         async with asyncio.timeout(hangs_s), serving_app(proxy, protocol=ClientProtocol) as url:

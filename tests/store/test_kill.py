@@ -85,7 +85,8 @@ async def program(upstream: str, port: int, tmp_path: Path, *flags: str) -> Asyn
     process = await asyncio.create_subprocess_exec(
         HIVEMIND,
         *("proxy", "--upstream", f"lab={upstream}", "--profile", "anthropic", "--port", str(port)),
-        *("--state-dir", str(tmp_path / "state"), "--rpm", "0", "--tpm", "0", *flags),
+        *("--state-dir", str(tmp_path / "state"), "--rpm", "0", "--tpm", "0"),
+        *("--journal.enabled", "off", *flags),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=tmp_path,
