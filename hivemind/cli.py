@@ -43,6 +43,8 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "journal": {
         "journal": "hivemind.journal.command",
         "what-if": "hivemind.commands.what_if",
+        "tune": "hivemind.commands.tune",
+        "replay": "hivemind.commands.replay",
     },
     "steer": {
         "budget": "hivemind.commands.budget",

@@ -1,0 +1,209 @@
+"""What is to be sent: the requests of a journal, each with its moment and how it went then."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from hivemind.errors import UsageError
+from hivemind.journal.records import RequestBody
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import FailureKind, Priority, Usage, record
+from hivemind.suggest import did_you_mean
+
+LEFT = "left"
+"""The error of a request that its client gave up."""
+OPEN = "not over"
+"""The error of one that wasn't over when the journal ended."""
+
+
+@record
+class Course:
+    """How a request went, as its agent saw it. Seconds are from when it was asked."""
+
+    status: int | None
+    """Of the answer; None: there was none."""
+    error: str
+    """What went wrong, by the kinds of :class:`~hivemind.scheduler.types.FailureKind` and the like; empty: it was
+    answered."""
+    first_s: float | None
+    """To the first content."""
+    took_s: float | None
+    """To the end; None: it had none."""
+    usage: Usage | None
+
+
+@record
+class Ask:
+    """A request as it was recorded."""
+
+    ticket: int
+    at_s: float
+    """When it came, since the journal began."""
+    agent: str
+    priority: Priority | None
+    """That it asked for."""
+    provider: str
+    path: str
+    model: str
+    size_chars: int
+    max_output_tokens: int | None
+    stream: bool
+    then: Course
+    has_body: bool = False
+    """The journal has what was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which of a journal's requests to send."""
+
+    agents: tuple[str, ...] = ()
+    """Empty: all."""
+    from_s: float | None = None
+    to_s: float | None = None
+    """Since the journal began."""
+    most: int | None = None
+
+
+@record
+class Cause:
+    """After what a request comes when agents wait for their answers."""
+
+    number: int
+    """The request, by its place in the plan."""
+    think_s: float
+    """From its end to this request."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A request while the journal is read."""
+
+    arrived: ev.Arrived
+    provider: str
+    first_s: float | None = None
+    course: Course | None = None
+
+
+@dataclass(slots=True)
+class Reading:
+    """Takes a journal's events in, in order; :meth:`asks` are its requests."""
+
+    began: float
+    """When the journal began, on its own clock."""
+    _seen: dict[int, _Seen] = field(default_factory=dict)
+    _bodies: set[int] = field(default_factory=set)
+    _providers: dict[str, str] = field(default_factory=dict)
+
+    def apply(self, event: ev.Event) -> None:
+        """What happened next."""
+        match event:
+            case ev.LaneOpened():
+                self._providers[event.lane] = event.provider
+            case ev.Arrived():
+                self._seen[event.ticket] = _Seen(event, self._providers.get(event.lane, ""))
+            case RequestBody():
+                if not event.left_out:
+                    self._bodies.add(event.ticket)
+            case ev.FirstContent():
+                seen = self._seen.get(event.ticket)
+                if seen is not None:
+                    seen.first_s = event.at - seen.arrived.at
+            case ev.Finished():
+                self._over(event.ticket, event.at, event.status, "", event.usage)
+            case ev.AttemptFailed() if event.retry_in_s is None:
+                self._failed(event)
+            case ev.Abandoned():
+                self._over(event.ticket, event.at, None, LEFT, event.usage)
+            case ev.Refused() if event.ticket is not None:
+                self._over(event.ticket, event.at, event.status, event.reason, None)
+            case _:
+                pass
+
+    def asks(self, selection: Selection, *, bodies: bool = True) -> tuple[Ask, ...]:
+        """The chosen ones, in the order of their coming; without `bodies` as if the journal had none.
+
+        Raises: UsageError: there is none, or none of an agent.
+        """
+        if not bodies:
+            self._bodies.clear()
+        if not self._seen:
+            raise UsageError("no request is in this journal")
+        known = {seen.arrived.agent for seen in self._seen.values()}
+        for name in selection.agents:
+            if name not in known:
+                hint = did_you_mean(name, known) or f"; there are {_some(sorted(known))}"
+                raise UsageError(f"--agents: {name[:80]!r} asks for nothing in this journal{hint}")
+        found = sorted(map(self._ask, self._seen.values()), key=lambda ask: ask.at_s)
+        chosen = [ask for ask in found if _wanted(ask, selection)][: selection.most]
+        if not chosen:
+            length = found[-1].at_s
+            raise UsageError(f"no request is chosen; the journal's come from 0 to {length:.1f} s after it began")
+        return tuple(chosen)
+
+    def _failed(self, event: ev.AttemptFailed) -> None:
+        seen = self._seen.get(event.ticket)
+        status = event.status
+        if seen is not None and seen.first_s is not None:
+            status = 200  # it had begun, and was cut
+        elif status is None:
+            status = 504 if event.kind is FailureKind.TIMEOUT else 502
+        self._over(event.ticket, event.at, status, event.kind.value, event.usage)
+
+    def _over(self, ticket: int, at: float, status: int | None, error: str, usage: Usage | None) -> None:
+        seen = self._seen.get(ticket)
+        if seen is not None and seen.course is None:
+            seen.course = Course(status, error, seen.first_s, at - seen.arrived.at, usage)
+
+    def _ask(self, seen: _Seen) -> Ask:
+        arrived = seen.arrived
+        return Ask(
+            ticket=arrived.ticket,
+            at_s=max(0.0, arrived.at - self.began),
+            agent=arrived.agent,
+            priority=arrived.asked,
+            provider=seen.provider,
+            path=arrived.path,
+            model=arrived.model,
+            size_chars=arrived.size_chars,
+            max_output_tokens=arrived.max_output_tokens,
+            stream=arrived.stream,
+            then=seen.course or Course(None, OPEN, seen.first_s, None, None),
+            has_body=arrived.ticket in self._bodies,
+        )
+
+
+def causes(asks: Sequence[Ask]) -> list[Cause | None]:
+    """Of each request the one of the same agent that ended last before it; None: it waits for none."""
+    ends: dict[str, list[tuple[float, int]]] = {}
+    latest: dict[str, tuple[float, int]] = {}
+    found: list[Cause | None] = []
+    for number, ask in enumerate(asks):
+        waiting = ends.setdefault(ask.agent, [])
+        while waiting and waiting[0][0] <= ask.at_s:
+            latest[ask.agent] = heapq.heappop(waiting)
+        last = latest.get(ask.agent)
+        found.append(None if last is None else Cause(last[1], ask.at_s - last[0]))
+        if ask.then.took_s is not None:
+            heapq.heappush(waiting, (ask.at_s + ask.then.took_s, number))
+    return found
+
+
+def wall_s(asks: Iterable[Ask]) -> float:
+    """From the first request to the last end, as recorded."""
+    spans = [(ask.at_s, ask.at_s + (ask.then.took_s or 0.0)) for ask in asks]
+    return max(end for _, end in spans) - min(begin for begin, _ in spans) if spans else 0.0
+
+
+def _wanted(ask: Ask, selection: Selection) -> bool:
+    if selection.agents and ask.agent not in selection.agents:
+        return False
+    if selection.from_s is not None and ask.at_s < selection.from_s:
+        return False
+    return selection.to_s is None or ask.at_s <= selection.to_s
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
