@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
@@ -43,6 +43,8 @@ class FittedLimit:
     """Of a bucket that holds less than a whole limit."""
     whole_seconds: bool = False
     """Replies tell the moment it is whole again by the full second."""
+    used_most: float = 0.0
+    """The largest part of it that was seen used, 0 to 1."""
     spent: float = 0.0
     """Used already when the recording began, of the window that ends in `spent_for_s`."""
     spent_for_s: float = 0.0
@@ -68,7 +70,12 @@ def fit_limits(told: Iterable[tuple[float, str, tuple[WindowReading, ...]]], beg
         for reading in readings:
             by_window.setdefault((family, reading.kind), []).append((at, reading))
     fitted = (_fitted(family, kind, each, began_at) for (family, kind), each in by_window.items())
-    return [each for each in fitted if each is not None]
+    found = [each for each in fitted if each is not None]
+    # A provider counts in one way. A window that is hardly used doesn't show which; the one that is used most does.
+    sure = max(found, key=lambda each: each.used_most, default=None)
+    if sure is None or sure.fixed:
+        return found
+    return [each if not each.fixed else replace(each, fixed=False, span_s=sure.span_s, spent=0.0) for each in found]
 
 
 def _fitted(family: str, kind: WindowKind, told: Sequence[Told], began_at: float) -> FittedLimit | None:
@@ -84,17 +91,18 @@ def _fitted(family: str, kind: WindowKind, told: Sequence[Told], began_at: float
     if not whole:
         return FittedLimit(family, kind, limit, True, 60.0)
     size = _size(limit, whole)
+    used_most = 1 - min(left for _, left, _ in whole) / (size or limit)
     if _drips(size or limit, limit, whole):
         span_s = median(
             reset_in_s * limit / ((size or limit) - left) for _, left, reset_in_s in whole if left < (size or limit)
         )
-        return FittedLimit(family, kind, limit, False, _usual(span_s), size, _rounded(whole))
+        return FittedLimit(family, kind, limit, False, _usual(span_s), size, _rounded(whole), used_most)
     span_s = _usual(max(reset_in_s for _, _, reset_in_s in whole))
     first_at, left, reset_in_s = whole[0]
     began_before = first_at + reset_in_s - span_s < began_at - 1.0
     spent = float(limit - left) if began_before else 0.0
     left_s = first_at + reset_in_s - began_at if began_before else 0.0
-    return FittedLimit(family, kind, limit, True, span_s, None, _rounded(whole), spent, left_s)
+    return FittedLimit(family, kind, limit, True, span_s, None, _rounded(whole), used_most, spent, left_s)
 
 
 def _size(limit: int, whole: Sequence[tuple[float, int, float]]) -> int | None:

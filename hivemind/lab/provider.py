@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 
 from hivemind.scheduler.types import FailureKind, WindowKind
@@ -39,7 +39,9 @@ class Spell:
 
     began_at: float
     ended_at: float
-    tries: list[Try] = field(default_factory=list)
+    of: dict[Asked, list[Try]]
+    """What befell each request."""
+    tries: list[Try]
 
 
 @dataclass(slots=True)
@@ -118,20 +120,30 @@ def _is(one: Try, kind: FailureKind) -> bool:
 def _spells(taken: Sequence[Taken]) -> list[Spell]:
     """By when attempts began: from the first failed one after an answered one to the last before the next."""
     spells: list[Spell] = []
-    run: list[Try] = []
+    run: list[Taken] = []
     before_at: float | None = None
-    for _, one in (*taken, (None, None)):
-        if one is not None and one.failure is not None and one.failure.kind in _IN_SPELLS:
-            run.append(one)
+    for asked, one in taken:
+        if one.failure is not None and one.failure.kind in _IN_SPELLS:
+            run.append((asked, one))
             continue
         if len(run) >= SPELL:
-            first, last = run[0].granted_at, run[-1].granted_at
-            began = first if before_at is None else max(before_at, first - (last - first) / len(run))
-            ended = last if one is None else (last + one.granted_at) / 2
-            spells.append(Spell(began, max(ended, last + 1e-6), list(run)))
+            spells.append(_spell(run, before_at, one.granted_at))
         run.clear()
-        before_at = None if one is None else one.granted_at
+        before_at = one.granted_at
+    if len(run) >= SPELL:
+        spells.append(_spell(run, before_at, None))
     return spells
+
+
+def _spell(run: Sequence[Taken], before_at: float | None, after_at: float | None) -> Spell:
+    """From some time after the last good attempt to some time before the next one."""
+    first, last = run[0][1].granted_at, run[-1][1].granted_at
+    began = first if before_at is None else max(before_at, first - (last - first) / len(run))
+    ended = last if after_at is None else (last + after_at) / 2
+    of: dict[Asked, list[Try]] = {}
+    for asked, one in run:
+        of.setdefault(asked, []).append(one)
+    return Spell(began, max(ended, last + 1e-6), of, [one for _, one in run])
 
 
 def _explain(taken: Sequence[Taken], limiter: Limiter, explained: set[int]) -> list[Try]:
@@ -207,7 +219,9 @@ def _most_flying(taken: Sequence[Taken], explained: set[int]) -> int | None:
 def amounts_of(asked: Asked, one: Try | None) -> Amounts:
     """What an attempt takes of the windows, by what it really used where that is known."""
     arrived = asked.arrived
-    usage = one.usage if one is not None else None
+    usage = None if one is None else one.usage
+    if usage is None or not usage.total_input:
+        usage = None if asked.answered is None else asked.answered.usage
     tokens_in = arrived.estimated_input
     if usage is not None and usage.total_input:
         tokens_in = usage.input_tokens + usage.cache_write_tokens

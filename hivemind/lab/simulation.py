@@ -24,7 +24,7 @@ from hivemind.scheduler.types import Request, TaskSpec, Usage
 from .tape import Asked, Order, Step, Tape
 from .upstream import Answer, Upstream
 
-_ARRIVE, _ORDER, _FIRST, _END, _LEAVE, _WAKE, _PROGRESS, _SAMPLE = range(8)
+_ARRIVE, _ORDER, _HEAD, _FIRST, _END, _LEAVE, _WAKE, _PROGRESS, _SAMPLE = range(9)
 PROGRESS_S = 1.0
 """Between two signs of life of a stream; it has :data:`MOST_PROGRESS` of them at most."""
 MOST_PROGRESS = 8
@@ -169,6 +169,8 @@ class Simulation:
         if leaves_s is not None:
             answer.took_s = max(answer.took_s, leaves_s * 2)
             self._push(now + leaves_s, _LEAVE, flight, attempt)
+        if answer.headed_s is not None:
+            self._push(now + answer.headed_s, _HEAD, flight, attempt)
         if answer.first_s is not None:
             self._push(now + answer.first_s, _FIRST, flight, attempt)
             self._stream(now, flight, answer, answer.first_s, attempt)
@@ -187,8 +189,9 @@ class Simulation:
         assert answer is not None
         if kind == _END:
             self._end(now, flight, ticket, answer)
-        elif kind == _FIRST:
+        elif kind == _HEAD:
             self._read(now, ticket)
+        elif kind == _FIRST:
             self._scheduler.first_content(now, ticket, _begun(answer.usage))
         elif answer.usage is not None and answer.first_s is not None:
             share = (now - ticket.granted_at - answer.first_s) / max(1e-9, answer.took_s - answer.first_s)
@@ -201,9 +204,9 @@ class Simulation:
     def _end(self, now: float, flight: _Flight, ticket: Ticket, answer: Answer) -> None:
         """The attempt is over."""
         asked = flight.asked
-        self._plan.upstreams[ticket.lane.key].over(now, asked, answer)
-        if answer.first_s is None:
+        if answer.headed_s is None:
             self._read(now, ticket)
+        self._plan.upstreams[ticket.lane.key].over(now, asked, answer)
         if answer.failure is None:
             self._scheduler.succeed(now, ticket, answer.status, answer.usage)
             self._over(now, asked, "answered")

@@ -30,6 +30,8 @@ class Try:
     """In flight in the lane when it began, itself included."""
     first_s: float | None = None
     """To the first content."""
+    headed_s: float | None = None
+    """To the head, where that told of rate limits."""
     took_s: float = 0.0
     """To its end."""
     usage: Usage | None = None
@@ -224,7 +226,8 @@ class Taper:
     def _first_content(self, event: ev.FirstContent) -> None:
         asked = self._open.get(event.ticket)
         if asked is not None and asked.tries:
-            asked.tries[-1].first_s = event.at - asked.tries[-1].granted_at
+            last = asked.tries[-1]
+            last.first_s, last.headed_s = event.at - last.granted_at, event.headed_s
 
     def _failed(self, event: ev.AttemptFailed) -> None:
         asked = self._open.get(event.ticket)

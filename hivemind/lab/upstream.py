@@ -24,6 +24,8 @@ class Answer:
     took_s: float
     first_s: float | None = None
     """To the first content, where that comes before the end."""
+    headed_s: float | None = None
+    """To the head, where that comes before the end."""
     usage: Usage | None = None
     failure: Failure | None = None
     """None: it is answered."""
@@ -48,6 +50,8 @@ class Upstream:
         self._limiter = Limiter(provider.limits, began_at, wall_offset, reserves=provider.reserves)
         self._spell = 0
         self._in_spell = 0
+        self._used: dict[Asked, int] = {}
+        """How many of its tries in the present spell each request has had."""
 
     def answer(self, now: float, asked: Asked, own: Try | None, flying: int) -> Answer:
         """What becomes of an attempt that begins now with so many in flight, itself included; `own` is what was
@@ -55,8 +59,7 @@ class Upstream:
         provider = self._provider
         spell = self._spell_at(now)
         if spell is not None:
-            self._in_spell += 1
-            return _as(spell.tries[self._in_spell % len(spell.tries)])
+            return _as(self._in_that(spell, asked))
         if provider.most_flying is not None and flying > provider.most_flying:
             return self._refusal(FailureKind.OVERLOADED, 529, None)
         chosen = self._drawn(asked, own)
@@ -86,13 +89,25 @@ class Upstream:
         spells = self._provider.spells
         while self._spell < len(spells) and spells[self._spell].ended_at <= now:
             self._spell += 1
+            self._used.clear()
         if self._spell < len(spells) and spells[self._spell].began_at <= now:
             return spells[self._spell]
         return None
 
+    def _in_that(self, spell: Spell, asked: Asked) -> Try:
+        """What befell this very request in the spell, as long as that lasts; then what befell others."""
+        own = spell.of.get(asked)
+        if own is not None:
+            used = self._used.get(asked, 0)
+            if used < len(own):
+                self._used[asked] = used + 1
+                return own[used]
+        self._in_spell += 1
+        return spell.tries[self._in_spell % len(spell.tries)]
+
     def _refusal(self, kind: FailureKind, status: int, delay_s: float | None) -> Answer:
         failure = Failure(kind, True, status, delay_s)
-        return Answer(self._provider.refused_s, None, None, failure, status, charged=False)
+        return Answer(self._provider.refused_s, failure=failure, status=status, charged=False)
 
     def _drawn(self, asked: Asked, own: Try | None) -> Try | None:
         """What was recorded, or, where nothing was or it is to be drawn anew, what might have been."""
@@ -122,13 +137,24 @@ class Upstream:
         if usage is not None and pattern.usage is not None:
             rest_s *= provider.pace.size_factor(usage.output_tokens, pattern.usage.output_tokens)
         status = pattern.status if answered is None else answered.status
-        return Try(pattern.granted_at, pattern.flying, first_s, first_s + rest_s, usage, None, status, True)
+        return Try(
+            pattern.granted_at,
+            pattern.flying,
+            first_s,
+            took_s=first_s + rest_s,
+            usage=usage,
+            status=status,
+            whole=True,
+        )
 
     def _scale(self, answer: Answer, chosen: Try, now: float, flying: int) -> None:
         provider = self._provider
         first_s = answer.took_s if answer.first_s is None else answer.first_s
         rest_s = answer.took_s - first_s
-        first_s *= provider.latency.factor(now, flying, chosen.granted_at, chosen.flying)
+        slower = provider.latency.factor(now, flying, chosen.granted_at, chosen.flying)
+        first_s *= slower
+        if answer.headed_s is not None:
+            answer.headed_s *= slower
         if rest_s > 0:
             rest_s *= provider.pace.factor(now, flying, chosen.granted_at, chosen.flying)
             answer.first_s = first_s
@@ -140,6 +166,15 @@ def _as(one: Try) -> Answer:
     first_s = one.first_s if one.first_s is not None and one.first_s < one.took_s else None
     told = one.failure
     if told is None:
-        return Answer(one.took_s, first_s, one.usage, None, one.status)
+        headed_s = one.headed_s if one.headed_s is not None and one.headed_s < one.took_s else None
+        return Answer(one.took_s, first_s, headed_s, one.usage, None, one.status)
     failure = Failure(told.kind, told.retryable, told.status, told.delay_s, told.message)
-    return Answer(one.took_s, first_s, one.usage, failure, one.status, told.retry_in_s, charged=not uncharged(one))
+    return Answer(
+        one.took_s,
+        first_s,
+        usage=one.usage,
+        failure=failure,
+        status=one.status,
+        retried_s=told.retry_in_s,
+        charged=not uncharged(one),
+    )

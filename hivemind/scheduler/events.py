@@ -65,6 +65,8 @@ class FirstContent(Event):
     lane: str
     ttft_s: float
     """Since the attempt began."""
+    headed_s: float | None = None
+    """Likewise, when the reply's head told of rate limits; None: it didn't."""
 
 
 @record

@@ -194,6 +194,7 @@ class Lane:
         if plan:
             self.plan = plan
         if readings:
+            ticket.headed_at = now
             family = ticket.request.family
             allowance = self.allowance(family)
             allowance.read(now, readings, ticket.granted_at, ticket.reservation)

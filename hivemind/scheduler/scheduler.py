@@ -135,8 +135,9 @@ class Scheduler:
         lane = ticket.lane
         ticket.content_started = True
         self._note(ticket, so_far)
-        ttft_s = now - ticket.granted_at
-        self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s))
+        began, headed_at = ticket.granted_at, ticket.headed_at
+        ttft_s, headed_s = now - began, None if headed_at is None else headed_at - began
+        self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s, headed_s))
         lane.succeeded(now, ticket, ttft_s)
         self._pump(lane, now)
 
@@ -297,7 +298,7 @@ class Scheduler:
     def _grant(self, ticket: Ticket, now: float) -> None:
         ticket.state = TicketState.FLYING
         ticket.attempts += 1
-        ticket.granted_at = now
+        ticket.granted_at, ticket.headed_at = now, None
         agent = ticket.agent
         agent.flying += 1
         budget.reserve(self, ticket)

@@ -187,6 +187,7 @@ class Ticket:
         "faults",
         "front",
         "granted_at",
+        "headed_at",
         "id",
         "lane",
         "priority",
@@ -215,6 +216,8 @@ class Ticket:
         self.expires_at = now
         self.retry_at = now
         """When the next attempt may begin, while it is between two."""
+        self.headed_at: float | None = None
+        """When the present attempt's head told of rate limits."""
         self.attempts = 0
         self.faults = 0
         """Failed attempts that weren't the provider's asking for a pause."""

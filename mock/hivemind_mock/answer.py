@@ -154,10 +154,10 @@ class Answer:
         self._connection.drop(reset=fault is not Fault.TRUNCATED)
 
     async def _stream(self, coder: Encoder | None, reply: Reply, headers: Callable[[], Headers]) -> None:
+        await self._sleep(self._fate.first_s / 2)
         head = [(b"content-type", self._wire.stream_type), (b"cache-control", b"no-cache"), *headers()]
         if coder is not None:
             head.append((b"content-encoding", coder.name))
-        await self._sleep(self._fate.first_s / 2)
         await self._connection.start(200, head)
         if opening := self._wire.opening(self._ask, reply):
             await self._connection.body(coder.piece(opening) if coder else opening)
