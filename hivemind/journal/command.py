@@ -32,6 +32,7 @@ _ENDS = {"still being written": "good", "cut off": "warn", "ended": "dim"}
 _WORDS = (
     ("show", "show", "the events of one, a line each"),
     ("stats", "stats", "what one came to: requests, waits, retries, tokens, dollars"),
+    ("export", "exporting", "the requests of one as CSV, or as HAR with all that was recorded of them"),
 )
 """Each word, its module, and what it is for."""
 
