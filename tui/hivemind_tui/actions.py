@@ -10,12 +10,14 @@ from hivemind.scheduler.commands import Command, PinLevel, Rejected
 from hivemind.setup import quick_lines
 
 from . import asking, intents, navigation
-from .key import Key
+from .key import LIVE, Key
 from .keymap import here, parsed
 from .listing import line_fields, matching
 from .moment import absent
 from .tuning import DIALS, NAMES, reach, shown_value, typed
 from .view import OF_AGENTS, OF_REQUESTS, View
+from .whatif import page as what_if
+from .whatif.applying import what_if_line
 from .widgets.palette import Choice
 
 if TYPE_CHECKING:
@@ -63,8 +65,8 @@ _KNOBS_TOO = {"limit": "max_concurrency", "ceiling": "max_concurrency", "floor":
 def choices(app: ControlRoom) -> list[Choice]:
     """What can be run from where the operator is."""
     view = app.view
-    found = [_key(app, key) for key in here(view.page, absent(view)) if key.id not in _SILENT]
-    found += [_knob(app, knob) for knob in NAMES]
+    found = [_key(app, key) for key in here(view.page, absent(view), view.on) if key.id not in _SILENT]
+    found += [_knob(app, knob) for knob in NAMES if view.on == LIVE]
     found += [_sorting(app, column) for column in navigation.columns(view)]
     found += [
         Choice(f"theme {name.removeprefix('hivemind-')}", "the screen in these colours", "", partial(_theme, app, name))
@@ -98,6 +100,8 @@ def worth_copying(view: View) -> str:
     if view.page == "start":
         lines = quick_lines(view.snapshot.address, token=view.token)
         return lines[min(view.scroll, len(lines) - 1)][1]
+    if view.page == "whatif":
+        return what_if_line(view.sheet)
     if view.page == "tasks" and view.task is not None:
         return view.task.id
     if view.page in ("requests", "agent", "request") and view.request is not None:
@@ -107,6 +111,8 @@ def worth_copying(view: View) -> str:
         line = shown[max(0, len(shown) - 1 - view.log_back)]
         return f"{line.tag} {line.who} {line.text}"
     who = view.agent.name if view.agent is not None else "alice"
+    if view.on != LIVE:
+        return who
     return f"ANTHROPIC_BASE_URL={view.snapshot.address}/agent/{who}"
 
 
@@ -117,11 +123,12 @@ def _key(app: ControlRoom, key: Key) -> Choice:
 
 
 def _knob(app: ControlRoom, knob: str) -> Choice:
-    lane, dial = app.view.lane, DIALS[knob]
-    now = lane.state.knobs.get(knob) if lane is not None else None
+    lane, dial, wonder = app.view.lane, DIALS[knob], app.view.page == "whatif"
+    now = app.view.sheet.value(knob) if wonder else lane.state.knobs.get(knob) if lane is not None else None
     value = "" if now is None else shown_value(knob, now)
     called = " ".join(word for word, name in _KNOBS_TOO.items() if name == knob)
-    return Choice(knob, f"{dial.symbol}: {dial.meaning}", value, partial(asking.a_knob, app, knob), f"knob {called}")
+    ask = partial(what_if.ask_value, app, knob) if wonder else partial(asking.a_knob, app, knob)
+    return Choice(knob, f"{dial.symbol}: {dial.meaning}", value, ask, f"knob {called}")
 
 
 def _sorting(app: ControlRoom, column: str) -> Choice:
@@ -175,4 +182,7 @@ def _open(app: ControlRoom, name: str) -> None:
 
 
 def _set(app: ControlRoom, knob: str, value: str) -> None:
+    if app.view.page == "whatif":
+        what_if.type_in(app, f"{knob}={value}")
+        return
     app.steer(lambda view: intents.set_knob(view, knob, value))

@@ -37,6 +37,9 @@ from .source import Source
 from .steering import Intent, Steering
 from .terminal import coloured, themes_for
 from .view import View
+from .whatif import page as what_if
+from .whatif.acting import Wondering
+from .whatif.process import Simulation
 from .widgets.overlay import Overlay
 from .widgets.palette import Palette
 from .writing import write_down
@@ -48,7 +51,7 @@ _WHEEL_ROWS = 3
 _ANSWERS = frozenset({"answer", "run_choice"})
 
 
-class ControlRoom(Looking, LayeredApp):
+class ControlRoom(Looking, Wondering, LayeredApp):
     """One screen on one source. Ends with `quit` when the operator asked for it."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [*STYLE_SHEETS]
@@ -88,6 +91,7 @@ class ControlRoom(Looking, LayeredApp):
         self._view = View(snapshot, trail=trail, drain_s=drain_s, demo=start_demo is not None, token=token)
         self._greeting = greeting
         self._gatherer = Gatherer()
+        self.simulation = Simulation()
         self._steering = Steering(self._fresh, self.complain, self._draw_all, self._tell_done)
         self._steering.who = who
         self._last_tick_s: float | None = None
@@ -123,6 +127,10 @@ class ControlRoom(Looking, LayeredApp):
         self.set_interval(_TICK_S, self._tick)
         self.run_worker(self._steering.run(), name="steering")
         self.run_worker(self.monitor.timed(self._board.paint(), "panels"), name="panels")
+
+    async def on_unmount(self) -> None:
+        """What is being simulated is of no use any more."""
+        await what_if.close(self)
 
     # --- Looking and drawing ---------------------------------------------------------------------------------------
 
@@ -235,15 +243,21 @@ class ControlRoom(Looking, LayeredApp):
             return self.layers.is_open
         if not hasattr(ControlRoom, f"action_{action}"):
             return True
-        return not self.layers.is_open and keymap.applies(action, parameters, self._view.page)
+        return not self.layers.is_open and keymap.applies(action, parameters, self._view.page, self._view.on)
 
     # --- Looking elsewhere -----------------------------------------------------------------------------------------
 
     def action_open(self) -> None:
         if self._view.page == "tuning":
             asking.a_knob(self)
+        elif self._view.page == "whatif":
+            what_if.run(self)
         else:
             self.go(navigation.into(self._view))
+
+    def action_out(self) -> None:
+        if self._view.page != "whatif" or not what_if.leave(self):
+            super().action_out()
 
     def action_pick_knob(self, name: str) -> None:
         if self._view.knob == name:
@@ -299,7 +313,11 @@ class ControlRoom(Looking, LayeredApp):
         self._board.bottom.ask(label, text, self._board.ink, **how)
 
     def action_write(self) -> None:
-        self._steering.then(partial(write_down, self))
+        self.write_settings(partial(write_down, self))
+
+    def write_settings(self, write: Callable[[], Awaitable[None]]) -> None:
+        """As soon as what was told before is carried out."""
+        self._steering.then(write)
 
     def wrote(self, upstream: str) -> None:
         """What was turned stands in the file now."""
@@ -322,7 +340,10 @@ class ControlRoom(Looking, LayeredApp):
         self.theme = self.themes[(self.themes.index(self.theme) + 1) % len(self.themes)]
 
     def action_copy(self) -> None:
-        text = actions.worth_copying(self._view)
+        self.put_into_clipboard(actions.worth_copying(self._view))
+
+    def put_into_clipboard(self, text: str) -> None:
+        """And say so."""
         self.copy_to_clipboard(text)
         self.notify(f"copied: {clean(text)}", markup=False, timeout=3)
 

@@ -18,6 +18,8 @@ from .panels import (
     agent_table,
     agent_tokens,
     circuit,
+    comparison,
+    courses,
     decisions,
     header,
     headers,
@@ -31,7 +33,9 @@ from .panels import (
     start,
     task_card,
     task_table,
+    timeline_strip,
     waterfall,
+    whatif_settings,
     windows,
 )
 from .panels import events as log_lines
@@ -40,6 +44,7 @@ from .view import View
 from .widgets.curve_panel import CurvePanel
 from .widgets.panel import Panel
 from .widgets.prompt import BottomRow
+from .widgets.scrubber import Scrubber
 
 FULL = Size(140, 36)
 """Boxes, and all panels side by side."""
@@ -65,6 +70,7 @@ class Board(Vertical):
         self.bottom = BottomRow(id="footer")
         self._header = Panel(header.render, id="header")
         self._inside = Panel(inside.render, id="inside")
+        self._timeline = Scrubber(timeline_strip.render, id="timeline")
         self._pages: Mapping[str, Sequence[Panel]] = {
             "start": (Panel(start.render, id="start"),),
             "overview": (
@@ -86,6 +92,11 @@ class Board(Vertical):
             ),
             "log": (Panel(log.render, id="log"),),
             "tasks": (Panel(task_table.render, id="tasks-all"), Panel(task_card.render, id="task-card")),
+            "whatif": (
+                Panel(whatif_settings.render, id="whatif-settings"),
+                Panel(comparison.render, id="comparison"),
+                Panel(courses.render, id="courses"),
+            ),
             "agent": (
                 Panel(agent_facts.render, id="agent-facts"),
                 Panel(agent_tokens.render, id="agent-tokens"),
@@ -118,11 +129,15 @@ class Board(Vertical):
         yield Horizontal(knobs_, right, id="page-tuning", classes="page")
         yield Vertical(*pages["log"], id="page-log", classes="page")
         yield Horizontal(*pages["tasks"], id="page-tasks", classes="page")
+        settings, compared, over_time = pages["whatif"]
+        answer = Vertical(compared, over_time, id="whatif-right")
+        yield Horizontal(settings, answer, id="page-whatif", classes="page")
         facts, tokens, falls = pages["agent"]
         yield Vertical(Horizontal(facts, tokens, id="agent-top"), falls, id="page-agent", classes="page")
         course, decided, heads = pages["request"]
         yield Vertical(course, Horizontal(decided, heads, id="request-bottom"), id="page-request", classes="page")
         yield self._inside
+        yield self._timeline
         yield self.bottom
 
     def restyle(self, variables: Mapping[str, str], size: Size) -> None:
@@ -142,6 +157,10 @@ class Board(Vertical):
         """How the screen is doing, in a corner, or not."""
         self._inside.display = shown
 
+    def show_timeline(self) -> None:
+        """From now on, as this is a recording."""
+        self._timeline.display = True
+
     def draw_turn(self, view: View) -> None:
         """Draw the next part of the page: panels take turns, so that no frame delays the traffic by all of them."""
         self._turn = (self._turn + 1) % _TURNS
@@ -152,11 +171,12 @@ class Board(Vertical):
         self._draw(view, self._shown())
 
     def _shown(self) -> list[Panel]:
-        panels = [self._header, *self._pages[self._page]]
-        return [*panels, self._inside] if self._inside.display else panels
+        shown = [self._header, *self._pages[self._page], self._timeline, self._inside]
+        return [panel for panel in shown if panel.display]
 
     def _draw(self, view: View, panels: Sequence[Panel]) -> None:
         self._view = view
+        self.set_class(view.sheet.choosing, "choosing")
         self._due += [panel for panel in panels if panel not in self._due]
         self._news.set()
 
@@ -175,7 +195,7 @@ class Board(Vertical):
         hint = f"more at {COMPACT.width}x{COMPACT.height}" if layout_for(size) == "tiny" else ""
         notes: list[Span] = [(f" {text} ", "dim") for text in (note, hint) if text]
         room = size.width - sum(len(text) for text, _ in notes) - 1
-        chunks = keymap.footer(view.page, moment.idle(view), moment.words(view), moment.pressing(view))
+        chunks = keymap.footer(view.page, moment.idle(view), moment.words(view), moment.pressing(view), view.on)
         keys = fitting(room - 1, chunks)
         left = sum(len(text) for text, _ in keys)
         self.bottom.show([(" ", "text"), *keys, (" " * max(0, room - left), "text"), *notes], self.ink)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from rich.cells import cell_len
@@ -17,6 +17,7 @@ from .ink import Ink, Span, call, linked
 from .key import Key
 from .keymap import KEYS, here
 from .moment import absent
+from .playback import KINDS
 from .view import View
 
 Rows = list[list[Span]]
@@ -49,10 +50,10 @@ def circuit_menu(view: View) -> tuple[str, Rows]:
         [(f"now {state}, {steered}", "dim")],
         [(f"forced open: {refused}; {_in_flight(flying).removesuffix(' to the end')}", "dim")],
         [],
-        _choice("a", "automatic", "errors open it, a probe closes it"),
-        _choice("o", "force open", "nothing more is sent, what comes is refused"),
-        _choice("c", "force closed", "errors don't open it any more"),
-        _choice("h", "probe now", "one request tries the upstream"),
+        choice("a", "automatic", "errors open it, a probe closes it"),
+        choice("o", "force open", "nothing more is sent, what comes is refused"),
+        choice("c", "force closed", "errors don't open it any more"),
+        choice("h", "probe now", "one request tries the upstream"),
         [],
         [("any other key leaves it as it is", "dim")],
     ]
@@ -64,7 +65,7 @@ def quit_question(flying: int, queued: int, drain_s: float) -> Rows:
     return [
         [(_in_flight(flying, drain_s) + waiting, "text")],
         [],
-        _choice("y", "drain and quit", "a signal or Ctrl-C while it drains quits at once"),
+        choice("y", "drain and quit", "a signal or Ctrl-C while it drains quits at once"),
         [],
         [("any other key stays", "dim")],
     ]
@@ -80,7 +81,7 @@ def drain_question(view: View) -> Rows:
         [(f"{waiting}; {_in_flight(len(view.snapshot.slots))}", "text")],
         [("Whoever comes is told to try again in a few seconds, until D takes requests again.", "dim")],
         [],
-        _choice("y", "drain", ""),
+        choice("y", "drain", ""),
         [],
         [("any other key leaves it as it is", "dim")],
     ]
@@ -101,7 +102,7 @@ def stop_question(view: View, agents: Sequence[AgentView]) -> Rows:
         [(refused if waiting else "nothing is waiting", "text")],
         [(f"What comes later is refused too, until x lets {them} ask again.", "dim")],
         [],
-        _choice("y", "stop", ""),
+        choice("y", "stop", ""),
         [],
         [(f"any other key leaves {them} at work", "dim")],
     ]
@@ -123,7 +124,7 @@ def cancel_question(view: View, task: TaskView) -> Rows:
         [(wait if lost else "nothing waits for it", "wait" if lost else "text")],
         *([[("It is running; a batch ends its process then, somebody else may go on.", "text")]] if runs else []),
         [],
-        _choice("y", "cancel it", ""),
+        choice("y", "cancel it", ""),
         [],
         [("any other key leaves it as it is", "dim")],
     ]
@@ -146,7 +147,7 @@ def write_question(draft: Draft) -> Rows:
         [],
         *lines,
         [],
-        _choice("y", "write it", "as settings of every upstream, from the next start on"),
+        choice("y", "write it", "as settings of every upstream, from the next start on"),
         [],
         [("any other key leaves the file as it is", "dim")],
     ]
@@ -156,7 +157,7 @@ def help_rows(ink: Ink, view: View | None = None, size: Size = NARROW) -> Rows:
     """The keys that mean something on this page (all where no view is given) by group, those of few pages first, then
     what the glyphs mean; in two columns where they don't fit one below the other and there is room for two."""
     parts: list[Rows] = []
-    keys = here(view.page, absent(view)) if view is not None else list(KEYS)
+    keys = here(view.page, absent(view), view.on) if view is not None else list(KEYS)
     groups = {key.group: min(_pages_of(each) for each in keys if each.group == key.group) for key in keys}
     for group in sorted(groups, key=lambda name: groups[name]):
         part: Rows = [[(group, "title")]]
@@ -194,7 +195,33 @@ def _beside(left: Rows, right: Rows) -> Rows:
     return rows
 
 
-def _choice(key: str, what: str, meaning: str) -> list[Span]:
+def kinds_menu(ink: Ink, wanted: Collection[str], counts: Mapping[str, int]) -> Rows:
+    """Rows of the menu of a timeline's marks: what each is of, how many there are, and whether they are shown."""
+    rows: Rows = []
+    for number, (kind, of) in enumerate(KINDS.items(), 1):
+        action, shown = call("app.answer", str(number)), kind in wanted
+        state = ("shown ", "ok") if shown else ("hidden", "dim")
+        rows.append(
+            [
+                linked(f" {number}  ", "accent", action),
+                (f"{getattr(ink.glyphs, of.glyph)} ", of.role if shown else "dim"),
+                linked(f"{of.word:<10}", "strong" if shown else "dim", action),
+                (f"{counts.get(kind, 0):>6}  ", "text"),
+                (f"{state[0]}  ", state[1]),
+                (of.meaning, "dim"),
+            ]
+        )
+    return [
+        *rows,
+        [],
+        choice("a", "all of them", "or only those that are hidden now"),
+        [],
+        [("any other key closes this", "dim")],
+    ]
+
+
+def choice(key: str, what: str, meaning: str) -> list[Span]:
+    """A row of a question: a key and what it does, which a click does too."""
     action = call("app.answer", key)
     return [linked(f" {key}  ", "accent", action), linked(f"{what:<16}", "strong", action), (meaning, "dim")]
 

@@ -23,6 +23,7 @@ class Glyphs:
     retry: str = "↻"
     stop: str = "■"
     pause: str = "‖"
+    play: str = "►"
     cross: str = "✕"
     half: str = "◐"
     warn: str = "▲"
@@ -74,6 +75,7 @@ ASCII = Glyphs(
     retry="r",
     stop="#",
     pause="=",
+    play=">",
     cross="x",
     half="%",
     warn="!",

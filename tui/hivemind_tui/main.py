@@ -52,6 +52,8 @@ class Asked(NamedTuple):
     """Where to write, at the end, how long the screen held the loop."""
     elsewhere: Elsewhere | None = None
     """A proxy to attach to, in place of one of our own."""
+    replay: Path | None = None
+    """A journal to look at, in place of a proxy."""
     first_run: bool = False
     """Nobody said where requests go, so the screen explains itself, and offers the demo."""
 
@@ -66,6 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # whoever reads the lines has seen enough
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Asked:
@@ -74,7 +80,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Asked:
 
     parser = Parser(
         prog="hivemind-tui",
-        usage="%(prog)s [--upstream URL | --demo | --attach URL] [setting ...]",
+        usage="%(prog)s [--upstream URL | --demo | --attach URL | --replay FILE] [setting ...]",
         description="The proxy and its control room, in which ? lists the keys. With nothing set, requests go by the"
         " API that their path belongs to: to Anthropic, OpenAI or Google. Without a terminal: no screen, but lines.",
     )
@@ -89,6 +95,10 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Asked:
     attach.add_argument(
         "--token-file", type=Path, metavar="FILE", help="where its control token is noted, if not in the usual place"
     )
+    recorded = parser.add_argument_group("a recording")
+    recorded.add_argument(
+        "--replay", metavar="FILE", help="play a journal back: a path, its name, the beginning of that, or latest"
+    )
     demo = parser.add_argument_group("demo")
     demo.add_argument("--demo", action="store_true", help="watch mock agents live through a mock provider's bad day")
     demo.add_argument("--demo-agents", type=int, default=_AGENTS, metavar="N", help=f"how many of them [{_AGENTS}]")
@@ -96,6 +106,8 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Asked:
     add_flags(parser)
     namespace = parser.parse_args(list(argv))
     settings = from_flags(namespace, environ=environ, cwd=cwd)
+    if namespace.replay is not None:
+        return _replaying(namespace, settings)
     if namespace.attach is not None:
         return _attaching(namespace, settings, environ)
     if namespace.token_file is not None:
@@ -130,6 +142,21 @@ def _attaching(namespace: argparse.Namespace, settings: Settings, environ: Mappi
     return Asked(settings, Path(), monitor=namespace.monitor, elsewhere=elsewhere)
 
 
+def _replaying(namespace: argparse.Namespace, settings: Settings) -> Asked:
+    """What --replay asks for. Raises: UsageError: there is no such journal, or another thing to show stands beside."""
+    from hivemind.control.tokenfile import state_dir
+    from hivemind.journal.files import find
+    from hivemind.settings.flags import given_flags
+
+    others = {"--attach": namespace.attach, "--token-file": namespace.token_file, "--demo": namespace.demo}
+    others["--upstream"] = given_flags(namespace).get("upstream")
+    for other, given in others.items():
+        if given:
+            raise UsageError(f"{other}: doesn't go with --replay, which shows what was recorded")
+    path = find(namespace.replay, state_dir(settings.state_dir))
+    return Asked(settings, Path(), monitor=namespace.monitor, replay=path)
+
+
 def has_screen() -> bool:
     """Whether there is a terminal to draw on and to read keys from."""
     return sys.stdout.isatty() and sys.stdin.isatty() and os.environ.get("TERM", "") != "dumb"
@@ -139,6 +166,10 @@ def _run(asked: Asked, collector: Collector) -> int:
     with_screen = has_screen()
     if asked.monitor is not None:
         _check_monitor(asked.monitor, with_screen)
+    if asked.replay is not None and not with_screen:
+        from .recorded import print_lines
+
+        return print_lines(asked.replay)
     if with_screen:
         terminal.prepare(os.environ)
     from hivemind import logs, server  # a wrong setting is told before these are imported, which takes a while
@@ -177,6 +208,10 @@ async def _live(asked: Asked, console: Console, collector: Collector, *, with_sc
     from .supervisor import Supervisor
 
     settings, up = asked.settings, asyncio.Event()
+    if asked.replay is not None:
+        from .recorded import watch as watch_recorded
+
+        return await watch_recorded(asked.replay, console, partial(_enter_screens, asked, collector, up))
     if asked.elsewhere is not None:
         async with AsyncExitStack() as stack:
             screens = await _enter_screens(asked, collector, up, stack) if with_screen else None

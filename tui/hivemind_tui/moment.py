@@ -31,6 +31,13 @@ def idle(view: View) -> frozenset[str]:
         "fold": bool(view.branches),
         "write": bool(view.untuned),
     }
+    now = view.playback
+    if now is not None:
+        conditions["unloop"] = now.loop_from is not None or now.loop_to is not None
+        conditions["notable"] = bool(now.marks)
+    if view.page == "whatif":
+        changed = bool(view.sheet.changes)
+        conditions |= {"apply": changed, "as_recorded": changed, "write": bool(view.sheet.knobs)}
     if view.page == "tasks":
         task = view.task
         open_ = task is not None and task.state in OPEN
@@ -55,7 +62,9 @@ def words(view: View) -> Mapping[str, str]:
     """By key, what it would do now, where that isn't what it usually does."""
     targets, lane = view.targets, view.lane
     whose = " agent" if view.page in OF_ONE_REQUEST else ""
+    now = view.playback
     return {
+        "play": "stop" if now is not None and now.playing else "again" if now is not None and now.at_end else "play",
         "pause": "resume all" if view.snapshot.mode == "paused" else "freeze all",
         "drain": "take requests" if view.snapshot.mode == "draining" else "drain",
         "freeze": "move on" if view.frozen else "still view",
@@ -65,13 +74,15 @@ def words(view: View) -> Mapping[str, str]:
         "pin": "give to AIMD" if lane is not None and lane.state.pinned else "pin level",
         "tree": "flat list" if view.branches else "tree",
         "fold": "unfold" if view.agent is not None and view.agent.name in view.folded else "fold",
-        "open": "type" if view.page == "tuning" else "open",
+        "open": {"tuning": "type", "whatif": "simulate"}.get(view.page, "open"),
         "back": _peeled(view) or "back",
     }
 
 
 def _peeled(view: View) -> str:
     """What escape would take away before it leaves the page."""
+    if view.page == "whatif" and view.sheet.trying:
+        return "cancel"
     if view.filter:
         return "clear filter"
     if view.marked and view.page in OF_AGENTS:

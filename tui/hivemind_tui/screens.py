@@ -47,7 +47,7 @@ class Screens:
 
     def _make(self) -> ControlRoom:
         self._collector.loosen()
-        room = ControlRoom(
+        room = self._room()(
             self._source,
             drain_s=self._drain_s,
             token=self._token,
@@ -57,6 +57,13 @@ class Screens:
         )
         room.monitor, room.on_first_frame = self.monitor, self._first_frame
         return room
+
+    def _room(self) -> Callable[..., ControlRoom]:
+        if self._source.link.kind != "replay":
+            return ControlRoom
+        from .replaying import ReplayRoom
+
+        return ReplayRoom
 
     async def _begin_demo(self) -> Source:
         """From now on that is what screens show, one drawn anew too."""

@@ -22,9 +22,10 @@ class Link:
     """How the screen hangs on its source."""
 
     kind: str = "live"
-    """`live`: a proxy in this process, which ends with the screen; `attached`: one elsewhere, which doesn't."""
+    """`live`: a proxy in this process, which ends with the screen; `attached`: one elsewhere, which doesn't;
+    `replay`: a recording."""
     where: str = ""
-    """Of an attached one: its address."""
+    """Of an attached one: its address; of a recording: its name."""
     lost_for_s: float | None = None
     """Nothing came for so long; what is shown is old. None: all is well."""
     why: str = ""

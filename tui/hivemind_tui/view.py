@@ -9,7 +9,9 @@ from hivemind.requests import RequestDetail, RequestView
 from hivemind.snapshot import AgentView, LaneView, Snapshot, TaskView, TicketView
 
 from .insides import Insides
+from .key import LIVE, REPLAY
 from .listing import Order
+from .playback import Playback
 from .source import Link
 from .tree import Branch
 from .whatif.sheet import Sheet
@@ -79,11 +81,18 @@ class View:
     """Agents must show one."""
     demo: bool = False
     """The demo can be started from here."""
+    playback: Playback | None = None
+    """Where in time it is, on a recording."""
 
     @property
     def page(self) -> str:
         """The page shown."""
         return self.trail[-1]
+
+    @property
+    def on(self) -> str:
+        """What the screen is on: :data:`~hivemind_tui.key.LIVE` or :data:`~hivemind_tui.key.REPLAY`."""
+        return LIVE if self.playback is None else REPLAY
 
     @property
     def agents(self) -> tuple[AgentView, ...]:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 
 from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.scheduler.gauges import LaneState
-from hivemind.snapshot import Snapshot, Totals
+from hivemind.snapshot import RecordingView, Snapshot, Totals
 from hivemind_tui.budgets import ceilings, figures, period
 from hivemind_tui.format import count, dollars, fit, seconds, uptime
 from hivemind_tui.glyphs import sign
 from hivemind_tui.ink import Ink, Span, fitting, linked
+from hivemind_tui.panels.timeline_strip import state_of
+from hivemind_tui.playback import Playback
+from hivemind_tui.playing import shown_speed
 from hivemind_tui.view import PAGES, View
 
 Chunk = tuple[int, list[Span]]
 _WITH_NAMES = 4
 """Totals up to this rank go before the names of the pages that aren't shown."""
 _FILTER = 24
+_NAME = 32
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
@@ -28,7 +33,10 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     chunks = _lost(view, width - 2, ink) if lost else _health(view, ink)
     if height == 1 and not lost:
         chunks += [(3, chunk) for rank, chunk in _totals(view.snapshot) if rank == 0]
-    first = ink.row(width, (" ", "text"), *fitting(width - 2, chunks), selected=lost)
+    if view.playback is not None:
+        first = _replayed(view, view.playback, width, chunks, ink)
+    else:
+        first = ink.row(width, (" ", "text"), *fitting(width - 2, chunks), selected=lost)
     rows = [first, _second(view, width, ink)]
     return (rows + [ink.row(width)] * height)[:height]
 
@@ -52,7 +60,11 @@ def _lost(view: View, width: int, ink: Ink) -> list[Chunk]:
 
 def _health(view: View, ink: Ink) -> list[Chunk]:
     snapshot, lane = view.snapshot, view.lane
-    chunks: list[Chunk] = [(2, [("HiveMind", "title")]), (0, _mode(view, ink))]
+    chunks: list[Chunk] = []
+    if view.playback is None:
+        chunks = [(2, [("HiveMind", "title")]), (0, _mode(view, ink)), *_recorded(snapshot.recording, ink)]
+    elif snapshot.mode != "serving":
+        chunks = [(1, _mode(view, ink))]
     if view.frozen:
         chunks.append((0, [(f"{ink.glyphs.pause} VIEW FROZEN", "accent")]))
     chunks += [*_pool(snapshot), *_tasks(snapshot)]
@@ -71,6 +83,44 @@ def _health(view: View, ink: Ink) -> list[Chunk]:
         chunks.append((4, [(f"{ink.glyphs.warn} {which} in trouble", "wait")]))
     chunks.append((7, [("up ", "dim"), (uptime(snapshot.uptime_s), "text")]))
     return chunks
+
+
+def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], ink: Ink) -> Strip:
+    """A recording, which nobody may take for what happens now: its banner stands out from everything else."""
+    glyph, _, _ = state_of(playback, ink)
+    banner = f" {glyph} REPLAY {shown_speed(playback.speed)} "
+    day = time.strftime("%a %d %b %H:%M:%S", time.localtime(playback.wall))
+    begun: list[Chunk] = [(0, [(day, "strong")]), (2, [(fit(playback.name, min(_NAME, len(playback.name))), "info")])]
+    if playback.damage:
+        more = f" (+{len(playback.damage) - 1})" if len(playback.damage) > 1 else ""
+        begun.append(
+            (
+                1,
+                [
+                    (
+                        f"{ink.glyphs.warn} {fit(playback.damage[0], min(len(playback.damage[0]), width // 3))}{more}",
+                        "wait",
+                    )
+                ],
+            )
+        )
+    rest = max(0, width - cell_len(banner))
+    chip = ink.row(width - rest, (banner, "accent"), selected=True)
+    return Strip.join([chip, ink.row(rest, (" ", "text"), *fitting(rest - 2, begun + chunks))])
+
+
+def _recorded(recording: RecordingView | None, ink: Ink) -> list[Chunk]:
+    """That a journal is written, and whether all of it is."""
+    if recording is None:
+        return []
+    size = f"{recording.bytes / 1e6:.0f} MB" if recording.bytes >= 1e6 else f"{recording.bytes / 1e3:.0f} kB"
+    if recording.failing:
+        return [
+            (1, [(f"{ink.glyphs.warn} not recorded: {fit(recording.failing, min(30, len(recording.failing)))}", "bad")])
+        ]
+    if recording.lost:
+        return [(1, [(f"{ink.glyphs.warn} rec {size}, {count(recording.lost)} lost", "wait")])]
+    return [(7, [("rec ", "dim"), (size, "text")])]
 
 
 def _pool(snapshot: Snapshot) -> list[Chunk]:

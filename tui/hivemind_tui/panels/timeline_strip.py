@@ -1,0 +1,284 @@
+"""All of a recording in a strip: what went on when, what is worth a look, where one is, and what is repeated."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+from textual.strip import Strip
+
+from hivemind_tui.format import percent, plural, seconds
+from hivemind_tui.ink import Ink, Span
+from hivemind_tui.playback import KINDS, Column, Playback, kind_sign
+from hivemind_tui.playing import shown_speed
+from hivemind_tui.timeline import Axis, times_of_day
+from hivemind_tui.view import View
+
+_GUTTERS = {4: 24, 2: 17, 1: 15}
+"""Cells at the left, by rows: how it plays and what time it is."""
+_SCALE = 14
+"""Cells at the right, where there is room for them: what the bars count."""
+_WIDE = 120
+_BAR = 1
+"""Between the gutter and the bars."""
+_RANKS = {kind: rank for rank, kind in enumerate(KINDS)}
+Cells = list[Span]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How a strip of some width is divided."""
+
+    left: int
+    cells: int
+    """Of the bars, each a piece of the recording."""
+    right: int
+
+
+def room(width: int, height: int) -> Room:
+    """For as many rows."""
+    left = min(max(0, width - 8), _GUTTERS[4 if height >= 4 else 2 if height >= 2 else 1])
+    right = _SCALE if width >= _WIDE and height >= 4 else 1
+    return Room(left, max(1, width - left - _BAR - right), right)
+
+
+def share_at(x: int, width: int, height: int) -> float:
+    """Where in the recording a click on this column of the strip goes, from 0 to 1."""
+    divided = room(width, height)
+    # The last cell is the end: nobody should have to hit the moment before.
+    return min(1.0, max(0.0, (x - divided.left - _BAR) / max(1, divided.cells - 1)))
+
+
+def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+    """The strip's rows."""
+    playback = view.playback
+    if playback is None or width < 12:
+        return [ink.row(max(0, width))] * height
+    divided = room(width, height)
+    if height >= 4:
+        rows = _four(playback, divided, ink)
+    elif height >= 2:
+        rows = _two(playback, divided, ink)
+    else:
+        rows = [(_short_state(playback, ink), _marked(playback, divided.cells, ink, over=True), [])]
+    strips = [_row(left, bars, right, divided, ink) for left, bars, right in rows]
+    return (strips + [ink.row(width)] * height)[:height]
+
+
+def _four(playback: Playback, divided: Room, ink: Ink) -> list[tuple[Cells, Cells, Cells]]:
+    """Waiting, in flight, marks, and times of day."""
+    cells = divided.cells
+    found = _resampled(playback.columns, cells)
+    waiting, active = _top(found, "waiting"), _top(found, "active")
+    passed = playback.at - playback.begins_at
+    length = playback.ends_at - playback.begins_at
+    day = time.strftime("%a %d %b ", time.localtime(playback.wall))
+    return [
+        (
+            _state(playback, ink),
+            _bars(playback, found, "waiting", waiting, "wait", cells, ink),
+            _scale(waiting, "waiting"),
+        ),
+        (
+            [(day, "dim"), (_clock(playback, 1), "strong")],
+            _bars(playback, found, "active", active, "ok", cells, ink),
+            _scale(active, "in flight"),
+        ),
+        ([(_passed(passed, length), "dim")], _marked(playback, cells, ink), _scale(len(playback.marks), "mark")),
+        (_known(playback, ink), _labels(playback, cells, ink), []),
+    ]
+
+
+def _two(playback: Playback, divided: Room, ink: Ink) -> list[tuple[Cells, Cells, Cells]]:
+    """How much went on, and marks."""
+    cells = divided.cells
+    found = _resampled(playback.columns, cells)
+    top = _top(found, "both")
+    passed = _passed(playback.at - playback.begins_at, playback.ends_at - playback.begins_at)
+    under: Cells = _known(playback, ink) if playback.known_to < 1 or playback.approximate else [(passed, "dim")]
+    return [
+        (_short_state(playback, ink), _bars(playback, found, "both", top, "ok", cells, ink), []),
+        (under, _noted(playback, _marked(playback, cells, ink), ink), []),
+    ]
+
+
+def _row(left: Cells, bars: Cells, right: Cells, divided: Room, ink: Ink) -> Strip:
+    used = sum(cell_len(text) for text, _ in left)
+    pad = " " * max(0, divided.left - 1 - used)
+    side = ink.glyphs.frame[5]
+    gutter = ink.row(divided.left + _BAR, (" ", "text"), *left, (pad, "text"), (side, "rule"))
+    middle = ink.row(divided.cells, *bars)
+    return Strip.join([gutter, middle, ink.row(divided.right, *right)])
+
+
+# --- At the left -----------------------------------------------------------------------------------------------------
+
+
+def state_of(playback: Playback, ink: Ink) -> tuple[str, str, str]:
+    """How it plays: glyph, word and role."""
+    glyphs = ink.glyphs
+    if playback.playing:
+        word = "loop" if playback.loop_from is not None and playback.loop_to is not None else "playing"
+        return glyphs.play, word, "accent"
+    if playback.at_end:
+        return (glyphs.dot, "as it happens", "ok") if playback.growing else (glyphs.stop, "the end", "strong")
+    return glyphs.pause, "stopped", "strong"
+
+
+def _state(playback: Playback, ink: Ink) -> Cells:
+    glyph, word, role = state_of(playback, ink)
+    return [(f"{glyph} {word} ", role), (shown_speed(playback.speed), "strong" if playback.playing else "dim")]
+
+
+def _short_state(playback: Playback, ink: Ink) -> Cells:
+    glyph, _, role = state_of(playback, ink)
+    return [(f"{glyph} {shown_speed(playback.speed):<5}", role), (_clock(playback, 0), "strong")]
+
+
+def _clock(playback: Playback, digits: int) -> str:
+    whole = time.strftime("%H:%M:%S", time.localtime(playback.wall))
+    return f"{whole}.{int(playback.wall % 1 * 10)}" if digits else whole
+
+
+def _passed(passed_s: float, length_s: float) -> str:
+    return f"{seconds(passed_s)} of {seconds(length_s)}"
+
+
+def _known(playback: Playback, ink: Ink) -> Cells:
+    """What of it isn't sure yet."""
+    if playback.known_to < 1:
+        about = f"{ink.glyphs.about} " if playback.approximate else ""
+        return [(f"{about}reading {percent(playback.known_to, 1)}", "wait" if playback.approximate else "dim")]
+    if playback.approximate:
+        return [(f"{ink.glyphs.about} about", "wait")]
+    return []
+
+
+def _scale(value: int, of: str) -> Cells:
+    if of == "mark":
+        return [(f" {plural(value, of)}", "dim")]
+    return [(f" {value:>3} ", "strong"), (of, "dim")] if value else [(f"   . {of}", "dim")]
+
+
+# --- Bars ------------------------------------------------------------------------------------------------------------
+
+
+def _amount(column: Column, what: str) -> int:
+    if what == "both":
+        return column.active + column.waiting
+    return column.waiting if what == "waiting" else column.active
+
+
+def _resampled(columns: Sequence[Column | None], cells: int) -> list[list[Column]]:
+    """The pieces that each cell stands for; none where nothing is known."""
+    count = len(columns)
+    if not count:
+        return [[] for _ in range(cells)]
+    found = []
+    for cell in range(cells):
+        first = cell * count // cells
+        piece = columns[first : max(first + 1, (cell + 1) * count // cells)]
+        found.append([column for column in piece if column is not None])
+    return found
+
+
+def _top(found: Sequence[Sequence[Column]], what: str) -> int:
+    return max((_amount(column, what) for columns in found for column in columns), default=0)
+
+
+def _bars(
+    playback: Playback, found: Sequence[Sequence[Column]], what: str, top: int, role: str, cells: int, ink: Ink
+) -> Cells:
+    """A bar a cell, dim where the cursor hasn't been."""
+    steps = ink.glyphs.steps
+    cursor = _cell(playback, playback.at, cells)
+    spans: Cells = []
+    for cell, columns in enumerate(found):
+        if cell == cursor:
+            spans.append((ink.glyphs.thumb, "accent"))
+        elif not columns:
+            spans.append((ink.glyphs.idle, "rule"))
+        else:
+            most = max(_amount(column, what) for column in columns)
+            waits = what == "both" and any(column.waiting for column in columns)
+            level = 0 if not most else max(1, round(most / top * (len(steps) - 1)))
+            spans.append((steps[level], "dim" if cell > cursor else "wait" if waits else role))
+    return spans
+
+
+def _cell(playback: Playback, at: float, cells: int) -> int:
+    return min(cells - 1, int(playback.share(at) * cells))
+
+
+def _marked(playback: Playback, cells: int, ink: Ink, over: bool = False) -> Cells:
+    """A glyph where something is worth a look; `over`: also the loop, which has no row of its own."""
+    shown: dict[int, str] = {}
+    for mark in playback.marks:
+        cell = _cell(playback, mark.at, cells)
+        if _RANKS.get(mark.kind, 99) < _RANKS.get(shown.get(cell, ""), 100):
+            shown[cell] = mark.kind
+    line: Cells = [(" ", "text")] * cells
+    for edge, sign in ((playback.loop_from, "["), (playback.loop_to, "]")):
+        if edge is not None:
+            line[_cell(playback, edge, cells)] = sign, "accent"
+    for cell, kind in shown.items():
+        sign_ = kind_sign(kind)
+        line[cell] = getattr(ink.glyphs, sign_.glyph), sign_.role
+    cursor = _cell(playback, playback.at, cells)
+    if cursor not in shown:
+        line[cursor] = ink.glyphs.thumb, "accent"
+    return line
+
+
+def _labels(playback: Playback, cells: int, ink: Ink) -> Cells:
+    """Times of day, the loop, or for a while what was come upon."""
+    if playback.note:
+        return _note_spans(playback, ink)
+    length = playback.ends_at - playback.begins_at
+    if length <= 0:
+        return []
+    axis = Axis(length, cells, origin_at=playback.begins_at)
+    text = times_of_day(axis, playback.begins_at + playback.wall_offset_s, ink.glyphs.frame[5])
+    cursor = _cell(playback, playback.at, cells)
+    first, last = _loop_cells(playback, cells)
+    line: Cells = []
+    for cell, letter in enumerate(text):
+        inside = first is not None and last is not None and first <= cell <= last
+        line.append((letter, "accent" if inside else "dim"))
+    if first is not None:
+        line[first] = "[", "accent"
+    if last is not None:
+        line[last] = "]", "accent"
+    if text[cursor] == " ":
+        line[cursor] = ink.glyphs.thumb, "accent"
+    return line
+
+
+def _loop_cells(playback: Playback, cells: int) -> tuple[int | None, int | None]:
+    first, last = playback.loop_from, playback.loop_to
+    return (
+        None if first is None else _cell(playback, first, cells),
+        None if last is None else _cell(playback, last, cells),
+    )
+
+
+def _note_spans(playback: Playback, ink: Ink) -> Cells:
+    sign = kind_sign(playback.note_kind)
+    glyph = getattr(ink.glyphs, sign.glyph) if playback.note_kind else ink.glyphs.arrow
+    role = sign.role if playback.note_kind else "info"
+    return [(f"{glyph} ", role), (playback.note, "text")]
+
+
+def _noted(playback: Playback, line: Cells, ink: Ink) -> Cells:
+    """With what was come upon beside the cursor, on the side where there is more room."""
+    if not playback.note:
+        return line
+    cells, cursor = len(line), _cell(playback, playback.at, len(line))
+    spans = _note_spans(playback, ink)
+    if cursor < cells // 2:
+        return [*line[: cursor + 1], (" ", "text"), *spans, (" " * cells, "text")]
+    text = set_cell_size("".join(part for part, _ in spans), max(0, cursor - 1)).rstrip()
+    pad = cursor - 1 - cell_len(text)
+    return [(" " * max(0, pad), "text"), (text[:1], spans[0][1]), (text[1:], "text"), (" ", "text"), *line[cursor:]]

@@ -1,0 +1,300 @@
+"""A recording as something to watch: the third source, and the clock that it is played by.
+
+One task moves it on, in pieces that hold the loop for some milliseconds at most: a second at 64 times the speed may
+hold a hundred thousand events, each of which is folded, though not each is drawn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from hivemind.requests import RequestDetail, Requests
+from hivemind.scheduler.commands import Command, Rejected
+from hivemind.settings.write import Draft
+from hivemind.snapshot import Snapshot
+from hivemind.world import World
+
+from .playback import KINDS, STEERLESS, Column, Marked, Playback
+from .playing import Transport
+from .source import Link
+
+_PIECE_S = 0.004
+"""The longest that the loop is held at once."""
+_TURN_S = 1 / 30
+"""Between two looks at the clock."""
+_LOOK_EVERY_S = 0.5
+"""At whether more was written, or read through."""
+_COLUMNS = 480
+"""Of the timeline, more than a screen has."""
+
+
+class Player(Protocol):
+    """A journal that can be looked at at any moment. All moments are on its own clock."""
+
+    @property
+    def begins_at(self) -> float:
+        """Its first moment."""
+
+    @property
+    def ends_at(self) -> float:
+        """Its last one, so far."""
+
+    @property
+    def wall_offset_s(self) -> float:
+        """To the time of day, in seconds since the epoch."""
+
+    @property
+    def growing(self) -> bool:
+        """Somebody still writes it."""
+
+    @property
+    def world(self) -> World:
+        """As of the moment reached."""
+
+    @property
+    def approximate(self) -> bool:
+        """That world was put together from the last stretch before the moment alone."""
+
+    @property
+    def known_to(self) -> float:
+        """Share that is read through; 1: all."""
+
+    @property
+    def marks(self) -> Sequence[Marked]:
+        """What is worth a look, as far as it is known, by time."""
+
+    @property
+    def damage(self) -> Sequence[str]:
+        """What is wrong with it, as far as that was seen."""
+
+    def overview(self, columns: int) -> Sequence[Column | None]:
+        """What went on, in so many equal pieces."""
+
+    def look(self) -> bool:
+        """Whether more was written or read through since the last look."""
+
+    def seek(self, at: float) -> None:
+        """Be at that moment, with all that happened up to it."""
+
+    def advance(self, to_at: float, budget_s: float) -> float:
+        """Fold what happened up to that moment, for about so long at most; answers the moment reached."""
+
+    def event_after(self, at: float) -> tuple[float, str] | None:
+        """The next thing that happened, in words; None: nothing did."""
+
+    def event_before(self, at: float) -> tuple[float, str] | None:
+        """The last thing that happened before this moment."""
+
+
+class ReplaySource:
+    """A :class:`~hivemind_tui.source.Source` over a recording; :meth:`run` moves it on. Nothing steers it."""
+
+    def __init__(self, player: Player, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.link = Link("replay", name)
+        self.transport = Transport(player.begins_at, player.ends_at)
+        self.kinds = frozenset(KINDS)
+        """Of marks that are wanted."""
+        self.moved: Callable[[], None] = lambda: None
+        """Called when another moment is shown that nobody waited for by playing."""
+        self._player = player
+        self._name = name
+        self._clock = clock
+        self._seeking: float | None = None
+        self._shown_at = player.begins_at
+        self._snapshot: Snapshot | None = None
+        self._followed: World | None = None
+        self._marks: Sequence[Marked] = ()
+        self._columns: Sequence[Column | None] = ()
+        self._looked_s = 0.0
+        self._following = False
+        self._note = self._note_kind = ""
+        self._wake = asyncio.Event()
+        player.seek(player.begins_at)
+        self._survey()
+
+    # --- As a source -----------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The world at the moment shown; made once for each."""
+        if self._snapshot is None:
+            self._snapshot = self._player.world.snapshot(self._shown_at)
+        return self._snapshot
+
+    def requests(self, since: int) -> Requests:
+        """As :meth:`~hivemind_tui.source.Source.requests`; in a world of another moment all that was known is void."""
+        world = self._player.world
+        if world is not self._followed:
+            self._followed = world
+            if since:
+                return Requests(-1, 0, ())
+        return world.requests(since, self._shown_at)
+
+    async def detail(self, ticket: int) -> RequestDetail | None:
+        """All that the recording told of it by now."""
+        return self._player.world.detail(ticket, self._shown_at)
+
+    async def apply(self, command: Command, who: str) -> None:
+        """Raises: Rejected: always."""
+        raise Rejected(STEERLESS)
+
+    async def draft(self, values: Mapping[str, float]) -> Draft:
+        """Raises: Rejected: always."""
+        raise Rejected(STEERLESS)
+
+    async def write(self, draft: Draft) -> None:
+        """Raises: Rejected: always."""
+        raise Rejected(STEERLESS)
+
+    # --- As a recording --------------------------------------------------------------------------------------------
+
+    def playback(self) -> Playback:
+        """How it stands."""
+        transport, player = self.transport, self._player
+        return Playback(
+            name=self._name,
+            begins_at=transport.begins_at,
+            ends_at=transport.ends_at,
+            at=transport.at if self._seeking is None else self._seeking,
+            wall_offset_s=player.wall_offset_s,
+            speed=transport.speed,
+            playing=transport.playing,
+            growing=player.growing,
+            loop_from=transport.loop_from,
+            loop_to=transport.loop_to,
+            marks=self._marks,
+            columns=self._columns,
+            known_to=player.known_to,
+            approximate=player.approximate,
+            damage=tuple(player.damage),
+            note=self._note,
+            note_kind=self._note_kind,
+        )
+
+    def play(self) -> bool:
+        """Play on, or stop; answers whether it plays."""
+        transport = self.transport
+        self._tell("")
+        if transport.playing:
+            transport.stop()
+        else:
+            before = transport.at
+            transport.play()
+            if transport.at != before:
+                self._seek(transport.at)
+        self._following = False
+        self._wake.set()
+        return transport.playing
+
+    def go(self, at: float, note: str = "", kind: str = "") -> None:
+        """To another moment, with what is to be told of it."""
+        self._tell(note, kind)
+        self._following = False
+        self._seek(self.transport.go(at))
+
+    def follow(self) -> None:
+        """To the end, and on with it where it is still being written."""
+        self.go(self.transport.ends_at)
+        self._following = self._player.growing
+
+    def mark(self, step: int) -> Marked | None:
+        """The next mark (or, negative, the one before) of the kinds that are wanted; None: there is none."""
+        at = self.transport.at
+        if step > 0:
+            return next((mark for mark in self._marks if mark.at > at + 1e-6), None)
+        return next((mark for mark in reversed(self._marks) if mark.at < at - 1e-6), None)
+
+    def event(self, step: int) -> bool:
+        """To the next thing that happened, or the one before; False where there is none."""
+        player, at = self._player, self.transport.at
+        found = player.event_after(at) if step > 0 else player.event_before(at)
+        if found is None:
+            return False
+        self.transport.stop()
+        self.go(*found)
+        return True
+
+    def counts(self) -> Mapping[str, int]:
+        """How many marks of each kind there are, wanted or not."""
+        return Counter(mark.kind for mark in self._player.marks)
+
+    def want(self, kinds: frozenset[str]) -> None:
+        """Marks of these kinds alone."""
+        self.kinds = kinds
+        self._survey()
+
+    # --- Moving on -------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Move it on, for ever."""
+        while True:
+            busy = self.turn()
+            self._wake.clear()
+            if busy:
+                await asyncio.sleep(0)
+                continue
+            try:
+                async with asyncio.timeout(_TURN_S if self.transport.playing else _LOOK_EVERY_S):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    def turn(self) -> bool:
+        """One piece of the work; True where more is to be done at once."""
+        now_s, transport, player = self._clock(), self.transport, self._player
+        if now_s - self._looked_s >= _LOOK_EVERY_S:
+            self._looked_s = now_s
+            self._look()
+        if self._seeking is not None:
+            at, self._seeking = self._seeking, None
+            player.seek(at)
+            transport.at = at
+            self._show(at)
+            transport.tick(self._clock())
+            self.moved()
+            return True
+        before = self._shown_at
+        target = transport.tick(now_s)
+        if target < before:
+            self._seek(target)
+            return True
+        if target == before:
+            return False
+        reached = player.advance(target, _PIECE_S)
+        if reached < target and transport.playing:
+            transport.fell_behind(reached)
+        self._show(reached)
+        if transport.at_end and not player.growing:
+            transport.stop()
+            self.moved()
+        return reached < target
+
+    def _look(self) -> None:
+        """At what was written or read through meanwhile."""
+        player, transport = self._player, self.transport
+        if not player.look():
+            return
+        transport.grew(player.ends_at)
+        self._survey()
+        if self._following:
+            transport.go(transport.ends_at)
+        self.moved()
+
+    def _survey(self) -> None:
+        self._marks = [mark for mark in self._player.marks if mark.kind in self.kinds or mark.kind not in KINDS]
+        self._columns = self._player.overview(_COLUMNS)
+
+    def _seek(self, at: float) -> None:
+        """The newest wish counts: a mouse that is dragged along makes more of them than can be met."""
+        self._seeking = at
+        self._wake.set()
+
+    def _show(self, at: float) -> None:
+        self._shown_at = at
+        self._snapshot = None
+
+    def _tell(self, note: str, kind: str = "") -> None:
+        self._note, self._note_kind = note, kind
