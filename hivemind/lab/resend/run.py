@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 import sys
 import time
@@ -74,6 +75,7 @@ def run(journal: Journal, order: Order, flags: Sequence[str], environ: Mapping[s
     keys.check({(dialect_for(each).name, each) for each in {path_of(ask) for ask in asks}})
     token = token_of(environ, order.token_variable, target)
     settings = load(flags, environ=environ, cwd=cwd, prog="hivemind replay")
+    _allow_many_connections()
     outcome = server.run_loop(_Run(journal.path, order, plan, target, keys, token, settings).go())
     print(as_json(outcome)) if order.json else show(as_text(outcome, width()))
     return _INTERRUPTED if outcome.interrupted else 0
@@ -99,6 +101,13 @@ def _estimated(asks: Sequence[Ask], target: Target | None) -> sides.Estimate:
     return sides.estimate(asks, "generic" if target is None else target.provider, prices.cost)
 
 
+def _allow_many_connections() -> None:
+    """As many as this user may have; usually a program begins with far fewer."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS refuses what it calls no limit
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 class _Run:
     """One replay that does send something."""
 
@@ -115,10 +124,13 @@ class _Run:
 
     async def go(self) -> Outcome:
         """Raises: UsageError, Unreachable."""
+        self._agree(self._target.url, self._target.paid)
         upstream = self._open()
         try:
             greeting = await greet(upstream, self._target, self._token)
-            self._agree(greeting)
+            if greeting.hivemind:
+                theirs = ", ".join(greeting.upstreams) or "upstreams that it doesn't tell"
+                self._agree(f"{self._target.url}, which sends them to {theirs}", greeting.paid is not False)
             return await self._send(upstream, greeting)
         finally:
             await upstream.aclose()
@@ -134,15 +146,12 @@ class _Run:
         except ValueError as error:
             raise UsageError(f"--against: {error}") from None
 
-    def _agree(self, greeting: Greeting) -> None:
+    def _agree(self, where: str, paid: bool) -> None:
         """Raises: UsageError: it may cost money, and nobody said that it may."""
-        paid = greeting.paid is not False if greeting.hivemind else self._target.paid
-        if not paid or self._order.confirmed:
-            return
-        where = self._target.url
-        if greeting.hivemind:
-            where += f", which sends them to {', '.join(greeting.upstreams) or 'upstreams that it does not tell'}"
-        raise UsageError(f"{self._plan.wanted} would go to {where}; that may cost money, so say --yes if they should")
+        if paid and not self._order.confirmed:
+            raise UsageError(
+                f"{self._plan.wanted} would go to {where}; that may cost money, so say --yes if they should"
+            )
 
     async def _send(self, upstream: Upstream, greeting: Greeting) -> Outcome:
         order, asks = self._order, self._plan.asks

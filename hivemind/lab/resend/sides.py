@@ -37,6 +37,8 @@ class Side:
     output_tokens: int
     uncounted: int
     """Answers of which nobody said how many tokens they took."""
+    sending_s: float
+    """From the first request to the last one."""
     wall_s: float
     """From the first request to the last end."""
 
@@ -63,14 +65,15 @@ class Estimate:
 
 def recorded(asks: Sequence[Ask]) -> Side:
     """As they went then."""
-    return _side([ask.then for ask in asks], wall_s(asks))
+    at = [ask.at_s for ask in asks]
+    return _side([ask.then for ask in asks], _spread(at), wall_s(asks))
 
 
 def now(sent: Sequence[Sent]) -> Side:
     """As they went now."""
+    at = [each.at_s for each in sent]
     ends = [each.at_s + (each.course.took_s or 0.0) for each in sent]
-    begin = min((each.at_s for each in sent), default=0.0)
-    return _side([each.course for each in sent], max(ends, default=0.0) - begin)
+    return _side([each.course for each in sent], _spread(at), max(ends, default=0.0) - min(at, default=0.0))
 
 
 def lateness(sent: Iterable[Sent]) -> Lateness:
@@ -106,7 +109,7 @@ def _expected(ask: Ask) -> Usage:
     )
 
 
-def _side(courses: Sequence[Course], wall: float) -> Side:
+def _side(courses: Sequence[Course], sending: float, wall: float) -> Side:
     good = [course for course in courses if not course.error]
     first = [course.first_s for course in good if course.first_s is not None]
     took = [course.took_s for course in good if course.took_s is not None]
@@ -124,5 +127,10 @@ def _side(courses: Sequence[Course], wall: float) -> Side:
         input_tokens=sum(usage.total_input for usage in used),
         output_tokens=sum(usage.output_tokens for usage in used),
         uncounted=sum(course.usage is None for course in good),
+        sending_s=sending,
         wall_s=wall,
     )
+
+
+def _spread(at: Sequence[float]) -> float:
+    return max(at, default=0.0) - min(at, default=0.0)

@@ -21,9 +21,14 @@ _Row = tuple[Cell | str, Cell | str, Cell | str, Cell | str]
 
 
 def shown(then: Side, now: Side, speed: float, room: int | None) -> list[str]:
-    """The table; the recorded wall time is divided by `speed`."""
-    wall = "wall time" if speed == 1 else f"wall time at {speed:g}x"
-    return lines(_COLUMNS, [*_rows(then, now), _times(wall, then.wall_s / speed, now.wall_s)], room)
+    """The table; the time in which the recorded ones were sent is divided by `speed`, which made it shorter now."""
+    sending = "sent within" if speed == 1 else f"sent within, at {speed:g}x"
+    rows = [
+        *_rows(then, now),
+        _times(sending, then.sending_s / speed, now.sending_s),
+        _times("wall time", then.wall_s, now.wall_s),
+    ]
+    return lines(_COLUMNS, rows, room)
 
 
 def late_line(late: Lateness) -> str:
