@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -52,8 +52,11 @@ class Provider:
     reserves: bool
     limits: list[FittedLimit]
     most_flying: int | None
-    """Above which it refuses as overloaded; None: that was never seen."""
+    """At work at once, above which it refuses as overloaded; None: that was never seen."""
     spells: list[Spell]
+    """In order; when the recording is over they come again, since nobody knows better."""
+    lasted_s: float
+    """The recording."""
     refused_s: float
     """How long it takes to say no."""
     latency: Latency
@@ -67,7 +70,9 @@ class Provider:
     """Of attempts that weren't refused for a limit or in a spell."""
 
 
-def fit_provider(lane: LaneTape, asked: Sequence[Asked], began_at: float, wall_offset: float) -> Provider:
+def fit_provider(
+    lane: LaneTape, asked: Sequence[Asked], began_at: float, ends_at: float, wall_offset: float
+) -> Provider:
     """Work out what can be, from all requests of that lane; notes with each which of its tries are its own."""
     taken = sorted(
         ((each, one) for each in asked for one in each.tries if one.whole), key=lambda pair: pair[1].granted_at
@@ -81,7 +86,7 @@ def fit_provider(lane: LaneTape, asked: Sequence[Asked], began_at: float, wall_o
     refusals = _explain(taken, Limiter(limits, began_at, wall_offset, reserves=reserves), explained)
     most_flying = _most_flying(taken, explained)
     if most_flying is not None:
-        over = [one for _, one in taken if _is(one, FailureKind.OVERLOADED) and one.flying > most_flying]
+        over = [one for one, n in _at_work(taken) if _is(one, FailureKind.OVERLOADED) and n > most_flying]
         refusals += over
         explained.update(map(id, over))
     for each in asked:
@@ -94,6 +99,7 @@ def fit_provider(lane: LaneTape, asked: Sequence[Asked], began_at: float, wall_o
         limits,
         most_flying,
         spells,
+        max(1.0, ends_at - began_at),
         median([one.took_s for one in refusals] or [_QUICK_S]),
         fit_latency([Sample(t.granted_at, t.flying, a.arrived.size_chars, _first_s(t)) for a, t in good]),
         fit_latency(
@@ -203,17 +209,37 @@ def _spread(values: Sequence[float]) -> float:
 
 
 def _most_flying(taken: Sequence[Taken], explained: set[int]) -> int | None:
-    """The number in flight above which nearly everything was refused as overloaded, and hardly anything below."""
-    over = [one.flying for _, one in taken if _is(one, FailureKind.OVERLOADED) and id(one) not in explained]
+    """The number at work above which nearly everything was refused as overloaded, and hardly anything below."""
+    over: list[int] = []
+    let_in: list[int] = []
+    for one, at_work in _at_work(taken):
+        if _is(one, FailureKind.OVERLOADED):
+            if id(one) not in explained:
+                over.append(at_work)
+        elif not uncharged(one):
+            let_in.append(at_work)
     if len(over) < 3:
         return None
-    let_in = [one.flying for _, one in taken if not uncharged(one)]
-    for most in range(min(over) - 1, max(over)):
+    for most in range(max(1, min(over) - 1), max(over)):
         above = sum(1 for each in let_in if each > most)
         refused = sum(1 for each in over if each > most)
-        if most >= 1 and refused >= 0.8 * len(over) and above <= 0.05 * (above + refused):
+        if refused >= 0.6 * len(over) and above <= 0.05 * (above + refused):
             return most
     return None
+
+
+def _at_work(taken: Sequence[Taken]) -> Iterator[tuple[Try, int]]:
+    """Each attempt with how many the provider had at work with it: those that it refuses it doesn't work on."""
+    moments = [(one.granted_at, 1, one) for _, one in taken]
+    moments += [(one.granted_at + one.took_s, 0, one) for _, one in taken if not uncharged(one)]
+    moments.sort(key=lambda moment: moment[:2])
+    at_work = 0
+    for _, begins, one in moments:
+        if not begins:
+            at_work -= 1
+            continue
+        yield one, at_work + 1
+        at_work += not uncharged(one)
 
 
 def amounts_of(asked: Asked, one: Try | None) -> Amounts:

@@ -74,7 +74,9 @@ def _recording(path: Path, taper: Taper, tally: Tally, told: Sequence[str]) -> R
     for asked in tape.asked:
         by_lane.setdefault(asked.arrived.lane, []).append(asked)
     lanes = {key: tape.lanes.get(key) or LaneTape(key, key.partition(":")[0], "generic", None) for key in by_lane}
-    providers = {key: fit_provider(lanes[key], asked, tape.began_at, offset) for key, asked in by_lane.items()}
+    providers = {
+        key: fit_provider(lanes[key], asked, tape.began_at, tape.ends_at, offset) for key, asked in by_lane.items()
+    }
     return Recording(
         name=tape.began.journal,
         began=tape.began,

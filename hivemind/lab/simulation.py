@@ -232,9 +232,17 @@ class Simulation:
         """Its client has had enough; one that left in mid-flight (`attempt`) does so in that very attempt."""
         if attempt and ticket.attempts != attempt:
             return
-        usage = _begun(flight.answer.usage) if flight.answer is not None and attempt else None
+        usage = self._given_up(flight, ticket)
         self._scheduler.abandon(now, ticket, usage)
         self._over(now, flight.asked, "left")
+
+    def _given_up(self, flight: _Flight, ticket: Ticket) -> Usage | None:
+        """What an attempt has used that isn't seen to its end."""
+        answer = flight.answer
+        if answer is None or ticket.state is not TicketState.FLYING:
+            return None
+        self._plan.upstreams[ticket.lane.key].left(answer)
+        return _begun(answer.usage) if ticket.content_started else None
 
     def _over(self, now: float, asked: Asked, how: str) -> None:
         """A request has ended; whatever followed from that follows."""
@@ -305,7 +313,7 @@ class Simulation:
                 assert isinstance(flight, _Flight)
                 if ticket.refusal is not None:
                     if ticket.state is TicketState.FLYING:
-                        scheduler.abandon(now, ticket, None if flight.answer is None else _begun(flight.answer.usage))
+                        scheduler.abandon(now, ticket, self._given_up(flight, ticket))
                     self._over(now, flight.asked, "refused")
                 elif ticket.state is TicketState.FLYING:
                     self._fly(now, flight, ticket)

@@ -48,7 +48,9 @@ class Upstream:
         self._rng = rng
         self._draws = draws
         self._limiter = Limiter(provider.limits, began_at, wall_offset, reserves=provider.reserves)
-        self._spell = 0
+        self._began_at = began_at
+        self._at_work = 0
+        self._again = self._spell = 0
         self._in_spell = 0
         self._used: dict[Asked, int] = {}
         """How many of its tries in the present spell each request has had."""
@@ -59,12 +61,16 @@ class Upstream:
         provider = self._provider
         spell = self._spell_at(now)
         if spell is not None:
-            return _as(self._in_that(spell, asked))
-        if provider.most_flying is not None and flying > provider.most_flying:
+            answer = _as(self._in_that(spell, asked))
+            answer.charged = False
+            return answer
+        if provider.most_flying is not None and self._at_work >= provider.most_flying:
             return self._refusal(FailureKind.OVERLOADED, 529, None)
         chosen = self._drawn(asked, own)
         if chosen is None:
-            return Answer(provider.refused_s, usage=Usage(asked.arrived.estimated_input, 0, 0, 1))
+            return Answer(
+                provider.refused_s, usage=Usage(asked.arrived.estimated_input, 0, 0, 1), charged=False
+            )  # nothing was ever answered
         if not uncharged(chosen):
             family, amounts = asked.arrived.family, amounts_of(asked, chosen)
             wait_s = self._limiter.wait_s(now, family, amounts)
@@ -73,24 +79,37 @@ class Upstream:
             self._limiter.charge(now, family, amounts)
         answer = _as(chosen)
         answer.recorded = chosen is own
+        self._at_work += answer.charged
         self._scale(answer, chosen, now, flying)
         return answer
 
     def over(self, now: float, asked: Asked, answer: Answer) -> None:
         """The attempt has ended."""
         if answer.charged:
+            self._at_work -= 1
             self._limiter.settle(now, asked.arrived.family, answer.usage)
+
+    def left(self, answer: Answer) -> None:
+        """The attempt was given up."""
+        self._at_work -= answer.charged
 
     def readings(self, now: float, family: str) -> tuple[WindowReading, ...]:
         """What a reply says of the rate windows."""
         return self._limiter.readings(now, family)
 
     def _spell_at(self, now: float) -> Spell | None:
-        spells = self._provider.spells
-        while self._spell < len(spells) and spells[self._spell].ended_at <= now:
+        spells, lasted_s = self._provider.spells, self._provider.lasted_s
+        if not spells:
+            return None
+        again = int((now - self._began_at) / lasted_s)
+        at = now - again * lasted_s
+        if again != self._again:
+            self._again, self._spell = again, 0
+            self._used.clear()
+        while self._spell < len(spells) and spells[self._spell].ended_at <= at:
             self._spell += 1
             self._used.clear()
-        if self._spell < len(spells) and spells[self._spell].began_at <= now:
+        if self._spell < len(spells) and spells[self._spell].began_at <= at:
             return spells[self._spell]
         return None
 
