@@ -10,7 +10,8 @@ AGENTS = frozenset({"overview", "agents", "agent", "requests", "request"})
 RANKED = AGENTS | {"tasks"}
 TASKS = frozenset({"tasks"})
 MARKED = frozenset({"overview", "agents"})
-SCROLLED = LISTS | {"tuning", "log", "request", "start"}
+WHAT_IF = frozenset({"whatif"})
+SCROLLED = LISTS | {"tuning", "log", "request", "start"} | WHAT_IF
 LIVE, REPLAY = "live", "replay"
 """What a screen is on: a proxy that runs, here or elsewhere, or a recording."""
 

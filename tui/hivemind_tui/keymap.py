@@ -9,8 +9,9 @@ from types import MappingProxyType
 from textual.binding import Binding
 
 from .ink import Span, linked
-from .key import AGENTS, LISTS, LIVE, MARKED, RANKED, REPLAY, SCROLLED, TASKS, Key
+from .key import AGENTS, LISTS, LIVE, MARKED, RANKED, REPLAY, SCROLLED, TASKS, WHAT_IF, Key
 from .replay_keys import REPLAY_FOOTERS, REPLAY_KEYS, REPLAY_PAIRS
+from .whatif import keys as what_if
 
 _LIVE_KEYS = (
     Key(
@@ -29,7 +30,7 @@ _LIVE_KEYS = (
     Key("page_up", "ctrl+u,pageup", "ctrl+u", "move(-10)", "", "ten rows back", "lists", SCROLLED),
     Key("first", "g,home", "g", "edge(0)", "", "first row", "lists", SCROLLED),
     Key("last", "G,end", "G", "edge(-1)", "", "last row", "lists", SCROLLED),
-    Key("open", "enter", "enter", "open", "open", "look closer; on the tuning page: type a value", "lists"),
+    Key("open", "enter", "enter", "open", "open", "look closer; tuning: type a value; what if: simulate", "lists"),
     Key(
         "filter",
         "slash",
@@ -101,8 +102,8 @@ _LIVE_KEYS = (
     ),
     Key(
         "write",
-        "w",
-        "w",
+        "W",
+        "W",
         "write",
         "write",
         "write what was tuned to hivemind.toml, after a look",
@@ -155,40 +156,44 @@ _ONLY_LIVE = frozenset(
     }
 )
 """Keys that steer, and those that a replay has a key of its own for."""
-KEYS = (*REPLAY_KEYS, *_LIVE_KEYS)
+KEYS = (*REPLAY_KEYS, *what_if.WHAT_IF_KEYS, *_LIVE_KEYS)
 """Those of a replay first: Textual asks them in this order, where a key has a meaning on either."""
+_OF_TIME = frozenset(key.id for key in REPLAY_KEYS if not key.pages)
+"""Keys of a replay that mean something wherever its time is shown."""
 BY_ID = {key.id: key for key in KEYS}
 _ONLY = {**dict.fromkeys(_ONLY_LIVE, LIVE), **{key.id: REPLAY for key in REPLAY_KEYS}}
 
 _PAIRS = {
     **REPLAY_PAIRS,
+    **what_if.PAIRS,
     "raise": "+ -",
     "less": "[ ]",
     "down": "j k",
     "step_up": "left right",
 }
 """Keys that stand together in the footer, under the word of the first."""
-_WORDS = {"down": "select", "step_up": "turn"}
+_WORDS = {"down": "select", "step_up": "turn", **what_if.WORDS}
 
 _STEER = ("pause", "circuit", "less", "pin", "release", "drain")
 _STEER_AGENT = ("raise", "boost", "hold", "stop", "budget")
 _FIND = ("filter", "sort", "failing", "slowest", "dearest")
-_REST = ("sort", "slowest", "dearest", "copy", "pause", "undo", "palette", "freeze")
+_REST = ("sort", "slowest", "dearest", "copy", "pause", "undo", "palette", "what_if", "freeze")
 FOOTERS: Mapping[str, tuple[str, ...]] = {
     "start": ("help", "quit", "demo", "down", "copy", "overview", "theme"),
     "overview": (
         *("help", "quit", "open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop", "undo"),
-        *("pin", "budget", "mark", "release", "lane", "drain", "sort", "palette", "freeze"),
+        *("pin", "budget", "mark", "release", "lane", "drain", "what_if", "sort", "palette", "freeze"),
     ),
     "agents": ("help", "quit", "open", *_STEER_AGENT, "mark", "fold", *_FIND, "tree", "undo", "pause", "palette"),
     "requests": (
         *("help", "quit", "open", "filter", "sort", "failing", "slowest", "dearest", "stop", "hold", "raise"),
         *("boost", "budget", "copy", "pause", "undo", "palette", "freeze"),
     ),
-    "tuning": ("help", "quit", "step_up", "open", "undo", "write", "down", *_STEER, "lane", "palette"),
+    "tuning": ("help", "quit", "step_up", "open", "what_if", "undo", "write", "down", *_STEER, "lane", "palette"),
     "tasks": ("help", "quit", "open", "raise", "cancel", "retry", "failing", "filter", *_REST),
     "log": ("help", "quit", "filter", "down", "copy", "pause", "undo", "palette", "freeze"),
     "agent": ("help", "quit", "back", "open", *_STEER_AGENT, "undo", *_FIND, "pause"),
+    "whatif": what_if.FOOTER,
     "request": (
         *("help", "quit", "back", "down", "copy", "stop", "hold", "raise", "boost", "budget"),
         *("pause", "undo", "palette", "freeze"),
@@ -222,6 +227,7 @@ def footer(
     before all but help and quit.
     """
     names = FOOTERS[page] if on == LIVE else REPLAY_FOOTERS[page]
+    first = [name for name in first if _ONLY.get(name, on) == on]
     names = (*names[:2], *first, *(name for name in names[2:] if name not in first))
     chunks: list[tuple[int, list[Span]]] = []
     for rank, name in enumerate(name for name in names if name not in without):
@@ -235,13 +241,17 @@ def footer(
 
 def here(page: str, without: frozenset[str] = frozenset(), on: str = LIVE) -> list[Key]:
     """The keys that mean something on this page of a screen on that, but for some."""
-    return [key for key in KEYS if key.applies(page) and _ONLY.get(key.id, on) == on and key.id not in without]
+    return [key for key in KEYS if _holds(key, page, on) and key.id not in without]
 
 
 def applies(action: str, arguments: tuple[object, ...], page: str, on: str = LIVE) -> bool:
     """Whether what a key does means anything on this page; what no key does always does."""
     keys = _BY_ACTION.get((action, arguments), ())
-    return not keys or any(key.applies(page) and _ONLY.get(key.id, on) == on for key in keys)
+    return not keys or any(_holds(key, page, on) for key in keys)
+
+
+def _holds(key: Key, page: str, on: str) -> bool:
+    return key.applies(page) and _ONLY.get(key.id, on) == on and not (page in WHAT_IF and key.id in _OF_TIME)
 
 
 def steers(action: str, arguments: tuple[object, ...]) -> bool:

@@ -18,6 +18,7 @@ from .table import Table
 from .tree import parents
 from .tuning import NAMES
 from .view import OF_AGENTS, OF_REQUESTS, View
+from .whatif import sheet
 
 T = TypeVar("T")
 _TROUBLED = frozenset({"retry", "failed", "refused", "stopped", "spent"})
@@ -73,6 +74,8 @@ def move(view: View, step: int) -> View:
     if view.page == "tuning":
         index = NAMES.index(view.knob) + step
         return replace(view, knob=NAMES[max(0, min(len(NAMES) - 1, index))])
+    if view.page == "whatif":
+        return replace(view, sheet=sheet.move(view.sheet, step))
     if view.page == "log":
         return replace(view, log_back=max(0, min(len(view.snapshot.lines) - 1, view.log_back - step)))
     last = len(quick_lines(view.snapshot.address)) - 1 if view.page == "start" else _last_entry(view.detail)

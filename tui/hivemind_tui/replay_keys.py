@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .key import LISTS, SCROLLED, Key
+from .whatif.keys import REPLAY_FOOTER
 
 REPLAY_KEYS = (
     Key("play", "space", "space", "play", "play", "play on, or stop", "time"),
@@ -40,7 +41,7 @@ REPLAY_PAIRS: Mapping[str, str] = {
 }
 """Keys that stand together in the footer, under the word of the first."""
 
-_TIME = ("play", "notable", "later", "faster", "go_to")
+_TIME = ("play", "notable", "later", "faster", "go_to", "what_if")
 _MORE = ("loop_from", "unloop", "event", "kinds", "picture", "palette")
 REPLAY_FOOTERS: Mapping[str, tuple[str, ...]] = {
     "overview": ("help", "quit", *_TIME, "open", "filter", *_MORE, "lane", "sort", "fold", "tree", "copy"),
@@ -51,5 +52,6 @@ REPLAY_FOOTERS: Mapping[str, tuple[str, ...]] = {
     "log": ("help", "quit", *_TIME, "filter", "down", *_MORE, "copy"),
     "agent": ("help", "quit", "back", *_TIME, "open", "filter", "sort", *_MORE, "failing", "longest", "dearest"),
     "request": ("help", "quit", "back", *_TIME, "down", *_MORE, "copy"),
+    "whatif": REPLAY_FOOTER,
 }
 """By page, the most needed first: a narrow footer drops the last."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,13 +18,19 @@ if TYPE_CHECKING:
 
 
 async def write_down(app: ControlRoom) -> None:
-    """Draft, show the difference, and write it if the operator says so."""
+    """Write what was turned, on the what-if page what is changed there, if the operator says so."""
+    if app.view.page == "whatif":
+        await offer(app, dict(app.view.sheet.knobs))
+        return
     lane = app.view.lane
     if lane is None:
         app.complain("no lane yet: nothing was tuned")
         return
-    upstream, now = lane.state.upstream, dict(lane.state.knobs)
-    values = tuned(app.view.untuned.get(upstream, {}), now)
+    await offer(app, tuned(app.view.untuned.get(lane.state.upstream, {}), dict(lane.state.knobs)), lane.state.upstream)
+
+
+async def offer(app: ControlRoom, values: Mapping[str, float], upstream: str = "") -> None:
+    """Draft, show the difference, and write it if the operator says so. `upstream`: whose knobs they are."""
     if not values:
         app.complain("nothing was turned here, so there is nothing to write")
         return

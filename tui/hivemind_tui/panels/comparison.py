@@ -12,7 +12,7 @@ from hivemind_tui.ink import Ink, Span, body_size, fitting
 from hivemind_tui.view import View
 from hivemind_tui.whatif import verdict
 from hivemind_tui.whatif.sheet import Sheet, words
-from hivemind_tui.whatif.verdict import ALIKE, BETTER, UNSURE, WORSE, Row
+from hivemind_tui.whatif.verdict import ALIKE, BETTER, LESS, UNSURE, WORSE, Row
 from hivemind_tui.whatif.wire import Outcome
 
 _LABEL = 17
@@ -23,6 +23,7 @@ _SIGNS: Mapping[str, tuple[str, str]] = {
     BETTER: ("good", "ok"),
     WORSE: ("cross", "bad"),
     UNSURE: ("about", "dim"),
+    LESS: ("idle", "dim"),
     ALIKE: ("idle", "dim"),
 }
 """Of each verdict the glyph and the colour role."""
@@ -102,12 +103,13 @@ def _table(outcome: Outcome, cells: int, room: int, ink: Ink) -> list[Strip]:
     rows = verdict.fitting(verdict.rows(outcome), room - 1 - len(honest))
     columns = 3 if outcome.changes else 2
     figure = min(_FIGURE[1], max(_FIGURE[0], (cells - _LABEL - _DIFFERENCE - 2) // columns))
-    heads = ("recorded", "replayed", "changed")[:columns]
+    second = "dim" if outcome.changes else "accent"
+    heads = (("recorded", "info"), ("replayed", second), ("changed", "accent"))[:columns]
     body = [
         ink.row(
             cells,
             (" " * _LABEL, "dim"),
-            *((fit(head, figure, ">"), "dim") for head in heads),
+            *((fit(head, figure, ">"), role) for head, role in heads),
             (fit("difference", _DIFFERENCE + 2, ">"), "dim"),
         )
     ]
@@ -117,12 +119,12 @@ def _table(outcome: Outcome, cells: int, room: int, ink: Ink) -> list[Strip]:
 
 def _row(row: Row, figure: int, changed: bool, cells: int, ink: Ink) -> Strip:
     glyph, role = _SIGNS[row.verdict]
-    last = [(fit(row.tried, figure, ">"), "strong")] if changed else []
+    last = [(fit(row.tried, figure, ">"), "accent")] if changed else []
     return ink.row(
         cells,
         (fit(row.label, _LABEL), "text"),
         (fit(row.recorded, figure, ">"), "info"),
-        (fit(row.replayed, figure, ">"), "dim" if changed else "strong"),
+        (fit(row.replayed, figure, ">"), "dim" if changed else "accent"),
         *last,
         (fit(row.difference, _DIFFERENCE, ">"), role),
         (f" {getattr(ink.glyphs, glyph)}", role),
@@ -144,6 +146,12 @@ def _honesty(outcome: Outcome, cells: int, ink: Ink) -> list[Strip]:
     if not outcome.changes:
         return [ink.row(cells, *trust)]
     meanings = ((BETTER, "better"), (WORSE, "worse"), (UNSURE, "no more than the model is off by"))
+    if verdict.less_was_done(outcome):
+        before, after = outcome.replayed.figures, outcome.tried.figures
+        undone = before.answered - after.answered
+        less = f"{plural(undone, 'request')} fewer answered" if undone > 0 else "fewer agents finish"
+        told = f"{less}: what isn't done takes no time and costs nothing"
+        return [ink.row(cells, *trust), ink.row(cells, (f"{ink.glyphs.warn} ", "wait"), (told, "text"))]
     signs = [
         (rank, [(f"{getattr(ink.glyphs, _SIGNS[each][0])} ", _SIGNS[each][1]), (meaning, "dim")])
         for rank, (each, meaning) in enumerate(meanings)

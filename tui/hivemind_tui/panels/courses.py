@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from textual.strip import Strip
 
-from hivemind_tui.format import seconds
+from hivemind_tui.format import count, seconds
 from hivemind_tui.ink import Ink, Span, body_size
 from hivemind_tui.plots.canvas import Canvas, Runs
-from hivemind_tui.view import View, join
+from hivemind_tui.view import View
 from hivemind_tui.whatif.wire import Course, Outcome
 
 _SCALE = 14
@@ -21,6 +22,7 @@ _STRIPS: tuple[tuple[str, Callable[[Course], Sequence[float | None]]], ...] = (
     ("waiting", lambda course: course.waiting),
     ("level", lambda course: course.level),
 )
+_AT_ONCE_S = 0.05
 _LEAST = 2
 """Rows that a strip needs."""
 
@@ -33,12 +35,14 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
         body = [ink.row(cells, ("Both runs are drawn here on one axis once they are simulated.", "dim"))]
         return ink.frame("Over time", "", body, width, height)
     parted = outcome.parted_s
-    note = f"they part after {seconds(parted)}" if parted is not None else ""
-    if outcome.changes and parted is None:
-        note = "the changes make no difference"
+    note = "" if not outcome.changes else "the changes make no difference" if parted is None else _parting(parted)
     title = "Over time: recorded and changed" if outcome.changes else "Over time: recorded and replayed"
     body = [ink.row(cells, *spans) for spans in _drawn(outcome, cells, rows, ink)]
-    return ink.frame(title, join(note), body, width, height)
+    return ink.frame(title, note, body, width, height)
+
+
+def _parting(parted_s: float) -> str:
+    return "they part at once" if parted_s < _AT_ONCE_S else f"they part after {seconds(parted_s)}"
 
 
 def _drawn(outcome: Outcome, cells: int, rows: int, ink: Ink) -> list[Runs]:
@@ -70,14 +74,14 @@ def _strip(
 ) -> list[Runs]:
     """One quantity of both runs, on one scale; where both are alike, the changed one lies over the recorded."""
     canvas = Canvas(width, height, braille=ink.glyphs.braille)
-    top = max((value for each in values for value in each if value is not None), default=0.0) or 1.0
+    top = float(max(1, math.ceil(max((value for each in values for value in each if value is not None), default=0.0))))
     for each, course, role, plain in zip(values, courses, (_RECORDED, _CHANGED), ".*", strict=True):
         canvas.curve(sampled(each, course.width_s, span_s, canvas.columns), top, role, plain)
     if outcome.parted_s is not None:
         column = min(width - 1, int(outcome.parted_s / span_s * width))
         for row in range(height):
             canvas.behind(column, row, ink.glyphs.track, "wait")
-    heads = [f"{label:<9} {top:>3.3g}", *[""] * (height - 2), f"{'0':>13}"] if height > 1 else [label]
+    heads = [f"{label:<9}{count(top):>4}", *[""] * (height - 2), f"{'0':>13}"] if height > 1 else [label]
     return [
         [(f"{head:<{_SCALE - 1}}", "dim"), (ink.glyphs.frame[5], "rule"), *row]
         for head, row in zip(heads, canvas.rows(), strict=True)
@@ -114,7 +118,7 @@ def _axis(span_s: float, parted_s: float | None, width: int, ink: Ink) -> Runs:
     cells = ["0", *" " * (width - 1)][:width]
     cells[width - len(end) :] = end
     spans: Runs = [(" " * _SCALE, "dim")]
-    if parted_s is None:
+    if parted_s is None or parted_s < _AT_ONCE_S:
         return [*spans, ("".join(cells), "dim")]
     label = f"+{seconds(parted_s)}"
     at = max(2, min(width - len(end) - len(label) - 2, int(parted_s / span_s * width)))

@@ -14,12 +14,13 @@ from hivemind_tui.table import scrolled
 from hivemind_tui.tuning import DIALS, NAMES, leap, number, shown_value, tuned
 from hivemind_tui.view import View, join
 
-_GROUPS = (
+GROUPS = (
     ("Concurrency", ("max_concurrency", "aimd.floor", "aimd.alpha", "aimd.beta", "aimd.latency_target_s")),
     ("Circuit breaker", ("circuit.threshold", "circuit.window", "circuit.cooldown_s")),
     ("Rate limits of ours", ("rpm", "tpm")),
     ("Retry, every upstream", tuple(name for name in NAMES if name.startswith("retry."))),
 )
+"""By what they are about."""
 _SYMBOL, _VALUE, _WAS = 12, 11, 12
 _ABOUT = 3
 """Rows at the bottom that tell about the knob under the cursor."""
@@ -45,15 +46,15 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     about = _ABOUT if rows >= len(NAMES) // 2 + _ABOUT else 0
     room = rows - about
     items = [_Item(knob=name) for name in NAMES]
-    if room >= len(NAMES) + len(_GROUPS):
-        items = [item for title, names in _GROUPS for item in (_Item(heading=title), *(_Item(knob=n) for n in names))]
+    if room >= len(NAMES) + len(GROUPS):
+        items = [item for title, names in GROUPS for item in (_Item(heading=title), *(_Item(knob=n) for n in names))]
     at = next((index for index, item in enumerate(items) if item.knob == view.knob), 0)
     top = scrolled(at, len(items), room)
     body = [_row(item, view, lane.state.knobs, first, cells, ink) for item in items[top : top + room]]
     body += [ink.row(cells)] * (room - len(body))
     if about:
         body += _about(view.knob, lane.state.upstream, cells, ink)
-    note = join(f"{plural(len(changed), 'knob')} turned, w writes" if changed else "", view.lane_note())
+    note = join(f"{plural(len(changed), 'knob')} turned, W writes" if changed else "", view.lane_note())
     return ink.frame(f"Tuning {lane.state.upstream}", note, body, width, height)
 
 

@@ -8,16 +8,16 @@ from hivemind.lab.changes import shown
 from hivemind.scheduler.knobs import KNOBS
 from hivemind_tui.format import fit, plural
 from hivemind_tui.ink import Ink, Span, body_size, call
+from hivemind_tui.panels.knobs import GROUPS
 from hivemind_tui.table import scrolled
 from hivemind_tui.tuning import DIALS, leap, number, shown_value
 from hivemind_tui.view import View, join
 from hivemind_tui.whatif.sheet import Sheet
 
 _SYMBOL, _VALUE = 12, 11
-_MEANING_FROM = 64
-"""Cells from which it is said what a knob does beside its name."""
-_ABOUT = 3
+_ABOUT = 4
 """Rows at the bottom that tell about the setting under the cursor."""
+_OTHERS = "Others, not while a proxy runs"
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
@@ -26,16 +26,28 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     sheet = view.sheet
     about = _ABOUT if rows >= 4 * _ABOUT else 0
     room = rows - about
-    names = sheet.names
-    at = names.index(sheet.name) if sheet.name in names else 0
-    top = scrolled(at, len(names), room)
-    body = [_row(name, sheet, cells, ink) for name in names[top : top + room]]
+    items = _items(sheet, room)
+    at = next((index for index, (_, name) in enumerate(items) if name == sheet.name), 0)
+    top = scrolled(at, len(items), room)
+    body = [
+        _row(name, sheet, cells, ink) if name else ink.row(cells, (heading, "title"))
+        for heading, name in items[top : top + room]
+    ]
     body += [ink.row(cells)] * (room - len(body))
     if about:
         body += _about(sheet, cells, ink)
     changed = len(sheet.changes)
     note = join(f"{plural(changed, 'setting')} changed" if changed else "as recorded", "enter simulates")
     return ink.frame("What if", note, body, width, height)
+
+
+def _items(sheet: Sheet, room: int) -> list[tuple[str, str]]:
+    """Headings and settings, one of the two each; without headings where they don't all fit."""
+    others = [name for name in sheet.names if name not in KNOBS]
+    groups = [*GROUPS, *([(_OTHERS, tuple(others))] if others else [])]
+    if len(sheet.names) + len(groups) > room:
+        return [("", name) for name in sheet.names]
+    return [item for title, names in groups for item in ((title, ""), *(("", name) for name in names))]
 
 
 def _row(name: str, sheet: Sheet, cells: int, ink: Ink) -> Strip:
@@ -55,8 +67,6 @@ def _row(name: str, sheet: Sheet, cells: int, ink: Ink) -> Strip:
         (fit(shown_value(name, base) if base is not None else "—", _VALUE, ">"), "dim" if wanted else "strong"),
         (fit(wanted, _VALUE + len(arrow)), "accent"),
     ]
-    if cells >= _MEANING_FROM:
-        spans.append((dial.meaning, "dim"))
     return ink.row(cells, *spans, selected=here, link=call("app.pick_setting", name))
 
 
@@ -66,22 +76,19 @@ def _about(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
     if name not in KNOBS:
         return [
             rule,
-            ink.row(cells, (name, "accent"), ("  can't be tuned while a proxy runs", "text")),
-            ink.row(cells, ("o types another value, backspace takes it off the list", "dim")),
+            ink.row(cells, (name, "accent")),
+            ink.row(cells, ("counts from a proxy's next start on", "text")),
+            ink.row(cells, ("o types another value, backspace drops it", "dim")),
         ]
     knob, dial = KNOBS[name], DIALS[name]
     step = f"{dial.step:.0%}" if dial.by_ratio else number(dial.step)
     none = "; 0: no limit" if knob.zero_is_none else ""
     unit = f" {dial.unit}" if dial.unit else ""
     times = 0 if sheet.looked is None else sheet.looked.turned.get(name, 0)
-    turned = f"  turned {plural(times, 'time')} in the recording" if times else ""
+    turned = f"; turned {plural(times, 'time')} in the recording" if times else ""
     return [
         rule,
-        ink.row(
-            cells,
-            (name, "accent"),
-            (f"  {number(knob.lowest)} to {number(knob.highest)}{unit}{none}", "text"),
-            (turned, "wait"),
-        ),
-        ink.row(cells, (f"left right {step}, with shift {leap(name)}; o types it, or NAME=VALUE", "dim")),
+        ink.row(cells, (name, "accent"), (f"  {number(knob.lowest)} to {number(knob.highest)}{unit}{none}", "text")),
+        ink.row(cells, (dial.meaning, "text"), (turned, "wait")),
+        ink.row(cells, (f"left right {step}, shift {leap(name)}; o types", "dim")),
     ]

@@ -27,6 +27,8 @@ class Simulation:
     def __init__(self, command: tuple[str, ...] = _COMMAND) -> None:
         self._command = command
         self._child: asyncio.subprocess.Process | None = None
+        self._turn = asyncio.Lock()
+        """Whoever is cancelled ends the child before the next one asks."""
 
     @property
     def pid(self) -> int | None:
@@ -35,6 +37,10 @@ class Simulation:
 
     async def ask(self, question: Question, tell: Callable[[Message], None]) -> None:
         """Tell everything that comes until the question is answered; a child that fails is an answer too."""
+        async with self._turn:
+            await self._ask(question, tell)
+
+    async def _ask(self, question: Question, tell: Callable[[Message], None]) -> None:
         answered = False
         try:
             child = await self._ready()

@@ -13,8 +13,9 @@ from hivemind_tui.format import seconds as duration
 
 from .wire import Outcome
 
-BETTER, WORSE, ALIKE, UNSURE = "better", "worse", "alike", "unsure"
-"""Verdicts; the last one: the difference is no larger than what the model is off by."""
+BETTER, WORSE, ALIKE, UNSURE, LESS = "better", "worse", "alike", "unsure", "less"
+"""Verdicts. `unsure`: the difference is no larger than what the model is off by; `less`: it looks better, but only
+because less was done."""
 TRUSTED, DOUBTED = 0.05, 0.15
 """Shares that the model may be off by: up to the first it is good, beyond the second it is bad."""
 
@@ -41,6 +42,8 @@ class _Figure:
     shown: Callable[[float | None], str]
     rank: int
     more_is_better: bool = False
+    counts_endings: bool = False
+    """It tells how requests ended, and so means what it says even where less was done."""
     in_shares: bool = True
     """The difference is told in percent; else as the figure itself."""
 
@@ -54,7 +57,15 @@ def _fair(value: float | None) -> str:
 
 
 _FIRST = (
-    _Figure("agents finished", lambda run: run.finished, _whole, 0, more_is_better=True, in_shares=False),
+    _Figure(
+        "agents finished",
+        lambda run: run.finished,
+        _whole,
+        0,
+        more_is_better=True,
+        counts_endings=True,
+        in_shares=False,
+    ),
     _Figure("wall time", lambda run: run.wall_s, duration, 0),
 )
 _LAST = (
@@ -63,8 +74,8 @@ _LAST = (
     _Figure("tokens wasted", lambda run: run.wasted_tokens, count, 1),
     _Figure("dollars", lambda run: run.dollars, dollars, 0),
     _Figure("fairness", lambda run: run.fairness, _fair, 1, more_is_better=True, in_shares=False),
-    _Figure("failed", lambda run: run.failed, _whole, 2, in_shares=False),
-    _Figure("refused", lambda run: run.refused, _whole, 4, in_shares=False),
+    _Figure("failed", lambda run: run.failed, _whole, 2, counts_endings=True, in_shares=False),
+    _Figure("refused", lambda run: run.refused, _whole, 4, counts_endings=True, in_shares=False),
 )
 
 
@@ -72,6 +83,12 @@ def rows(outcome: Outcome) -> list[Row]:
     """Every figure, in the order in which they are shown."""
     found = [_row(figure, outcome) for figure in (*_FIRST, *_waits(outcome), *_LAST)]
     return [row for row in found if row is not None]
+
+
+def less_was_done(outcome: Outcome) -> bool:
+    """Fewer agents finish, or fewer requests are answered: what isn't done takes no time and costs nothing."""
+    before, after = outcome.replayed.figures, outcome.tried.figures
+    return after.finished < before.finished or after.answered < before.answered
 
 
 def fitting(found: Sequence[Row], room: int) -> list[Row]:
@@ -119,6 +136,8 @@ def _row(figure: _Figure, outcome: Outcome) -> Row | None:
         figure.value(run.figures) for run in (outcome.recorded, outcome.replayed, outcome.tried)
     )
     difference, verdict = _judged(figure, recorded, replayed, tried)
+    if verdict == BETTER and not figure.counts_endings and less_was_done(outcome):
+        verdict = LESS
     if not outcome.changes:
         difference, verdict = _judged(figure, None, recorded, replayed)
         verdict = ALIKE if verdict == ALIKE else UNSURE

@@ -1,0 +1,106 @@
+"""From a what-if to a proxy: commands for one that runs, lines for one elsewhere, and what only its file can say."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+
+from hivemind.lab.changes import Change, orders, shown
+from hivemind.scheduler.commands import Command, Rejected, Tune
+from hivemind.snapshot import Snapshot
+from hivemind_tui.format import NOTHING, clean
+from hivemind_tui.ink import Span
+from hivemind_tui.tuning import number, shown_value
+
+from .sheet import Sheet
+
+Rows = list[list[Span]]
+_NAME = 24
+
+
+def commands(sheet: Sheet) -> list[Command]:
+    """What can be told a proxy while it runs. Raises: Rejected: nothing can."""
+    told: list[Command] = [Tune(name, value) for name, value in sheet.knobs.items()]
+    told += orders(sheet.others)
+    if not told:
+        raise Rejected(
+            "none of these can be changed while a proxy runs; write them into hivemind.toml and start it anew"
+        )
+    return told
+
+
+def for_the_file(changes: Sequence[Change]) -> list[str]:
+    """Lines of a settings file for changes that no running proxy takes."""
+    lines: list[str] = []
+    table = ""
+    for change in sorted((each for each in changes if not each.name.startswith("agent.")), key=lambda each: each.name):
+        section, _, key = change.name.rpartition(".")
+        if section != table:
+            lines.append(f"[{section}]")
+            table = section
+        lines.append(f"# {key}: take it out" if change.value is None else f"{key} = {_toml(change.value)}")
+    return lines
+
+
+def shell_lines(sheet: Sheet) -> list[str]:
+    """What to type beside a proxy that runs."""
+    lines = [f"hivemind set {name} {'none' if not value else _plain(value)}" for name, value in sheet.knobs.items()]
+    for change in sheet.others:
+        kind, _, rest = change.name.partition(".")
+        if kind == "agent":
+            name, _, what = rest.rpartition(".")
+            agent, value = shlex.quote(name), shlex.quote(str(change.value))
+            lines.append(
+                f"hivemind set priority {agent} {value}" if what == "priority" else f"hivemind budget {agent} {value}"
+            )
+    return lines
+
+
+def what_if_line(sheet: Sheet) -> str:
+    """The same what-if as a command."""
+    sets = [f"--set {shlex.quote(f'{each.name}={_value(each)}')}" for each in sheet.changes]
+    return " ".join(["hivemind what-if", shlex.quote(sheet.path), *sets])
+
+
+def difference(sheet: Sheet, snapshot: Snapshot) -> Rows:
+    """What would change in the proxy: each knob as it is now, for every upstream that has it otherwise."""
+    rows: Rows = []
+    for name, value in sheet.knobs.items():
+        now = {lane.state.upstream: lane.state.knobs[name] for lane in snapshot.lanes if name in lane.state.knobs}
+        stands = sorted(set(now.values()))
+        before = ", ".join(shown_value(name, each) for each in stands) if stands else NOTHING
+        rows.append([(f"{name:<{_NAME}} ", "text"), (before, "dim"), (f" → {shown_value(name, value)}", "accent")])
+    for change in sheet.others:
+        if change.name.startswith("agent."):
+            rows.append([(f"{clean(change.name):<{_NAME}} ", "text"), (shown(change.value), "accent")])
+    return rows
+
+
+def left_over(sheet: Sheet) -> Rows:
+    """What no running proxy takes, as lines for its file."""
+    lines = for_the_file(sheet.others)
+    if not lines:
+        return []
+    return [
+        [],
+        [("Only from the next start on, in hivemind.toml:", "dim")],
+        *([(f"  {line}", "text")] for line in lines),
+    ]
+
+
+def _value(change: Change) -> str:
+    return _plain(change.value) if isinstance(change.value, float) else shown(change.value)
+
+
+def _plain(value: float) -> str:
+    """Without thousands' commas, which no command takes."""
+    return number(value).replace(",", "")
+
+
+def _toml(value: float | bool | str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return _plain(value) if math.isfinite(value) else "0"
