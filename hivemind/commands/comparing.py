@@ -21,6 +21,13 @@ _RECORDED = (
     Column("REPLAYED", right=True),
     Column("OFF BY", right=True, spare=1),
 )
+_BEST = (
+    Column(""),
+    Column("RECORDED SETTINGS", right=True),
+    Column("BEST FOUND", right=True),
+    Column("DIFFERENCE", right=True),
+    Column("", spare=1),
+)
 _CHANGED = (
     Column("CHANGED", right=True),
     Column("DIFFERENCE", right=True),
@@ -42,6 +49,18 @@ def table(recorded: Figures, replayed: Sequence[Figures], changed: Sequence[Figu
     return lines(columns, rows, room)
 
 
+def means(before: Sequence[Figures], after: Sequence[Figures], room: int | None) -> list[str]:
+    """A row for each figure of the same runs with recorded and with other settings; one that is 0 isn't there."""
+    rows: list[list[Cell | str]] = []
+    for measure in measures([*before, *after]):
+        was, now = _mean(measure, before), _mean(measure, after)
+        if was or now:
+            rows.append(
+                [measure.name, amount(measure, was), amount(measure, now), *_difference(measure, before, after)]
+            )
+    return lines(_BEST, rows, room)
+
+
 def honesty(recorded: Figures, replayed: Sequence[Figures], *, drawn: bool) -> Cell:
     """How well the model reproduces what was recorded, in a line; a `warn` where it doesn't."""
     wall, wait = (
@@ -58,6 +77,16 @@ def honesty(recorded: Figures, replayed: Sequence[Figures], *, drawn: bool) -> C
     if max(abs(wall or 0.0), abs(wait or 0.0)) <= _TRUSTED:
         return Cell(text, "dim")
     return Cell(f"{text} That is far off: trust the difference rather than the values.", "warn")
+
+
+def beyond(recorded: Figures, changed: Sequence[Figures]) -> list[str]:
+    """What the model can't know of runs that went where the recording never was."""
+    most = max((run.busiest for run in changed), default=0)
+    if most <= recorded.busiest:
+        return []
+    return [
+        f"no more than {recorded.busiest} requests in flight were recorded; how {most} at once fare is extrapolated"
+    ]
 
 
 def amount(measure: Measure, value: float | None) -> str:
@@ -99,11 +128,10 @@ def _difference(measure: Measure, before: Sequence[Figures], after: Sequence[Fig
     found = spread([two - one for one, two in known])
     base = fmean(one for one, _ in known)
     text = _told(measure, found, base)
-    sure = abs(found.mean) > _CLOSE * abs(base) and (found.low > 0 or found.high < 0)
-    if not sure or not measure.better:
-        return Cell(text, "" if sure else "dim"), Cell(
-            "" if sure or found.runs == 1 or not found.mean else "unclear", "dim"
-        )
+    if not measure.better or abs(found.mean) <= _CLOSE * abs(base):
+        return Cell(text, "" if found.mean else "dim"), Cell("")
+    if found.low <= 0 <= found.high:
+        return Cell(text, "dim"), Cell("unclear", "dim")
     good = (found.mean < 0) == (measure.better == "less")
     style = "good" if good else "bad"
     return Cell(text, style), Cell("better" if good else "worse", style)

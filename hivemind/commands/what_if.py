@@ -42,15 +42,7 @@ class Compared:
     @property
     def notes(self) -> list[str]:
         """What is wrong with the recording, and what the model can't know."""
-        told = list(self.recording.told)
-        seen = self.recording.figures.busiest
-        wanted = next((change.value for change in self.changes if change.name == "max_concurrency"), None)
-        flown = max([run.busiest for run in self.changed], default=0)
-        if isinstance(wanted, int) and flown > seen:
-            told.append(
-                f"no more than {seen} requests in flight were recorded; how {flown} at once fare is extrapolated"
-            )
-        return told
+        return [*self.recording.told, *comparing.beyond(self.recording.figures, self.changed)]
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,8 +10,8 @@ from pathlib import Path
 from hivemind import __version__
 from hivemind.errors import UsageError
 from hivemind.journal.files import SUFFIX
-from hivemind.journal.format import line_of
-from hivemind.journal.records import JournalBegan, JournalEnded
+from hivemind.journal.records import JournalBegan
+from hivemind.journal.sink import JournalSink
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.events import Event
 
@@ -33,27 +32,25 @@ def kept_as_journal(
         path = path.with_name(path.name + SUFFIX)
     if path.exists() and not force:
         raise UsageError(f"--out {path}: is there already; --force writes over it")
-    beside = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    beside = path.with_name(f".{path.stem}-{uuid.uuid4().hex[:8]}{SUFFIX}")
+    sink = JournalSink(beside, _first(recording, changes, path.stem))
+    ends_at = recording.began.at
+
+    def tell(event: Event) -> None:
+        nonlocal ends_at
+        ends_at = max(ends_at, event.at)
+        sink.record(event)
+
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            with os.fdopen(descriptor, "wb", buffering=1 << 20) as file:
-                ends_at = recording.began.at
-
-                def tell(event: Event) -> None:
-                    nonlocal ends_at
-                    ends_at = max(ends_at, event.at)
-                    file.write(line_of(event))
-
-                file.write(line_of(_first(recording, changes, path.stem)))
-                figures = simulate(recording, changes, seed=seed, faults=faults, tell=tell)
-                file.write(line_of(JournalEnded(ends_at)))
-            beside.replace(path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+            figures = simulate(recording, changes, seed=seed, faults=faults, tell=tell)
+        finally:
+            sink.close(ends_at)
+        beside.replace(path)
     except OSError as error:
         raise UsageError(f"--out {path}: can't be written ({error.strerror})") from None
+    finally:
+        beside.unlink(missing_ok=True)
     return figures
 
 

@@ -37,6 +37,8 @@ _LINEAR: Mapping[str, tuple[float, float]] = {
 """Shares, by the range that is tried."""
 _DIGITS = 2
 """Of a number that is tried: more would only fit one recording."""
+_ALIKE = 0.1
+"""A value that differs from the recorded one by no more than this share of it is the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +107,14 @@ def rounded(value: float, dimension: Dimension) -> float:
 
 
 def unlike(changes: Iterable[Change], recorded: Sequence[Began]) -> tuple[Change, ...]:
-    """Those of the changes that change anything, in any recording."""
-    return tuple(
-        change for change in changes if any(value != change.value for value in values_of(change.name, recorded))
-    )
+    """Those of the changes that change anything to speak of, in any recording."""
+
+    def differs(change: Change) -> bool:
+        value = change.value
+        assert isinstance(value, int | float)
+        return any(abs(value - was) > _ALIKE * abs(was) for was in values_of(change.name, recorded))
+
+    return tuple(filter(differs, changes))
 
 
 def values_of(name: str, recorded: Sequence[Began]) -> list[float]:

@@ -23,13 +23,15 @@ from .workers import Job, Runs
 Goal = Literal["wall_time", "p95_wait", "dollars"]
 
 SEARCHED_SEEDS = 3
-CHOSEN_SEEDS = 5
+CHOSEN_SEEDS = 8
 FINALISTS = 4
 _AT_ONCE = 4
 """Asked for before the first of them is answered, however many cores there are, so that a seed gives the same search
 everywhere."""
 _SPENT = 0.1
 """Of the gain may be given up for fewer changes."""
+_WORTHWHILE = 0.005
+"""A gain of less than this share isn't one."""
 _STAGES = 1_000_000
 """Between the seeds of two stages, so that none is in both."""
 
@@ -88,10 +90,18 @@ class Check:
     sound: bool
     """As of :class:`Tried`."""
 
+    def before_in(self, recording: int) -> tuple[Figures, ...]:
+        """By seed."""
+        return self.before[recording * self.gain.runs : (recording + 1) * self.gain.runs]
+
+    def after_in(self, recording: int) -> tuple[Figures, ...]:
+        """By seed."""
+        return self.after[recording * self.gain.runs : (recording + 1) * self.gain.runs]
+
     @property
     def better(self) -> bool:
-        """Surely, as far as the model goes."""
-        return self.sound and self.gain.low > 0
+        """Surely, as far as the model goes, and by enough to be worth a change."""
+        return self.sound and self.gain.low > 0 and self.gain.mean >= _WORTHWHILE * self.cost.mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,173 @@
+"""`hivemind tune`: search for settings that would have served recorded traffic better, and write them down."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+
+from hivemind.errors import UsageError
+from hivemind.lab.changes import Change
+from hivemind.lab.recording import Recording, load_all
+from hivemind.lab.space import DEFAULT_KNOBS, Began, Dimension, knobs_named, space
+from hivemind.lab.tuning import Goal, Plan, Progress, Tuned, Tuner
+from hivemind.lab.workers import Workers
+from hivemind.plugin import Command
+from hivemind.scheduler.commands import Rejected
+
+from . import comparing, recorded, tuned
+from .table import printable, show, styled, width
+
+_MOST_TRIALS, _MOST_SEEDS = 10_000, 1000
+_GOALS = get_args(Goal)
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s FILE [FILE ...] [--goal GOAL] [flags]"
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", help="journals: a path, a name or the beginning of it, or latest"
+    )
+    parser.add_argument(
+        "--goal",
+        metavar="|".join(_GOALS),
+        default="wall_time",
+        help="what is to become less: the time until all is done, the 95th percentile of the requests' waits, or the"
+        " dollars of all tokens [wall_time]",
+    )
+    parser.add_argument("--knobs", metavar="NAMES", help=f"which to turn [{','.join(DEFAULT_KNOBS)}]")
+    parser.add_argument("--trials", metavar="N", type=int, default=60, help="candidates to try [60]")
+    parser.add_argument("--seeds", metavar="N", type=int, default=20, help="runs by which the result is checked [20]")
+    parser.add_argument("--seed", metavar="S", type=int, default=0, help="another one searches elsewhere [0]")
+    parser.add_argument(
+        "--timeout", metavar="SECONDS", type=float, help="search no longer than this; checking the result comes on top"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--write", metavar="FILE", nargs="?", const="", help="write the result down, in hivemind.toml or this file"
+    )
+    parser.add_argument("--yes", action="store_true", help="with --write: don't ask")
+    recorded.add_flags(parser)
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    plan = _plan(namespace)
+    names = DEFAULT_KNOBS if namespace.knobs is None else knobs_named(namespace.knobs)
+    paths = recorded.found(namespace, namespace.files)
+    recordings = load_all(paths, recorded.price())
+    _check(recordings, plan.goal)
+    began = [Began(each.began.config, tuple(each.lanes.values()), each.figures.busiest) for each in recordings]
+    found = _search(paths, began, space(names, began), plan, namespace.timeout)
+    notes = _notes(recordings, found)
+    if namespace.json:
+        print(msgspec.json.format(tuned.as_json(found, recordings, began, notes), indent=2).decode())
+    else:
+        show(tuned.told(found, recordings, began, notes, width()))
+    if namespace.write is not None:
+        _write(namespace, found)
+    return 130 if found.stopped == "interrupted" else 0
+
+
+def _notes(recordings: Sequence[Recording], found: Tuned) -> list[str]:
+    """What is wrong with the recordings, and what the model can't know."""
+    lines = []
+    for place, each in enumerate(recordings):
+        runs = () if found.check is None else found.check.after_in(place)
+        lines += [f"{each.name}: {line}" for line in (*each.told, *comparing.beyond(each.figures, runs))]
+    return lines
+
+
+def _plan(namespace: argparse.Namespace) -> Plan:
+    """Raises: UsageError."""
+    goal = namespace.goal.replace("-", "_")
+    if goal not in _GOALS:
+        raise UsageError(f"--goal {namespace.goal[:40]}: must be {', '.join(_GOALS[:-1])} or {_GOALS[-1]}")
+    for flag, value, least, most in (
+        ("--trials", namespace.trials, 1, _MOST_TRIALS),
+        ("--seeds", namespace.seeds, 2, _MOST_SEEDS),
+    ):
+        if not least <= value <= most:
+            raise UsageError(f"{flag} {value}: must be a whole number from {least} to {most:,}")
+    if namespace.timeout is not None and not namespace.timeout > 0:
+        raise UsageError(f"--timeout {namespace.timeout:g}: must be a number of seconds above 0")
+    if namespace.yes and namespace.write is None:
+        raise UsageError("--yes: goes with --write")
+    return Plan(goal, namespace.trials, namespace.seeds, namespace.seed)
+
+
+def _check(recordings: Sequence[Recording], goal: Goal) -> None:
+    """Raises: UsageError: they can't answer this."""
+    if goal == "dollars":
+        for each in recordings:
+            if each.figures.tokens and each.figures.dollars is None:
+                raise UsageError(f"--goal dollars: no price is known of what was used in {each.name}")
+
+
+def _search(
+    paths: Sequence[Path], began: Sequence[Began], dimensions: Sequence[Dimension], plan: Plan, timeout: float | None
+) -> Tuned:
+    until = None if timeout is None else time.monotonic() + timeout
+    tell, clear = _progress(plan.goal)
+    with Workers(paths) as workers:
+        try:
+            return Tuner(
+                workers, began, dimensions, plan, tell, lambda: until is not None and time.monotonic() >= until
+            ).run()
+        finally:
+            clear()
+
+
+def _progress(goal: Goal) -> tuple[Callable[[Progress], None], Callable[[], None]]:
+    """A line on standard error that is written anew, where that is a terminal; and what takes it away."""
+    if not sys.stderr.isatty():
+        return lambda _: None, lambda: None
+
+    def tell(progress: Progress) -> None:
+        print(f"\r\x1b[2K{tuned.standing(progress, goal)}", end="", file=sys.stderr, flush=True)
+
+    return tell, lambda: print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+
+
+def _write(namespace: argparse.Namespace, found: Tuned) -> None:
+    """Raises: UsageError: there is nothing to write, or it can't be written."""
+    from hivemind.settings import settings_file
+    from hivemind.settings.write import draft, write
+
+    if found.check is None or not found.check.better:
+        raise UsageError("nothing is written: no settings were found that are surely better")
+    named = namespace.write or None
+    path = Path(named) if named else settings_file(namespace, environ=os.environ, cwd=Path.cwd())
+    try:
+        made = draft(path, _numbers([each.change for each in found.kept]))
+        if not made.diff:
+            print(f"{path} says so already")
+            return
+        out = sys.stderr if namespace.json else sys.stdout
+        print("\n".join(["", *made.diff]), file=out)
+        if not namespace.yes and not _agreed(path):
+            print("nothing is written", file=out)
+            return
+        write(made)
+    except Rejected as error:
+        raise UsageError(str(error)) from None
+    print(styled(f"{path} is written; a proxy reads it when it starts", "bold"), file=out)
+
+
+def _numbers(changes: Sequence[Change]) -> Mapping[str, float]:
+    return {change.name: change.value for change in changes if isinstance(change.value, int | float)}
+
+
+def _agreed(path: Path) -> bool:
+    """Raises: UsageError: there is nobody to ask."""
+    if not sys.stdin.isatty():
+        raise UsageError("--write: there is nobody to ask; --yes writes it without asking")
+    print(f"write this to {printable(str(path))}? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+command = Command("tune", "search for settings that would have served recorded traffic better", _configure, _run)
