@@ -86,7 +86,8 @@ class Recorder:
         self._lines: list[bytes] = []
         self._size = 0
         self._first_at = began.at
-        self._in_part = self._head_size = 0
+        self._in_part = 0
+        """Bytes, without what it began with: were that larger than a part, each would be followed at once."""
         self._part_at = began.at
         self._timer: asyncio.TimerHandle | None = None
         self._reported: set[int] = set()
@@ -95,10 +96,10 @@ class Recorder:
         self._gap: _Gap | None = None
         self._lost = 0
         self._lost_before = 0
-        """When the trouble that there is began."""
+        """Of these, what was told."""
         self._trouble = ""
         self._unwritable: set[type[ev.Event]] = set()
-        self._begin_part(began.at)
+        writer.put(line_of(began))
 
     def record(self, event: ev.Event) -> None:
         """Something happened."""
@@ -119,8 +120,7 @@ class Recorder:
             self._writer.put(line)
         else:
             self._miss(at, 1, self._why_no_room())
-        if self._timer is None:
-            self._timer = self._loop.call_later(EVERY_S, self._tick)
+        self._look_again()
 
     def has_room(self, size: int) -> bool:
         """So many bytes more may wait for the disk."""
@@ -180,6 +180,7 @@ class Recorder:
 
     def _complain(self, event: ev.Event, error: Exception) -> None:
         self._lost += 1
+        self._lost_before += 1
         if type(event) not in self._unwritable:
             self._unwritable.add(type(event))
             _log.error("an event can't be written down (%s: %s)", type(event).__name__, error)
@@ -221,6 +222,12 @@ class Recorder:
         elif self._gap is None and self._is_due():
             self._begin_part(self._loop.time())
         self._look_after()
+        if self._writer.waiting or self._gap is not None:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(EVERY_S, self._tick)
 
     def _look_after(self) -> None:
         """Tell when trouble begins, and when it is over."""
@@ -232,7 +239,6 @@ class Recorder:
             return
         lost = self._lost - self._lost_before
         if trouble:
-            self._lost_before = self._lost
             _log.warning(
                 "the journal %s can't be written (%s): traffic goes on, and what happens now may be missing in it",
                 self._path,
@@ -240,6 +246,7 @@ class Recorder:
             )
         else:
             _log.warning("the journal is written again to %s; %d events are missing in it", self._path, lost)
+            self._lost_before = self._lost
         self._tell(ev.RecordingChanged(self._loop.time(), trouble, 0 if trouble else lost))
 
     # --- Parts ----------------------------------------------------------------------------------------------------
@@ -248,7 +255,7 @@ class Recorder:
         if self._in_part >= self._limits.max_bytes:
             return True
         too_old = self._loop.time() - self._part_at >= self._limits.max_age_s
-        return too_old and self._in_part > self._head_size
+        return too_old and self._in_part > 0
 
     def _begin_anew(self) -> None:
         """Somebody took the file away."""
@@ -257,17 +264,10 @@ class Recorder:
         self._begin_part(self._loop.time())
 
     def _begin_part(self, at: float) -> None:
-        """The first part is there already, and what it begins with is what happens."""
-        first = self._head_size == 0
-        if first:
-            head = line_of(self._began)
-        else:
-            began = replace(self._began, at=at, wall=self._wall(), part=self._began.part + 1)
-            self._began, self._path = began, part_path(self._path.parent, began.journal, began.part)
-            head = line_of(began) + line_of(Carried(at, self._keep(at)))
-        self._writer.put(head if first else NewPart(self._path, head))
-        self._part_at, self._in_part, self._head_size = at, len(head), len(head)
-        self._sample = None
+        began = replace(self._began, at=at, wall=self._wall(), part=self._began.part + 1)
+        self._began, self._path = began, part_path(self._path.parent, began.journal, began.part)
+        self._writer.put(NewPart(self._path, line_of(began) + line_of(Carried(at, self._keep(at)))))
+        self._part_at, self._in_part, self._sample = at, 0, None
 
 
 def _reason(error: OSError) -> str:
