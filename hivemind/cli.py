@@ -45,6 +45,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "what-if": "hivemind.commands.what_if",
         "tune": "hivemind.commands.tune",
         "replay": "hivemind.commands.replay",
+        "report": "hivemind.commands.report",
     },
     "steer": {
         "budget": "hivemind.commands.budget",

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-OUTCOMES = ("answered", "failed", "refused", "left", "open")
-"""Of the request in the end: answered, so that its agent saw nothing; this fault or a later one passed on to the agent;
-refused by HiveMind; given up by its client; not over when the recording ended."""
-
 
 class Kind:
     """Faults of one kind."""
@@ -21,6 +17,8 @@ class Kind:
         """From the faults to the moments at which the next try might start."""
         self.statuses: Counter[int | None] = Counter()
         self.became: Counter[str] = Counter()
+        """Of the requests that met them, by outcome: `answered` in the end, so that the agent saw nothing; this fault
+        or a later one passed on (`failed`); `refused` by HiveMind; its client `left`; nobody knows (`open`)."""
 
 
 class Faults:

@@ -113,8 +113,6 @@ class Run:
 
     def _notes(self, told: Sequence[str]) -> list[str]:
         notes = [f"This run was {_SOURCES[self.began.source]}."] if self.began.source in _SOURCES else []
-        if self.began.part > 1:
-            notes.append(f"It begins with part {self.began.part} of the journal; what was before isn't counted.")
         notes += [f"{line[:1].upper()}{line[1:]}." for line in told]
         if self.fold.strangers:
             notes.append(

@@ -1,0 +1,27 @@
+"""What things are called in a report, short for tables and long for plots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+OUTCOMES: Mapping[str, tuple[str, str]] = {
+    "answered": ("answered in the end", "answered in the end, unseen by the agent"),
+    "failed": ("passed on", "an error was passed on to the agent"),
+    "refused": ("refused", "HiveMind refused the request"),
+    "left": ("client left", "the client left"),
+    "open": ("not known", "not known how it ended"),
+}
+"""What became of a request that met a fault."""
+
+STATES: Mapping[str, str] = {
+    "queued": "waits for its turn",
+    "retry": "pause before the next try",
+    "waiting": "sent, nothing back yet",
+    "streaming": "answer coming",
+}
+
+STRETCHES: Mapping[str, str] = {
+    "open": "circuit open",
+    "half_open": "circuit half open",
+    "parked": "pause asked for by the provider",
+}

@@ -1,0 +1,307 @@
+"""The plots of a run's course: its whole, and each agent's part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from . import names
+from .agents import AskedAgent
+from .lanes import Lane
+from .rows import STATES
+from .run import Run
+from .theme import axis, ink, layout, times
+from .words import label, seconds, words
+
+LANES_SHOWN = 4
+ROWS_SHOWN = 60
+_UPPER, _LOWER = 190, 110
+"""Heights of a lane's two strips, in pixels."""
+_ROW = 17
+
+_STATE_ROLES = {"queued": "queued", "retry": "retry", "waiting": "first", "streaming": "streaming"}
+_STRETCH_ROLES = {"open": "bad", "half_open": "retry", "parked": "parked"}
+
+
+def shown_lanes(run: Run) -> list[Lane]:
+    """The lanes that were asked most."""
+    lanes = [lane for lane in run.fold.lanes.values() if lane.requests]
+    return sorted(lanes, key=lambda lane: -lane.requests)[:LANES_SHOWN]
+
+
+def course(run: Run) -> go.Figure:
+    """What was in flight and waited over time, with everything that bent it."""
+    lanes = shown_lanes(run)
+    many = len(lanes) > 1
+    titles = [title for lane in lanes for title in ((label(lane.key, 40) if many else ""), "")]
+    heights = [_UPPER, _LOWER] * len(lanes)
+    figure = make_subplots(
+        rows=len(heights),
+        cols=1,
+        shared_xaxes=True,
+        row_heights=heights,
+        vertical_spacing=0.09 / len(lanes),
+        subplot_titles=titles if many else None,
+    )
+    named: set[str] = set()
+    for number, lane in enumerate(lanes):
+        _lane(figure, run, lane, 2 * number + 1, named)
+    _across(figure, run, named, len(lanes))
+    figure.update_layout(**layout(sum(heights) + 90 + 30 * (len(lanes) - 1), hovermode="x unified"))
+    figure.update_xaxes(**times())
+    figure.update_yaxes(**axis(rangemode="tozero", tickformat="d", nticks=5))
+    for number in range(len(lanes)):
+        figure.update_yaxes(title_text="in flight", row=2 * number + 1, col=1)
+        figure.update_yaxes(title_text="waiting", row=2 * number + 2, col=1)
+    figure.update_xaxes(range=[run.stamp_ms(0), run.stamp_ms(max(run.fold.ended_at, 0.001))])
+    figure.update_annotations(font={"size": 12, "color": ink("ink")})
+    return figure
+
+
+def _lane(figure: go.Figure, run: Run, lane: Lane, row: int, named: set[str]) -> None:
+    until = run.fold.ended_at
+    for series, name, role, place in (
+        (lane.flying, "in flight", "flight", row),
+        (lane.waiting, "waiting", "queued", row + 1),
+    ):
+        _area(figure, run, series.points(until), (name, role), place, named)
+    level = lane.level.points(until)
+    if level:
+        figure.add_trace(
+            go.Scatter(
+                x=[run.stamp_ms(at) for at, _, _ in level],
+                y=[round(mean, 2) for _, mean, _ in level],
+                mode="lines",
+                line={"color": ink("level"), "width": 1.6, "shape": "hv"},
+                hovertemplate="%{y:.1f}<extra>level</extra>",
+                **_named("level (AIMD)", named),
+            ),
+            row=row,
+            col=1,
+        )
+    if lane.cuts.kept:
+        _cuts(figure, run, lane, row, named)
+    for stretch in lane.stretches.kept:
+        role, name = _STRETCH_ROLES[stretch.what], names.STRETCHES[stretch.what]
+        _shade(figure, run, (stretch.begins, stretch.ends), role, [row, row + 1])
+        _key(figure, name, role, named, row)
+
+
+def _area(
+    figure: go.Figure,
+    run: Run,
+    points: list[tuple[float, float, float]],
+    look: tuple[str, str],
+    row: int,
+    named: set[str],
+) -> None:
+    name, role = look
+    figure.add_trace(
+        go.Scatter(
+            x=[run.stamp_ms(at) for at, _, _ in points],
+            y=[round(mean, 2) for _, mean, _ in points],
+            customdata=[round(top) for _, _, top in points],
+            mode="lines",
+            line={"color": ink(role), "width": 1, "shape": "hv"},
+            fill="tozeroy",
+            hovertemplate="%{y:.1f}, at most %{customdata}<extra>" + name + "</extra>",
+            **_named(name, named),
+        ),
+        row=row,
+        col=1,
+    )
+
+
+def _cuts(figure: go.Figure, run: Run, lane: Lane, row: int, named: set[str]) -> None:
+    cuts = lane.cuts.kept
+    figure.add_trace(
+        go.Scatter(
+            x=[run.stamp_ms(cut.at) for cut in cuts],
+            y=[round(cut.level, 2) for cut in cuts],
+            customdata=[label(words(cut.cause), 40) for cut in cuts],
+            mode="markers",
+            marker={"symbol": "triangle-down", "size": 9, "color": ink("bad"), "line": {"width": 0}},
+            hovertemplate="to %{y:.1f}: %{customdata}<extra>cut</extra>",
+            **_named("cut of the level", named),
+        ),
+        row=row,
+        col=1,
+    )
+
+
+def _across(figure: go.Figure, run: Run, named: set[str], lanes: int) -> None:
+    """What is about the whole run."""
+    rows = list(range(1, 2 * lanes + 1))
+    for begins, ends, _ in run.fold.gaps.kept:
+        _shade(figure, run, (begins, ends), "lost", rows)
+        _key(figure, "events missing", "lost", named, 1)
+    said = run.fold.words.kept
+    for word in said:
+        at = run.stamp_ms(word.at)
+        for row in rows:
+            figure.add_vline(x=at, line={"color": ink("dim"), "width": 1, "dash": "dot"}, row=row, col=1)
+    if said:
+        top = max((lane.busiest for lane in shown_lanes(run)), default=1)
+        figure.add_trace(
+            go.Scatter(
+                x=[run.stamp_ms(word.at) for word in said],
+                y=[top * 1.12] * len(said),
+                customdata=[label(f"{word.about}: {word.text}, by {word.who}", 90) for word in said],
+                mode="markers",
+                marker={"symbol": "diamond", "size": 9, "color": ink("dim")},
+                hovertemplate="%{customdata}<extra>operator</extra>",
+                **_named("operator", named),
+            ),
+            row=1,
+            col=1,
+        )
+
+
+def _shade(figure: go.Figure, run: Run, span: tuple[float, float], role: str, rows: list[int]) -> None:
+    least = run.fold.ended_at / 400
+    for row in rows:
+        figure.add_shape(
+            type="rect",
+            x0=run.stamp_ms(span[0]),
+            x1=run.stamp_ms(max(span[1], span[0] + least)),
+            y0=0,
+            y1=1,
+            yref="y domain",
+            fillcolor=ink(role),
+            opacity=0.22,
+            line_width=0,
+            layer="below",
+            row=row,
+            col=1,
+        )
+
+
+def _key(figure: go.Figure, name: str, role: str, named: set[str], row: int) -> None:
+    """Something without a trace of its own in the legend."""
+    if name not in named:
+        figure.add_trace(
+            go.Scatter(
+                x=[None],
+                y=[None],
+                mode="markers",
+                marker={"symbol": "square", "size": 12, "color": ink(role), "opacity": 0.4},
+                **_named(name, named),
+            ),
+            row=row,
+            col=1,
+        )
+
+
+def _named(name: str, named: set[str]) -> dict[str, Any]:
+    """One entry in the legend for all traces of a name, which are shown and hidden together."""
+    first = name not in named
+    named.add(name)
+    return {"name": name, "legendgroup": name, "showlegend": first}
+
+
+def gantt(run: Run, agents: list[AskedAgent]) -> go.Figure:
+    """Each agent a row: what it did when, the faults it met, and how it ended."""
+    figure = go.Figure()
+    rows = [(place, agent) for place, agent in enumerate(agents) if agent.row is not None]
+    for state in reversed(STATES):
+        spans = [
+            (place, span)
+            for place, agent in rows
+            if agent.row is not None
+            for span in agent.row.spans
+            if span.state == state
+        ]
+        if not spans:
+            continue
+        figure.add_trace(
+            go.Bar(
+                orientation="h",
+                y=[place for place, _ in spans],
+                base=[run.stamp_ms(span.begins) for _, span in spans],
+                x=[max(1, round((span.ends - span.begins) * 1000)) for _, span in spans],
+                customdata=[
+                    seconds(span.ends - span.begins) + (", with others between" if span.mixed else "")
+                    for _, span in spans
+                ],
+                width=0.66,
+                marker={"color": ink(_STATE_ROLES[state]), "line": {"width": 0}},
+                hovertemplate="%{customdata}<extra>" + names.STATES[state] + "</extra>",
+                name=names.STATES[state],
+            )
+        )
+    _faults_met(figure, run, agents)
+    _ends(figure, run, agents)
+    figure.update_layout(**layout(90 + _ROW * max(4, len(agents)), barmode="overlay"))
+    figure.update_xaxes(**times(range=[run.stamp_ms(0), run.stamp_ms(max(run.fold.ended_at * 1.015, 0.001))]))
+    figure.update_yaxes(
+        **axis(
+            showgrid=False,
+            tickvals=list(range(len(agents))),
+            ticktext=[label(agent.name) for agent in agents],
+            range=[len(agents) - 0.4, -0.6],
+            fixedrange=True,
+        )
+    )
+    return figure
+
+
+def _faults_met(figure: go.Figure, run: Run, agents: list[AskedAgent]) -> None:
+    marks = [
+        (place, at, kind)
+        for place, agent in enumerate(agents)
+        if agent.row is not None
+        for at, kind, passed_on in agent.row.marks
+        if not passed_on
+    ]
+    if marks:
+        figure.add_trace(
+            _marks(
+                run,
+                [(place, at, f"{words(kind)}, tried again") for place, at, kind in marks],
+                ("fault, tried again unseen", "retry", "line-ns", 9),
+            )
+        )
+
+
+def _ends(figure: go.Figure, run: Run, agents: list[AskedAgent]) -> None:
+    looks = {
+        "answered": ("last request answered", "good", "circle", 7),
+        "failed": ("ended in an error", "bad", "x", 8),
+        "refused": ("ended in a refusal", "bad", "square", 7),
+        "left": ("client left", "left", "circle-open", 7),
+        "": ("not over", "dim", "triangle-right-open", 8),
+    }
+    for end, look in looks.items():
+        marks = [(place, agent.ended, look[0]) for place, agent in enumerate(agents) if agent.last_end == end]
+        if marks:
+            figure.add_trace(_marks(run, marks, look))
+    errors = [
+        (place, at, f"{words(kind)}, passed on")
+        for place, agent in enumerate(agents)
+        if agent.row is not None
+        for at, kind, passed_on in agent.row.marks
+        if passed_on and not (agent.last_end == "failed" and at == agent.ended)
+    ]
+    if errors:
+        figure.add_trace(_marks(run, errors, ("error passed on to the agent", "bad", "x-thin", 8)))
+
+
+def _marks(run: Run, marks: list[tuple[int, float, str]], look: tuple[str, str, str, int]) -> go.Scatter:
+    name, role, symbol, size = look
+    thin = symbol in ("line-ns", "x-thin")
+    return go.Scatter(
+        x=[run.stamp_ms(at) for _, at, _ in marks],
+        y=[place for place, _, _ in marks],
+        customdata=[text for _, _, text in marks],
+        mode="markers",
+        marker={
+            "symbol": symbol,
+            "size": size,
+            "color": ink(role),
+            "line": {"width": 2 if thin else 0, "color": ink(role)},
+        },
+        hovertemplate="%{customdata}<extra></extra>",
+        name=name,
+    )
