@@ -7,11 +7,13 @@ import sys
 import time
 from dataclasses import asdict
 from importlib import import_module
+from typing import Any
 
 import msgspec
 
 from hivemind.commands.table import Cell, Column, lines, printable, show, width
 from hivemind.commands.words import span
+from hivemind.parser import Parser
 from hivemind.plugin import Command
 
 from .asked import add_folder_flags, state_folder
@@ -33,21 +35,34 @@ _WORDS = (
     ("show", "show", "the events of one, a line each"),
     ("stats", "stats", "what one came to: requests, waits, retries, tokens, dollars"),
     ("export", "exporting", "the requests of one as CSV, or as HAR with all that was recorded of them"),
+    ("import", "importing", "make a journal of a HAR file or a mitmproxy dump"),
 )
 """Each word, its module, and what it is for."""
 
 
+class _Word(Parser):
+    """A word's own parser; its module is imported when the word is used, as some take a while."""
+
+    module = ""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        if self.module:
+            module = import_module(f"{__package__}.{self.module}")
+            self.module = ""
+            module.configure(self)
+            self.set_defaults(act=module.run)
+        return super().parse_known_args(args, namespace)
+
+
 def _configure(parser: argparse.ArgumentParser) -> None:
-    words = parser.add_subparsers(title="words", metavar="WORD", required=True)
+    words = parser.add_subparsers(title="words", metavar="WORD", required=True, parser_class=_Word)
     ls = words.add_parser("ls", help="all there are, the newest first", description="List all journals.")
     ls.add_argument("--json", action="store_true", help="print JSON")
     add_folder_flags(ls)
     ls.set_defaults(act=_list)
     for word, name, summary in _WORDS:
         one = words.add_parser(word, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-        module = import_module(f"{__package__}.{name}")
-        module.configure(one)
-        one.set_defaults(act=module.run)
+        one.module = name
 
 
 def _run(namespace: argparse.Namespace) -> int:

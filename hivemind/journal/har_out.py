@@ -39,7 +39,7 @@ def har(requests: Iterable[Asked], began: JournalBegan, wall: Callable[[float], 
 
 
 def _entries(asked: Asked, upstreams: Mapping[str, str], wall: Callable[[float], float]) -> Iterator[dict[str, Any]]:
-    base = upstreams.get(asked.arrived.lane.partition(":")[0], "")
+    base = upstreams.get(asked.arrived.lane.rpartition(":")[0], "")
     request = _request(asked, base)
     for attempt in asked.attempts:
         first = attempt is asked.attempts[0]
@@ -68,8 +68,15 @@ def _entry(
         "priority": arrived.priority.name.lower(),
         "ticket": arrived.ticket,
         "attempt": 0 if attempt is None else attempt.number,
+        "model": arrived.model,
+        "stream": arrived.stream,
+        "size_chars": arrived.size_chars,
         "end": asked.end if last else "retried",
     }
+    if attempt is not None and attempt.kind is not None:
+        ours["kind"] = attempt.kind.value
+    if last and asked.reason:
+        ours["reason"] = asked.reason
     error = asked.reason if attempt is None else attempt.message or (attempt.kind.value if attempt.kind else "")
     return {
         "startedDateTime": moment(wall(began)) or "1970-01-01T00:00:00.000Z",

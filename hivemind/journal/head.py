@@ -72,7 +72,7 @@ def beginning(path: Path) -> tuple[JournalBegan, str]:
             return event, ""
         event = event or _next_event(file)
         if event is None:
-            raise UsageError(f"{path}: {_what_else(line, version_of(line.removeprefix(BOM)))}")
+            raise UsageError(f"{path}: {what_else(line, version_of(line.removeprefix(BOM)))}")
     return (event, "") if isinstance(event, JournalBegan) else _stand_in(path, event)
 
 
@@ -121,7 +121,7 @@ def _moment(name: str) -> float | None:
         return None
 
 
-def _what_else(line: bytes, version: int | None) -> str:
+def what_else(line: bytes, version: int | None) -> str:
     """What a file seems to be in which no line can be read, and what to do about it."""
     for magic, name, unpack in _PACKED:
         if line.startswith(magic):

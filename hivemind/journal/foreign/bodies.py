@@ -1,0 +1,57 @@
+"""Bodies of somebody else's recording, as a journal may have them: without credentials."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+
+from hivemind.journal.records import RequestBody, ResponseBody
+from hivemind.providers.encoding import decode_body
+from hivemind.proxy.forms import without_keys
+from hivemind.proxy.headers import Headers
+from hivemind.proxy.masking import masked, secrets_of
+from hivemind.proxy.remembered import Heads
+from hivemind.proxy.undressed import undressed
+
+from .understood import Tried
+
+
+def bodies_of(
+    tried: Tried, ticket: int, attempt: int, asked_at: float, answered_at: float
+) -> Iterator[RequestBody | ResponseBody]:
+    """What was sent, told with the first attempt, and what was answered."""
+    entry = tried.entry
+    heads = Heads(
+        ticket,
+        {
+            "method": entry.method,
+            "raw_path": tried.address.raw_path,
+            "query_string": entry.query,
+            "headers": entry.headers,
+        },
+    )
+    heads.response = entry.answer_headers
+    secrets = secrets_of(heads)
+    shown = masked(heads, secrets)
+    if attempt == 1:
+        text, encoding, left_out = _written(entry.headers, entry.body, secrets)
+        yield RequestBody(asked_at, ticket, shown.method, shown.path, shown.request, text, encoding, left_out)
+    if entry.status:
+        text, encoding, left_out = _written(entry.answer_headers, entry.answer, secrets)
+        if not entry.whole:
+            text, encoding, left_out = "", "", "whoever recorded it didn't keep all of it"
+        yield ResponseBody(answered_at, ticket, attempt, entry.status, shown.response, text, encoding, left_out)
+
+
+def _written(headers: Headers, body: bytes, secrets: list[str]) -> tuple[str, str, str]:
+    """The body as text, how that is to be read, and why there is none."""
+    if not body:
+        return "", "", ""
+    plain = decode_body(headers, body)
+    if not plain:
+        return "", "", "it can't be unpacked"
+    plain = without_keys(undressed(plain, secrets)[0])
+    try:
+        return plain.decode(), "", ""
+    except UnicodeDecodeError:
+        return base64.b64encode(plain).decode(), "base64", ""
