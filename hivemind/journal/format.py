@@ -49,6 +49,11 @@ def line_of(event: ev.Event) -> bytes:
     return _PREFIXES[type(event)] + _encode(event)[1:] + b"\n"
 
 
+def begin_of(kind: type[ev.Event]) -> bytes:
+    """How the lines begin that tell of events of this kind."""
+    return _PREFIXES[kind]
+
+
 def event_of(line: bytes) -> ev.Event:
     """The event that a line tells of.
 

@@ -13,7 +13,7 @@ from hivemind.scheduler.events import Event
 
 from .damage import Damage
 from .files import part_of, part_path, parts_from
-from .format import BadLine, Unknown, event_of, version_of
+from .format import BadLine, Unknown, begin_of, event_of, version_of
 from .head import BOM, beginning, opened
 from .order import LONGEST_S, Order
 from .part import being_written
@@ -39,14 +39,14 @@ class Journal:
     guessed: str = ""
     """As of :attr:`Damage.guessed`."""
 
-    def events(self) -> Iterator[Event]:
-        """Everything that can be read, in order."""
+    def events(self, without: frozenset[type[Event]] = frozenset()) -> Iterator[Event]:
+        """Everything that can be read, in order. Kinds that nobody wants can be left out, which saves their reading."""
         self.damage = damage = Damage(guessed=self.guessed, part=self.began.part)
         damage.missing = missing_among(self.parts)
         order = Order(self.began, damage)
         for number, part in enumerate(self.parts):
             try:
-                yield from events_in(part, damage, order)
+                yield from events_in(part, damage, order, without)
             except UsageError as error:
                 if not number:
                     raise
@@ -84,10 +84,16 @@ def missing_among(parts: tuple[Path, ...]) -> list[str]:
     return [part_path(folder, journal, part).name for part in lacking]
 
 
-def events_in(path: Path, damage: Damage, order: Order | None = None) -> Iterator[Event]:
+def events_in(
+    path: Path, damage: Damage, order: Order | None = None, without: frozenset[type[Event]] = frozenset()
+) -> Iterator[Event]:
     """The events of one file. Raises: UsageError: it can't be read."""
     with opened(path) as file:
-        yield from read_events(_bounded(file), path.name, damage, order)
+        lines = _bounded(file)
+        if without:
+            unwanted = tuple(begin_of(kind) for kind in without)
+            lines = (line for line in lines if not line.startswith(unwanted) or not line.endswith(b"\n"))
+        yield from read_events(lines, path.name, damage, order)
 
 
 def read_events(lines: Iterable[bytes], name: str, damage: Damage, order: Order | None = None) -> Iterator[Event]:

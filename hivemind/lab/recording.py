@@ -8,14 +8,18 @@ from pathlib import Path
 
 from hivemind.errors import UsageError
 from hivemind.journal.reader import open_journal
-from hivemind.journal.records import JournalBegan
+from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.providers.profiles import GENERIC, PROFILES
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.events import Event
+from hivemind.scheduler.events import Event, LevelChanged, Progress, Sampled
 
+from .collecting import uncollected
 from .figures import Figures, Price, Tally
 from .provider import Provider, fit_provider
 from .tape import Asked, LaneTape, Tape, Taper
+
+_UNUSED = frozenset({Sampled, Progress, LevelChanged, RequestBody, ResponseBody})
+"""What a simulation finds out by itself, and what it doesn't look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,9 @@ def load(path: Path, price: Price | None = None) -> Recording:
     """
     journal = open_journal(path)
     taper, tally = Taper(), Tally(price)
-    taper.take(_counted(journal.events(), tally))
-    return _recording(path, taper, tally, journal.damage.told())
+    with uncollected():
+        taper.take(_counted(journal.events(_UNUSED), tally))
+        return _recording(path, taper, tally, journal.damage.told())
 
 
 def load_all(paths: Sequence[Path], price: Price | None = None) -> tuple[Recording, ...]:

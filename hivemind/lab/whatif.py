@@ -11,6 +11,7 @@ from hivemind.scheduler.events import Event
 from .changes import Change as Change
 from .changes import applied, orders
 from .changes import parse_changes as parse_changes
+from .collecting import uncollected
 from .figures import Figures, Price, Tally
 from .recording import Recording
 from .simulation import Plan, Simulation
@@ -60,7 +61,8 @@ def simulate(
         draws=draws,
         tenacious=recording.tenacious,
     )
-    Simulation(plan).run()
+    with uncollected():
+        Simulation(plan).run()
     return tally.figures()
 
 
