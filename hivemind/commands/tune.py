@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import TextIO, get_args
 
 import msgspec
 
@@ -22,9 +22,9 @@ from hivemind.plugin import Command
 from hivemind.scheduler.commands import Rejected
 
 from . import comparing, recorded, tuned
-from .table import printable, show, styled, width
+from .table import printable, show, width
 
-_MOST_TRIALS, _MOST_SEEDS = 10_000, 1000
+_MOST_TRIALS, _MOST_SEEDS, _MOST_SEED = 10_000, 1000, 2**32 - 1
 _GOALS = get_args(Goal)
 
 
@@ -57,6 +57,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(namespace: argparse.Namespace) -> int:
     plan = _plan(namespace)
+    target = _target(namespace)
     names = DEFAULT_KNOBS if namespace.knobs is None else knobs_named(namespace.knobs)
     paths = recorded.found(namespace, namespace.files)
     recordings = load_all(paths, recorded.price())
@@ -68,8 +69,8 @@ def _run(namespace: argparse.Namespace) -> int:
         print(msgspec.json.format(tuned.as_json(found, recordings, began, notes), indent=2).decode())
     else:
         show(tuned.told(found, recordings, began, notes, width()))
-    if namespace.write is not None:
-        _write(namespace, found)
+    if target is not None:
+        _write(target, found, ask=not namespace.yes, out=sys.stderr if namespace.json else sys.stdout)
     return 130 if found.stopped == "interrupted" else 0
 
 
@@ -90,9 +91,10 @@ def _plan(namespace: argparse.Namespace) -> Plan:
     for flag, value, least, most in (
         ("--trials", namespace.trials, 1, _MOST_TRIALS),
         ("--seeds", namespace.seeds, 2, _MOST_SEEDS),
+        ("--seed", namespace.seed, 0, _MOST_SEED),
     ):
         if not least <= value <= most:
-            raise UsageError(f"{flag} {value}: must be a whole number from {least} to {most:,}")
+            raise UsageError(f"{flag} {value}: must be a whole number from {least:,} to {most:,}")
     if namespace.timeout is not None and not namespace.timeout > 0:
         raise UsageError(f"--timeout {namespace.timeout:g}: must be a number of seconds above 0")
     if namespace.yes and namespace.write is None:
@@ -133,29 +135,46 @@ def _progress(goal: Goal) -> tuple[Callable[[Progress], None], Callable[[], None
     return tell, lambda: print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
 
 
-def _write(namespace: argparse.Namespace, found: Tuned) -> None:
-    """Raises: UsageError: there is nothing to write, or it can't be written."""
+def _target(namespace: argparse.Namespace) -> Path | None:
+    """The file to write, if any. Asked before the search, which would be for nothing.
+
+    Raises: UsageError: it can't be read as settings, or there is nobody to ask.
+    """
+    if namespace.write is None:
+        return None
     from hivemind.settings import settings_file
+    from hivemind.settings.write import draft
+
+    if not namespace.yes and not sys.stdin.isatty():
+        raise UsageError("--write: there is nobody to ask; --yes writes it without asking")
+    named = namespace.write
+    path = Path(named) if named else settings_file(namespace, environ=os.environ, cwd=Path.cwd())
+    try:
+        draft(path, {})
+    except Rejected as error:
+        raise UsageError(str(error)) from None
+    return path
+
+
+def _write(path: Path, found: Tuned, *, ask: bool, out: TextIO) -> None:
+    """Raises: UsageError: there is nothing to write, or it can't be written."""
     from hivemind.settings.write import draft, write
 
     if found.check is None or not found.check.better:
         raise UsageError("nothing is written: no settings were found that are surely better")
-    named = namespace.write or None
-    path = Path(named) if named else settings_file(namespace, environ=os.environ, cwd=Path.cwd())
     try:
         made = draft(path, _numbers([each.change for each in found.kept]))
         if not made.diff:
-            print(f"{path} says so already")
+            print(f"{path} says so already", file=out)
             return
-        out = sys.stderr if namespace.json else sys.stdout
         print("\n".join(["", *made.diff]), file=out)
-        if not namespace.yes and not _agreed(path):
+        if ask and not _agreed(path):
             print("nothing is written", file=out)
             return
         write(made)
     except Rejected as error:
         raise UsageError(str(error)) from None
-    print(styled(f"{path} is written; a proxy reads it when it starts", "bold"), file=out)
+    print(f"{path} is written; a proxy reads it when it starts", file=out)
 
 
 def _numbers(changes: Sequence[Change]) -> Mapping[str, float]:
@@ -163,9 +182,6 @@ def _numbers(changes: Sequence[Change]) -> Mapping[str, float]:
 
 
 def _agreed(path: Path) -> bool:
-    """Raises: UsageError: there is nobody to ask."""
-    if not sys.stdin.isatty():
-        raise UsageError("--write: there is nobody to ask; --yes writes it without asking")
     print(f"write this to {printable(str(path))}? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

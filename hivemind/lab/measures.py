@@ -99,7 +99,7 @@ _T = (
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
-_NORMAL = 1.960
+_NORMAL = 1.959964
 
 
 def student_t(degrees: int) -> float:
@@ -107,4 +107,6 @@ def student_t(degrees: int) -> float:
     usual table up to 30, by the first terms of its expansion from there."""
     if degrees <= len(_T):
         return _T[degrees - 1]
-    return _NORMAL + (_NORMAL**3 + _NORMAL) / (4 * degrees)
+    first = (_NORMAL**3 + _NORMAL) / 4
+    second = (5 * _NORMAL**5 + 16 * _NORMAL**3 + 3 * _NORMAL) / 96
+    return _NORMAL + first / degrees + second / degrees**2
