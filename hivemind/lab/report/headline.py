@@ -112,8 +112,8 @@ def saving(run: Run) -> list[str]:
         they = "It" if saved.agents == 1 else "They"
         lines.append(
             f"{plural(saved.agents, 'agent')} met such a fault and never saw an error. An agent that doesn't try again"
-            f" by itself would have ended there. {they} had used {plural(saved.tokens, 'token')}{_priced(run)} when that"
-            " would have happened last: work that would have been lost."
+            f" by itself would have ended there. {they} had used {plural(saved.tokens, 'token')}{_priced(run)} when"
+            " that would have happened last: work that would have been lost."
         )
         lines.append(
             "Many clients try a few times by themselves and might have survived some of these faults; the recording"

@@ -5,7 +5,10 @@
   const config = {
     displaylogo: false,
     responsive: true,
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+    // plotly's own list has a button that opens its makers' site and hands them the plot.
+    modeBarButtons: [["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
+    plotlyServerURL: "",
+    showSendToCloud: false,
   };
   const coloured = (value, swap) => {
     if (typeof value === "string") return swap.get(value) ?? value;

@@ -34,8 +34,6 @@ def shown_lanes(run: Run) -> list[Lane]:
 def course(run: Run) -> go.Figure:
     """What was in flight and waited over time, with everything that bent it."""
     lanes = shown_lanes(run)
-    many = len(lanes) > 1
-    titles = [title for lane in lanes for title in ((label(lane.key, 40) if many else ""), "")]
     heights = [_UPPER, _LOWER] * len(lanes)
     figure = make_subplots(
         rows=len(heights),
@@ -43,20 +41,19 @@ def course(run: Run) -> go.Figure:
         shared_xaxes=True,
         row_heights=heights,
         vertical_spacing=0.09 / len(lanes),
-        subplot_titles=titles if many else None,
     )
     named: set[str] = set()
     for number, lane in enumerate(lanes):
         _lane(figure, run, lane, 2 * number + 1, named)
     _across(figure, run, named, len(lanes))
-    figure.update_layout(**layout(sum(heights) + 90 + 30 * (len(lanes) - 1), hovermode="x unified"))
+    figure.update_layout(**layout(sum(heights) + 100, hovermode="x unified"))
     figure.update_xaxes(**times())
     figure.update_yaxes(**axis(rangemode="tozero", tickformat="d", nticks=5))
-    for number in range(len(lanes)):
-        figure.update_yaxes(title_text="in flight", row=2 * number + 1, col=1)
+    for number, lane in enumerate(lanes):
+        of = f"<b>{label(lane.key, 20)}</b><br>" if len(lanes) > 1 else ""
+        figure.update_yaxes(title_text=f"{of}in flight", row=2 * number + 1, col=1)
         figure.update_yaxes(title_text="waiting", row=2 * number + 2, col=1)
     figure.update_xaxes(range=[run.stamp_ms(0), run.stamp_ms(max(run.fold.ended_at, 0.001))])
-    figure.update_annotations(font={"size": 12, "color": ink("ink")})
     return figure
 
 
@@ -267,9 +264,9 @@ def _faults_met(figure: go.Figure, run: Run, agents: list[AskedAgent]) -> None:
 
 def _ends(figure: go.Figure, run: Run, agents: list[AskedAgent]) -> None:
     looks = {
-        "answered": ("last request answered", "good", "circle", 7),
-        "failed": ("ended in an error", "bad", "x", 8),
-        "refused": ("ended in a refusal", "bad", "square", 7),
+        "answered": ("last request answered", "good", "circle", 10),
+        "failed": ("ended in an error", "bad", "x", 10),
+        "refused": ("ended in a refusal", "bad", "square", 10),
         "left": ("client left", "left", "circle-open", 7),
         "": ("not over", "dim", "triangle-right-open", 8),
     }
@@ -300,7 +297,7 @@ def _marks(run: Run, marks: list[tuple[int, float, str]], look: tuple[str, str, 
             "symbol": symbol,
             "size": size,
             "color": ink(role),
-            "line": {"width": 2 if thin else 0, "color": ink(role)},
+            "line": {"width": 2 if thin else 1.2, "color": ink(role if thin or "open" in symbol else "card")},
         },
         hovertemplate="%{customdata}<extra></extra>",
         name=name,
