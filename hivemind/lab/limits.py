@@ -43,6 +43,8 @@ class FittedLimit:
     """Of a bucket that holds less than a whole limit."""
     whole_seconds: bool = False
     """Replies tell the moment it is whole again by the full second."""
+    told: bool = True
+    """Replies tell of it."""
     used_most: float = 0.0
     """The largest part of it that was seen used, 0 to 1."""
     spent: float = 0.0
@@ -96,13 +98,23 @@ def _fitted(family: str, kind: WindowKind, told: Sequence[Told], began_at: float
         span_s = median(
             reset_in_s * limit / ((size or limit) - left) for _, left, reset_in_s in whole if left < (size or limit)
         )
-        return FittedLimit(family, kind, limit, False, _usual(span_s), size, _rounded(whole), used_most)
+        return FittedLimit(family, kind, limit, False, _usual(span_s), size, _rounded(whole), used_most=used_most)
     span_s = _usual(max(reset_in_s for _, _, reset_in_s in whole))
     first_at, left, reset_in_s = whole[0]
     began_before = first_at + reset_in_s - span_s < began_at - 1.0
     spent = float(limit - left) if began_before else 0.0
     left_s = first_at + reset_in_s - began_at if began_before else 0.0
-    return FittedLimit(family, kind, limit, True, span_s, None, _rounded(whole), used_most, spent, left_s)
+    return FittedLimit(
+        family,
+        kind,
+        limit,
+        True,
+        span_s,
+        whole_seconds=_rounded(whole),
+        used_most=used_most,
+        spent=spent,
+        spent_for_s=left_s,
+    )
 
 
 def _size(limit: int, whole: Sequence[tuple[float, int, float]]) -> int | None:
@@ -205,7 +217,7 @@ class Limiter:
         windows = self._windows.get(family)
         if not windows:
             return ()
-        return tuple([self._reading(now, limit, allowance) for limit, allowance in windows])
+        return tuple([self._reading(now, limit, allowance) for limit, allowance in windows if limit.told])
 
     def _reading(self, now: float, limit: FittedLimit, allowance: Allowance) -> WindowReading:
         left, reset_in_s = allowance.reading(now)

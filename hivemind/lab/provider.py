@@ -17,6 +17,8 @@ SPELL = 5
 _QUICK_S = 0.02
 """In which a provider says no, where no refusal was seen."""
 _WINDOW_S = 60.0
+_ROUNDED_S = 1.5
+"""By so much is a pause asked for longer than the window lasts: whole seconds, and the way there and back."""
 UNCHARGED = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.QUOTA, FailureKind.CONNECT})
 """Refused before any work."""
 _IN_SPELLS = frozenset(
@@ -79,16 +81,18 @@ def fit_provider(
     )
     reserves = lane.config is not None and lane.config.reserve_max_tokens
     explained: set[int] = set()
-    spells = _spells(taken)
-    for spell in spells:
-        explained.update(map(id, spell.tries))
     limits = fit_limits(lane.readings, began_at) or _limits_by_refusals(taken)
-    refusals = _explain(taken, Limiter(limits, began_at, wall_offset, reserves=reserves), explained)
-    most_flying = _most_flying(taken, explained)
+    refusals = _explain(taken, Limiter(limits, began_at, wall_offset, reserves=reserves))
+    explained.update(map(id, refusals))
+    most_flying = _most_flying(taken)
     if most_flying is not None:
         over = [one for one, n in _at_work(taken) if _is(one, FailureKind.OVERLOADED) and n > most_flying]
         refusals += over
         explained.update(map(id, over))
+    # What is left are spells and chance.
+    spells = _spells([(each, one) for each, one in taken if id(one) not in explained])
+    for spell in spells:
+        explained.update(map(id, spell.tries))
     for each in asked:
         each.own = [one for one in each.tries if id(one) not in explained]
     good = [(each, one) for each, one in taken if one.failure is None]
@@ -152,8 +156,8 @@ def _spell(run: Sequence[Taken], before_at: float | None, after_at: float | None
     return Spell(began, max(ended, last + 1e-6), of, [one for _, one in run])
 
 
-def _explain(taken: Sequence[Taken], limiter: Limiter, explained: set[int]) -> list[Try]:
-    """Refusals by rate limits that the fitted windows bring about by themselves; noted among the explained."""
+def _explain(taken: Sequence[Taken], limiter: Limiter) -> list[Try]:
+    """Refusals by rate limits that the fitted windows bring about by themselves."""
     moments: list[tuple[float, int, Asked, Try]] = []
     for asked, one in taken:
         moments.append((one.granted_at, 1, asked, one))
@@ -164,9 +168,8 @@ def _explain(taken: Sequence[Taken], limiter: Limiter, explained: set[int]) -> l
         family, amounts = asked.arrived.family, amounts_of(asked, one)
         if not begins:
             limiter.settle(at, family, one.usage)
-        elif _is(one, FailureKind.RATE_LIMITED) and id(one) not in explained:
+        elif _is(one, FailureKind.RATE_LIMITED):
             if limiter.wait_s(at, family, amounts) > 0 or limiter.nearly(at, family):
-                explained.add(id(one))
                 found.append(one)
         elif one.failure is None or one.failure.kind not in UNCHARGED:
             limiter.charge(at, family, amounts)
@@ -186,16 +189,17 @@ def _limits_by_refusals(taken: Sequence[Taken]) -> list[FittedLimit]:
             delay_s = refused.failure.delay_s if refused.failure is not None else None
             ends_at = refused.granted_at + (delay_s or 0.0)
             silent_until = max(ends_at, refused.granted_at + 1.0)
-            since = (ends_at if delay_s else refused.granted_at + 1e-9) - _WINDOW_S
+            since = (ends_at - _ROUNDED_S if delay_s else refused.granted_at + 1e-9) - _WINDOW_S
             let_in = [one for _, one in mine if since <= one.granted_at < refused.granted_at and not uncharged(one)]
             requests.append(len(let_in))
             tokens.append(sum(one.usage.total for one in let_in if one.usage is not None))
         if not requests or not max(requests):
             continue
         if len(requests) > 1 and min(tokens) > 0 and _spread(tokens) < _spread(requests) / 2:
-            limits.append(FittedLimit(family, WindowKind.TOKENS, round(median(tokens)), True, _WINDOW_S))
+            kind, limit = WindowKind.TOKENS, round(median(tokens))
         else:
-            limits.append(FittedLimit(family, WindowKind.REQUESTS, max(1, round(median(requests))), True, _WINDOW_S))
+            kind, limit = WindowKind.REQUESTS, max(1, round(median(requests)))
+        limits.append(FittedLimit(family, kind, limit, True, _WINDOW_S, told=False))
     return limits
 
 
@@ -208,14 +212,13 @@ def _spread(values: Sequence[float]) -> float:
     return (max(values) - min(values)) / max(1.0, max(values))
 
 
-def _most_flying(taken: Sequence[Taken], explained: set[int]) -> int | None:
+def _most_flying(taken: Sequence[Taken]) -> int | None:
     """The number at work above which nearly everything was refused as overloaded, and hardly anything below."""
     over: list[int] = []
     let_in: list[int] = []
     for one, at_work in _at_work(taken):
         if _is(one, FailureKind.OVERLOADED):
-            if id(one) not in explained:
-                over.append(at_work)
+            over.append(at_work)
         elif not uncharged(one):
             let_in.append(at_work)
     if len(over) < 3:
