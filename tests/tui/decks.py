@@ -1,14 +1,19 @@
-"""Recordings for the control room: made in virtual time by a real scheduler, and a player of what is in memory."""
+"""A made-up recording for the control room, and a player of what is in memory."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from hivemind.journal.records import Gap, JournalBegan
+from tui.worlds import world
+
+from hivemind.journal.format import line_of
+from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.journal.wording import told
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import FailureKind, Priority, Usage
 from hivemind.world import World
 
 
@@ -130,3 +135,62 @@ class Deck:
         event = self.events[index]
         _, tag, who, text = told(event)
         return event.at, f"{tag} {who}: {text}" if who else f"{tag}: {text}"
+
+
+AT, WALL = 1000.0, 1_795_269_600.0
+"""When the made-up recording begins: 2026-11-21 14:00:00 UTC."""
+LENGTH_S = 120
+CREW = ("alice", "bob", "carol")
+
+
+def recording() -> list[ev.Event]:
+    """Two minutes of three agents: a request of each every ten seconds, two cuts, a pause, a command, one death."""
+    events: list[ev.Event] = [
+        JournalBegan(AT, WALL, "20261121-140000-8765", 1, "hivemind 0", ADDRESS, (("anthropic", "https://a.example"),)),
+        ev.LaneOpened(AT + 0.5, LANE, "anthropic", "anthropic"),
+    ]
+    usual, ticket = replace(world().lanes[0].state, lane=LANE), 0
+    for second in range(1, LENGTH_S):
+        at = AT + second
+        if second % 10 == 1:
+            for late, agent in enumerate(CREW):
+                ticket += 1
+                events += _request(ticket, agent, at + 0.1 * late, dies=second == 61 and agent == "bob")
+        events += [made(at + 0.95) for made in _MOMENTS.get(second, ())]
+        flying = len(CREW) if 1 <= second % 10 <= 4 else 0
+        state = replace(usual, active=flying, waiting=max(0, second % 7 - 4))
+        events.append(ev.Sampled(at + 0.96, (state,)))
+    events.append(JournalEnded(AT + LENGTH_S))
+    return sorted(events, key=lambda event: event.at)
+
+
+def _request(ticket: int, agent: str, at: float, *, dies: bool) -> list[ev.Event]:
+    asked = ev.Arrived(at, ticket, agent, LANE, "claude-opus-4", "opus", Priority.NORMAL, True, 900, 300)
+    granted = ev.Granted(at + 0.2, ticket, agent, LANE, 1, 0.2)
+    if dies:
+        kind = FailureKind.SERVER_ERROR
+        return [asked, granted, ev.AttemptFailed(at + 1, ticket, agent, LANE, 1, kind, 500, "it broke", None)]
+    return [
+        asked,
+        granted,
+        ev.FirstContent(at + 1, ticket, agent, LANE, 0.8),
+        ev.Finished(at + 3, ticket, agent, LANE, "claude-opus-4", 200, 1, Usage(900, 0, 0, 310), 3.0),
+    ]
+
+
+_MOMENTS: dict[int, Sequence[Callable[[float], ev.Event]]] = {
+    30: (lambda at: ev.LevelChanged(at, LANE, 4.0, "rate_limited"),),
+    45: (lambda at: ev.Commanded(at, "you", "PauseAgent", {"agent": "carol", "paused": True}),),
+    50: (lambda at: ev.Commanded(at, "you", "PauseAgent", {"agent": "carol", "paused": False}),),
+    75: (lambda at: ev.LaneParked(at, LANE, 5.0, "429"),),
+    90: (lambda at: ev.LevelChanged(at, LANE, 3.0, "overloaded"),),
+}
+ADDRESS = "http://127.0.0.1:8765"
+LANE = "anthropic"
+
+
+def write(folder: Path, events: Sequence[ev.Event] | None = None) -> Path:
+    """The recording as a journal."""
+    path = folder / "20261121-140000-8765.jsonl"
+    path.write_bytes(b"".join(line_of(event) for event in events or recording()))
+    return path

@@ -169,6 +169,11 @@ def help_rows(ink: Ink, view: View | None = None, size: Size = NARROW) -> Rows:
         glyph = getattr(ink.glyphs, each.glyph)
         legend.append([(f"  {glyph} {each.word:<9} ", each.role), (each.meaning, "text")])
     parts.append(legend)
+    if view is not None and view.playback is not None:
+        marks: Rows = [[("marks of the timeline", "title")]]
+        for of in KINDS.values():
+            marks.append([(f"  {getattr(ink.glyphs, of.glyph)} {of.word:<9} ", of.role), (of.meaning, "text")])
+        parts.append(marks)
     rows = [row for part in parts for row in part]
     if len(rows) + 2 <= size.height or size.width < _TWO_COLUMNS:
         return rows

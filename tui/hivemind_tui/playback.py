@@ -75,7 +75,9 @@ class Playback:
     loop_from: float | None = None
     loop_to: float | None = None
     marks: Sequence[Marked] = ()
-    """Of the kinds that are wanted, by time."""
+    """Of the kinds that are wanted, by time; of those too close together to be told apart on any screen, one a kind."""
+    mark_count: int = 0
+    """All of the kinds that are wanted."""
     columns: Sequence[Column | None] = ()
     """Equal pieces of the whole; None: not read yet."""
     known_to: float = 1.0

@@ -86,9 +86,10 @@ class Transport:
         """Nothing is repeated any more."""
         self.loop_from = self.loop_to = None
 
-    def grew(self, ends_at: float) -> None:
-        """More was written."""
-        self.ends_at = max(self.ends_at, ends_at)
+    def reaches(self, ends_at: float) -> None:
+        """It is known better by now where it ends."""
+        self.ends_at = max(self.begins_at, ends_at)
+        self.at = min(self.at, self.ends_at)
 
 
 def shown_speed(speed: float) -> str:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hivemind.console import Console
-from hivemind.journal.reader import Journal, open_journal
+from hivemind.journal.reader import open_journal
 from hivemind.snapshot import Line, Snapshot
-from hivemind.world import World
 
 from .lines import closing_table, text_of
 from .supervisor import MakeScreen, Supervisor
@@ -29,17 +28,16 @@ async def watch(path: Path, console: Console, enter_screens: EnterScreens) -> bo
     Raises: UsageError: nothing of it can be read.
     """
     from hivemind.journal.player import Player
-    from hivemind.prices import Prices
 
     from .replay import ReplaySource
     from .signals import stop_on_signals
 
-    player = Player.open(path, price=Prices().cost)
+    player = Player.open(path, priced=True)
     try:
         with stop_on_signals() as stop:
             async with AsyncExitStack() as stack:
                 screens = await enter_screens(stack)
-                source = ReplaySource(player, path.stem)
+                source = ReplaySource(player, player.name or path.stem)
                 supervisor = _Shown(_Over(source), console, stop, drain_s=0.0)
                 await supervisor.watch(screens.on(source))
                 return supervisor.stuck
@@ -79,11 +77,10 @@ def print_lines(path: Path) -> int:
 
     Raises: UsageError: nothing of it can be read.
     """
-    from hivemind.prices import Prices
+    from hivemind.journal.indexing import prices_then, world_of
 
     journal = open_journal(path)
-    world = world_of(journal)
-    world.price_by(Prices().cost)
+    world = world_of(journal.began, prices_then(journal.began))
     world.tell = _print
     last = journal.began.at
     for event in journal.events():
@@ -93,12 +90,6 @@ def print_lines(path: Path) -> int:
     for text in journal.damage.told():
         print(f"hivemind-tui: {path.name}: {text}", file=sys.stderr)
     return 0
-
-
-def world_of(journal: Journal) -> World:
-    """As it stood before the journal's first line."""
-    began = journal.began
-    return World(at=began.at, wall=began.wall, address=began.address, upstreams=began.upstreams)
 
 
 def _print(line: Line) -> None:

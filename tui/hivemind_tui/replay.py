@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -30,6 +31,11 @@ _LOOK_EVERY_S = 0.5
 """At whether more was written, or read through."""
 _COLUMNS = 480
 """Of the timeline, more than a screen has."""
+_PLACES = 1000
+"""On the timeline, of which no screen shows more."""
+_HERE_S = 1e-6
+_NOTE_S = 4.0
+"""What was come upon is told for so long while it plays on."""
 
 
 class Player(Protocol):
@@ -107,11 +113,13 @@ class ReplaySource:
         self._shown_at = player.begins_at
         self._snapshot: Snapshot | None = None
         self._followed: World | None = None
-        self._marks: Sequence[Marked] = ()
+        self._marks: list[Marked] = []
+        self._apart: Sequence[Marked] = ()
         self._columns: Sequence[Column | None] = ()
         self._looked_s = 0.0
         self._following = False
         self._note = self._note_kind = ""
+        self._noted_s = 0.0
         self._wake = asyncio.Event()
         player.seek(player.begins_at)
         self._survey()
@@ -165,7 +173,8 @@ class ReplaySource:
             growing=player.growing,
             loop_from=transport.loop_from,
             loop_to=transport.loop_to,
-            marks=self._marks,
+            marks=self._apart,
+            mark_count=len(self._marks),
             columns=self._columns,
             known_to=player.known_to,
             approximate=player.approximate,
@@ -203,9 +212,11 @@ class ReplaySource:
     def mark(self, step: int) -> Marked | None:
         """The next mark (or, negative, the one before) of the kinds that are wanted; None: there is none."""
         at = self.transport.at
-        if step > 0:
-            return next((mark for mark in self._marks if mark.at > at + 1e-6), None)
-        return next((mark for mark in reversed(self._marks) if mark.at < at - 1e-6), None)
+        marks = self._marks
+        index = (
+            bisect_right(marks, at + _HERE_S, key=_at) if step > 0 else bisect_left(marks, at - _HERE_S, key=_at) - 1
+        )
+        return marks[index] if 0 <= index < len(marks) else None
 
     def event(self, step: int) -> bool:
         """To the next thing that happened, or the one before; False where there is none."""
@@ -258,6 +269,8 @@ class ReplaySource:
             return True
         before = self._shown_at
         target = transport.tick(now_s)
+        if self._note and transport.playing and now_s >= self._noted_s + _NOTE_S:
+            self._tell("")
         if target < before:
             self._seek(target)
             return True
@@ -277,7 +290,7 @@ class ReplaySource:
         player, transport = self._player, self.transport
         if not player.look():
             return
-        transport.grew(player.ends_at)
+        transport.reaches(player.ends_at)
         self._survey()
         if self._following:
             transport.go(transport.ends_at)
@@ -285,6 +298,7 @@ class ReplaySource:
 
     def _survey(self) -> None:
         self._marks = [mark for mark in self._player.marks if mark.kind in self.kinds or mark.kind not in KINDS]
+        self._apart = _told_apart(self._marks, (self.transport.ends_at - self.transport.begins_at) / _PLACES)
         self._columns = self._player.overview(_COLUMNS)
 
     def _seek(self, at: float) -> None:
@@ -297,4 +311,18 @@ class ReplaySource:
         self._snapshot = None
 
     def _tell(self, note: str, kind: str = "") -> None:
-        self._note, self._note_kind = note, kind
+        self._note, self._note_kind, self._noted_s = note, kind, self._clock()
+
+
+def _at(mark: Marked) -> float:
+    return mark.at
+
+
+def _told_apart(marks: Sequence[Marked], place_s: float) -> Sequence[Marked]:
+    """One of each kind a place."""
+    if place_s <= 0:
+        return marks
+    seen: dict[tuple[int, str], Marked] = {}
+    for mark in marks:
+        seen.setdefault((int(mark.at / place_s), mark.kind), mark)
+    return [*seen.values()]

@@ -9,7 +9,7 @@ from typing import Any
 
 from hivemind.errors import UsageError
 
-from . import keymap
+from . import actions, keymap
 from .app import ControlRoom
 from .dialogs import kinds_menu
 from .format import clean, clock, percent
@@ -19,6 +19,7 @@ from .playback import KINDS, STEERLESS, Playback
 from .replay import ReplaySource
 from .steering import Intent
 from .view import View
+from .widgets.palette import Choice
 from .widgets.scrubber import Scrubber
 
 _NO_REQUESTS = "a recording takes no requests, so there is nothing to connect to"
@@ -99,9 +100,8 @@ class ReplayRoom(ControlRoom):
         if found is None:
             self.complain(_none_further(recording.playback(), step))
             return
-        wall = found.at + recording.playback().wall_offset_s
         who = f"{found.who}: " if found.who else ""
-        recording.go(found.at, clean(f"{clock(wall)} {who}{found.text}"), found.kind)
+        recording.go(found.at, clean(f"{who}{found.text}"), found.kind)
         self._moved()
 
     def action_begin(self) -> None:
@@ -127,6 +127,20 @@ class ReplayRoom(ControlRoom):
         """What there is to go to."""
         now = self.recording.playback()
         return Stretch(now.begins_at, now.ends_at, now.at, now.wall_offset_s)
+
+    def action_palette(self) -> None:
+        self.layers.palette.open(actions.choices(self), self._offers, self._board.ink)
+
+    def _offers(self, text: str) -> list[Choice]:
+        """What can be typed: a time to go to, a filter; settings where it is asked what they would have done."""
+        if self.view.page == "whatif" or text.lower().startswith("filter"):
+            return actions.offers(self, text)
+        try:
+            at = moment_of(text, self.stretch())
+        except UsageError:
+            return []
+        when = clock(at + self.recording.playback().wall_offset_s)
+        return [Choice(f"go to {when}", "that moment of the recording", "g", partial(self._go_to, at))]
 
     def action_loop(self, edge: int) -> None:
         self.recording.transport.set_loop(edge)

@@ -6,19 +6,19 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from textual.strip import Strip
 
-from hivemind_tui.format import percent, plural, seconds
+from hivemind_tui.format import fit, percent, seconds
 from hivemind_tui.ink import Ink, Span
 from hivemind_tui.playback import KINDS, Column, Playback, kind_sign
 from hivemind_tui.playing import shown_speed
 from hivemind_tui.timeline import Axis, times_of_day
 from hivemind_tui.view import View
 
-_GUTTERS = {4: 24, 2: 17, 1: 15}
+_GUTTERS = {4: 24, 2: 18, 1: 17}
 """Cells at the left, by rows: how it plays and what time it is."""
-_SCALE = 14
+_SCALE = 18
 """Cells at the right, where there is room for them: what the bars count."""
 _WIDE = 120
 _BAR = 1
@@ -62,7 +62,7 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     elif height >= 2:
         rows = _two(playback, divided, ink)
     else:
-        rows = [(_short_state(playback, ink), _marked(playback, divided.cells, ink, over=True), [])]
+        rows = [(_short_state(playback, ink), _marked(playback, divided.cells, ink), [])]
     strips = [_row(left, bars, right, divided, ink) for left, bars, right in rows]
     return (strips + [ink.row(width)] * height)[:height]
 
@@ -86,7 +86,11 @@ def _four(playback: Playback, divided: Room, ink: Ink) -> list[tuple[Cells, Cell
             _bars(playback, found, "active", active, "ok", cells, ink),
             _scale(active, "in flight"),
         ),
-        ([(_passed(passed, length), "dim")], _marked(playback, cells, ink), _scale(len(playback.marks), "mark")),
+        (
+            [(_passed(passed, length), "dim")],
+            _marked(playback, cells, ink, loop=False),
+            _scale(playback.mark_count, "mark"),
+        ),
         (_known(playback, ink), _labels(playback, cells, ink), []),
     ]
 
@@ -134,7 +138,7 @@ def _state(playback: Playback, ink: Ink) -> Cells:
 
 def _short_state(playback: Playback, ink: Ink) -> Cells:
     glyph, _, role = state_of(playback, ink)
-    return [(f"{glyph} {shown_speed(playback.speed):<5}", role), (_clock(playback, 0), "strong")]
+    return [(f"{glyph} {shown_speed(playback.speed):<6}", role), (_clock(playback, 0), "strong")]
 
 
 def _clock(playback: Playback, digits: int) -> str:
@@ -158,8 +162,8 @@ def _known(playback: Playback, ink: Ink) -> Cells:
 
 def _scale(value: int, of: str) -> Cells:
     if of == "mark":
-        return [(f" {plural(value, of)}", "dim")]
-    return [(f" {value:>3} ", "strong"), (of, "dim")] if value else [(f"   . {of}", "dim")]
+        return [(f"     {value:>3} ", "strong"), (of if value == 1 else f"{of}s", "dim")]
+    return [(" max", "dim"), (f" {value:>3} ", "strong"), (of, "dim")] if value else [(f"       . {of}", "dim")]
 
 
 # --- Bars ------------------------------------------------------------------------------------------------------------
@@ -204,7 +208,7 @@ def _bars(
             most = max(_amount(column, what) for column in columns)
             waits = what == "both" and any(column.waiting for column in columns)
             level = 0 if not most else max(1, round(most / top * (len(steps) - 1)))
-            spans.append((steps[level], "dim" if cell > cursor else "wait" if waits else role))
+            spans.append((steps[level], "rule" if cell > cursor else "wait" if waits else role))
     return spans
 
 
@@ -212,23 +216,22 @@ def _cell(playback: Playback, at: float, cells: int) -> int:
     return min(cells - 1, int(playback.share(at) * cells))
 
 
-def _marked(playback: Playback, cells: int, ink: Ink, over: bool = False) -> Cells:
-    """A glyph where something is worth a look; `over`: also the loop, which has no row of its own."""
+def _marked(playback: Playback, cells: int, ink: Ink, *, loop: bool = True) -> Cells:
+    """A glyph where something is worth a look, and the loop's edges, unless those stand elsewhere."""
     shown: dict[int, str] = {}
     for mark in playback.marks:
         cell = _cell(playback, mark.at, cells)
         if _RANKS.get(mark.kind, 99) < _RANKS.get(shown.get(cell, ""), 100):
             shown[cell] = mark.kind
     line: Cells = [(" ", "text")] * cells
-    for edge, sign in ((playback.loop_from, "["), (playback.loop_to, "]")):
-        if edge is not None:
-            line[_cell(playback, edge, cells)] = sign, "accent"
     for cell, kind in shown.items():
         sign_ = kind_sign(kind)
         line[cell] = getattr(ink.glyphs, sign_.glyph), sign_.role
     cursor = _cell(playback, playback.at, cells)
     if cursor not in shown:
         line[cursor] = ink.glyphs.thumb, "accent"
+    for cell, edge in _edges(playback, cells) if loop else ():
+        line[cell] = edge, "accent"
     return line
 
 
@@ -240,28 +243,29 @@ def _labels(playback: Playback, cells: int, ink: Ink) -> Cells:
     if length <= 0:
         return []
     axis = Axis(length, cells, origin_at=playback.begins_at)
-    text = times_of_day(axis, playback.begins_at + playback.wall_offset_s, ink.glyphs.frame[5])
+    tick = ink.glyphs.frame[5]
+    text = times_of_day(axis, playback.begins_at + playback.wall_offset_s, tick)
+    edges = _edges(playback, cells)
+    for cell, _ in edges:  # a label that an edge stands in would be read wrongly
+        first, last = text.rfind(" ", 0, cell) + 1, text.find(" ", cell)
+        last = last if last >= 0 else len(text)
+        text = text[:first] + " " * max(0, last - first) + text[last:]
+    looped = range(edges[0][0], edges[1][0] + 1) if len(edges) == 2 else range(0)
+    line: Cells = [(letter, "accent" if cell in looped else "dim") for cell, letter in enumerate(text)]
+    if text[:1] == tick:  # beside the gutter's own line
+        line[0] = " ", "text"
     cursor = _cell(playback, playback.at, cells)
-    first, last = _loop_cells(playback, cells)
-    line: Cells = []
-    for cell, letter in enumerate(text):
-        inside = first is not None and last is not None and first <= cell <= last
-        line.append((letter, "accent" if inside else "dim"))
-    if first is not None:
-        line[first] = "[", "accent"
-    if last is not None:
-        line[last] = "]", "accent"
     if text[cursor] == " ":
         line[cursor] = ink.glyphs.thumb, "accent"
+    for cell, edge in edges:
+        line[cell] = edge, "accent"
     return line
 
 
-def _loop_cells(playback: Playback, cells: int) -> tuple[int | None, int | None]:
-    first, last = playback.loop_from, playback.loop_to
-    return (
-        None if first is None else _cell(playback, first, cells),
-        None if last is None else _cell(playback, last, cells),
-    )
+def _edges(playback: Playback, cells: int) -> list[tuple[int, str]]:
+    """Where the loop begins and ends."""
+    edges = ((playback.loop_from, "["), (playback.loop_to, "]"))
+    return [(_cell(playback, at, cells), edge) for at, edge in edges if at is not None]
 
 
 def _note_spans(playback: Playback, ink: Ink) -> Cells:
@@ -276,9 +280,11 @@ def _noted(playback: Playback, line: Cells, ink: Ink) -> Cells:
     if not playback.note:
         return line
     cells, cursor = len(line), _cell(playback, playback.at, len(line))
-    spans = _note_spans(playback, ink)
+    (glyph, role), (text, plain) = _note_spans(playback, ink)
     if cursor < cells // 2:
-        return [*line[: cursor + 1], (" ", "text"), *spans, (" " * cells, "text")]
-    text = set_cell_size("".join(part for part, _ in spans), max(0, cursor - 1)).rstrip()
-    pad = cursor - 1 - cell_len(text)
-    return [(" " * max(0, pad), "text"), (text[:1], spans[0][1]), (text[1:], "text"), (" ", "text"), *line[cursor:]]
+        room = max(0, cells - cursor - 2 - cell_len(glyph))
+        return [*line[: cursor + 1], (" ", "text"), (glyph, role), (fit(text, room), plain)]
+    room = max(0, cursor - 1 - cell_len(glyph))
+    text = fit(text, min(room, cell_len(text)))
+    pad = " " * (room - cell_len(text))
+    return [(pad, "text"), (glyph, role), (text, plain), (" ", "text"), *line[cursor:]]

@@ -1,0 +1,253 @@
+"""A recording as a source: the world at the moment shown, moved on in pieces, sought and never steered."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tui.decks import AT, LANE, LENGTH_S, Deck, recording
+
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.commands import PauseAdmissions, Rejected
+from hivemind.settings.write import Draft
+from hivemind_tui.gather import Gatherer
+from hivemind_tui.playback import KINDS
+from hivemind_tui.replay import ReplaySource
+from hivemind_tui.view import View
+
+
+class Clock:
+    """Time that a test moves on."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def source(deck: Deck | None = None) -> tuple[ReplaySource, Deck, Clock]:
+    deck, clock = deck or Deck(recording()), Clock()
+    return ReplaySource(deck, "journal", clock), deck, clock
+
+
+def settled(recorded: ReplaySource) -> None:
+    """All that is to be done is done."""
+    for _ in range(1000):
+        if not recorded.turn():
+            return
+    raise AssertionError("it never settles")
+
+
+def played(recorded: ReplaySource, clock: Clock, seconds: float, frame_s: float = 0.05) -> None:
+    for _ in range(round(seconds / frame_s)):
+        clock.now_s += frame_s
+        settled(recorded)
+
+
+def test_it_begins_at_the_beginning_and_stands() -> None:
+    """Nobody has asked for anything yet, and nothing moves by itself."""
+    recorded, _, clock = source()
+    played(recorded, clock, 5)
+    assert recorded.snapshot().totals.requests == 0
+    assert (recorded.playback().at, recorded.link.kind) == (AT, "replay")
+
+
+def test_played_it_is_what_happened() -> None:
+    """After twelve seconds of playing the second round of requests has come; at four times the speed, the fifth."""
+    recorded, _, clock = source()
+    recorded.play()
+    played(recorded, clock, 12)
+    assert recorded.snapshot().totals.requests == 6
+    recorded.transport.change_speed(2)
+    played(recorded, clock, 8)
+    assert recorded.snapshot().totals.requests == 15
+    assert recorded.snapshot().at == recorded.playback().at
+
+
+def test_events_are_never_skipped() -> None:
+    """At 64 times the speed, with frames half a second apart, each is folded all the same."""
+    recorded, deck, clock = source()
+    recorded.transport.change_speed(99)
+    recorded.play()
+    played(recorded, clock, 5, frame_s=0.5)
+    snapshot = recorded.snapshot()
+    assert (snapshot.totals.requests, snapshot.totals.failed) == (36, 1)
+    assert recorded.playback().at_end
+    assert not recorded.playback().playing
+    assert deck.seeks == [AT, AT]
+
+
+class Slow(Deck):
+    """One that folds a second of the recording at a time, and no more."""
+
+    def advance(self, to_at: float, budget_s: float) -> float:
+        """As the real one, where much happened."""
+        if budget_s == 0.0:
+            return super().advance(to_at, budget_s)
+        self.reached = min(to_at, getattr(self, "reached", AT) + 1.0)
+        super().advance(self.reached, budget_s)
+        return self.reached
+
+
+def test_time_waits_for_what_must_be_folded() -> None:
+    """Where there is more than can be folded in time, the clock goes slower, and what is shown belongs to it."""
+    recorded, deck, clock = source(Slow(recording()))
+    recorded.transport.change_speed(99)
+    recorded.play()
+    clock.now_s = 0.05
+    recorded.turn()
+    clock.now_s = 0.1
+    assert recorded.turn()
+    assert recorded.playback().at == AT + 1.0
+    assert recorded.snapshot().at == AT + 1.0
+    assert deck.seeks == [AT, AT]
+
+
+def test_a_seek_shows_that_moment() -> None:
+    """Forward and back; of several wishes in a row only the last is met."""
+    recorded, deck, _ = source()
+    for at in (AT + 30, AT + 60, AT + 90.5):
+        recorded.go(at)
+    settled(recorded)
+    assert deck.seeks[-2:] == [AT, AT + 90.5]
+    assert recorded.snapshot().totals.requests == 27
+    recorded.go(AT + 12)
+    assert recorded.playback().at == AT + 12
+    settled(recorded)
+    assert recorded.snapshot().totals.requests == 6
+
+
+def test_it_can_be_sought_while_it_plays() -> None:
+    """It plays on from there."""
+    recorded, _, clock = source()
+    recorded.play()
+    played(recorded, clock, 1)
+    recorded.go(AT + 60)
+    played(recorded, clock, 2)
+    assert recorded.playback().at == pytest.approx(AT + 62, abs=0.06)
+
+
+def test_a_loop_seeks_back() -> None:
+    """What is played over and over is the same each time."""
+    recorded, deck, clock = source()
+    recorded.go(AT + 20)
+    settled(recorded)
+    recorded.transport.set_loop(0)
+    recorded.go(AT + 22)
+    settled(recorded)
+    recorded.transport.set_loop(1)
+    recorded.go(AT + 20)
+    recorded.play()
+    played(recorded, clock, 5)
+    assert AT + 20 <= recorded.playback().at <= AT + 22
+    assert deck.seeks.count(AT + 20) == 4
+    assert recorded.snapshot().totals.requests in (6, 9)
+
+
+def test_marks_are_gone_to_by_their_kinds() -> None:
+    """The next one and the one before, of the kinds that are wanted."""
+    recorded, _, _ = source()
+    found = []
+    while (mark := recorded.mark(1)) is not None:
+        found.append(mark.kind)
+        recorded.go(mark.at)
+    assert found == ["cut", "command", "command", "death", "parked", "cut"]
+    recorded.want(frozenset({"death"}))
+    before = recorded.mark(-1)
+    assert before is not None
+    assert before.kind == "death"
+    assert recorded.playback().mark_count == 1
+    assert sum(recorded.counts().values()) == 6
+    recorded.want(frozenset(KINDS))
+    assert recorded.playback().mark_count == 6
+
+
+def test_many_marks_are_few_to_draw() -> None:
+    """However many there are, a screen gets no more than it can tell apart."""
+    events = recording()
+    events[-1:-1] = [ev.LevelChanged(AT + 100 + n / 1e4, LANE, 1.0, "server_error") for n in range(5000)]
+    recorded, _, _ = source(Deck(events))
+    assert recorded.playback().mark_count == 5006
+    assert len(recorded.playback().marks) < 20
+
+
+def test_single_events() -> None:
+    """One on, one back, each told; where there is none further, that is said."""
+    recorded, _, _ = source()
+    recorded.play()
+    assert recorded.event(1)
+    settled(recorded)
+    assert recorded.playback().at == AT + 0.5
+    assert "first request" in recorded.playback().note
+    assert not recorded.playback().playing
+    recorded.go(AT + LENGTH_S)
+    assert not recorded.event(1)
+    assert recorded.event(-1)
+    settled(recorded)
+    assert AT < recorded.playback().at < AT + LENGTH_S
+
+
+def test_one_that_is_being_written_is_followed() -> None:
+    """At its end, whatever comes is shown; elsewhere, what is looked at stays."""
+    recorded, deck, clock = source(Deck(recording(), growing=True))
+    recorded.follow()
+    played(recorded, clock, 1)
+    deck.grow(ev.Commanded(AT + LENGTH_S + 7, "you", "PauseAdmissions", {"paused": True}))
+    played(recorded, clock, 1)
+    assert recorded.playback().at == AT + LENGTH_S + 7
+    assert recorded.snapshot().mode == "paused"
+    recorded.go(AT + 60)
+    deck.grow(ev.Commanded(AT + LENGTH_S + 9, "you", "PauseAdmissions", {"paused": False}))
+    played(recorded, clock, 1)
+    assert recorded.playback().at == AT + 60
+    assert recorded.playback().ends_at == AT + LENGTH_S + 9
+
+
+def test_requests_follow_the_moment() -> None:
+    """After a seek whoever collects requests begins anew; going on, only what changed is told."""
+    recorded, _, clock = source()
+    recorded.go(AT + 35)
+    settled(recorded)
+    gatherer, view = Gatherer(), View(recorded.snapshot(), trail=("requests",))
+    view = gatherer.look(view, recorded)
+    assert len(view.requests) == 12
+    recorded.go(AT + 5)
+    settled(recorded)
+    view = gatherer.look(view, recorded)
+    assert [request.ticket for request in view.requests] == [3, 2, 1]
+    recorded.play()
+    played(recorded, clock, 10)
+    assert len(gatherer.look(view, recorded).requests) == 6
+
+
+async def test_a_recording_is_not_steered() -> None:
+    """Commands, drafts and writing are refused in one line, and the details of a request are there."""
+    recorded, _, _ = source()
+    recorded.go(AT + 20)
+    settled(recorded)
+    detail = await recorded.detail(1)
+    assert detail is not None
+    assert detail.view.agent == "alice"
+    with pytest.raises(Rejected, match="can't be steered"):
+        await recorded.apply(PauseAdmissions(True), "you")
+    with pytest.raises(Rejected, match="can't be steered"):
+        await recorded.draft({})
+    with pytest.raises(Rejected, match="can't be steered"):
+        await recorded.write(Draft(Path("hivemind.toml"), "", ""))
+
+
+async def test_it_moves_by_itself() -> None:
+    """The task that moves it on wakes for a seek, and gives the loop back between pieces."""
+    recorded, _, _ = source()
+    moved = asyncio.Event()
+    recorded.moved = moved.set
+    running = asyncio.create_task(recorded.run())
+    await asyncio.sleep(0)
+    recorded.go(AT + 50)
+    await asyncio.wait_for(moved.wait(), 5)
+    assert recorded.snapshot().at == AT + 50
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
