@@ -95,7 +95,7 @@ def _prompt(ask: Ask, size: int) -> str:
     begin, end = f"Agent {name}. ", f" Go on with a long text, number {ask.ticket}."
     room = size - len(begin) - len(end)
     if room < 0:
-        return end[-max(size, len(str(ask.ticket)) + 1) :]
+        return (begin + end)[-max(size, len(str(ask.ticket)) + 1) :]
     return begin + (_BLOCK * (room // len(_BLOCK) + 1))[:room] + end
 
 
@@ -177,7 +177,7 @@ def _ollama(ask: Ask, most: int | None) -> Fields:
 
 
 def _query(ask: Ask, dialect: str, path: str) -> str:
-    if dialect == "google" and ask.stream:
+    if dialect == "google" and ask.stream and path.endswith(":streamGenerateContent"):
         return "alt=sse"
     return _AZURE_VERSION if "/openai/deployments/" in path else ""
 

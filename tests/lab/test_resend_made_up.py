@@ -1,0 +1,129 @@
+"""Requests made up in place of recorded ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from lab.resend_kit import ask
+
+from hivemind.lab.resend.made_up import made_up, path_of, wanted_tokens
+from hivemind.lab.resend.plan import Course
+from hivemind.providers.detect import dialect_for
+from hivemind.scheduler.types import Usage
+
+PATHS = [
+    "/v1/messages",
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/openai/deployments/gpt/chat/completions",
+    "/v1/responses",
+    "/v1beta/models/gemini-2.5-pro:generateContent",
+    "/v1beta/models/gemini-2.5-pro:streamGenerateContent",
+    "/api/chat",
+    "/api/generate",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("size", [600, 70_001])
+def test_it_is_read_as_the_recorded_one_was(path: str, stream: bool, size: int) -> None:
+    """By the dialect of its path: as large to the character, of that model, with that limit, a stream or none."""
+    made = made_up(ask(path=path, stream=stream, size_chars=size, model="gemini-2.5-pro"), 40)
+    assert made is not None
+    facts = dialect_for(made.path).facts(made.path, made.query, made.headers, made.body)
+    assert (facts.size_chars, facts.model, facts.max_output_tokens) == (size, "gemini-2.5-pro", 40)
+    assert facts.stream is (stream and not path.endswith(":generateContent"))  # which has a path of its own to stream
+    assert facts.inference
+    assert not facts.continues_state
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/api/embed", "/api/embeddings"])
+def test_embeddings_have_no_answer_to_limit(path: str) -> None:
+    """The text alone takes the room."""
+    made = made_up(ask(path=path, size_chars=900), 40)
+    assert made is not None
+    assert len(made.body) == 900
+    assert set(msgspec.json.decode(made.body)) == {"model", "input" if path != "/api/embeddings" else "prompt"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/messages/batches",
+        "/v1/responses/compact",
+        "/v1beta/models/gemini:embedContent",
+        "/v1beta/models/gemini:batchGenerateContent",
+        "/v1beta/interactions",
+        "/v1/audio/speech",
+    ],
+)
+def test_what_is_not_known_is_not_made_up(path: str) -> None:
+    """A request in the wrong form would only test the upstream's refusals."""
+    assert made_up(ask(path=path), None) is None
+
+
+def test_no_two_are_alike() -> None:
+    """Nor do they begin alike, but those of one agent do."""
+    bodies = [made_up(each, 40) for each in (ask(1), ask(2), ask(2, agent="bob"))]
+    first, second, other = (each.body.decode() for each in bodies if each is not None)
+    assert len({first, second, other}) == 3
+    assert first[:300] == second[:300] != other[:300]
+
+
+@pytest.mark.parametrize("size", [0, 1, 90, 130, 150])
+def test_a_very_small_one_still_asks_something(size: int) -> None:
+    """Where the form itself takes more than there was, the prompt is a few characters."""
+    made = made_up(ask(17, size_chars=size), 40)
+    assert made is not None
+    prompt = msgspec.json.decode(made.body)["messages"][0]["content"]
+    assert prompt.endswith("17.")
+    assert len(made.body) == max(size, len(made.body) - len(prompt) + 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"path": "/x/v1/messages"}, "/x/v1/messages"),
+        ({"path": ""}, "/v1/messages"),
+        ({"path": "", "provider": "generic"}, "/v1/messages"),
+        ({"path": "", "provider": "openai", "model": "gpt-5"}, "/v1/chat/completions"),
+        ({"path": "", "provider": "ollama", "model": "llama3"}, "/api/chat"),
+        ({"path": "", "provider": "", "model": "gemini-pro", "stream": True},
+         "/v1beta/models/gemini-pro:streamGenerateContent"),
+        ({"path": "", "provider": "google", "model": "tuned/x"}, "/v1beta/models/tuned%2Fx:generateContent"),
+    ],
+)  # fmt: skip
+def test_a_path_that_was_not_recorded_is_the_providers(changes: dict[str, Any], path: str) -> None:
+    """Where its models are asked."""
+    assert path_of(ask(**changes)) == path
+
+
+@pytest.mark.parametrize(
+    ("then", "allowed", "produced"),
+    [
+        (Course(200, "", 0.1, 1.0, Usage(10, 0, 0, 40)), 1000, 40),
+        (Course(200, "", 0.1, 1.0, None), 1000, 1000),
+        (Course(200, "truncated", 0.1, 1.0, Usage(10, 0, 0, 7)), 1000, 1000),
+    ],
+)
+def test_answers_are_as_long_as_they_were(then: Course, allowed: int, produced: int) -> None:
+    """Or as the request allowed, where that is wanted or nothing else is known; a cut one tells nothing."""
+    assert wanted_tokens(ask(then=then), as_allowed=False) == produced
+    assert wanted_tokens(ask(then=then), as_allowed=True) == allowed
+
+
+def test_what_only_one_api_wants() -> None:
+    """OpenAI's own models want a limit of another name; Responses take none below 16; Anthropic's takes none at all."""
+    cases = [
+        (ask(path="/v1/chat/completions", provider="openai"), 40, "max_completion_tokens", 40),
+        (ask(path="/v1/chat/completions", provider="generic"), 40, "max_tokens", 40),
+        (ask(path="/v1/responses"), 3, "max_output_tokens", 16),
+        (ask(), None, "max_tokens", 256),
+    ]
+    for each, most, field, value in cases:
+        made = made_up(each, most)
+        assert made is not None
+        assert msgspec.json.decode(made.body)[field] == value

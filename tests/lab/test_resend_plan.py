@@ -1,0 +1,122 @@
+"""What is to be sent again: the requests of a journal."""
+
+from __future__ import annotations
+
+import pytest
+from lab.resend_kit import BEGAN, USED, arrived, ask, body, failed, finished, opened
+
+from hivemind.errors import UsageError
+from hivemind.lab.resend.plan import Course, Reading, Selection, causes, wall_s
+from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, FirstContent, Refused
+from hivemind.scheduler.types import FailureKind, Priority
+
+
+def read(*events: Event) -> Reading:
+    """These, taken in."""
+    reading = Reading(BEGAN)
+    for event in events:
+        reading.apply(event)
+    return reading
+
+
+def test_a_request_is_as_it_was_recorded() -> None:
+    """Everything that tells what was asked, and how it went."""
+    reading = read(
+        opened(),
+        arrived(1, 2.0, asked=Priority.HIGH, stream=True),
+        body(1, "{}"),
+        FirstContent(BEGAN + 2.5, 1, "ann", "lane", 0.1),
+        finished(1, 4.0),
+    )
+    assert reading.asks(Selection()) == (
+        ask(
+            1, 2.0, priority=Priority.HIGH, stream=True, has_body=True, then=Course(200, "", 0.5, 2.0, USED)
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("events", "course"),
+    [
+        ([], Course(None, "not over", None, None, None)),
+        ([failed(1, 3, FailureKind.QUOTA, 402)], Course(402, "quota", None, 3.0, None)),
+        ([failed(1, 3, FailureKind.CONNECT, None)], Course(502, "connect", None, 3.0, None)),
+        ([failed(1, 3, FailureKind.TIMEOUT, None)], Course(504, "timeout", None, 3.0, None)),
+        ([Abandoned(BEGAN + 3, 1, "ann", "lane", True)], Course(None, "left", None, 3.0, None)),
+        ([Refused(BEGAN + 3, 1, "ann", "lane", "queue_full", 503)], Course(503, "queue_full", None, 3.0, None)),
+        (
+            [FirstContent(BEGAN + 1, 1, "ann", "lane", 1.0), failed(1, 3, FailureKind.TRUNCATED, None)],
+            Course(200, "truncated", 1.0, 3.0, None),
+        ),
+        (
+            [AttemptFailed(BEGAN + 1, 1, "ann", "lane", 1, FailureKind.OVERLOADED, 529, "", 0.5), finished(1, 2)],
+            Course(200, "", None, 2.0, USED),
+        ),
+    ],
+)
+def test_how_it_went_is_what_its_agent_saw(events: list[Event], course: Course) -> None:
+    """Attempts that were tried again don't show; what our own refusals were is known by their reason."""
+    assert read(arrived(1, 0.0), *events).asks(Selection())[0].then == course
+
+
+def test_some_are_chosen() -> None:
+    """By agent, by time since the journal began, and as many as are wanted; in the order of their coming."""
+    reading = read(arrived(3, 3.0), arrived(1, 1.0), arrived(2, 2.0, "bob"), arrived(4, 4.0))
+
+    def tickets(selection: Selection) -> list[int]:
+        return [each.ticket for each in reading.asks(selection)]
+
+    assert tickets(Selection()) == [1, 2, 3, 4]
+    assert tickets(Selection(("ann",))) == [1, 3, 4]
+    assert tickets(Selection(("ann", "bob"), 1.5, 3.0)) == [2, 3]
+    assert tickets(Selection(most=2)) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("selection", "text"),
+    [
+        (Selection(("anne",)), "--agents: 'anne' asks for nothing in this journal; did you mean ann?"),
+        (Selection(("zzz",)), "--agents: 'zzz' asks for nothing in this journal; there are ann"),
+        (Selection(from_s=5.0), "no request is chosen; the journal's come from 0 to 1.0 s after it began"),
+    ],
+)
+def test_who_chooses_nothing_is_told(selection: Selection, text: str) -> None:
+    """In one line that says what there is."""
+    with pytest.raises(UsageError) as refused:
+        read(arrived(1, 1.0)).asks(selection)
+    assert str(refused.value) == text
+
+
+def test_a_journal_without_requests_is_told() -> None:
+    """There is nothing to choose from."""
+    with pytest.raises(UsageError, match="no request is in this journal"):
+        read(opened()).asks(Selection())
+
+
+def test_bodies_may_be_left_alone() -> None:
+    """Somebody's conversations needn't be sent to somebody else; neither are those that weren't kept."""
+    events = (arrived(1, 0.0), body(1, "{}"), arrived(2, 1.0), body(2, "", left_out="too long"))
+    assert [each.has_body for each in read(*events).asks(Selection())] == [True, False]
+    assert [each.has_body for each in read(*events).asks(Selection(), bodies=False)] == [False, False]
+
+
+def test_a_request_follows_what_ended_last_before_it() -> None:
+    """Of its own agent; one that came while all before it were still open follows none."""
+    then = Course(200, "", None, 1.0, None)
+    asks = [
+        ask(1, 0.0, then=then),
+        ask(2, 0.5, then=then),
+        ask(3, 0.7, agent="bob", then=then),
+        ask(4, 1.2, then=then),
+        ask(5, 5.0, then=Course(None, "not over", None, None, None)),
+        ask(6, 6.0),
+    ]
+    found = causes(asks)
+    assert [None if each is None else each.number for each in found] == [None, None, None, 0, 3, 3]
+    assert [None if each is None else round(each.think_s, 6) for each in found] == [None, None, None, 0.2, 2.8, 3.8]
+
+
+def test_wall_time_is_to_the_last_end() -> None:
+    """Which isn't always the end of the last request."""
+    assert wall_s([ask(1, 2.0, then=Course(200, "", None, 9.0, None)), ask(2, 4.0)]) == 9.0
+    assert wall_s([]) == 0.0
