@@ -116,7 +116,16 @@ def _decoders() -> Mapping[bytes, Callable[[bytes], ev.Event]]:
 
 
 def _by_way_of_values(kind: type[ev.Event]) -> Callable[[bytes], ev.Event]:
-    return lambda line: _converted(msgspec.json.decode(line), kind)
+    """Most lines have no such number in them, and those are read at once."""
+    decode = msgspec.json.Decoder(kind).decode
+
+    def decoded(line: bytes) -> ev.Event:
+        try:
+            return decode(line)
+        except msgspec.ValidationError:
+            return _converted(msgspec.json.decode(line), kind)
+
+    return decoded
 
 
 def _converted(values: dict[str, Any], kind: type[ev.Event]) -> ev.Event:

@@ -16,6 +16,9 @@ _DISORDER_S = 1.0
 _TICKETS_APART = 10**9
 """Between the tickets of two journals in one file: no journal has so many."""
 
+Standing = tuple[float, float, int]
+"""What an order goes on from: the latest moment, by what the clock is put right, journals that began in the midst."""
+
 
 class Order:
     """Where reading stands. Events are put right in place: nobody else has them yet."""
@@ -31,6 +34,16 @@ class Order:
         """Of the latest event; not a number before the first."""
         self.moved = False
         """Every event is to be put right from now on."""
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands, to be gone on from."""
+        return self.at, self._shift_s, self._journals
+
+    def resume(self, standing: Standing) -> None:
+        """Go on from there."""
+        self.at, self._shift_s, self._journals = standing
+        self.moved = bool(self._shift_s or self._journals)
 
     def begin(self, event: JournalBegan, where: str) -> None:
         """Another part begins, or another journal."""

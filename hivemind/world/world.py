@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hivemind.requests import RequestDetail, Requests
 from hivemind.snapshot import QUEUE_SHOWN, AgentView, LaneView, Snapshot, Totals
 
@@ -32,6 +34,13 @@ class World(Fold):
     def uptime_s(self, at: float) -> float:
         """How long the proxy has been up at this moment."""
         return at - self._started_at
+
+    def gauges(self) -> tuple[int, int, float]:
+        """Requests in flight, those that wait, and the level of all lanes together; a lane without a limit counts by
+        what flies."""
+        flying = sum(1 for ticket in self._tickets.values() if not ticket.waits)
+        levels = [lane.active if math.isinf(lane.level) else lane.level for lane in self._lanes.values()]
+        return flying, len(self._tickets) - flying, float(sum(levels))
 
     def snapshot(self, at: float) -> Snapshot:
         """The world at this moment, which is not before the last event's."""

@@ -98,6 +98,7 @@ class History:
         config = SchedulerConfig(retry=RetryConfig(max_attempts=3), feedback=FeedbackConfig(enabled=True))
         self.hands = Hands(lane_config(slots=3), config=config, draw=lambda: 0.5)
         self.hands.scheduler.open_lane(0.0, LANES[1], lane_config(slots=0, tpm=20_000))
+        self.hands.gather()
         self.tickets: list[Ticket] = []
 
     def after(self, ops: Iterable[Op]) -> list[Event]:
@@ -112,6 +113,7 @@ class History:
         if what == "wait":
             hands.wait((0.0, 0.01, 0.3, 1.0, 7.0)[which % 5])
         elif what == "sample":
+            hands.gather()
             hands.log.append(hands.scheduler.sample(hands.now))
         elif what == "command":
             try:

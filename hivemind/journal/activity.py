@@ -1,0 +1,131 @@
+"""How much went on over a whole journal, in pieces of equal length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hivemind.scheduler import events as ev
+from hivemind.world import World
+
+ROWS_KEPT = 4096
+"""Pieces; where there are more, two become one."""
+
+Row = tuple[int, int, int, float, int, int]
+"""Second since the journal began; in flight, waiting and the level as it ended; errors and grants in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One of the pieces that somebody wants."""
+
+    active: int
+    """In flight, at most."""
+    waiting: int
+    """In the queue, at most."""
+    level: float
+    """Concurrency levels of all lanes together, at most."""
+    errors: int
+    """Attempts that failed, and refusals."""
+    grants: int
+
+
+class Seconds:
+    """Counts, second by second, while a world is told the events; seconds in which nothing happens have no row."""
+
+    def __init__(self, world: World, began_at: float) -> None:
+        self.closes_at = began_at
+        """An event from then on closes the second before it: see :meth:`close`."""
+        self.errors = self.grants = 0
+        self._began_at = began_at
+        self._world = world
+        self._second = 0
+        self._any = False
+        self._rows: list[Row] = []
+
+    def granted(self, _: ev.Granted) -> None:
+        """One more."""
+        self.grants += 1
+
+    def erred(self, _: ev.AttemptFailed | ev.Refused) -> None:
+        """One more."""
+        self.errors += 1
+
+    def close(self, at: float) -> None:
+        """The second is over: something happens at `at`, and isn't told to the world yet."""
+        if self._any:
+            flying, waiting, level = self._world.gauges()
+            flying = max(flying, min(self.grants, 1))
+            self._rows.append((self._second, flying, waiting, level, self.errors, self.grants))
+        self.errors = self.grants = 0
+        self._any = True
+        self._second = max(0, int(at - self._began_at))
+        self.closes_at = self._began_at + self._second + 1
+
+    def take(self) -> list[Row]:
+        """Those since the last time; the second that isn't over is one of them, and its rest will be another."""
+        self.close(self._began_at + self._second)
+        self._any = False
+        self.closes_at = self._began_at + self._second
+        taken, self._rows = self._rows, []
+        return taken
+
+
+class Overview:
+    """Rows as they are read, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._width = 1
+        """Seconds of a piece."""
+        self._rows: list[Row] = []
+        """By the number of the piece."""
+
+    def add(self, rows: list[Row]) -> None:
+        """Those that come next."""
+        for row in rows:
+            self._put((row[0] // self._width, *row[1:]))
+        while len(self._rows) > ROWS_KEPT:
+            old, self._rows = self._rows, []
+            self._width *= 2
+            for row in old:
+                self._put((row[0] // 2, *row[1:]))
+
+    def _put(self, row: Row) -> None:
+        if self._rows and self._rows[-1][0] >= row[0]:
+            self._rows[-1] = _joined(self._rows[-1], row)
+        else:
+            self._rows.append(row)
+
+    def columns(self, count: int, length_s: float, known_s: float) -> list[Column | None]:
+        """So many equal pieces of the whole; None for what wasn't read yet."""
+        if count <= 0:
+            return []
+        width_s = max(length_s, 1e-9) / count
+        found: dict[int, Row] = {}
+        for row in self._rows:
+            first = min(count - 1, int(row[0] * self._width / width_s))
+            last = min(count - 1, int(((row[0] + 1) * self._width - 1e-6) / width_s))
+            share = (first, *row[1:])
+            found[first] = _joined(found[first], share) if first in found else share
+            for number in range(first + 1, last + 1):
+                found[number] = (number, *row[1:4], 0, 0)
+        shown: list[Column | None] = []
+        standing: Row = (0, 0, 0, 0.0, 0, 0)
+        for number in range(count):
+            if number * width_s > known_s:
+                shown.append(None)
+                continue
+            standing = found.get(number) or (number, *standing[1:4], 0, 0)
+            shown.append(Column(*standing[1:]))
+        return shown
+
+
+def _joined(one: Row, other: Row) -> Row:
+    """Of two pieces that become one."""
+    return (
+        one[0],
+        max(one[1], other[1]),
+        max(one[2], other[2]),
+        max(one[3], other[3]),
+        one[4] + other[4],
+        one[5] + other[5],
+    )
