@@ -83,6 +83,8 @@ class Simulation:
         self._to_do = sum(1 for asked in plan.tape.asked if asked.end != "open")
         """Requests that aren't over, of those that were when the recording ended."""
         self._dead: set[str] = set()
+        self._later: dict[str | None, list[Command]] = {}
+        """What was ordered of agents that nobody knows yet."""
 
     def run(self) -> None:
         """From the beginning until everything is over that was over in the recording."""
@@ -90,7 +92,8 @@ class Simulation:
         if self._plan.price is not None:
             price_by(self._scheduler, self._plan.price, began)
         for order in self._plan.orders:
-            self._apply(began, order, "what-if")
+            if not self._apply(began, order, "what-if"):
+                self._later.setdefault(getattr(order, "agent", None), []).append(order)
         for delay_s, step in self._tape.start:
             self._push(began + delay_s, _ARRIVE if isinstance(step, Asked) else _ORDER, step)
         if self._plan.sampled or self._plan.config.feedback.enabled:
@@ -146,6 +149,8 @@ class Simulation:
         ticket = scheduler.arrive(now, _request(asked))
         ticket.tag = flight
         flight.ticket = ticket
+        for order in self._later.pop(arrived.agent, ()):
+            self._apply(now, order, "what-if")
         for delay_s, step in asked.beside:
             self._follow(now + delay_s, step)
         if ticket.state is TicketState.FLYING:
