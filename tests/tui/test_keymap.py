@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from hivemind_tui import keymap
-from hivemind_tui.app import ControlRoom
 from hivemind_tui.dialogs import help_rows
 from hivemind_tui.ink import Ink, fitting
 from hivemind_tui.intents import INTENTS
+from hivemind_tui.key import LIVE, REPLAY
+from hivemind_tui.replay_keys import REPLAY_FOOTERS
+from hivemind_tui.replaying import ReplayRoom
 from hivemind_tui.view import PAGES
 
 
-def test_no_key_has_two_meanings() -> None:
-    """Each key and each id stands once in the table."""
-    keys = Counter(name for key in keymap.KEYS for name in key.keys.split(","))
+@pytest.mark.parametrize("on", [LIVE, REPLAY])
+@pytest.mark.parametrize("page", keymap.FOOTERS)
+def test_no_key_has_two_meanings(page: str, on: str) -> None:
+    """On each page of a live screen and of a replay a key stands once in the table, and each id does anywhere."""
+    keys = Counter(name for key in keymap.here(page, on=on) for name in key.keys.split(","))
     assert [name for name, times in keys.items() if times > 1] == []
     assert len({key.id for key in keymap.KEYS}) == len(keymap.KEYS)
 
@@ -23,7 +29,7 @@ def test_every_key_does_something() -> None:
     """Each action of the table is one that the screen has."""
     for key in keymap.KEYS:
         action, _, arguments = key.action.partition("(")
-        assert hasattr(ControlRoom, f"action_{action}"), key.id
+        assert hasattr(ReplayRoom, f"action_{action}"), key.id
         if action == "tell":
             assert arguments.strip(")").split(",")[0].strip("'") in INTENTS
 
@@ -36,16 +42,18 @@ def test_help_lists_every_key() -> None:
 
 def test_footer_keeps_the_most_needed_keys() -> None:
     """A narrow footer drops what is needed least, never help and quit."""
-    for page in ("start", *PAGES, "agent", "request"):
+    for page in ("start", *PAGES, "agent", "request", "whatif"):
         narrow = "".join(text for text, _ in fitting(18, keymap.footer(page)))
         assert narrow == "? help  q quit", page
 
 
 def test_every_action_stands_in_a_footer_where_it_applies() -> None:
     """On a wide terminal no command has to be remembered."""
-    paired = {"lower", "more", "up", "step_down"}
+    paired = {"lower", "more", "up", "step_down", "vary_down", "earlier", "event_before", "slower", "loop_to"}
     moving = {"page_up", "page_down", "first", "last", "leap_up", "leap_down", "lane_back", "reverse", "mark_all"}
-    rest = {key for keys in keymap.FOOTERS.values() for key in keys}
+    moving |= {"vary_far_up", "vary_far_down", "far_later", "far_earlier", "notable_before", "begin", "finish"}
+    moving |= {"first_row", "last_row"}
+    rest = {key for footers in (keymap.FOOTERS, REPLAY_FOOTERS) for keys in footers.values() for key in keys}
     hidden = {key.id for key in keymap.KEYS} - rest - paired - moving
     assert hidden == {"agents", "requests", "tuning", "log", "tasks", "start", "inside", "repaint"}
 

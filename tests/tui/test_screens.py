@@ -31,7 +31,7 @@ SCREENS = {
     "drain": "D",
     "filter": "2 / s t a t e : s t r e a m",
     "budget": "2 B 5 0 0 k",
-    "write": "4 g j j j enter 0 . 7 enter w",
+    "write": "4 g j j j enter 0 . 7 enter W",
 }
 
 
