@@ -38,6 +38,7 @@ async def watch(path: Path, console: Console, enter_screens: EnterScreens) -> bo
             async with AsyncExitStack() as stack:
                 screens = await enter_screens(stack)
                 source = ReplaySource(player, player.name or path.stem)
+                source.journal = path
                 supervisor = _Shown(_Over(source), console, stop, drain_s=0.0)
                 await supervisor.watch(screens.on(source))
                 return supervisor.stuck
@@ -77,14 +78,17 @@ def print_lines(path: Path) -> int:
 
     Raises: UsageError: nothing of it can be read.
     """
-    from hivemind.journal.indexing import prices_then, world_of
+    from hivemind.journal.indexing import MALFORMED, prices_then, world_of
 
     journal = open_journal(path)
     world = world_of(journal.began, prices_then(journal.began))
     world.tell = _print
     last = journal.began.at
     for event in journal.events():
-        world.apply(event)
+        try:
+            world.apply(event)
+        except MALFORMED:
+            journal.damage.bad_lines += 1
         last = max(last, event.at)
     print(closing_table(world.snapshot(last)), flush=True)
     for text in journal.damage.told():

@@ -11,8 +11,10 @@ import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
+from hivemind.errors import UsageError
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
@@ -84,16 +86,19 @@ class Player(Protocol):
         """Whether more was written or read through since the last look."""
 
     def seek(self, at: float) -> None:
-        """Be at that moment, with all that happened up to it."""
+        """Be at that moment, with all that happened up to it. Raises: UsageError: it can't be read any more."""
 
     def advance(self, to_at: float, budget_s: float) -> float:
-        """Fold what happened up to that moment, for about so long at most; answers the moment reached."""
+        """Fold what happened up to that moment, for about so long at most; answers the moment reached.
+
+        Raises: UsageError: it can't be read any more.
+        """
 
     def event_after(self, at: float) -> tuple[float, str] | None:
-        """The next thing that happened, in words; None: nothing did."""
+        """The next thing that happened, in words; None: nothing did. Raises: UsageError."""
 
     def event_before(self, at: float) -> tuple[float, str] | None:
-        """The last thing that happened before this moment."""
+        """The last thing that happened before this moment. Raises: UsageError."""
 
 
 class ReplaySource:
@@ -101,6 +106,8 @@ class ReplaySource:
 
     def __init__(self, player: Player, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.link = Link("replay", name)
+        self.journal: Path | None = None
+        """Its first file, for who wants to simulate it; None: it isn't in any."""
         self.transport = Transport(player.begins_at, player.ends_at)
         self.kinds = frozenset(KINDS)
         """Of marks that are wanted."""
@@ -120,6 +127,8 @@ class ReplaySource:
         self._following = False
         self._note = self._note_kind = ""
         self._noted_s = 0.0
+        self._trouble = ""
+        """Why it can't be read any more."""
         self._wake = asyncio.Event()
         player.seek(player.begins_at)
         self._survey()
@@ -178,7 +187,7 @@ class ReplaySource:
             columns=self._columns,
             known_to=player.known_to,
             approximate=player.approximate,
-            damage=tuple(player.damage),
+            damage=(*([self._trouble] if self._trouble else []), *player.damage),
             note=self._note,
             note_kind=self._note_kind,
         )
@@ -221,7 +230,10 @@ class ReplaySource:
     def event(self, step: int) -> bool:
         """To the next thing that happened, or the one before; False where there is none."""
         player, at = self._player, self.transport.at
-        found = player.event_after(at) if step > 0 else player.event_before(at)
+        try:
+            found = player.event_after(at) if step > 0 else player.event_before(at)
+        except UsageError as error:
+            self._trouble, found = str(error), None
         if found is None:
             return False
         self.transport.stop()
@@ -255,6 +267,17 @@ class ReplaySource:
 
     def turn(self) -> bool:
         """One piece of the work; True where more is to be done at once."""
+        try:
+            return self._turn()
+        except UsageError as error:
+            # The file is gone, or its disk: what was read of it stays.
+            self.transport.stop()
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                self.moved()
+            return False
+
+    def _turn(self) -> bool:
         now_s, transport, player = self._clock(), self.transport, self._player
         if now_s - self._looked_s >= _LOOK_EVERY_S:
             self._looked_s = now_s
@@ -290,6 +313,7 @@ class ReplaySource:
         player, transport = self._player, self.transport
         if not player.look():
             return
+        self._snapshot = None  # what was about is exact now, maybe
         transport.reaches(player.ends_at)
         self._survey()
         if self._following:
