@@ -7,8 +7,8 @@ by their names. JSON has no infinity, so a number without a limit is null (:mod:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass
 from functools import cache
+from itertools import chain, repeat
 from typing import Any, get_args
 
 import msgspec
@@ -19,6 +19,8 @@ from hivemind.scheduler import events as ev
 from .records import VERSION, Carried, Recorded
 
 _HEAD = b'{"v":%d,"event":"' % VERSION
+_NAME_AT = len(_HEAD)
+_decoders: dict[bytes, Callable[[bytes], ev.Event]] = {}
 
 KINDS: Mapping[str, type[ev.Event]] = {
     made.__name__: made
@@ -33,7 +35,12 @@ KINDS: Mapping[str, type[ev.Event]] = {
 _PREFIXES = {made: _HEAD + name.encode() + b'",' for name, made in KINDS.items()}
 _BOUNDLESS = frozenset({ev.Sampled, ev.LevelChanged, Carried})
 """Events with a number in them that may have no limit."""
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
+_encode = _encoder.encode
+
+
+Encoded = tuple[list[type[ev.Event]], bytes]
+"""Kinds of events, and what they hold, a line each."""
 
 
 class BadLine(ValueError):
@@ -49,6 +56,25 @@ def line_of(event: ev.Event) -> bytes:
     return _PREFIXES[type(event)] + _encode(event)[1:] + b"\n"
 
 
+def encoded(events: list[ev.Event]) -> Encoded:
+    """The costly half of :func:`lines_of`, for many events at once, at half the price a line.
+
+    Raises: TypeError, ValueError: one of them can't be written down.
+    """
+    kinds = list(map(type, events))
+    if not _PREFIXES.keys() >= set(kinds):
+        raise TypeError("an event that journals don't hold")
+    return kinds, _encoder.encode_lines(events)
+
+
+def lines_of(found: Encoded) -> bytes:
+    """The lines of events that :func:`encoded` took."""
+    kinds, values = found
+    # No line break is in an object but between two: JSON has none in its texts.
+    bodies = values[1:-1].split(b"\n{")
+    return b"".join(chain.from_iterable(zip(map(_PREFIXES.__getitem__, kinds), bodies, repeat(b"\n"))))
+
+
 def begin_of(kind: type[ev.Event]) -> bytes:
     """How the lines begin that tell of events of this kind."""
     return _PREFIXES[kind]
@@ -60,8 +86,8 @@ def event_of(line: bytes) -> ev.Event:
     Raises: BadLine; Unknown.
     """
     if line.startswith(_HEAD):
-        end = line.find(b'"', len(_HEAD))
-        decode = _decoders().get(line[len(_HEAD) : end])
+        name = line[_NAME_AT : line.find(b'"', _NAME_AT)]
+        decode = _decoders.get(name) or _decoder(name)
         if decode is not None:
             try:
                 return decode(line)
@@ -102,17 +128,14 @@ def version_of(line: bytes) -> int | None:
     return version if isinstance(version, int) else None
 
 
-@cache
-def _decoders() -> Mapping[bytes, Callable[[bytes], ev.Event]]:
-    """By name. Types in which a number may have no limit take a way of their own."""
-    made: dict[bytes, Callable[[bytes], ev.Event]] = {}
-    for name, kind in KINDS.items():
-        assert is_dataclass(kind)
-        if kind in _BOUNDLESS:
-            made[name.encode()] = _by_way_of_values(kind)
-        else:
-            made[name.encode()] = msgspec.json.Decoder(kind).decode
-    return made
+def _decoder(name: bytes) -> Callable[[bytes], ev.Event] | None:
+    """Made when the first of its lines comes. Types in which a number may have no limit take a way of their own."""
+    kind = KINDS.get(name.decode("ascii", "replace"))
+    if kind is None:
+        return None
+    decode = _by_way_of_values(kind) if kind in _BOUNDLESS else msgspec.json.Decoder(kind).decode
+    _decoders[name] = decode
+    return decode
 
 
 def _by_way_of_values(kind: type[ev.Event]) -> Callable[[bytes], ev.Event]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
@@ -41,6 +42,11 @@ class JournalSink:
                 return
             self._sampled_at = event.at
         self._put(event)
+
+    def record_all(self, events: Iterable[Event]) -> None:
+        """Write several down."""
+        for event in events:
+            self.record(event)
 
     def close(self, at: float) -> None:
         """End it, in good order.

@@ -35,12 +35,13 @@ class Sheet(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A line that is still to be made."""
+    """Lines that are still to be made."""
 
     make: Callable[[], bytes]
     """Called in the thread."""
     weight: int
-    """Bytes of memory that wait with it."""
+    """Bytes of memory that wait with them."""
+    lines: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +191,6 @@ def _lines(item: Item) -> int:
         case bytes():
             return item.count(b"\n")
         case Later():
-            return 1
+            return item.lines
         case NewPart():
             return 0

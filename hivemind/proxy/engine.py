@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,8 +54,8 @@ class Engine:
         self.world = world(self._time())
         self.watched: dict[type[Event], Callable[[Any], None]] = {}
         """Called with each event of that very type, after the fold has heard of it; may look, but change nothing."""
-        self.record: Callable[[Event], object] | None = None
-        """Called with every event, for a journal."""
+        self.record: Callable[[Sequence[Event]], object] | None = None
+        """Called with what each step brings about, before the fold hears of it, for a journal."""
         self._ending = False
         self._wall = wall
         self._day = _day(wall())
@@ -248,10 +248,10 @@ class Engine:
 
     def _settle(self) -> None:
         """Hand on what the last call brought about."""
-        scheduler, record = self._scheduler, self.record
+        scheduler = self._scheduler
+        if self.record is not None and scheduler.events:
+            self.record(scheduler.events)
         for event in scheduler.events:
-            if record is not None:
-                record(event)
             self.world.apply(event)
             watcher = self.watched.get(type(event))
             if watcher is not None:

@@ -77,7 +77,7 @@ def _recorded(proxy: Proxy, path: Path | None, wall: Callable[[], float]) -> Ite
         config=proxy.settings.scheduler_config(),
     )
     sink = JournalSink(path, began)
-    engine.record = sink.record
+    engine.record = sink.record_all
     try:
         yield
     finally:

@@ -54,12 +54,12 @@ class Run:
         """As the engine does: it is recorded, too."""
         assert isinstance(event, ev.RecordingChanged)
         self.told.append(event)
-        self.recorder.record(event)
+        self.recorder.record([event])
 
     def happen(self, *events: ev.Event) -> None:
         """As the engine does: recorded, and then folded."""
         for event in events:
-            self.recorder.record(event)
+            self.recorder.record([event])
             self.world.apply(event)
 
     async def end(self) -> list[ev.Event]:
@@ -189,9 +189,9 @@ async def test_what_a_part_carries() -> None:
 async def test_a_new_part_by_age() -> None:
     """It begins when the one before is old enough, but not after one in which nothing happened."""
     run = Run(max_age_s=0.0)
-    run.recorder.record(granted(1))
+    run.recorder.record([granted(1)])
     await until(lambda: len(run.disk.sheets) == 2)
-    run.recorder.record(granted(2))
+    run.recorder.record([granted(2)])
     await until(lambda: len(run.disk.sheets) == 3)
     assert numbers(await run.end()) == [1, 2]
     assert len(run.disk.sheets) == 3
@@ -251,10 +251,10 @@ def budget(used: int) -> ev.BudgetState:
 async def test_an_event_that_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
     """It is left out, counted and logged once; those around it are there."""
     run = Run()
-    run.recorder.record(granted(1))
+    run.recorder.record([granted(1)])
     for _ in range(3):
-        run.recorder.record(replace(granted(2), agent="\ud800"))
-    run.recorder.record(granted(3))
+        run.recorder.record([replace(granted(2), agent="\ud800")])
+    run.recorder.record([granted(3)])
     assert numbers(await run.end()) == [1, 3]
     assert run.recorder.view().lost == 3
     assert [each.levelno for each in caplog.records] == [logging.ERROR]
@@ -264,7 +264,7 @@ async def test_lines_that_are_made_later() -> None:
     """They stand among the others, in order, unless there is no room for what they hold."""
     run = Run(waiting=10_000)
     for number in range(5):
-        run.recorder.record(granted(2 * number))
+        run.recorder.record([granted(2 * number)])
         run.recorder.later(0.0, Later(line(2 * number + 1), 100))
     await until(lambda: not run.writer.waiting)
     assert not run.recorder.has_room(10_001)
@@ -295,7 +295,7 @@ async def test_whatever_a_disk_does(sizes: list[int], troubles: list[str]) -> No
         else:
             run.disk.room = None
             run.disk.gate.set()
-        run.recorder.record(wide(size if isinstance(size, int) else 0))
+        run.recorder.record([wide(size if isinstance(size, int) else 0)])
         await asyncio.sleep(0)
         assert run.writer.waiting <= 8_000 + CHUNK
     run.disk.room = None
