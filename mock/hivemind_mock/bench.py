@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,18 +11,19 @@ import msgspec
 from hivemind.errors import UsageError
 from hivemind.plugin import Command
 
-from . import fairness
+from . import fairness, foretold, promises
 from .output import JsonTarget, tell_progress
 from .report import ablation_table, records, scenario_table
 from .runs import Outcome, Plan, run
 from .scenarios import ABLATION, ABLATIONS, SCENARIOS
 
 _SEEDS, _SEEDS_REAL_TIME = 20, 1
+_KNOWN = (*SCENARIOS, fairness.NAME, foretold.NAME)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `hivemind bench`."""
-    names = ", ".join([*SCENARIOS, fairness.NAME])
+    names = ", ".join(_KNOWN)
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"which to run, all by default: {names}")
     parser.add_argument("--ablation", action="store_true", help=f"also run {ABLATION} with each primitive turned off")
     parser.add_argument("--seeds", metavar="N", help=f"runs of each [{_SEEDS}, or {_SEEDS_REAL_TIME} with --real-time]")
@@ -40,10 +41,11 @@ def execute(namespace: argparse.Namespace) -> int:
     plans = _plans(names, _seeds(namespace.seeds, namespace.real_time), namespace.ablation, _folder(namespace.journal))
     target = JsonTarget(namespace.json)
     outcomes = _carry_out(plans, real_time=namespace.real_time)
-    shares = _fair_shares() if fairness.NAME in names else []
-    target.write(_as_json([*records(outcomes), *fairness.records(shares)]))
+    promised = _promised(names, real_time=namespace.real_time)
+    told = [record for name, figures in promised.items() for record in promises.records(name, figures)]
+    target.write(_as_json([*records(outcomes), *told]))
     if not target.takes_output:
-        print("\n\n".join(_tables(outcomes, shares)))
+        print("\n\n".join(_tables(outcomes, promised)))
     return 0
 
 
@@ -60,30 +62,32 @@ def _seeds(text: str | None, real_time: bool) -> range:
 
 
 def _chosen(names: Sequence[str]) -> list[str]:
-    """What to run; fairness is always measured in virtual time."""
-    known = [*SCENARIOS, fairness.NAME]
-    unknown = [name for name in names if name not in known]
+    """What to run."""
+    unknown = [name for name in names if name not in _KNOWN]
     if unknown:
-        raise UsageError(f"{unknown[0]}: no such scenario; there are {', '.join(known)}")
-    return list(dict.fromkeys(names or known))
+        raise UsageError(f"{unknown[0]}: no such scenario; there are {', '.join(_KNOWN)}")
+    return list(dict.fromkeys(names or _KNOWN))
 
 
-def _tables(outcomes: Sequence[Outcome], shares: Sequence[fairness.Figure]) -> list[str]:
+def _tables(outcomes: Sequence[Outcome], promised: Mapping[str, Sequence[promises.Figure]]) -> list[str]:
     tables = []
     if plain := [outcome for outcome in outcomes if outcome.plan.ablation is None]:
         tables.append(scenario_table(plain))
     if ablated := [outcome for outcome in outcomes if outcome.plan.ablation is not None]:
         tables.append(f"Ablation on {ABLATION}\n{ablation_table(ablated)}")
-    if shares:
-        tables.append(fairness.table(shares))
-    return tables
+    return [*tables, *(promises.table(name, figures) for name, figures in promised.items())]
 
 
-def _fair_shares() -> list[fairness.Figure]:
-    tell_progress(fairness.NAME)
-    shares = fairness.figures()
+def _promised(names: Sequence[str], *, real_time: bool) -> dict[str, list[promises.Figure]]:
+    """What was measured of what is promised, by what it is about; fairness always in virtual time."""
+    found = {}
+    if fairness.NAME in names:
+        tell_progress(fairness.NAME)
+        found[fairness.NAME] = fairness.figures()
+    if foretold.NAME in names:
+        found[foretold.NAME] = foretold.figures(real_time=real_time)
     tell_progress("")
-    return shares
+    return found
 
 
 def _folder(text: str | None) -> Path | None:

@@ -16,7 +16,7 @@ from .agents import Agent, AgentConfig
 from .app import MockProvider
 from .config import LatencyConfig, MockConfig, ReplyConfig
 from .inprocess import InProcessTransport
-from .tables import laid_out
+from .promises import Figure
 
 NAME = "fairness"
 _SLOTS = 4
@@ -53,23 +53,6 @@ class Served:
     waited_s: float
     weighted: float
     """Its tokens in units of a plain input token."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One promise, and what was measured."""
-
-    what: str
-    measured: float
-    bound: float
-    at_least: bool
-    """The bound is the least that is promised; else the most."""
-    unit: str = ""
-
-    @property
-    def held(self) -> bool:
-        """The promise was kept."""
-        return self.measured >= self.bound if self.at_least else self.measured <= self.bound
 
 
 _LIGHT = Crowd("light", 9, requests=8)
@@ -139,40 +122,6 @@ def percentile(values: Iterable[float], share: float) -> float:
     """The smallest of them that so large a share doesn't exceed."""
     ranked = sorted(values)
     return ranked[min(len(ranked) - 1, int(share * len(ranked)))]
-
-
-def table(results: Sequence[Figure]) -> str:
-    """For people."""
-    rows = [
-        (
-            each.what,
-            _shown(each.measured, each.unit),
-            ("at least " if each.at_least else "at most ") + _shown(each.bound, each.unit),
-            "held" if each.held else "missed",
-        )
-        for each in results
-    ]
-    return laid_out([("fairness", "measured", "promised", ""), *rows], left=1)
-
-
-def records(results: Sequence[Figure]) -> list[dict[str, object]]:
-    """One object a figure."""
-    return [
-        {
-            "scenario": NAME,
-            "mode": "hivemind",
-            "figure": each.what,
-            "measured": round(each.measured, 4),
-            "bound": round(each.bound, 4),
-            "at_least": each.at_least,
-            "held": each.held,
-        }
-        for each in results
-    ]
-
-
-def _shown(value: float, unit: str) -> str:
-    return f"{value:.2f} {unit}" if unit else f"{value:.3f}"
 
 
 def _waits(served: Iterable[Served], crowd: str) -> list[float]:

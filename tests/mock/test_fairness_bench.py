@@ -9,7 +9,8 @@ import pytest
 
 from hivemind import cli
 from hivemind_mock import fairness
-from hivemind_mock.fairness import Crowd, Figure, Served, jain, percentile, saturate, worst_minute
+from hivemind_mock.fairness import Crowd, Served, jain, percentile, saturate, worst_minute
+from hivemind_mock.promises import Figure, table
 
 
 def test_every_promise_is_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,7 +53,7 @@ def test_a_promise_can_be_missed() -> None:
     """And the table says so."""
     missed = [Figure("wait", 2.0, 1.0, False, "s"), Figure("index", 0.9, 0.95, True)]
     assert [each.held for each in missed] == [False, False]
-    assert [line.split() for line in fairness.table(missed).splitlines()[1:]] == [
+    assert [line.split() for line in table("fairness", missed).splitlines()[1:]] == [
         ["wait", "2.00", "s", "at", "most", "1.00", "s", "missed"],
         ["index", "0.900", "at", "least", "0.950", "missed"],
     ]
