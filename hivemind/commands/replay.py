@@ -50,7 +50,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(namespace: argparse.Namespace) -> int:
     """Raises: UsageError; Unreachable."""
-    from hivemind.lab.resend.run import Order, run  # whatever is wrong with a flag is told without it
+    from hivemind.lab.resend.order import Order
+    from hivemind.lab.resend.run import run  # whatever is wrong with a flag is told without it
 
     if namespace.against is None and not namespace.dry_run:
         raise UsageError("say where to with --against URL, or see what it would be with --dry-run")

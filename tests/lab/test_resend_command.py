@@ -14,18 +14,28 @@ from typing import Any
 import msgspec
 import pytest
 from commands.kit import run
-from lab.resend_kit import arrived, body, finished, journal, opened
+from lab.resend_kit import HERE, arrived, body, finished, journal, opened
 from proxy.kit import Running, client, proxying, settings_for
+from pydantic import SecretStr
 
 from hivemind import cli, server
+from hivemind.journal.reader import open_journal
+from hivemind.lab.resend.live import resend
+from hivemind.lab.resend.order import Order
+from hivemind.lab.resend.outcome import as_json
+from hivemind.lab.resend.run import planned
+from hivemind.lab.resend.target import target_of
 from hivemind.proxy.app import Proxy
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Priority
+from hivemind.settings import Settings
 from hivemind_mock.app import MockProvider
 from hivemind_mock.asgi import Message, Receive, Scope, Send, read_body
 from hivemind_mock.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig
 from hivemind_mock.serve import serving
 
+SETTINGS = Settings(upstream=(HERE,))
+TOKEN = "let-me-in"
 SECRET = "sk-ant-api03-fresh-0123456789"
 QUICK = MockConfig(seed=3, latency=LatencyConfig(base_s=0.01, jitter_s=0.0))
 PATHS = (
@@ -82,11 +92,12 @@ async def mocked(config: MockConfig = QUICK) -> AsyncIterator[tuple[str, MockPro
         yield url, mock
 
 
-async def replayed(folder: Path, file: Path, *args: str, **environ: str) -> dict[str, Any]:
-    """A replay that goes well, as its JSON tells it."""
-    ended = await run(folder, "replay", str(file), *args, "--json", **environ)
-    assert (ended.code, ended.err) == (0, "")
-    facts: dict[str, Any] = msgspec.json.decode(ended.out)
+async def replayed(file: Path, url: str, *, settings: Settings = SETTINGS, **options: Any) -> dict[str, Any]:
+    """A replay in this process that goes well, as its JSON tells it; the environment has one key."""
+    order, target = Order(url, **options), target_of(url)
+    plan = planned(open_journal(file), order, target)
+    environ = {"ANTHROPIC_API_KEY": SECRET, "HIVEMIND_TOKEN": TOKEN}
+    facts: dict[str, Any] = msgspec.json.decode(as_json(await resend(file, order, plan, target, environ, settings)))
     return facts
 
 
@@ -97,7 +108,7 @@ async def test_every_api_is_asked_as_it_was(tmp_path: Path) -> None:
         streams = number > len(PATHS) or "stream" in path
         events += [arrived(number, number / 100, path=path, stream=streams), finished(number, number / 100 + 0.05)]
     async with mocked() as (url, mock):
-        facts = await replayed(tmp_path, journal(tmp_path / "all.jsonl", *events), "--against", url)
+        facts = await replayed(journal(tmp_path / "all.jsonl", *events), url)
     assert (mock.stats.arrived, mock.stats.answered) == (10, 10)
     assert (facts["now"]["statuses"], facts["now"]["errors"]) == ({"200": 10}, {})
     assert facts["now"]["output_tokens"] == facts["recorded"]["output_tokens"] == 400
@@ -122,9 +133,8 @@ async def test_what_goes_wrong_is_counted(
     """By status and by kind; nothing is tried again, and the replay itself went well."""
     async with mocked(config) as (url, mock):
         file = journal(tmp_path / "run.jsonl", *asked(stream=stream))
-        ended = await run(tmp_path, "replay", str(file), "--against", url, "--json")
-    facts = msgspec.json.decode(ended.out)
-    assert (ended.code, facts["now"]["statuses"], facts["now"]["errors"]) == (0, statuses, errors)
+        facts = await replayed(file, url)
+    assert (facts["now"]["statuses"], facts["now"]["errors"]) == (statuses, errors)
     assert mock.stats.arrived == 4
 
 
@@ -132,7 +142,7 @@ async def test_what_ends_without_an_answer_is_not_sent_twice(tmp_path: Path) -> 
     """Not even on a connection that had served others; and where nothing is answered at all, that is an error."""
     file = journal(tmp_path / "run.jsonl", *asked(20))
     async with mocked(replace(QUICK, faults=FaultConfig(reset=0.5))) as (url, mock):
-        facts = await replayed(tmp_path, file, "--against", url)
+        facts = await replayed(file, url)
         assert mock.stats.arrived == 20
     assert facts["now"]["errors"] == {"disconnected": facts["now"]["statuses"]["none"]}
     async with mocked(replace(QUICK, faults=FaultConfig(reset=1.0))) as (url, mock):
@@ -144,8 +154,8 @@ async def test_through_a_hivemind_agents_keep_their_names(tmp_path: Path) -> Non
     """And priorities; faults behind it don't show."""
     faulty = replace(QUICK, faults=FaultConfig(bad_gateway=0.3))
     file = journal(tmp_path / "run.jsonl", *asked(8, asked=Priority.LOW, stream=True))
-    async with mocked(faulty) as (url, mock), proxying(f"lab={url}", token="let-me-in") as proxy:
-        facts = await replayed(tmp_path, file, "--against", proxy.url, HIVEMIND_TOKEN="let-me-in")
+    async with mocked(faulty) as (url, mock), proxying(f"lab={url}", token=TOKEN) as proxy:
+        facts = await replayed(file, proxy.url)
         agents = {each.name: (each.requests, each.priority) for each in proxy.snapshot().agents}
     assert facts["hivemind"]
     assert facts["now"]["statuses"] == {"200": 8}
@@ -162,8 +172,8 @@ async def test_what_a_proxy_recorded_goes_again_to_the_byte(tmp_path: Path) -> N
     assert b"stale" not in recorded.read_bytes()
     listening = Listening()
     async with serving(listening) as url:
-        facts = await replayed(tmp_path, recorded, "--against", url, ANTHROPIC_API_KEY=SECRET)
-        made_up = await replayed(tmp_path, recorded, "--against", url, "--synthetic")
+        facts = await replayed(recorded, url)
+        made_up = await replayed(recorded, url, synthetic=True)
     (headers, data), (_, other) = listening.asked
     assert (data, headers[b"x-api-key"], headers[b"anthropic-version"]) == (question, SECRET.encode(), b"2023-06-01")
     assert not [name for name in headers if name.startswith(b"x-hivemind")]
@@ -185,12 +195,25 @@ async def _ask(proxy: Running, question: bytes, key: str) -> None:
         assert answer.status_code == 200
 
 
+async def test_it_goes_the_way_that_the_settings_tell(tmp_path: Path) -> None:
+    """Through the proxy that `via` names, unless it stays on this machine."""
+    listening = Listening()
+    file = journal(tmp_path / "run.jsonl", *asked())
+    async with serving(listening) as url:
+        facts = await replayed(file, "http://192.0.2.1", settings=Settings(upstream=(HERE,), via=SecretStr(url)))
+        assert (facts["now"]["answered"], len(listening.asked)) == (4, 4)
+        assert {headers[b"host"] for headers, _ in listening.asked} == {b"192.0.2.1"}
+        nowhere = SecretStr("http://192.0.2.1:1")
+        facts = await replayed(file, url, settings=Settings(upstream=(HERE,), via=nowhere))
+        assert facts["now"]["answered"] == 4
+
+
 async def test_hundreds_fly_at_once(tmp_path: Path) -> None:
     """Nobody is answered before all three hundred are there."""
     listening = Listening(together=300)
     file = journal(tmp_path / "run.jsonl", *asked(300, every_s=0.0001))
     async with asyncio.timeout(60), serving(listening) as url:
-        facts = await replayed(tmp_path, file, "--against", url)
+        facts = await replayed(file, url)
     assert (len(listening.asked), facts["now"]["answered"]) == (300, 300)
 
 
@@ -251,7 +274,7 @@ async def test_a_dry_run_sends_nothing(tmp_path: Path) -> None:
     assert first.startswith("run: 4 requests (about 240 tokens in and 160 out, $0.00")
     assert second == "1 as they were recorded, 3 made up; 0 of them streams"
     assert last == "nothing was sent"
-    facts = await replayed(tmp_path, file, "--dry-run")
+    facts = msgspec.json.decode((await run(tmp_path, "replay", str(file), "--dry-run", "--json")).out)
     assert (facts["requests"], facts["against"], facts["estimate"]["output_tokens"]) == (4, None, 160)
 
 

@@ -101,7 +101,7 @@ class Maker:
         self._bodies = bodies
         self._agent_header = agent_header.lower().encode()
         self._token = token
-        self._hivemind = hivemind
+        self.hivemind = hivemind
         self._as_allowed = as_allowed
 
     def make(self, ask: Ask) -> Message | None:
@@ -140,7 +140,7 @@ class Maker:
             # A client that names its sub-agents itself does so again.
             name = ask.agent.rpartition("/")[0] if client_of(headers).agent and "/" in ask.agent else ask.agent
             own.append((self._agent_header, name.encode("utf-8", "replace")))
-        if self._hivemind and ask.priority is not None:
+        if self.hivemind and ask.priority is not None:
             own.append((b"x-hivemind-priority", ask.priority.name.lower().encode()))
         if self._token is not None:
             own.append((b"x-hivemind-token", self._token.encode()))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from sys import intern
 
 from hivemind.errors import UsageError
 from hivemind.journal.records import RequestBody
@@ -78,13 +79,12 @@ class Cause:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """A request while the journal is read."""
+class _Open:
+    """A request that isn't over, while the journal is read."""
 
     arrived: ev.Arrived
     provider: str
     first_s: float | None = None
-    course: Course | None = None
 
 
 @dataclass(slots=True)
@@ -93,7 +93,8 @@ class Reading:
 
     began: float
     """When the journal began, on its own clock."""
-    _seen: dict[int, _Seen] = field(default_factory=dict)
+    _open: dict[int, _Open] = field(default_factory=dict)
+    _over: list[Ask] = field(default_factory=list)
     _bodies: set[int] = field(default_factory=set)
     _providers: dict[str, str] = field(default_factory=dict)
 
@@ -103,22 +104,22 @@ class Reading:
             case ev.LaneOpened():
                 self._providers[event.lane] = event.provider
             case ev.Arrived():
-                self._seen[event.ticket] = _Seen(event, self._providers.get(event.lane, ""))
+                self._open[event.ticket] = _Open(event, self._providers.get(event.lane, ""))
             case RequestBody():
                 if not event.left_out:
                     self._bodies.add(event.ticket)
             case ev.FirstContent():
-                seen = self._seen.get(event.ticket)
-                if seen is not None:
-                    seen.first_s = event.at - seen.arrived.at
+                found = self._open.get(event.ticket)
+                if found is not None:
+                    found.first_s = event.at - found.arrived.at
             case ev.Finished():
-                self._over(event.ticket, event.at, event.status, "", event.usage)
+                self._ended(event.ticket, event.at, event.status, "", event.usage)
             case ev.AttemptFailed() if event.retry_in_s is None:
                 self._failed(event)
             case ev.Abandoned():
-                self._over(event.ticket, event.at, None, LEFT, event.usage)
+                self._ended(event.ticket, event.at, None, LEFT, event.usage)
             case ev.Refused() if event.ticket is not None:
-                self._over(event.ticket, event.at, event.status, event.reason, None)
+                self._ended(event.ticket, event.at, event.status, event.reason, None)
             case _:
                 pass
 
@@ -127,51 +128,52 @@ class Reading:
 
         Raises: UsageError: there is none, or none of an agent.
         """
-        if not bodies:
-            self._bodies.clear()
-        if not self._seen:
+        still = (self._ask(each, Course(None, OPEN, each.first_s, None, None)) for each in self._open.values())
+        found = sorted((*self._over, *still), key=lambda ask: ask.at_s)
+        if not found:
             raise UsageError("no request is in this journal")
-        known = {seen.arrived.agent for seen in self._seen.values()}
+        known = {ask.agent for ask in found}
         for name in selection.agents:
             if name not in known:
                 hint = did_you_mean(name, known) or f"; there are {_some(sorted(known))}"
                 raise UsageError(f"--agents: {name[:80]!r} asks for nothing in this journal{hint}")
-        found = sorted(map(self._ask, self._seen.values()), key=lambda ask: ask.at_s)
         chosen = [ask for ask in found if _wanted(ask, selection)][: selection.most]
         if not chosen:
             length = found[-1].at_s
             raise UsageError(f"no request is chosen; the journal's come from 0 to {length:.1f} s after it began")
-        return tuple(chosen)
+        there = self._bodies if bodies else frozenset[int]()
+        return tuple(replace(ask, has_body=True) if ask.ticket in there else ask for ask in chosen)
 
     def _failed(self, event: ev.AttemptFailed) -> None:
-        seen = self._seen.get(event.ticket)
+        found = self._open.get(event.ticket)
         status = event.status
-        if seen is not None and seen.first_s is not None:
+        if found is not None and found.first_s is not None:
             status = 200  # it had begun, and was cut
         elif status is None:
             status = 504 if event.kind is FailureKind.TIMEOUT else 502
-        self._over(event.ticket, event.at, status, event.kind.value, event.usage)
+        self._ended(event.ticket, event.at, status, event.kind.value, event.usage)
 
-    def _over(self, ticket: int, at: float, status: int | None, error: str, usage: Usage | None) -> None:
-        seen = self._seen.get(ticket)
-        if seen is not None and seen.course is None:
-            seen.course = Course(status, error, seen.first_s, at - seen.arrived.at, usage)
+    def _ended(self, ticket: int, at: float, status: int | None, error: str, usage: Usage | None) -> None:
+        found = self._open.pop(ticket, None)
+        if found is not None:
+            course = Course(status, intern(error), found.first_s, at - found.arrived.at, usage)
+            self._over.append(self._ask(found, course))
 
-    def _ask(self, seen: _Seen) -> Ask:
-        arrived = seen.arrived
+    def _ask(self, found: _Open, then: Course) -> Ask:
+        """Texts that are alike are kept once: there may be a million requests."""
+        arrived = found.arrived
         return Ask(
             ticket=arrived.ticket,
             at_s=max(0.0, arrived.at - self.began),
-            agent=arrived.agent,
+            agent=intern(arrived.agent),
             priority=arrived.asked,
-            provider=seen.provider,
-            path=arrived.path,
-            model=arrived.model,
+            provider=found.provider,
+            path=intern(arrived.path),
+            model=intern(arrived.model),
             size_chars=arrived.size_chars,
             max_output_tokens=arrived.max_output_tokens,
             stream=arrived.stream,
-            then=seen.course or Course(None, OPEN, seen.first_s, None, None),
-            has_body=arrived.ticket in self._bodies,
+            then=then,
         )
 
 

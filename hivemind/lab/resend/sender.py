@@ -42,6 +42,8 @@ class Sender:
     ) -> None:
         self.sent: list[Sent] = []
         """Those that are over."""
+        self.failed = 0
+        """Of those the ones that weren't answered."""
         self.flying = 0
         self._send = send
         self._make = make
@@ -91,6 +93,7 @@ class Sender:
                     course = await self._send(message)
                 finally:
                     self.flying -= 1
+            self.failed += bool(course.error)
             self.sent.append(Sent(self._asks[number], course, at - self._began, max(0.0, at - due), message.real))
         now = self._clock()
         for follower, think_s in self._followers.pop(number, ()):

@@ -33,6 +33,12 @@ class Target:
     """On this machine or in a private network."""
 
     @property
+    def here(self) -> bool:
+        """It is this machine, so no proxy is between."""
+        host = self.origin.host
+        return host == "localhost" or host == "::1" or host.startswith("127.")
+
+    @property
     def url(self) -> str:
         """As it is shown."""
         return self.origin.url
