@@ -87,16 +87,18 @@ class Fold:
             ev.Commanded: self._commanded,
             ev.AgentEnded: self._process_ended,
             ev.Sampled: self._sampled,
-            Gap: self._gap,
         }
 
     def apply(self, event: ev.Event) -> None:
         """Take in what happened next."""
-        at = max(self.ended_at, event.at - self._offset)
+        before = self.ended_at
+        at = max(before, event.at - self._offset)
         self.ended_at = at
         fold = self._folds.get(type(event))
         if fold is not None:
             fold(event, at)
+        elif type(event) is Gap:
+            self._gap(event, before, at)
 
     def end(self) -> None:
         """There are no more events."""
@@ -270,16 +272,19 @@ class Fold:
     def _process_ended(self, event: ev.AgentEnded, at: float) -> None:
         self._agent(event.agent).exit_code = event.exit_code
 
-    def _gap(self, event: Gap, at: float) -> None:
-        self.gaps.add((max(0.0, min(at, event.since - self._offset)), at, event.lost))
+    def _gap(self, event: Gap, before: float, at: float) -> None:
+        since = max(before, min(at, event.since - self._offset))
+        self.gaps.add((since, at, event.lost))
         for ticket in self._open.values():
             if ticket.known:
                 self.faults.became(ticket.faults, "open")
         self._open.clear()
         for agent in self.agents.values():
-            agent.forget_open(at)
+            if agent.open:
+                agent.ended, agent.last_end = since, ""
+            agent.forget_open(since)
         for lane in self.lanes.values():
-            lane.lost(at)
+            lane.lost(since)
         self._unsure = True
 
 

@@ -78,14 +78,20 @@ class Rows:
 
     def _more(self) -> None:
         self._count += 1
-        while self._count > 2 * self._most and self.joined_s < _COARSEST_S:
-            self.joined_s = max(_FINEST_S, 2 * self.joined_s)
+        if self._count <= 2 * self._most:
+            return
+        while True:
             for row in self._rows:
                 _join(row, self.joined_s)
             self._count = sum(len(row.spans) + len(row.marks) for row in self._rows)
+            if self._count <= self._most or self.joined_s > _COARSEST_S:
+                return
+            self.joined_s = max(_FINEST_S, 2 * self.joined_s)
 
 
 def _join(row: Row, width_s: float) -> None:
+    if not width_s:
+        return
     spans: list[Span] = []
     for span in row.spans:
         if spans and int(spans[-1].begins / width_s) == int(span.begins / width_s):

@@ -1,0 +1,269 @@
+"""What a report makes of a run's events: sums, rows, lanes, and nothing that the events don't show."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from lab.reporting import LANE, START, a_night, arrived, content, failed, finished, granted, opened, run_of, sampled
+
+from hivemind.journal.records import Gap
+from hivemind.lab.report import fold as folding
+from hivemind.lab.report import rows as rowing
+from hivemind.lab.report.agents import MODELS_KEPT, OTHERS
+from hivemind.lab.report.fold import Fold
+from hivemind.lab.report.rows import Rows
+from hivemind.lab.report.series import Series, Some
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import FailureKind, Usage
+from hivemind.world import World
+
+
+def test_what_was_saved() -> None:
+    """Saved is who met a fault unseen and never saw one, and what it had used when the last one would have ended it."""
+    saved = run_of(a_night()).saved
+    assert (saved.agents, saved.tokens, saved.dollars, saved.unpriced) == (1, 1000, 1.0, 0)
+
+
+def test_saved_as_the_control_room_counts() -> None:
+    """Agents and tokens saved are those of the world's totals, whatever happened."""
+    rng = random.Random(7)
+    events: list[ev.Event] = [opened()]
+    for ticket in range(400):
+        agent, at = f"agent-{rng.randrange(30)}", ticket * 10.0
+        events += [arrived(at, ticket, agent), granted(at, ticket, agent)]
+        tries = 1
+        while rng.random() < 0.2:
+            events += [failed(at + tries, ticket, agent, 0.5, usage=Usage(rng.randrange(50)))]
+            events += [granted(at + tries + 0.6, ticket, agent, tries + 1)]
+            tries += 1
+        end = rng.random()
+        if end < 0.03:
+            events.append(failed(at + 9, ticket, agent, None))
+        elif end < 0.06:
+            events.append(ev.Refused(START + at + 9, ticket, agent, LANE, rng.choice(["budget", "deadline"]), 503))
+        elif end < 0.09:
+            events.append(ev.Abandoned(START + at + 9, ticket, agent, LANE, True, Usage(20)))
+        else:
+            events.append(finished(at + 9, ticket, agent, tries, rng.randrange(500)))
+    world = World(at=START, wall=0.0, address="", upstreams=())
+    for event in events:
+        world.apply(event)
+    totals, saved = world.snapshot(events[-1].at).totals, run_of(events).saved
+    assert totals.agents_saved > 3
+    assert (saved.agents, saved.tokens) == (totals.agents_saved, totals.tokens_saved)
+
+
+def test_faults_and_what_became_of_them() -> None:
+    """Each fault counts by its kind, and by how the request that met it ended."""
+    faults = run_of(a_night()).fold.faults
+    assert {name: (kind.faults, kind.retried, dict(kind.became)) for name, kind in faults.kinds.items()} == {
+        "overloaded": (2, 2, {"failed": 1, "answered": 1}),
+        "server_error": (1, 0, {"failed": 1}),
+        "disconnected": (1, 1, {"answered": 1}),
+    }
+    assert (faults.all, faults.of("answered"), faults.of("failed")) == (4, 2, 2)
+
+
+def test_faults_of_a_request_that_isnt_over() -> None:
+    """Of a request that is open at the end nobody knows what became of it."""
+    faults = run_of([opened(), arrived(0, 1, "ann"), granted(0, 1, "ann"), failed(1, 1, "ann", 5.0)]).fold.faults
+    assert (faults.of("open"), faults.of("answered")) == (1, 0)
+
+
+def test_an_agents_row() -> None:
+    """A row shows waiting, what is sent, the answer, and a pause that ends in the queue by itself."""
+    ann = run_of(a_night()).fold.agents["ann"]
+    assert ann.row is not None
+    assert [(span.begins, span.ends, span.state) for span in ann.row.spans] == [
+        (0, 1, "waiting"),
+        (1, 2, "streaming"),
+        (4, 6, "queued"),
+        (6, 7, "waiting"),
+        (7, 9, "retry"),
+        (9, 10, "queued"),
+        (10, 11, "waiting"),
+        (11, 12, "retry"),
+        (12, 13, "queued"),
+        (13, 14, "waiting"),
+        (14, 16, "streaming"),
+    ]
+    assert ann.row.marks == [(7, "overloaded", False), (11, "disconnected", False)]
+    assert (ann.ended, ann.last_end, ann.retries, ann.answered) == (16, "answered", 2, 2)
+
+
+def test_the_liveliest_state_is_shown() -> None:
+    """An agent with several requests is shown in the liveliest state of them."""
+    events = [
+        opened(),
+        arrived(0, 1, "ann"),
+        arrived(0, 2, "ann"),
+        granted(1, 1, "ann"),
+        content(2, 1, "ann"),
+        finished(3, 1, "ann"),
+        granted(4, 2, "ann"),
+        finished(5, 2, "ann"),
+    ]
+    row = run_of(events).fold.agents["ann"].row
+    assert row is not None
+    assert [(span.begins, span.ends, span.state) for span in row.spans] == [
+        (0, 1, "queued"),
+        (1, 2, "waiting"),
+        (2, 3, "streaming"),
+        (3, 4, "queued"),
+        (4, 5, "waiting"),
+    ]
+
+
+def test_a_lanes_course() -> None:
+    """A lane has its cuts, and its pauses and open circuit from beginning to end."""
+    run = run_of(a_night())
+    lane = run.fold.lanes[LANE]
+    assert [(cut.at, cut.level, cut.cause) for cut in lane.cuts.kept] == [(3, 3.0, "overloaded")]
+    assert [(each.begins, each.ends, each.what) for each in lane.stretches.kept] == [(8, 10, "parked"), (8, 10, "open")]
+    assert (lane.parked_s, lane.open_s, lane.busiest, lane.longest_queue) == (2, 2, 2, 2)
+    assert [window.fullest for window in lane.windows.values()] == [0.9]
+    assert [(word.at, word.text) for word in run.fold.words.kept] == [(13, "aimd.beta is 0.6 now")]
+
+
+def test_a_pause_ends_with_the_run() -> None:
+    """A pause and an open circuit that nothing ends are told up to the last event."""
+    events = [ev.CircuitChanged(START + 1, LANE, "open", "x"), ev.LaneParked(START + 2, LANE, 60.0, "429"), sampled(5)]
+    lane = run_of([opened(), *events]).fold.lanes[LANE]
+    assert [(each.begins, each.ends, each.what) for each in lane.stretches.kept] == [(2, 5, "parked"), (1, 5, "open")]
+
+
+def test_a_gap() -> None:
+    """After a gap a request isn't shown until something is heard of it; samples tell what flies."""
+    events = [
+        opened(),
+        arrived(0, 1, "ann"),
+        granted(0, 1, "ann"),
+        sampled(0.5, active=1),
+        arrived(1, 2, "bob"),
+        granted(1, 2, "bob"),
+        failed(2, 2, "bob", 1.0),
+        Gap(START + 10, START + 3, 40, "disk full"),
+        sampled(11, active=1),
+        content(12, 1, "ann"),
+        finished(14, 1, "ann"),
+        sampled(15),
+    ]
+    fold = run_of(events).fold
+    ann = fold.agents["ann"]
+    assert ann.row is not None
+    assert [(span.begins, span.ends, span.state) for span in ann.row.spans] == [
+        (0, 3, "waiting"),
+        (12, 14, "streaming"),
+    ]
+    assert fold.gaps.kept == [(3, 10, 40)]
+    assert fold.faults.of("open") == 1
+    flying = {round(at, 2): mean for at, mean, _ in fold.lanes[LANE].flying.points(16)}
+    assert (flying[0.5], flying[1.5], flying[2.5], flying[13.5], flying[15.5]) == (1, 2, 1, 1, 0)
+    assert not [at for at in flying if 3.05 < at < 10.95]
+    bob = fold.agents["bob"]
+    assert (bob.ended, bob.last_end) == (3, "")
+
+
+def test_what_was_never_seen_to_come_counts_nothing() -> None:
+    """Of a request whose arrival isn't in the recording, neither tokens nor ends are counted."""
+    run = run_of([opened(), granted(1, 9, "ann"), finished(2, 9, "ann", attempts=2)])
+    ann = run.fold.agents["ann"]
+    assert (ann.requests, ann.answered, ann.spent.tokens, run.saved.agents) == (0, 0, 0, 0)
+
+
+def test_spent_by_model() -> None:
+    """Sums by model are those of the agents, wasted ones too, and unpriced tokens stand apart."""
+    events = [*a_night()[:-1], arrived(20, 5, "dora", model="house-model")]
+    run = run_of([*events, granted(20, 5, "dora"), finished(21, 5, "dora", tokens=50)])
+    assert [(name, each.tokens, each.wasted, each.dollars, each.unpriced) for name, each in run.models.items()] == [
+        ("claude-sonnet-4-5", 6200, 300, pytest.approx(6.2), 0),
+        ("house-model", 50, 0, 0, 50),
+    ]
+    assert sum(each.tokens for each in run.models.values()) == run.figures.tokens
+
+
+def test_models_are_bounded() -> None:
+    """However many models are named, only so many are told apart, and nothing is lost."""
+    events: list[ev.Event] = [opened()]
+    for number in range(MODELS_KEPT + 20):
+        events += [arrived(number, number, "ann", model=f"m{number}"), granted(number, number, "ann")]
+        events += [finished(number, number, "ann", tokens=1)]
+    models = run_of(events).models
+    assert len(models) == MODELS_KEPT + 1
+    assert models[OTHERS].tokens == 20
+
+
+def test_agents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond so many agents the others are only counted, which the report says."""
+    monkeypatch.setattr(folding, "AGENTS_KEPT", 3)
+    events: list[ev.Event] = [opened()]
+    for number in range(5):
+        events += [arrived(number, number, f"a{number}"), granted(number, number, f"a{number}")]
+        events += [finished(number + 0.5, number, f"a{number}")]
+    run = run_of(events)
+    assert (len(run.fold.agents), run.fold.strangers) == (3, 2)
+    assert "2 requests are of others" in run.notes[0]
+
+
+def test_rows_are_bounded() -> None:
+    """However much happens, rows have a bounded number of spans, and their time is kept."""
+    rows = Rows(most=50)
+    some = [rows.new() for _ in range(4)]
+    for number in range(4000):
+        rows.span(some[number % 4], number, number + 0.5, number % 3)
+        rows.mark(some[number % 4], number, "overloaded", False)
+    kept = [span for row in some for span in row.spans]
+    assert sum(len(row.spans) + len(row.marks) for row in some) <= 2 * 50
+    assert sum(sum(span.seconds) for span in kept) == pytest.approx(2000)
+    assert all(one.ends <= other.begins for row in some for one, other in zip(row.spans, row.spans[1:], strict=False))
+    assert rows.joined_s > 0
+    assert rowing.SPANS_KEPT > 50
+
+
+def test_a_series_is_bounded_and_keeps_means() -> None:
+    """However long it is, a series has a bounded number of buckets; their means keep its area, their tops its peaks."""
+    series = Series(most=100)
+    for at in range(0, 10_000, 10):
+        series.set(at, 1)
+        series.set(at + 5, 3 if at != 5000 else 50)
+    points = series.points(10_000)
+    assert len(points) <= 100
+    assert sum(mean for _, mean, _ in points) * series.width_s == pytest.approx(20_000 + 47 * 5, rel=0.02)
+    assert max(top for _, _, top in points) == 50
+
+
+def test_a_series_with_nothing_known() -> None:
+    """Where nobody knows the value there is no point."""
+    series = Series()
+    series.set(1.0, 2.0)
+    series.set(2.0, None)
+    series.set(4.0, 1.0)
+    places = [at for at, _, _ in series.points(5.0)]
+    assert not [at for at in places if 2.05 < at < 3.95]
+    assert [at for at in places if 1.0 <= at < 2.0]
+
+
+def test_some_of_many() -> None:
+    """Of many the kept are evenly chosen, and all are counted."""
+    some: Some[int] = Some(10)
+    for number in range(1000):
+        some.add(number)
+    assert some.seen == 1000
+    assert 5 <= len(some.kept) <= 10
+    steps = {later - earlier for earlier, later in zip(some.kept, some.kept[1:], strict=False)}
+    assert len(steps) == 1
+
+
+def test_a_command_of_another_version() -> None:
+    """A command whose arguments aren't as they are here is told by its name."""
+    fold = run_of([ev.Commanded(START + 1, "you", "Tune", {})]).fold
+    assert [word.text for word in fold.words.kept] == ["Tune"]
+
+
+@pytest.mark.parametrize("kind", list(FailureKind))
+def test_every_kind_of_fault(kind: FailureKind) -> None:
+    """Every kind of fault there is can be told."""
+    run = run_of([opened(), arrived(0, 1, "ann"), granted(0, 1, "ann"), failed(1, 1, "ann", None, kind)])
+    assert list(run.fold.faults.kinds) == [kind.value]
+    assert isinstance(run.fold, Fold)
