@@ -21,7 +21,7 @@ from .agents import AgentFold, ceiling_before
 from .budgets import Budgets
 from .costs import Costs, Price, add
 from .curves import Curves
-from .lines import line_of
+from .lines import TOLD, line_of
 from .queue import Queue
 from .requests import RequestLog
 from .sentences import TOLD_ALREADY, knob_value
@@ -73,6 +73,8 @@ class Fold:
         self._usage = Usage()
         self._wasted = Usage()
         self._folds = self._by_event()
+        self._quiet = {kind: fold for kind, fold in self._folds.items() if kind not in TOLD}
+        """Of those that happen all the time, of which no line tells."""
 
     def _by_event(self) -> dict[type[ev.Event], Callable[[Any], None]]:
         return {
@@ -99,6 +101,10 @@ class Fold:
 
     def apply(self, event: ev.Event) -> None:
         """Take in what happened next."""
+        quiet = self._quiet.get(type(event))
+        if quiet is not None:
+            quiet(event)
+            return
         before = ""
         if type(event) is ev.Commanded:
             before = self._commanded(event)

@@ -172,3 +172,5 @@ _TELLERS: dict[type[ev.Event], Callable[[Any], Told | None]] = {
     ev.RecordingChanged: _recording_changed,
 }
 """Events that may be worth a line; the others are too many to even look at."""
+TOLD = frozenset({*_TELLERS, ev.Commanded})
+"""They, and commands."""
