@@ -14,6 +14,7 @@ from hivemind.scheduler.types import FailureKind, Priority, Usage
 NAME = "20261121-182341-8765"
 WALL = 1_795_285_421.0
 """What the name says, in seconds since the epoch."""
+PATH = "/v1/messages"
 LANE = "anthropic:0a1b2c3d"
 
 
@@ -32,7 +33,21 @@ def arrived(at: float, ticket: int = 1, agent: str = "alice") -> ev.Arrived:
     """A request."""
     model = "claude-sonnet-4-5"
     return ev.Arrived(
-        at, ticket, agent, LANE, model, model, Priority.NORMAL, True, 1000, 200, "claude-code", None, None, 4000
+        at,
+        ticket,
+        agent,
+        LANE,
+        model,
+        model,
+        Priority.NORMAL,
+        True,
+        1000,
+        200,
+        "claude-code",
+        None,
+        None,
+        4000,
+        path=PATH,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from journal.lines import LANE, NAME, answered, arrived, began, opened, run, written
+from journal.lines import LANE, NAME, PATH, answered, arrived, began, opened, run, written
 
 from hivemind.cli import main
 from hivemind.journal.records import JournalEnded, RequestBody, ResponseBody
@@ -73,7 +73,7 @@ def test_csv(tmp_path: Path) -> None:
         "model": "claude-sonnet-4-5",
         "priority": "normal",
         "stream": "yes",
-        "path": "",
+        "path": PATH,
         "lane": LANE,
         "end": "answered",
         "status": "200",
@@ -130,7 +130,7 @@ def test_har_entries(tmp_path: Path) -> None:
     ]
     for entry in log["entries"]:
         assert entry["time"] == sum(value for value in entry["timings"].values() if value > 0)
-        assert entry["request"]["url"] == "https://api.anthropic.com/"
+        assert entry["request"]["url"] == "https://api.anthropic.com/v1/messages"
 
 
 def test_har_bodies(tmp_path: Path) -> None:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from hivemind.logs import redact
-from hivemind.providers.base import Facts, Limits, TapState
+from hivemind.providers.base import Facts, Limits, StreamForm, TapState
 from hivemind.providers.clients import Client, client_of
 from hivemind.providers.detect import dialect_for
 from hivemind.providers.limits import read_limits
 from hivemind.providers.profiles import profile_for
+from hivemind.providers.tapping import form_of
 from hivemind.proxy.credentials import credentials_in, less
 from hivemind.proxy.headers import fields
 from hivemind.proxy.identity import Address, BadIdentity, Identity, address, checked_name, fingerprint, identify
@@ -19,7 +20,10 @@ from hivemind.scheduler.types import Failure, FailureKind, Usage
 from .entry import Entry
 
 _LONGEST_PATH = 200
-_REFUSED = ("refused", "not_resolved", "unreachable", "connection_failed", "connect", "name or service")
+_REFUSED = (
+    *("refused", "unreachable", "connection_failed", "cannot connect", "could not connect", "establish"),
+    *("not_resolved", "name or service", "getaddrinfo", "nodename", "certificate", "tls", "ssl"),
+)
 _TIMED_OUT = ("timed out", "timed_out", "timeout")
 _LEFT = ("aborted", "cancel", "client disconnect", "killed")
 _WORDS = {
@@ -59,7 +63,8 @@ def understood(entry: Entry) -> Tried | None:
     """None: it isn't a request that makes a model generate something."""
     place = address(entry.path)
     dialect = dialect_for(place.path)
-    facts = dialect.facts(place.path, entry.query.decode("latin-1"), entry.headers, entry.body)
+    # Recorders leave long bodies out; the path tells what was asked for all the same.
+    facts = dialect.facts(place.path, entry.query.decode("latin-1"), entry.headers, entry.body or b"{}")
     if dialect.name == "plain" or not facts.inference or entry.method != "POST":
         return None
     facts = _with_hints(facts, entry)
@@ -87,12 +92,16 @@ def understood(entry: Entry) -> Tried | None:
 
 
 def _with_hints(facts: Facts, entry: Entry) -> Facts:
+    """What else tells of a request whose body nobody kept."""
     hints = entry.hints
+    if entry.body:
+        return facts
+    streamed = form_of(entry.answer_headers, StreamForm.WHOLE) is StreamForm.SSE
     return replace(
         facts,
         model=facts.model or hints.model,
-        stream=facts.stream or hints.stream,
-        size_chars=facts.size_chars or hints.size_chars,
+        stream=facts.stream or hints.stream or streamed,
+        size_chars=hints.size_chars,
     )
 
 
