@@ -18,8 +18,8 @@ _TRUSTED = 0.05
 _RECORDED = (
     Column(""),
     Column("RECORDED", right=True),
-    Column("REPLAYED", right=True),
-    Column("OFF BY", right=True, spare=1),
+    Column("REPLAYED", right=True, spare=1),
+    Column("OFF BY", right=True, spare=2),
 )
 _BEST = (
     Column(""),
@@ -31,7 +31,7 @@ _BEST = (
 _CHANGED = (
     Column("CHANGED", right=True),
     Column("DIFFERENCE", right=True),
-    Column("", spare=2),
+    Column("", spare=3),
 )
 
 
@@ -70,7 +70,10 @@ def honesty(recorded: Figures, replayed: Sequence[Figures], *, drawn: bool) -> C
             (recorded.waited_s, [run.waited_s for run in replayed]),
         )
     )
-    parts = [f"wall time {_percent(wall)}" if wall is not None else "", f"total wait {_percent(wait)}" if wait else ""]
+    parts = [
+        f"wall time {_percent(wall)}" if wall is not None else "",
+        f"total wait {_percent(wait)}" if wait is not None else "",
+    ]
     text = f"Replayed with the recorded settings: {' and '.join(filter(None, parts)) or 'nothing to compare'}."
     if drawn:
         return Cell(f"{text} Faults and latencies are drawn anew, so it needn't be the same.", "dim")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -68,6 +69,11 @@ def show(rows: Iterable[str]) -> None:
 def printable(text: str) -> str:
     """A text from elsewhere, without what a terminal would obey."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def wrapped(text: str, room: int | None) -> list[str]:
+    """A sentence in lines that fit."""
+    return [text] if room is None else textwrap.wrap(text, room, break_on_hyphens=False)
 
 
 def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], room: int | None) -> list[str]:

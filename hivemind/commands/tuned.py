@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 import msgspec
@@ -13,7 +12,7 @@ from hivemind.lab.space import Began, values_of
 from hivemind.lab.tuning import Check, Goal, Progress, Tuned, cost
 
 from . import comparing, words
-from .table import Cell, Column, lines, printable, styled
+from .table import Cell, Column, lines, printable, styled, wrapped
 
 GOALS: dict[Goal, str] = {"wall_time": "wall time", "p95_wait": "p95 of waits", "dollars": "dollars"}
 _STAGES = {"search": "searching", "choose": "choosing", "check": "checking"}
@@ -47,8 +46,7 @@ def told(
         text += [*comparing.means(found.check.before, found.check.after, room), ""]
     sure = verdict(found)
     for line, style in ((sure.text, sure.style), *((f"Note: {printable(note)}.", "warn") for note in notes)):
-        wrapped = [line] if room is None else textwrap.wrap(line, room, break_on_hyphens=False)
-        text += [styled(each, style) for each in wrapped]
+        text += [styled(each, style) for each in wrapped(line, room)]
     return text
 
 

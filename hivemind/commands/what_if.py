@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from hivemind.plugin import Command
 from hivemind.suggest import did_you_mean
 
 from . import comparing, recorded
-from .table import printable, show, styled, width
+from .table import printable, show, styled, width, wrapped
 
 _MOST_SEEDS = 1000
 _AGENTS_TOLD = 8
@@ -148,25 +147,20 @@ def told(found: Compared) -> list[str]:
     recording, room = found.recording, width()
     figures = recording.figures
     what = f"{figures.agents:,} agents, {figures.requests:,} requests, {comparing.seconds(figures.wall_s)}"
-    lines = [f"{styled(printable(recording.name), 'bold')}  {what}"]
+    head = [(f"{printable(recording.name)}: {what}", "bold")]
     if found.changes:
-        lines.append(f"changed: {styled(', '.join(map(str, found.changes)), 'bold')}")
+        head.append((f"changed: {', '.join(map(str, found.changes))}", "bold"))
     if len(found.replayed) > 1:
-        lines.append(styled(f"means of {len(found.replayed)} runs, faults and latencies drawn anew for each", "dim"))
-    lines += ["", *comparing.table(figures, found.replayed, found.changed, room), ""]
+        head.append((f"means of {len(found.replayed)} runs, faults and latencies drawn anew for each", "dim"))
     honesty = comparing.honesty(figures, found.replayed, drawn=found.faults == "drawn")
-    for text, style in (
-        (honesty.text, honesty.style),
-        *((f"Note: {printable(line)}.", "warn") for line in found.notes),
-    ):
-        lines += [styled(line, style) for line in _wrapped(text, room)]
-    return lines
+    notes = [(honesty.text, honesty.style), *((f"Note: {printable(line)}.", "warn") for line in found.notes)]
+    table = comparing.table(figures, found.replayed, found.changed, room)
+    return [*_paragraphs(head, room), "", *table, "", *_paragraphs(notes, room)]
 
 
-def _wrapped(text: str, room: int | None) -> list[str]:
-    if room is None:
-        return [text]
-    return textwrap.wrap(text, room, break_on_hyphens=False, break_long_words=False)
+def _paragraphs(texts: Sequence[tuple[str, str]], room: int | None) -> list[str]:
+    """Each with its style, as wide as there is room."""
+    return [styled(line, style) for text, style in texts for line in wrapped(text, room)]
 
 
 def as_json(found: Compared) -> bytes:

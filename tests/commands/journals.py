@@ -1,0 +1,27 @@
+"""Journals to work on: of mock agents before a mock provider, in virtual time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hivemind.lab.changes import parse_changes
+from hivemind.lab.keeping import kept_as_journal
+from hivemind.lab.recording import load
+from hivemind_mock.runs import Plan, run
+from hivemind_mock.scenarios import SCENARIOS
+
+
+def recorded(folder: Path, scenario: str = "replay-11") -> Path:
+    """A journal of a run of a scenario."""
+    plan = Plan(SCENARIOS[scenario], "hivemind", seed=1, journals=folder)
+    run(plan)
+    assert plan.journal is not None
+    return plan.journal
+
+
+def badly_set(folder: Path) -> Path:
+    """A journal of a run with settings that can be bettered: one request at a time."""
+    path = folder / "badly-set.jsonl"
+    changes = parse_changes(["max_concurrency=1"])
+    kept_as_journal(load(recorded(folder, "latency-spike")), changes, path, "recorded", seed=0)
+    return path

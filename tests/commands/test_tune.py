@@ -1,0 +1,184 @@
+"""`hivemind tune`: on real recordings, with the real optimiser and processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from commands.journals import badly_set, recorded
+
+from hivemind.cli import main
+
+_HIVEMIND = Path(sys.executable).with_name("hivemind")
+_BRIEF = ("--trials", "4", "--seeds", "4", "--knobs", "max_concurrency,retry.base_s")
+
+
+@pytest.fixture(scope="module")
+def badly(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose settings can be bettered."""
+    return badly_set(tmp_path_factory.mktemp("badly"))
+
+
+@pytest.fixture(autouse=True)
+def _at_a_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("HIVEMIND_STATE_DIR", str(tmp_path / "state"))
+
+
+def does(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    """`hivemind tune` with these arguments, which goes well; gives what it prints."""
+    assert main(["tune", *args]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+def test_finds_better_settings(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What to change, what each change is worth, what comes of it, and how sure that is."""
+    out = does(capsys, str(badly), *_BRIEF)
+    assert out.splitlines()[0] == "goal: less wall time; 4 candidates tried"
+    assert "SETTING" in out
+    assert "RECORDED SETTINGS  BEST FOUND" in out
+    assert "off the wall time; on 4 seeds that the search hadn't seen, between" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_the_same_again(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """However many processes there are and whoever is first: the same seed gives the same result."""
+    first, second = (json.loads(does(capsys, str(badly), *_BRIEF, "--json")) for _ in range(2))
+    assert first == second
+    assert first["better"] is True
+    assert first["changes"]
+    assert first["recorded"]["max_concurrency"] == [1]
+    assert 0 < first["check"]["gain_low"] <= first["check"]["gain"] <= first["check"]["gain_high"]
+    assert first["search"]["best"] <= first["search"]["recorded"]
+
+
+def test_several_journals(badly: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A row each."""
+    other = recorded(tmp_path, "micro-5")
+    out = does(capsys, str(badly), str(other), *_BRIEF, "--goal", "wall-time")
+    rows = [line.split()[0] for line in out.splitlines() if line.startswith(("JOURNAL ", "badly-set ", "micro-5-1 "))]
+    assert rows == ["JOURNAL", "badly-set", "micro-5-1"]
+
+
+def test_written_down(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was found goes into the settings' file, which is otherwise as it was."""
+    Path("hivemind.toml").write_text("# mine\nport = 9000 # ours\n")
+    out = does(capsys, str(badly), *_BRIEF, "--write", "--yes")
+    text = Path("hivemind.toml").read_text()
+    assert text.startswith("# mine\nport = 9000 # ours\n")
+    assert "max_concurrency = " in text
+    assert out.rstrip().endswith("hivemind.toml is written; a proxy reads it when it starts")
+    assert "+++ " in out
+    does(capsys, str(badly), *_BRIEF, "--write", "other.toml", "--yes")
+    assert Path("other.toml").exists()
+
+
+def test_nothing_is_written_that_is_not_better(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Where nothing is surely better the file stays as it is."""
+    journal = recorded(tmp_path / "journals", "micro-5")
+    args = ["tune", str(journal), "--trials", "1", "--seeds", "2", "--goal", "dollars", "--write", "--yes"]
+    assert main(args) == 2
+    assert capsys.readouterr().err == "hivemind: nothing is written: no settings were found that are surely better\n"
+    assert not Path("hivemind.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["--goal", "speed"], "--goal speed: must be wall_time, p95_wait or dollars"),
+        (["--trials", "0"], "--trials 0: must be a whole number from 1 to 10,000"),
+        (["--seeds", "1"], "--seeds 1: must be a whole number from 2 to 1,000"),
+        (["--seed", "-1"], "--seed -1: must be a whole number from 0 to 4,294,967,295"),
+        (["--timeout", "0"], "--timeout 0: must be a number of seconds above 0"),
+        (["--knobs", "aimd.bta"], "aimd.bta: no such setting; did you mean aimd.beta?"),
+        (["--yes"], "--yes: goes with --write"),
+        (["--write", ".", "--yes"], "."),
+    ],
+)
+def test_refused(badly: Path, capsys: pytest.CaptureFixture[str], args: list[str], told: str) -> None:
+    """One line and exit code 2, before anything is searched."""
+    assert main(["tune", str(badly), *args]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"hivemind: {told}")
+    assert len(err.splitlines()) == 1
+
+
+def test_nobody_to_ask(badly: Path) -> None:
+    """Without a terminal a file is only written with --yes, which is said before the search."""
+    done = subprocess.run(
+        [_HIVEMIND, "tune", badly, "--write"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "hivemind: --write: there is nobody to ask; --yes writes it without asking\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
+def test_ctrl_c(badly: Path) -> None:
+    """Gives the best so far, in words that promise nothing, and leaves no process behind."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [_HIVEMIND, "tune", badly, "--trials", "10000"],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        os.close(theirs)
+        seen = b""
+        while b"searching 8 of 10000" not in seen:
+            seen += os.read(ours, 4096)
+        workers = children(process.pid)
+        os.killpg(process.pid, 2)
+        out, _ = process.communicate(timeout=60)
+    os.close(ours)
+    assert process.returncode == 130
+    assert "until it was broken off" in out
+    assert workers
+    all_end(workers)
+
+
+def all_end(pids: list[str]) -> None:
+    """Wait until none of them runs."""
+    until = time.monotonic() + 60
+    while any(map(runs, pids)):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def runs(pid: str) -> bool:
+    """Whether there is such a process, which isn't only waiting to be counted."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
+def test_killed(badly: Path) -> None:
+    """Its processes end with it, however it ends."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([_HIVEMIND, "tune", badly, "--trials", "10000"], stdin=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        seen = b""
+        while b"searching 8 of 10000" not in seen:
+            seen += os.read(ours, 4096)
+        workers = children(process.pid)
+        process.kill()
+    os.close(ours)
+    assert workers
+    all_end(workers)
