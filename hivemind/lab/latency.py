@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean, median
 
+_OF_MEDIAN = 1.4826
+"""A normal deviation in units of the median one."""
 SURE = 4.0
 """An effect that isn't so many times its own standard error is taken to be none."""
 FEWEST = 30
@@ -18,7 +20,7 @@ FEWEST = 30
 BINS = 60
 SHORTEST_BIN_S = 10.0
 _STEEPEST = 2.0
-_PRIOR = 5.0
+_PRIOR = 2.0
 """A slow spell is believed in as if so many usual answers had come in it too."""
 
 
@@ -79,7 +81,7 @@ def fit_latency(samples: Sequence[Sample]) -> Latency:
     flying = [math.log(max(1, each.flying)) for each in usable]
     by_size, by_flying = _slopes(sizes, flying, times)
     rest = [t - by_size * s - by_flying * f for t, s, f in zip(times, sizes, flying, strict=True)]
-    usual = fmean(rest)
+    usual = median(rest)
     began_at = min(each.at for each in usable)
     lasted_s = max(each.at for each in usable) - began_at
     bin_s = max(SHORTEST_BIN_S, lasted_s / BINS)
@@ -121,7 +123,8 @@ def _by_time(samples: Sequence[Sample], rest: Sequence[float], began_at: float, 
     bins: dict[int, list[float]] = {}
     for each, left in zip(samples, rest, strict=True):
         bins.setdefault(int((each.at - began_at) / bin_s), []).append(left)
-    spread = stdev(rest) or 1e-9
+    # By the median too: a slow spell is what is looked for, and mustn't hide itself.
+    spread = _OF_MEDIAN * median(abs(each) for each in rest) or 1e-9
     effects = [0.0] * (max(bins) + 1)
     for place, lefts in bins.items():
         mean, n = fmean(lefts), len(lefts)
