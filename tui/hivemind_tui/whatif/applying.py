@@ -34,13 +34,19 @@ def for_the_file(changes: Sequence[Change]) -> list[str]:
     """Lines of a settings file for changes that no running proxy takes."""
     lines: list[str] = []
     table = ""
-    for change in sorted((each for each in changes if not each.name.startswith("agent.")), key=lambda each: each.name):
+    for change in sorted((each for each in changes if not each.name.startswith("agent.")), key=_section):
         section, _, key = change.name.rpartition(".")
         if section != table:
             lines.append(f"[{section}]")
             table = section
         lines.append(f"# {key}: take it out" if change.value is None else f"{key} = {_toml(change.value)}")
     return lines
+
+
+def _section(change: Change) -> tuple[str, str]:
+    """What stands in no table comes first in a file."""
+    section, _, key = change.name.rpartition(".")
+    return section, key
 
 
 def shell_lines(sheet: Sheet) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hivemind_tui.key import WHAT_IF, Key
 
 WHAT_IF_KEYS = (
-    Key("what_if", "w", "w", "what_if", "what if", "simulate the recorded traffic with other settings", "what if"),
+    Key("what_if", "w", "w", "what_if", "what if", "simulate the recorded traffic with other settings", "pages"),
     Key("vary_up", "right", "right", "vary(1)", "more", "turn the setting up", "what if", WHAT_IF),
     Key("vary_down", "left", "left", "vary(-1)", "less", "turn it down", "what if", WHAT_IF),
     Key("vary_far_up", "shift+right", "shift+right", "vary(10)", "", "up by a large step", "what if", WHAT_IF),

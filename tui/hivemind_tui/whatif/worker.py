@@ -19,7 +19,6 @@ import msgspec
 
 from hivemind.errors import HiveMindError
 from hivemind.journal.reader import open_journal
-from hivemind.journal.records import Carried
 from hivemind.lab.changes import Change, value_in
 from hivemind.lab.figures import Figures, Price
 from hivemind.lab.recording import Recording, load
@@ -44,32 +43,26 @@ Mark = tuple[tuple[str, int, int], ...]
 class _Seen:
     """What one pass over a recording's events finds."""
 
-    def __init__(self, journal_config: object) -> None:
+    def __init__(self) -> None:
         self.fold = CourseFold()
-        self.upstreams: dict[str, dict[str, float]] = {}
         self.turned: dict[str, int] = {}
-        self._config = journal_config
 
     def apply(self, event: ev.Event) -> None:
-        kind = type(event)
-        if kind is ev.LaneOpened:
-            self._opened(event)  # type: ignore[arg-type]
-        elif kind is ev.Commanded:
-            self._commanded(event)  # type: ignore[arg-type]
-        elif kind is Carried:
-            for lane in event.state.lanes:  # type: ignore[attr-defined]
-                self.upstreams.setdefault(lane.upstream, dict(lane.knobs))
+        """Take in what happened next."""
+        if isinstance(event, ev.Commanded) and event.name == "Tune":
+            knob = event.arguments.get("knob")
+            if isinstance(knob, str) and knob in KNOBS:
+                self.turned[knob] = self.turned.get(knob, 0) + 1
         self.fold.apply(event)
 
-    def _opened(self, event: ev.LaneOpened) -> None:
-        if event.config is not None and event.upstream not in self.upstreams:
-            values = {name: value_in(name, self._config, event.config) for name in KNOBS}  # type: ignore[arg-type]
-            self.upstreams[event.upstream] = {name: float(value or 0) for name, value in values.items()}
 
-    def _commanded(self, event: ev.Commanded) -> None:
-        knob = event.arguments.get("knob") if event.name == "Tune" else None
-        if isinstance(knob, str) and knob in KNOBS:
-            self.turned[knob] = self.turned.get(knob, 0) + 1
+def _knobs(recording: Recording) -> dict[str, dict[str, float]]:
+    """By upstream, what the simulation begins with."""
+    found: dict[str, dict[str, float]] = {}
+    for lane in recording.lanes.values():
+        values = {name: value_in(name, recording.began.config, lane) for name in KNOBS}
+        found.setdefault(lane.upstream, {name: float(value or 0) for name, value in values.items()})
+    return found
 
 
 class Desk:
@@ -123,7 +116,7 @@ class Desk:
         self._forget()
         self._tell(Stage("reading the recording"))
         recording = self._load(path, self._price)
-        seen = _Seen(journal.began.config)
+        seen = _Seen()
         for event in journal.events():
             seen.apply(event)
         first = seen.fold.began
@@ -134,7 +127,7 @@ class Desk:
             max(0.0, seen.fold.ended - self._began),
             recording.figures.requests,
             recording.figures.agents,
-            seen.upstreams,
+            _knobs(recording),
             seen.turned,
             tuple(recording.told),
         )

@@ -1,0 +1,117 @@
+"""Settings chosen for a what-if: turned, typed, taken back, and what the simulating process says to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+from tui.trials import BETA, CEILING, LOOKED, PATIENCE, outcome
+from tui.worlds import KNOBS
+
+from hivemind.lab.changes import Change
+from hivemind.scheduler.commands import Rejected
+from hivemind_tui.tuning import NAMES
+from hivemind_tui.whatif import sheet
+from hivemind_tui.whatif.sheet import Sheet
+from hivemind_tui.whatif.wire import Refused, Stage
+
+FRESH = Sheet(path="j.jsonl", looked=LOOKED, upstream="anthropic", name="aimd.beta")
+
+
+def test_a_turn_is_a_change_and_turned_back_is_none() -> None:
+    """Steps begin at what was recorded."""
+    turned = sheet.turn(FRESH, 1)
+    assert turned.changes == (Change("aimd.beta", 0.55),)
+    assert turned.value("aimd.beta") == 0.55
+    assert sheet.turn(turned, -1).changes == ()
+
+
+def test_what_was_recorded_is_the_base_else_what_is_at_hand() -> None:
+    """Until the recording is read, the screen's knobs stand in; of several upstreams the one that is shown."""
+    two = msgspec.structs.replace(LOOKED, upstreams={"openai": {"rpm": 1.0}, "anthropic": {"rpm": 60.0}})
+    assert replace(FRESH, looked=two).base == {"rpm": 60.0}
+    assert replace(FRESH, looked=two, upstream="gone").base == {"rpm": 1.0}
+    assert Sheet(at_hand=KNOBS).base == KNOBS
+    with pytest.raises(Rejected, match="isn't read yet"):
+        sheet.turn(Sheet(), 1)
+
+
+def test_changes_stand_in_the_order_of_the_page() -> None:
+    """However they came; one of a kind."""
+    made = FRESH
+    for change in (PATIENCE, BETA, CEILING, replace(BETA, value=0.8)):
+        made = sheet.with_change(made, change)
+    assert made.changes == (CEILING, replace(BETA, value=0.8), PATIENCE)
+    assert made.knobs == {"max_concurrency": 8.0, "aimd.beta": 0.8}
+    assert made.others == (PATIENCE,)
+    assert made.names == (*NAMES, "queue.max_wait_s")
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        ("0.7", BETA),
+        (" aimd.beta = 0.7 ", BETA),
+        ("tpm=400k", None),
+        ("tpm=500k", Change("tpm", 500_000.0)),
+        ("rpm=none", Change("rpm", 0.0)),
+        ("admission.max_concurrency=8", CEILING),
+        ("queue.max_wait_s=60", PATIENCE),
+        ("features.admission=off", Change("features.admission", False)),
+        ("agent.alice.priority=high", Change("agent.alice.priority", "high")),
+    ],
+)
+def test_values_and_names_are_typed(text: str, change: Change | None) -> None:
+    """A value for what is under the cursor, or any setting by its name; as recorded is no change."""
+    made = sheet.typed_in(FRESH, text)
+    assert made.changes == (() if change is None else (change,))
+    assert change is None or made.name == change.name
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("fast", "is no number"),
+        ("7", "aimd.beta goes from 0.05 to 0.99"),
+        ("aimd.bta=0.5", "aimd.beta"),
+        ("queue.max_wait_s=soon", "queue.max_wait_s"),
+        ("port=80", "makes no difference"),
+        ("admission.max_concurrency=unset", "max_concurrency"),
+    ],
+)
+def test_what_is_wrong_is_told(text: str, told: str) -> None:
+    """In one line."""
+    with pytest.raises(Rejected, match=told) as raised:
+        sheet.typed_in(FRESH, text)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_has_no_steps_is_typed() -> None:
+    """The others take whatever the settings take."""
+    made = sheet.typed_in(FRESH, "queue.max_wait_s=60")
+    with pytest.raises(Rejected, match="o types a value"):
+        sheet.turn(made, 1)
+    assert sheet.typed_in(made, "90").changes == (Change("queue.max_wait_s", 90.0),)
+
+
+def test_the_cursor_goes_through_all_and_stays_where_something_is() -> None:
+    """To the ends and no further; a setting that leaves the list leaves the cursor above it."""
+    made = sheet.typed_in(FRESH, "queue.max_wait_s=60")
+    assert sheet.move(made, 1).name == made.name == "queue.max_wait_s"
+    assert sheet.move(made, -99).name == NAMES[0]
+    gone = sheet.without(made, "queue.max_wait_s")
+    assert (gone.changes, gone.name) == ((), NAMES[-1])
+    assert sheet.without(sheet.turn(FRESH, 1), "aimd.beta") == replace(FRESH, choosing=True)
+
+
+def test_what_the_process_says_is_taken_in() -> None:
+    """What is being done until there is an answer; a refusal is one, and what was answered before stays."""
+    going = sheet.told(replace(FRESH, trying=True), Stage("simulating", 0.5))
+    assert (going.stage, going.trying) == (Stage("simulating", 0.5), True)
+    assert sheet.told(going, LOOKED).trying
+    done = sheet.told(going, outcome())
+    assert (done.stage, done.trying, done.stale) == (None, False, False)
+    assert sheet.turn(done, 1).stale
+    refused = sheet.told(replace(done, trying=True), Refused("no memory"))
+    assert (refused.trouble, refused.outcome, refused.trying) == ("no memory", done.outcome, False)

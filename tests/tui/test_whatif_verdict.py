@@ -1,0 +1,89 @@
+"""Better, worse, or nothing to be said: two simulated runs compared, with what the model is off by in mind."""
+
+from __future__ import annotations
+
+import pytest
+from tui.trials import BETA, FIGURES, outcome, run
+
+from hivemind.lab.figures import Waits
+from hivemind_tui.whatif import verdict
+from hivemind_tui.whatif.verdict import ALIKE, BETTER, LESS, UNSURE, WORSE, Row
+from hivemind_tui.whatif.wire import Outcome
+
+
+def row(made: Outcome, label: str) -> Row:
+    return next(each for each in verdict.rows(made) if each.label == label)
+
+
+@pytest.mark.parametrize(
+    ("label", "tried", "difference", "wanted"),
+    [
+        ("wall time", {"wall_s": 640.0}, "-16%", BETTER),
+        ("wall time", {"wall_s": 900.0}, "+18%", WORSE),
+        ("wall time", {"wall_s": 758.0}, "-0.7%", UNSURE),
+        ("wall time", {"wall_s": 763.0}, "", ALIKE),
+        ("retries", {"retries": 20}, "-8", BETTER),
+        ("failed", {"failed": 5}, "+2", WORSE),
+        ("fairness", {"fairness": 0.99}, "+0.009", BETTER),
+        ("fairness", {"fairness": 0.97}, "-0.011", WORSE),
+        ("tokens wasted", {"wasted_tokens": 6200}, "-50%", BETTER),
+        ("dollars", {"dollars": 20.262}, "+10%", WORSE),
+        ("dollars", {"dollars": None}, "", ALIKE),
+        ("wait p95 high", {"waits": {"high": Waits(40, 0.0, 2.4, 9.0)}}, "+100%", WORSE),
+        ("wait p50 high", {"waits": {"high": Waits(40, 1.5, 2.4, 9.0)}}, "+1.5s", WORSE),
+    ],
+)
+def test_each_figure_has_its_verdict(label: str, tried: dict[str, object], difference: str, wanted: str) -> None:
+    """Less is better but for fairness and agents that finish; what the model is off by says nothing."""
+    found = row(outcome(BETA, **tried), label)
+    assert (found.difference, found.verdict) == (difference, wanted)
+
+
+def test_what_isnt_done_is_no_gain() -> None:
+    """Where fewer agents finish, a shorter run isn't a better one; what counts how requests ended says so itself."""
+    made = outcome(BETA, finished=7, wall_s=300.0, retries=90)
+    assert verdict.less_was_done(made)
+    assert [row(made, label).verdict for label in ("agents finished", "wall time", "retries")] == [WORSE, LESS, WORSE]
+    assert verdict.less_was_done(outcome(BETA, answered=400))
+    assert not verdict.less_was_done(outcome(BETA))
+
+
+def test_without_changes_the_model_is_compared_with_the_truth() -> None:
+    """Nothing is better or worse then."""
+    made = outcome()
+    assert row(made, "wall time").difference == "+1.2%"
+    assert {each.verdict for each in verdict.rows(made)} <= {ALIKE, UNSURE}
+
+
+def test_how_far_the_model_is_off() -> None:
+    """As shares of what was recorded; nothing where nothing was."""
+    wall, waits = verdict.off_by(outcome())
+    assert (verdict.signed(wall), verdict.signed(waits)) == ("+1.2%", "-0.3%")
+    idle = Outcome((), run(waited_s=0.0), run(), run(), None)
+    assert verdict.signed(verdict.off_by(idle)[1]) == "—"
+
+
+def test_one_priority_needs_no_name() -> None:
+    """Of several each has its own rows, the most urgent first."""
+    alone = {"normal": FIGURES.waits["normal"]}
+    made = Outcome((), *(run(waits=alone) for _ in range(3)), None)
+    assert [each.label for each in verdict.rows(made)][2:4] == ["wait p50", "wait p95"]
+    assert [each.label for each in verdict.rows(outcome())][2:6] == [
+        "wait p50 high",
+        "wait p95 high",
+        "wait p50 normal",
+        "wait p95 normal",
+    ]
+
+
+def test_little_room_keeps_what_matters() -> None:
+    """In their order; agents, wall time and dollars to the last."""
+    found = verdict.rows(outcome(BETA))
+    assert [each.label for each in verdict.fitting(found, 3)] == ["agents finished", "wall time", "dollars"]
+    assert verdict.fitting(found, 99) == found
+    assert verdict.fitting(found, 0) == []
+
+
+def test_shares_have_no_more_digits_than_they_deserve() -> None:
+    """One below ten percent, none above."""
+    assert [verdict.signed(share) for share in (0.008, -0.0994, 0.12, -1.0)] == ["+0.8%", "-9.9%", "+12%", "-100%"]
