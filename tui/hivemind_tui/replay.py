@@ -233,7 +233,7 @@ class ReplaySource:
         try:
             found = player.event_after(at) if step > 0 else player.event_before(at)
         except UsageError as error:
-            self._trouble, found = str(error), None
+            self._trouble, found = _cause(error), None
         if found is None:
             return False
         self.transport.stop()
@@ -272,8 +272,8 @@ class ReplaySource:
         except UsageError as error:
             # The file is gone, or its disk: what was read of it stays.
             self.transport.stop()
-            if str(error) != self._trouble:
-                self._trouble = str(error)
+            before, self._trouble = self._trouble, _cause(error)
+            if self._trouble != before:
                 self.moved()
             return False
 
@@ -336,6 +336,11 @@ class ReplaySource:
 
     def _tell(self, note: str, kind: str = "") -> None:
         self._note, self._note_kind, self._noted_s = note, kind, self._clock()
+
+
+def _cause(error: UsageError) -> str:
+    """Without the file's path, which the screen names already."""
+    return str(error).rpartition(": ")[2]
 
 
 def _at(mark: Marked) -> float:

@@ -50,6 +50,7 @@ class ReplayRoom(ControlRoom):
 
     def _moved(self) -> None:
         """Another moment: all of it is drawn at once."""
+        self._detail_due_s = 0.0
         self._look()
         self._draw_all()
 
@@ -176,6 +177,10 @@ class ReplayRoom(ControlRoom):
     # --- Pictures --------------------------------------------------------------------------------------------------
 
     def action_picture(self) -> None:
+        self.clear_notifications()
+        self.call_after_refresh(self._take_picture)
+
+    def _take_picture(self) -> None:
         now = self.recording.playback()
         svg = placed_text(self.export_screenshot(title=f"{now.name}  {clock(now.wall)}", simplify=True))
         self.run_worker(self._write_picture(svg, picture_name(now)), group="picture")

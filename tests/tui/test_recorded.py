@@ -1,0 +1,122 @@
+"""`hivemind-tui --replay FILE`: its flags, its run without a screen, and the screen on a real journal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tui.decks import AT, recording, write
+from tui.kit import TERMINAL, press, seen, settle, wait_until
+
+from hivemind.errors import UsageError
+from hivemind.journal.player import Player
+from hivemind_tui import main
+from hivemind_tui.replay import ReplaySource
+from hivemind_tui.replaying import ReplayRoom
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "import sys; from hivemind_tui.main import main; sys.exit(main())", *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+
+
+def test_without_a_screen_it_is_lines_and_a_table(tmp_path: Path) -> None:
+    """The log as it was, then what became of each agent; nothing on standard error."""
+    done = run("--replay", str(write(tmp_path)))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert "anthropic        first request (anthropic)" in lines[0]
+    assert any("bob" in line and "it broke; passed on to the agent" in line for line in lines)
+    assert lines[-2].startswith("3 agents, 1 with an error; 36 requests, 35 answered, 1 failed")
+
+
+def test_damage_is_told_on_standard_error(tmp_path: Path) -> None:
+    """What can be read is printed, and that something can't."""
+    path = write(tmp_path)
+    path.write_bytes(path.read_bytes()[:-20])
+    done = run("--replay", str(path))
+    assert done.returncode == 0
+    assert "the last line isn't whole" in done.stderr
+    assert "36 requests" in done.stdout
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00\xff\x17 random" * 50])
+def test_nothing_to_read_is_one_line(tmp_path: Path, data: bytes) -> None:
+    """It says what is wrong, and the exit code is that of a wrong command line."""
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(data)
+    done = run("--replay", str(path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "j.jsonl" in done.stderr
+
+
+def test_whoever_reads_may_stop(tmp_path: Path) -> None:
+    """`| head` is no error."""
+    command = f"{sys.executable} -m hivemind_tui.main --replay {write(tmp_path)} | head -1"
+    code = f"{sys.executable} -c 'import sys; from hivemind_tui.main import main; sys.exit(main())'"
+    command = command.replace(f"{sys.executable} -m hivemind_tui.main", code)
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], check=False, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("beside", [["--demo"], ["--attach", "http://127.0.0.1:1"], ["--upstream", "http://h"]])
+def test_other_things_to_show_do_not_go_with_it(tmp_path: Path, beside: list[str]) -> None:
+    """A recording and a proxy at once is a mistake, which is named."""
+    with pytest.raises(UsageError, match=f"{beside[0]}: doesn't go with --replay"):
+        main.parse(["--replay", str(write(tmp_path)), *beside], {}, tmp_path)
+
+
+def test_journals_are_found_by_name(tmp_path: Path) -> None:
+    """In the state directory, by the beginning of their name, or the latest."""
+    folder = tmp_path / "journals"
+    folder.mkdir()
+    path = write(folder)
+    for text in ("20261121", "latest", str(path)):
+        assert main.parse(["--replay", text, "--state-dir", str(tmp_path)], {}, tmp_path).replay == path
+    with pytest.raises(UsageError, match="no such journal"):
+        main.parse(["--replay", "2030", "--state-dir", str(tmp_path)], {}, tmp_path)
+
+
+async def test_the_screen_on_a_real_journal(tmp_path: Path) -> None:
+    """Marks, seeks and single events are those of the file."""
+    player = Player.open(write(tmp_path))
+    try:
+        app = ReplayRoom(ReplaySource(player, player.name), environment=TERMINAL)
+        async with app.run_test(size=(160, 45)) as pilot:
+            await settle(pilot)
+            await wait_until(pilot, lambda: app.view.playback is not None and app.view.playback.mark_count == 6)
+            await press(pilot, "n n n n")
+            await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(AT + 62.1))
+            assert "bob: it broke; passed on to the agent" in seen(pilot, "timeline")
+            assert app.view.snapshot.totals.failed == 1
+            await press(pilot, "comma")
+            await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(AT + 62.0))
+            assert app.view.snapshot.totals.failed == 0
+            await press(pilot, "end")
+            await wait_until(pilot, lambda: app.view.snapshot.totals.requests == 36)
+            assert "the end" in seen(pilot, "timeline")
+    finally:
+        player.close()
+
+
+async def test_a_journal_that_vanishes(tmp_path: Path) -> None:
+    """What is shown stays; that it can't be read any more is told in the header."""
+    path = write(tmp_path)
+    player = Player.open(path, indexed=False)
+    try:
+        app = ReplayRoom(ReplaySource(player, player.name), environment=TERMINAL)
+        async with app.run_test(size=(160, 45)) as pilot:
+            await settle(pilot)
+            path.unlink()
+            await press(pilot, "end home shift+right")
+            await wait_until(pilot, lambda: "can't be read any more" in seen(pilot, "header"))
+    finally:
+        player.close()
+
+
+def test_all_of_the_recording_is_there() -> None:
+    """The tests of a replay stand on what the made-up recording holds."""
+    assert len(recording()) > 250

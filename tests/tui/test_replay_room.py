@@ -1,0 +1,261 @@
+"""The control room on a recording: what its keys and the mouse do, and what they don't."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from tui.decks import AT, LENGTH_S, Deck, recording
+from tui.kit import TERMINAL, press, seen, settle, wait_until
+
+from hivemind_tui import keymap
+from hivemind_tui.key import REPLAY
+from hivemind_tui.playback import KINDS
+from hivemind_tui.replay import ReplaySource
+from hivemind_tui.replay_keys import REPLAY_KEYS
+from hivemind_tui.replaying import ReplayRoom
+
+WIDE, NARROW = (160, 45), (80, 24)
+
+
+@asynccontextmanager
+async def replay(
+    deck: Deck | None = None, size: tuple[int, int] = WIDE, folder: Path | None = None
+) -> AsyncIterator[tuple[Pilot[str], ReplayRoom]]:
+    """A room on the made-up recording, whose time stands unless it is played."""
+    source = ReplaySource(deck or Deck(recording()), "20261121-140000-8765")
+    app = ReplayRoom(source, folder=folder, environment=TERMINAL)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        yield pilot, app
+
+
+def at(app: ReplayRoom) -> float:
+    """Seconds since the recording began, of what is shown."""
+    return app.view.snapshot.at - AT
+
+
+async def until_at(pilot: Pilot[str], app: ReplayRoom, second: float) -> None:
+    await wait_until(pilot, lambda: at(app) == pytest.approx(second))
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW, (60, 20), (40, 12)])
+async def test_it_opens_on_the_overview_and_says_what_it_is(size: tuple[int, int]) -> None:
+    """At every size the banner and the timeline are there, and nobody is greeted to connect an agent."""
+    async with replay(size=size) as (pilot, app):
+        assert app.view.page == "overview"
+        assert "REPLAY x1" in seen(pilot, "header")
+        assert "14:00:00" in seen(pilot, "timeline")
+
+
+async def test_keys_go_about_in_time() -> None:
+    """Each of them leads where it says, and the panels show that moment."""
+    async with replay() as (pilot, app):
+        for keys, second in (
+            ("right right", 2.0),
+            ("shift+right", 12.0),
+            ("left", 11.0),
+            ("shift+left", 1.0),
+            ("full_stop", 1.1),
+            ("full_stop full_stop", 1.3),
+            ("comma", 1.2),
+            ("end", LENGTH_S),
+            ("home", 0.0),
+            ("n", 30.95),
+            ("n n", 50.95),
+            ("N", 45.95),
+        ):
+            await press(pilot, keys)
+            await until_at(pilot, app, second)
+        assert "PauseAgent" not in seen(pilot, "timeline")
+        assert "carol: paused" in seen(pilot, "timeline")
+        assert next(agent for agent in app.view.snapshot.agents if agent.name == "carol").paused
+        await press(pilot, "g")
+        assert "go to" in seen(pilot, "footer")
+        await press(pilot, "1 4 colon 0 1 colon 3 0 enter")
+        await until_at(pilot, app, 90.0)
+        await press(pilot, "colon 5 0 % enter")
+        await until_at(pilot, app, 60.0)
+
+
+async def test_what_cant_be_gone_to_is_told() -> None:
+    """No mark further on, no event before the first, no such time: one line each, and nothing moves."""
+    async with replay() as (pilot, app):
+        for keys, words in (
+            ("N", "no mark before this"),
+            ("g n o o n enter", "no moment"),
+            ("g 1 6 colon 0 0 enter", "isn't in the recording"),
+            ("end n", "no mark after this"),
+            ("full_stop", "nothing happened after this"),
+        ):
+            await press(pilot, keys)
+            assert words in str([note.message for note in app._notifications]), keys
+        await press(pilot, "g enter")
+        await until_at(pilot, app, LENGTH_S)
+
+
+async def test_it_plays_stops_and_repeats() -> None:
+    """Space plays and stops, the speeds go up and down, a loop comes back to its beginning."""
+    async with replay() as (pilot, app):
+        transport = app.recording.transport
+        await press(pilot, "space > > > > > >")
+        assert transport.speed == 64
+        await wait_until(pilot, lambda: app.view.playback is not None and app.view.playback.at_end)
+        assert not transport.playing
+        assert "the end" in seen(pilot, "timeline")
+        assert "space again" in seen(pilot, "footer")
+        await press(pilot, "< < < < < < < < <")
+        assert transport.speed == 0.25
+        await press(pilot, "home right left_square_bracket right right right_square_bracket")
+        assert transport.loop == (AT + 1, AT + 3)
+        await press(pilot, "> > > > > > > > space")
+        seeks = app.recording._player.seeks  # type: ignore[attr-defined]
+        await wait_until(pilot, lambda: seeks.count(AT + 1) > 3)
+        assert "loop x64" in seen(pilot, "timeline")
+        assert r"\ no loop" in seen(pilot, "footer")
+        await press(pilot, "space backslash")
+        assert transport.loop is None
+        assert not transport.playing
+
+
+STEERING = "p D r a c plus minus b h B x X R asterisk u 0 v d W"
+
+
+async def test_what_steers_is_out_of_use() -> None:
+    """Each key that would steer a proxy says why it doesn't; none of them asks anything or leaves a mark."""
+    async with replay() as (pilot, app):
+        await press(pilot, "right right")
+        for key in STEERING.split():
+            app.clear_notifications()
+            await press(pilot, key)
+            told = str([note.message for note in app._notifications])
+            assert "recording" in told, key
+            assert not app.layers.is_open, key
+        assert app.view.page == "overview"
+        assert not app.view.marked
+        steered = {key.id for key in keymap.KEYS if keymap.steers(*keymap.parsed(key.action))}
+        pressed = {key.id for key in keymap.KEYS if {*key.keys.split(",")} & {*STEERING.split()}}
+        here_of_time = {"step_up", "step_down", "leap_up", "leap_down", "less", "more", "mark"}
+        assert steered - pressed == here_of_time
+
+
+async def test_what_looks_works_as_ever() -> None:
+    """Pages, a filter, sorting, looking closer and back, rows: as on a live screen, at the moment shown."""
+    async with replay() as (pilot, app):
+        await press(pilot, "g 1 m 5 s enter 3")
+        await until_at(pilot, app, 65.0)
+        assert len(app.view.listed) == 21
+        await press(pilot, "slash b o b enter")
+        assert {request.agent for request in app.view.listed} == {"bob"}
+        await press(pilot, "exclamation_mark enter")
+        await wait_until(pilot, lambda: "attempt 1 failed" in seen(pilot, "decisions"))
+        await press(pilot, "escape escape L 2 j")
+        assert app.view.selected == "bob"
+        await press(pilot, "ctrl+home")
+        assert app.view.selected == "alice"
+        await press(pilot, "G")
+        assert app.view.selected == "carol"
+        await press(pilot, "5")
+        assert "it broke" in seen(pilot, "log")
+
+
+async def test_a_seek_forgets_what_was_not_yet() -> None:
+    """On the page of all requests those of later moments are gone after going back."""
+    async with replay() as (pilot, app):
+        await press(pilot, "3 end")
+        await wait_until(pilot, lambda: len(app.view.listed) == 36)
+        await press(pilot, "g 1 5 s enter")
+        await wait_until(pilot, lambda: len(app.view.listed) == 6)
+
+
+async def test_the_mouse_goes_about_on_the_timeline() -> None:
+    """A click goes there, dragging along with the button down; without it nothing moves."""
+    async with replay() as (pilot, app):
+        await pilot.click("#timeline", offset=(159, 1))
+        await until_at(pilot, app, LENGTH_S)
+        await pilot.mouse_down("#timeline", offset=(0, 1))
+        await until_at(pilot, app, 0.0)
+        await pilot.hover("#timeline", offset=(84, 1))
+        await wait_until(pilot, lambda: 55 < at(app) < 65)
+        await pilot.mouse_up("#timeline", offset=(84, 1))
+        await pilot.hover("#timeline", offset=(120, 1))
+        await settle(pilot)
+        assert 55 < at(app) < 65
+
+
+async def test_kinds_of_marks_are_chosen() -> None:
+    """The menu names them all with how many there are; a key hides a kind or shows it again."""
+    async with replay() as (pilot, app):
+        await press(pilot, "f")
+        shown = seen(pilot, "overlay")
+        assert all(sign.word in shown for sign in KINDS.values())
+        cut = str(1 + list(KINDS).index("cut"))
+        await press(pilot, cut)
+        assert app.layers.is_open
+        assert "4 marks" in seen(pilot, "timeline")
+        await press(pilot, "a")
+        assert "6 marks" in seen(pilot, "timeline")
+        await press(pilot, f"{cut} escape n")
+        await until_at(pilot, app, 45.95)
+
+
+async def test_pictures_are_written_and_never_over_others(tmp_path: Path) -> None:
+    """Each press writes another file, named after the journal and the moment."""
+    async with replay(folder=tmp_path) as (pilot, app):
+        await press(pilot, "right e")
+        name = "20261121-140000-8765-140001"
+        await wait_until(pilot, lambda: (tmp_path / f"{name}.svg").exists())
+        await app.workers.wait_for_complete([each for each in app.workers if each.group == "picture"])
+        await press(pilot, "e")
+        await wait_until(pilot, lambda: (tmp_path / f"{name}-2.svg").exists())
+        await app.workers.wait_for_complete([each for each in app.workers if each.group == "picture"])
+        assert "REPLAY" in (tmp_path / f"{name}.svg").read_text("utf-8").replace("&#160;", " ")
+
+
+async def test_a_folder_that_takes_no_picture(tmp_path: Path) -> None:
+    """It is told in one line, and nothing else happens."""
+    async with replay(folder=tmp_path / "gone") as (pilot, app):
+        await press(pilot, "e")
+        await wait_until(pilot, lambda: "can't be written" in str([note.message for note in app._notifications]))
+
+
+async def test_damage_and_what_is_not_read_yet_are_seen() -> None:
+    """The header tells what is wrong, the timeline how far it is read and that what is shown is about."""
+    deck = Deck(recording(), known_to=0.5)
+    deck.approximate = True
+    deck.damage = ["7 events are missing in 1 gaps: the disk was full or too slow"]
+    async with replay(deck) as (pilot, app):
+        assert "7 events are missing" in seen(pilot, "header")
+        assert "≈ reading 50%" in seen(pilot, "timeline")
+        await press(pilot, "end n")
+        assert "no mark after this in the 50% that are read so far" in str([n.message for n in app._notifications])
+
+
+async def test_help_and_palette_are_of_a_replay() -> None:
+    """Every key of a replay stands in its help, none that steers does; the palette offers the same."""
+    async with replay() as (pilot, app):
+        await press(pilot, "question_mark")
+        shown = seen(pilot, "overlay")
+        assert [key.id for key in REPLAY_KEYS if key.help not in shown] == []
+        assert keymap.BY_ID["drain"].help not in shown
+        await press(pilot, "escape colon")
+        names = [choice.name for choice in app.layers.palette._choices]
+        assert "play" in names
+        assert "drain" not in names
+
+
+async def test_leaving_asks_nothing() -> None:
+    """There is nothing to lose."""
+    async with replay() as (pilot, app):
+        await press(pilot, "g 1 m enter q")
+        assert app.return_value == "quit"
+
+
+def test_no_key_of_a_replay_has_two_meanings() -> None:
+    """On each page, among the keys that mean something there."""
+    for page in keymap.FOOTERS:
+        names = [name for key in keymap.here(page, on=REPLAY) for name in key.keys.split(",")]
+        assert len({*names}) == len(names), page
