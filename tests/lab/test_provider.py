@@ -1,0 +1,107 @@
+"""What is concluded about a provider from what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab.kit import LANE, asked, failed, recorded, served
+
+from hivemind.lab.provider import Provider
+from hivemind.lab.recording import Recording
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReading
+
+
+def of(recording: Recording) -> Provider:
+    """The one provider."""
+    (provider,) = recording.providers.values()
+    return provider
+
+
+def retried(
+    at: float, ticket: int, agent: str, kind: FailureKind, *, status: int, again_s: float, delay_s: float | None = None
+) -> Iterator[ev.Event]:
+    """A request that is refused at once, and answered a while later."""
+    yield asked(at, ticket, agent)
+    yield ev.Granted(at, ticket, agent, LANE, 1, 0.0)
+    yield ev.AttemptFailed(at + 0.01, ticket, agent, LANE, 1, kind, status, "", again_s, None, True, delay_s)
+    later = at + 0.01 + again_s
+    yield ev.Granted(later, ticket, agent, LANE, 2, 0.0)
+    yield ev.FirstContent(later + 1.0, ticket, agent, LANE, 1.0)
+    yield ev.Finished(later + 1.0, ticket, agent, LANE, "m", 200, 2, Usage(100, 0, 0, 50), later + 1.0 - at)
+
+
+def test_a_place_too_many_is_noticed(tmp_path: Path) -> None:
+    """Where it refused as overloaded whenever four were at work, and never below, four is too many."""
+    events: list[ev.Event] = []
+    for round_ in range(5):
+        at = round_ * 10.0
+        for place in range(3):
+            events += served(at + place / 100, round_ * 10 + place, f"a{place}", takes_s=2.0)
+        events += retried(at + 0.5, round_ * 10 + 5, "b", FailureKind.OVERLOADED, status=529, again_s=3.0)
+    provider = of(recorded(tmp_path, events))
+    assert (provider.most_flying, provider.spells, provider.faults) == (3, [], [])
+
+
+def test_overload_by_chance_is_chance(tmp_path: Path) -> None:
+    """Where it came with one at work as with many, it says nothing about places."""
+    events: list[ev.Event] = []
+    for round_ in range(8):
+        at = round_ * 10.0
+        events += retried(at, round_ * 10, "b", FailureKind.OVERLOADED, status=529, again_s=3.0)
+        for place in range(3):
+            events += served(at + 5.0 + place / 100, round_ * 10 + 1 + place, f"a{place}", takes_s=2.0)
+    provider = of(recorded(tmp_path, events))
+    assert provider.most_flying is None
+    assert len(provider.faults) == 8
+    assert provider.fault_rate == pytest.approx(8 / 40)
+
+
+def test_a_bad_spell_is_a_time(tmp_path: Path) -> None:
+    """Many failures in a row, of several requests, belong to the time rather than to the requests."""
+    before = [event for n in range(10) for event in served(float(n) * 2, n, "a")]
+    bad: list[ev.Event] = []
+    for n in range(8):
+        bad += retried(30.0 + n / 2, 20 + n, f"b{n}", FailureKind.SERVER_ERROR, status=503, again_s=20.0)
+    provider = of(recorded(tmp_path, before, bad))
+    (spell,) = provider.spells
+    assert 19.0 < spell.began_at <= 30.0
+    assert 33.5 < spell.ended_at < 50.1
+    assert provider.faults == []
+
+
+def test_a_limit_that_nobody_told_of_shows_in_refusals(tmp_path: Path) -> None:
+    """Ten requests a minute went through before it refused, twice."""
+    events: list[ev.Event] = []
+    for minute in range(2):
+        for n in range(10):
+            events += served(minute * 60.5 + n / 5, minute * 100 + n, f"a{n}", takes_s=0.1)
+        ticket, at = minute * 100 + 50, minute * 60.5 + 3.0
+        wait_s = 58.0
+        events += retried(at, ticket, "b", FailureKind.RATE_LIMITED, status=429, again_s=wait_s, delay_s=wait_s)
+    provider = of(recorded(tmp_path, events))
+    (limit,) = provider.limits
+    assert (limit.kind, limit.fixed, limit.told) == (WindowKind.REQUESTS, True, False)
+    assert limit.limit in (10, 11)
+    assert provider.faults == []
+
+
+def test_a_refusal_out_of_nowhere_is_chance(tmp_path: Path) -> None:
+    """A 429 with most of the window left isn't the window's doing."""
+    events: list[ev.Event] = []
+    for n in range(20):
+        events += served(float(n), n, f"a{n}", takes_s=0.5)
+        reading = WindowReading(WindowKind.REQUESTS, 1000, 1000 - n, 60.0 - n)
+        events.append(ev.LimitsRead(n + 0.5, LANE, "m", (reading,)))
+    events += retried(10.2, 90, "b", FailureKind.RATE_LIMITED, status=429, again_s=1.0)
+    provider = of(recorded(tmp_path, events))
+    assert [one.status for _, one in provider.faults] == [429]
+
+
+def test_what_can_t_be_known_is_told(tmp_path: Path) -> None:
+    """No limit was seen, and there were few answers."""
+    told = recorded(tmp_path, served(0.0, 1, "a"), [failed(9.0, 99, "z", FailureKind.TIMEOUT)]).told
+    assert any("no rate limit was seen" in line for line in told)
+    assert any("only 1 answer" in line for line in told)
