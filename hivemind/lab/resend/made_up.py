@@ -7,6 +7,7 @@ of a conversation do.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import blake2b
 from urllib.parse import quote
 
@@ -65,6 +66,12 @@ def path_of(ask: Ask) -> str:
     return _PATHS.get(provider, _PATHS["openai"])
 
 
+@lru_cache(maxsize=1024)
+def is_known(path: str) -> bool:
+    """Whether requests for this path can be made up."""
+    return _shape(dialect_for(path).name, path.rstrip("/")) is not None
+
+
 def made_up(ask: Ask, most: int | None) -> MadeUp | None:
     """A request for an answer of at most so many tokens (None: nothing is known). None: its path is of no API whose
     requests can be made up."""
@@ -80,8 +87,9 @@ def made_up(ask: Ask, most: int | None) -> MadeUp | None:
 def wanted_tokens(ask: Ask, *, as_allowed: bool) -> int | None:
     """The most tokens that its answer should have: what it really had, or (`as_allowed`) what the request allowed."""
     produced = ask.then.usage.output_tokens if ask.then.usage is not None else 0
-    real = produced if not ask.then.error and produced > 0 else None
-    return (ask.max_output_tokens or real) if as_allowed else (real or ask.max_output_tokens)
+    real = produced if not ask.then.error else 0
+    allowed = max(0, ask.max_output_tokens or 0)
+    return (allowed or real or None) if as_allowed else (real or allowed or None)
 
 
 def _filled(ask: Ask, shape: _Shape, most: int | None) -> bytes:

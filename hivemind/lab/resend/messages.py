@@ -19,7 +19,7 @@ from hivemind.proxy.identity import CREDENTIAL_HEADERS, address
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import record
 
-from .made_up import made_up, path_of, wanted_tokens
+from .made_up import is_known, made_up, path_of, wanted_tokens
 from .plan import Ask
 from .target import Target
 
@@ -149,7 +149,7 @@ class Maker:
 
 def can_be_made(ask: Ask) -> bool:
     """Whether there is anything to send for it."""
-    return ask.has_body or made_up(replace(ask, size_chars=0), None) is not None
+    return ask.has_body or is_known(path_of(ask))
 
 
 def _bytes_of(recorded: RequestBody) -> bytes | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from sys import intern
+from typing import Any
 
 from hivemind.errors import UsageError
 from hivemind.journal.records import RequestBody
@@ -87,41 +88,32 @@ class _Open:
     first_s: float | None = None
 
 
-@dataclass(slots=True)
 class Reading:
-    """Takes a journal's events in, in order; :meth:`asks` are its requests."""
+    """Takes a journal's events in, in order; :meth:`asks` are its requests. `began` is when the journal did, on its own
+    clock."""
 
-    began: float
-    """When the journal began, on its own clock."""
-    _open: dict[int, _Open] = field(default_factory=dict)
-    _over: list[Ask] = field(default_factory=list)
-    _bodies: set[int] = field(default_factory=set)
-    _providers: dict[str, str] = field(default_factory=dict)
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._open: dict[int, _Open] = {}
+        self._over: list[Ask] = []
+        self._bodies: set[int] = set()
+        self._providers: dict[str, str] = {}
+        self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
+            ev.LaneOpened: self._lane_opened,
+            ev.Arrived: self._arrived,
+            RequestBody: self._body,
+            ev.FirstContent: self._first_content,
+            ev.AttemptFailed: self._attempt_failed,
+            ev.Finished: self._finished,
+            ev.Abandoned: self._abandoned,
+            ev.Refused: self._refused,
+        }
 
     def apply(self, event: ev.Event) -> None:
         """What happened next."""
-        match event:
-            case ev.LaneOpened():
-                self._providers[event.lane] = event.provider
-            case ev.Arrived():
-                self._open[event.ticket] = _Open(event, self._providers.get(event.lane, ""))
-            case RequestBody():
-                if not event.left_out:
-                    self._bodies.add(event.ticket)
-            case ev.FirstContent():
-                found = self._open.get(event.ticket)
-                if found is not None:
-                    found.first_s = event.at - found.arrived.at
-            case ev.Finished():
-                self._ended(event.ticket, event.at, event.status, "", event.usage)
-            case ev.AttemptFailed() if event.retry_in_s is None:
-                self._failed(event)
-            case ev.Abandoned():
-                self._ended(event.ticket, event.at, None, LEFT, event.usage)
-            case ev.Refused() if event.ticket is not None:
-                self._ended(event.ticket, event.at, event.status, event.reason, None)
-            case _:
-                pass
+        fold = self._folds.get(type(event))
+        if fold is not None:
+            fold(event)
 
     def asks(self, selection: Selection, *, bodies: bool = True) -> tuple[Ask, ...]:
         """The chosen ones, in the order of their coming; without `bodies` as if the journal had none.
@@ -144,7 +136,24 @@ class Reading:
         there = self._bodies if bodies else frozenset[int]()
         return tuple(replace(ask, has_body=True) if ask.ticket in there else ask for ask in chosen)
 
-    def _failed(self, event: ev.AttemptFailed) -> None:
+    def _lane_opened(self, event: ev.LaneOpened) -> None:
+        self._providers[event.lane] = event.provider
+
+    def _arrived(self, event: ev.Arrived) -> None:
+        self._open[event.ticket] = _Open(event, self._providers.get(event.lane, ""))
+
+    def _body(self, event: RequestBody) -> None:
+        if not event.left_out:
+            self._bodies.add(event.ticket)
+
+    def _first_content(self, event: ev.FirstContent) -> None:
+        found = self._open.get(event.ticket)
+        if found is not None:
+            found.first_s = event.at - found.arrived.at
+
+    def _attempt_failed(self, event: ev.AttemptFailed) -> None:
+        if event.retry_in_s is not None:
+            return
         found = self._open.get(event.ticket)
         status = event.status
         if found is not None and found.first_s is not None:
@@ -152,6 +161,16 @@ class Reading:
         elif status is None:
             status = 504 if event.kind is FailureKind.TIMEOUT else 502
         self._ended(event.ticket, event.at, status, event.kind.value, event.usage)
+
+    def _finished(self, event: ev.Finished) -> None:
+        self._ended(event.ticket, event.at, event.status, "", event.usage)
+
+    def _abandoned(self, event: ev.Abandoned) -> None:
+        self._ended(event.ticket, event.at, None, LEFT, event.usage)
+
+    def _refused(self, event: ev.Refused) -> None:
+        if event.ticket is not None:
+            self._ended(event.ticket, event.at, event.status, event.reason, None)
 
     def _ended(self, ticket: int, at: float, status: int | None, error: str, usage: Usage | None) -> None:
         found = self._open.pop(ticket, None)
@@ -164,7 +183,7 @@ class Reading:
         arrived = found.arrived
         return Ask(
             ticket=arrived.ticket,
-            at_s=max(0.0, arrived.at - self.began),
+            at_s=max(0.0, arrived.at - self._began),
             agent=intern(arrived.agent),
             priority=arrived.asked,
             provider=found.provider,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 
 from hivemind import server
@@ -49,8 +50,9 @@ def planned(journal: Journal, order: Order, target: Target | None) -> Plan:
         reading.apply(event)
     tell(journal)
     asks = reading.asks(order.selection, bodies=not order.synthetic)
-    good = tuple(ask for ask in asks if can_be_made(ask))
-    left_out = Counter(ask.path for ask in asks if not can_be_made(ask))
+    possible = [can_be_made(ask) for ask in asks]
+    good = tuple(compress(asks, possible))
+    left_out = Counter(ask.path for ask, can in zip(asks, possible, strict=True) if not can)
     if not good:
         raise UsageError(f"none of the requests can be made up: their path is {left_out.most_common(1)[0][0]}")
     return Plan(journal.began.journal, target, order.speed, order.think, good, left_out, _estimated(good, target))
