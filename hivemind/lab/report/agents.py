@@ -114,7 +114,10 @@ class AskedAgent:
             self._counts[before] -= 1
         if after is not None:
             self._counts[after] += 1
-        state = next((each for each, count in enumerate(self._counts) if count > 0), None)
+        streaming, first, pause, queued = self._counts
+        state = (
+            STREAMING if streaming else FIRST if first else PAUSE if pause else QUEUED if queued else None
+        )  # as of STATES; written out because it is asked at every step
         if state == self._state:
             return
         if self._state is not None and self.row is not None and self._rows is not None:
@@ -132,6 +135,8 @@ class AskedAgent:
 
     def catch_up(self, at: float) -> None:
         """Requests whose pause is over by now stand in the queue again."""
+        if not self._pausing:
+            return
         over = sorted((until, ticket) for ticket, until in self._pausing.items() if until <= at)
         for until, ticket in over:
             del self._pausing[ticket]

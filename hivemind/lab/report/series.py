@@ -19,6 +19,8 @@ class Series:
         self._most = most
         self._value: float | None = None
         self._at = 0.0
+        self._ends = 0.0
+        """Of the last bucket."""
         self._areas: list[float] = []
         self._known: list[float] = []
         """Seconds of each bucket in which there was a value."""
@@ -26,11 +28,19 @@ class Series:
 
     def set(self, at: float, value: float | None) -> None:
         """From now on it is this; None: nobody knows."""
-        self._fill(at)
+        if value == self._value:
+            return  # it holds as it did
+        if at < self._ends:
+            if self._value is not None:
+                held = at - self._at
+                self._areas[-1] += self._value * held
+                self._known[-1] += held
+            self._at = at
+        else:
+            self._fill(at)
         self._value = value
-        if value is not None:
-            place = self._place(at)
-            self._tops[place] = max(self._tops[place], value)
+        if value is not None and value > self._tops[-1]:
+            self._tops[-1] = value
 
     def points(self, until: float) -> list[tuple[float, float, float]]:
         """When each bucket begins, and mean and highest value in it, as the run ended at that time; buckets without a
@@ -43,31 +53,24 @@ class Series:
         ]
 
     def _fill(self, until: float) -> None:
-        value, at = self._value, self._at
-        if until <= at:
-            return
-        self._at = until
-        last = self._place(until)
-        if value is None:
-            return
-        for place in range(int(at / self.width_s), last + 1):
-            begins = place * self.width_s
-            held = min(until, begins + self.width_s) - max(at, begins)
-            if held > 0:
-                self._areas[place] += value * held
-                self._known[place] += held
-                self._tops[place] = max(self._tops[place], value)
-
-    def _place(self, at: float) -> int:
-        while at / self.width_s >= self._most:
+        """Go on to that moment, with the value that holds."""
+        while until / self.width_s >= self._most:
             self._halve()
-        place = int(at / self.width_s)
-        more = place + 1 - len(self._areas)
+        value, at, width = self._value, self._at, self.width_s
+        first, last = int(at / width), int(until / width)
+        more = last + 1 - len(self._areas)
         if more > 0:
             self._areas += [0.0] * more
             self._known += [0.0] * more
             self._tops += [0.0] * more
-        return place
+        if value is not None:
+            for place in range(first, last + 1):
+                held = min(until, (place + 1) * width) - max(at, place * width)
+                if held > 0:
+                    self._areas[place] += value * held
+                    self._known[place] += held
+                    self._tops[place] = max(self._tops[place], value)
+        self._at, self._ends = until, (last + 1) * width
 
     def _halve(self) -> None:
         self.width_s *= 2
