@@ -241,7 +241,7 @@ class ControlRoom(Looking, Wondering, LayeredApp):
         """While something lies over the board, or a line is being typed, only its own actions count."""
         if action in _ANSWERS:
             return self.layers.is_open
-        if not hasattr(ControlRoom, f"action_{action}"):
+        if not hasattr(type(self), f"action_{action}"):
             return True
         return not self.layers.is_open and keymap.applies(action, parameters, self._view.page, self._view.on)
 

@@ -1,0 +1,253 @@
+"""The what-if page: every key pressed, what is asked and shown, applied and written, live and in a replay."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from tui.decks import Deck, recording, write
+from tui.kit import TERMINAL, press, room, screen, seen, settle, wait_until, whole_screen
+from tui.trials import BETA, CEILING, LOOKED, Made, usual
+from tui.worlds import FakeSource, world
+
+from hivemind.lab.changes import Change
+from hivemind.scheduler.commands import SetPriority, Tune
+from hivemind.scheduler.types import Priority
+from hivemind.snapshot import RecordingView
+from hivemind_tui.replay import ReplaySource
+from hivemind_tui.replaying import ReplayRoom
+from hivemind_tui.source import Link
+from hivemind_tui.whatif.wire import Look, Outcome, Refused, Try
+
+FULL, SMALL = (160, 45), (80, 24)
+
+
+def live(path: Path, failing: str = "") -> FakeSource:
+    """A proxy that writes a journal."""
+    return FakeSource(replace(world(), recording=RecordingView(str(path), 1, 0, failing)))
+
+
+@asynccontextmanager
+async def on_page(
+    source: FakeSource, size: tuple[int, int] = FULL, made: Made | None = None
+) -> AsyncIterator[tuple[Pilot[str], Made]]:
+    """The page, with the recording read."""
+    made = made or Made(usual)
+    async with screen(source, size) as pilot:
+        room(pilot).simulation = made
+        await press(pilot, "w")
+        yield pilot, made
+
+
+def said(pilot: Pilot[str]) -> list[str]:
+    return [str(note.message) for note in pilot.app._notifications]
+
+
+async def test_settings_are_chosen_and_simulated(tmp_path: Path) -> None:
+    """w reads the recording, arrows turn, enter simulates, and both runs stand side by side."""
+    path = write(tmp_path)
+    async with on_page(live(path)) as (pilot, made):
+        assert room(pilot).view.trail == ("overview", "whatif")
+        assert "412 requests of 11 agents in 12m34s" in seen(pilot, "comparison")
+        await press(pilot, "j j j right right right right g left left left left enter")
+        assert made.asked == [Look(str(path)), Try(str(path), (CEILING, BETA))]
+        assert "As recorded against max_concurrency=8, aimd.beta=0.7" in seen(pilot, "comparison")
+        assert "replayed with the recorded settings: wall time +1.2%, waits -0.3%" in seen(pilot, "comparison")
+        assert "they part after 3m00s" in seen(pilot, "courses")
+        await press(pilot, "right")
+        assert "of other settings than those chosen now" in seen(pilot, "comparison")
+
+
+KEYS: dict[str, tuple[Change, ...]] = {
+    "right": (Change("max_concurrency", 13.0),),
+    "shift+left": (Change("max_concurrency", 2.0),),
+    "shift+right": (Change("max_concurrency", 22.0),),
+    "right left": (),
+    "right backspace": (),
+    "right delete": (),
+    "o 8 enter": (CEILING,),
+    "o b e t a = 0 . 7 enter": (BETA,),
+    "o 8 escape": (),
+    "o enter": (),
+    ": b e t a space 0 . 7 enter": (BETA,),
+    ": l i m i t = 8 enter": (CEILING,),
+    ": a i m d . b e t a enter 0 . 7 enter": (BETA,),
+    "G right": (Change("retry.budget_ratio", 0.25),),
+    "ctrl+d ctrl+u right": (Change("max_concurrency", 13.0),),
+    "j k right": (Change("max_concurrency", 13.0),),
+    "o q u e u e . m a x _ w a i t _ s = 6 0 enter": (Change("queue.max_wait_s", 60.0),),
+}
+
+
+async def test_each_key_changes_what_it_says(tmp_path: Path) -> None:
+    """And nothing is told the proxy."""
+    source = live(write(tmp_path))
+    async with on_page(source) as (pilot, _):
+        fresh = room(pilot).view
+        for keys, changes in KEYS.items():
+            room(pilot).go(fresh)
+            await press(pilot, keys)
+            assert room(pilot).view.sheet.changes == changes, keys
+        assert source.applied == []
+
+
+async def test_what_is_wrong_is_a_toast(tmp_path: Path) -> None:
+    """A value that can't be, a name that isn't, and nothing to take back or to apply."""
+    async with on_page(live(write(tmp_path))) as (pilot, _):
+        told = []
+        for keys in ("o 0 . 5 x enter", "o n o n e s u c h = 1 enter", "backspace", "A", "W"):
+            await press(pilot, keys)
+            told.append(said(pilot)[0])
+        assert len(set(told)) == 5
+
+
+async def test_small_screens_show_the_settings_or_the_answer(tmp_path: Path) -> None:
+    """The answer once there is one; a key that chooses brings the settings back, and so does escape."""
+    async with on_page(live(write(tmp_path)), SMALL) as (pilot, _):
+        assert "C_max" in whole_screen(pilot)
+        await press(pilot, "right enter")
+        assert "C_max" not in whole_screen(pilot)
+        assert "agents finished" in whole_screen(pilot)
+        await press(pilot, "escape")
+        assert "C_max" in whole_screen(pilot)
+        await press(pilot, "enter j")
+        assert "C_max" in whole_screen(pilot)
+        await press(pilot, "escape")
+        assert room(pilot).view.page == "overview"
+
+
+async def test_escape_cancels_and_the_page_is_left_with_it(tmp_path: Path) -> None:
+    """While something is computed it is shown how far it is; the next escape leaves."""
+    async with on_page(live(write(tmp_path))) as (pilot, made):
+        made.free.clear()
+        await press(pilot, "right enter")
+        assert "simulating" in seen(pilot, "comparison")
+        assert "40%" in seen(pilot, "comparison")
+        assert "esc cancel" in seen(pilot, "footer")
+        await press(pilot, "enter")
+        assert said(pilot) == ["it is being simulated; esc cancels"]
+        await press(pilot, "escape")
+        await wait_until(pilot, lambda: made.cancelled == 1)
+        assert "simulating" not in seen(pilot, "comparison")
+        assert room(pilot).view.page == "whatif"
+        await press(pilot, "escape")
+        assert room(pilot).view.page == "overview"
+
+
+async def test_an_answer_finds_its_asker_elsewhere(tmp_path: Path) -> None:
+    """Who looks at another page meanwhile is told; the question isn't asked again."""
+    async with on_page(live(write(tmp_path))) as (pilot, made):
+        made.free.clear()
+        await press(pilot, "right enter 3")
+        made.free.set()
+        await wait_until(pilot, lambda: room(pilot).view.sheet.outcome is not None)
+        assert said(pilot) == ["the what-if is answered: w shows it"]
+        await press(pilot, "w")
+        assert "agents finished" in seen(pilot, "comparison")
+
+
+async def test_a_refusal_is_shown(tmp_path: Path) -> None:
+    """Beside what was known before."""
+    made = Made(lambda question: [LOOKED] if isinstance(question, Look) else [Refused("the simulation ended: Killed")])
+    async with on_page(live(write(tmp_path)), made=made) as (pilot, _):
+        await press(pilot, "enter")
+        assert "the simulation ended: Killed" in seen(pilot, "comparison")
+        assert "412 requests" in seen(pilot, "comparison")
+
+
+async def test_without_a_recording_it_is_said_why(tmp_path: Path) -> None:
+    """Nothing is recorded, it can't be written, or it is on another machine."""
+    missing = tmp_path / "20261121-140000-8765.jsonl"
+    attached = live(missing)
+    attached.link = Link("attached", "http://there:8765")
+    sources = (FakeSource(world()), live(missing, failing="no space left"), live(missing), attached)
+    told = []
+    for source in sources:
+        async with on_page(source) as (pilot, _):
+            assert room(pilot).view.page == "overview"
+            told += said(pilot)
+    assert "nothing is recorded" in told[0]
+    assert "no space left" in told[1]
+    assert told[2].endswith("can't be read")
+    assert told[3].endswith("on this machine; over there: hivemind what-if 20261121-140000-8765")
+
+
+async def test_a_journal_is_simulated_from_its_first_part(tmp_path: Path) -> None:
+    """The proxy tells of the part that is being written."""
+    first = write(tmp_path)
+    second = first.with_name("20261121-140000-8765.2.jsonl")
+    second.write_bytes(first.read_bytes())
+    async with on_page(live(second)) as (_, made):
+        assert made.asked == [Look(str(first))]
+
+
+async def test_it_is_applied_after_a_look_and_taken_back(tmp_path: Path) -> None:
+    """A shows what would change; y has the proxy take it, on every upstream, and u takes all of it back."""
+    source = live(write(tmp_path))
+    async with on_page(source) as (pilot, _):
+        await press(pilot, "right o a g e n t . a l i c e . p r i o r i t y = h i g h enter A")
+        asked = seen(pilot, "overlay")
+        assert "12 → 13" in asked
+        assert "agent.alice.priority" in asked
+        await press(pilot, "n")
+        assert source.applied == []
+        await press(pilot, "A y")
+        changed = [Tune("max_concurrency", 13.0), SetPriority("alice", Priority.HIGH)]
+        assert source.applied == changed
+        await press(pilot, "u")
+        assert source.applied[2:] == [
+            SetPriority("alice", Priority.NORMAL),
+            Tune("max_concurrency", 12.0, "anthropic"),
+        ]
+
+
+async def test_it_is_applied_and_written(tmp_path: Path) -> None:
+    """w in the question writes the knobs too, after a look at the file; W writes alone."""
+    source = live(write(tmp_path))
+    async with on_page(source) as (pilot, _):
+        await press(pilot, "j j j o 0 . 7 enter A w")
+        await wait_until(pilot, lambda: "+beta = 0.7" in seen(pilot, "overlay"))
+        assert source.applied == [Tune("aimd.beta", 0.7)]
+        await press(pilot, "y")
+        assert (source.drafted, source.written) == ({"aimd.beta": 0.7}, [source.file])
+        await press(pilot, "W y")
+        assert (len(source.applied), len(source.written)) == (1, 2)
+
+
+async def test_what_no_running_proxy_takes_is_told(tmp_path: Path) -> None:
+    """As lines for the file."""
+    source = live(write(tmp_path))
+    async with on_page(source) as (pilot, _):
+        await press(pilot, "o f e a t u r e s . a d m i s s i o n = o f f enter A")
+        assert "admission = false" in seen(pilot, "overlay")
+        await press(pilot, "y")
+        assert source.applied == []
+
+
+@pytest.mark.parametrize("size", [FULL, SMALL])
+async def test_in_a_replay_it_is_told_how_to_apply(tmp_path: Path, size: tuple[int, int]) -> None:
+    """Arrows turn settings rather than time, w and y copy commands, and what was answered is only shown again."""
+    source = ReplaySource(Deck(recording()), "journal")
+    source.journal = write(tmp_path)
+    made = Made(usual)
+    app = ReplayRoom(source, folder=tmp_path, environment=TERMINAL)
+    async with app.run_test(size=size) as pilot:
+        app.simulation = made
+        await settle(pilot)
+        await press(pilot, "w right right enter")
+        assert made.asked == [Look(str(source.journal)), Try(str(source.journal), app.view.sheet.changes)]
+        assert app.view.playback is not None
+        assert app.view.playback.at == source.transport.begins_at
+        await press(pilot, "j enter")
+        assert len(made.asked) == 2
+        assert isinstance(app.view.sheet.outcome, Outcome)
+        await press(pilot, "A")
+        assert "hivemind set max_concurrency 14" in seen(pilot, "overlay")
+        await press(pilot, "y")
+        assert app.clipboard == "hivemind set max_concurrency 14"
+        await press(pilot, "y")
+        assert app.clipboard == f"hivemind what-if {source.journal} --set max_concurrency=14"

@@ -1,0 +1,214 @@
+"""The simulating process: what it answers, what it remembers, and what becomes of it when things go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from tui.decks import AT, WALL, recording, write
+from tui.trials import BETA, CEILING, FIGURES
+
+from hivemind.errors import UsageError
+from hivemind.lab.changes import Change
+from hivemind.lab.figures import Figures, Price
+from hivemind.lab.recording import Recording, load
+from hivemind.scheduler import events as ev
+from hivemind_tui.whatif.process import Simulation
+from hivemind_tui.whatif.wire import Look, Looked, Message, Outcome, Question, Refused, Stage, Try
+from hivemind_tui.whatif.worker import Desk
+
+
+class Lab:
+    """Stands in for the simulator: tells a few grants, later ones for every change."""
+
+    def __init__(self) -> None:
+        self.loaded = 0
+        self.simulated: list[tuple[Change, ...]] = []
+
+    def load(self, path: Path, price: Price | None) -> Recording:
+        self.loaded += 1
+        return load(path, price)
+
+    def simulate(
+        self,
+        recording: Recording,
+        changes: Sequence[Change],
+        *,
+        price: Price | None,
+        tell: Callable[[ev.Event], object],
+    ) -> Figures:
+        if BETA in changes:
+            raise UsageError("aimd.beta=0.7: doesn't go with what else holds")
+        self.simulated.append(tuple(changes))
+        for number, event in enumerate(each for each in recording_of() if isinstance(each, ev.Arrived)):
+            tell(event)
+            late = 0.5 if changes and number >= 6 else 0.0
+            tell(ev.Granted(event.at + 1 + late, event.ticket, event.agent, event.lane, 1, 1.0))
+            tell(ev.Finished(event.at + 2 + late, event.ticket, event.agent, event.lane, "m", 200, 1, None, 2.0))
+        return FIGURES
+
+
+def recording_of() -> list[ev.Event]:
+    return recording()
+
+
+def asked(desk_of: Callable[[Callable[[Message], None]], Desk], *questions: Question) -> list[Message]:
+    """Everything that is said to these questions."""
+    said: list[Message] = []
+    desk = desk_of(said.append)
+    for question in questions:
+        desk.answer(question)
+    return said
+
+
+def at_desk(lab: Lab, seconds: float = 0.0) -> Callable[[Callable[[Message], None]], Desk]:
+    """Every look at the clock is so much later."""
+    times = iter(range(1_000_000))
+    return lambda tell: Desk(tell, load=lab.load, simulate=lab.simulate, now=lambda: next(times) * seconds)
+
+
+def test_a_recording_is_looked_at(tmp_path: Path) -> None:
+    """What is in it, from when, and the knobs that a simulation of it begins with."""
+    *_, looked = asked(at_desk(Lab()), Look(str(write(tmp_path))))
+    assert isinstance(looked, Looked)
+    assert (looked.name, looked.requests, looked.agents) == ("20261121-140000-8765", 36, 3)
+    assert looked.began_wall == pytest.approx(WALL + 1)
+    assert looked.lasts_s == pytest.approx(113.2)
+    assert looked.upstreams["anthropic"]["aimd.beta"] == 0.5
+    assert looked.turned == {}
+
+
+def test_knobs_turned_meanwhile_are_counted(tmp_path: Path) -> None:
+    """Whatever else was commanded isn't."""
+    tunes = [ev.Commanded(AT + 5, "you", "Tune", {"knob": knob, "value": 1}) for knob in ("rpm", "rpm", "nonsense")]
+    path = write(tmp_path, sorted([*recording(), *tunes], key=lambda event: event.at))
+    *_, looked = asked(at_desk(Lab()), Look(str(path)))
+    assert isinstance(looked, Looked)
+    assert looked.turned == {"rpm": 2}
+
+
+def test_a_what_if_is_two_simulations(tmp_path: Path) -> None:
+    """With the recorded settings and with the changed ones; the first is kept for the next what-if, as is what was
+    read, until the file has changed."""
+    path, lab = write(tmp_path), Lab()
+    said = asked(at_desk(lab), Look(str(path)), Try(str(path), (CEILING,)), Try(str(path), ()))
+    first, second = (each for each in said if isinstance(each, Outcome))
+    assert (lab.loaded, lab.simulated) == (1, [(), (CEILING,)])
+    assert first.parted_s == pytest.approx(21.0)
+    assert (second.parted_s, second.tried) == (None, second.replayed)
+    assert max(first.recorded.course.flying) > max(first.replayed.course.flying) > 0
+    with path.open("ab") as file:
+        file.write(b"\n")
+    asked(lambda tell: Desk(tell, load=lab.load, simulate=lab.simulate), Look(str(path)))
+    assert lab.loaded == 2
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    """What is being done, and how much of it is; seldom enough that it costs nothing."""
+    path = str(write(tmp_path))
+    stages = [each for each in asked(at_desk(Lab(), 1.0), Try(path, (CEILING,))) if isinstance(each, Stage)]
+    words = list(dict.fromkeys(stage.words for stage in stages))
+    assert words == ["reading the recording", "replaying with the recorded settings", "simulating max_concurrency=8"]
+    assert all(stage.share is None or 0 <= stage.share < 1 for stage in stages)
+
+
+def test_what_cannot_be_simulated_is_refused_and_the_next_is_answered(tmp_path: Path) -> None:
+    """In the words of whoever refuses it."""
+    path = str(write(tmp_path))
+    said = asked(at_desk(Lab()), Look(str(tmp_path / "none.jsonl")), Try(path, (BETA,)), Try(path, (CEILING,)))
+    refused = [each.why for each in said if isinstance(each, Refused)]
+    assert "none.jsonl" in refused[0]
+    assert "doesn't go with" in refused[1]
+    assert isinstance(said[-1], Outcome)
+
+
+def test_one_that_is_too_large_is_let_go_of(tmp_path: Path) -> None:
+    """Nothing of it is kept."""
+    path = str(write(tmp_path))
+
+    def too_large(*_: object, **__: object) -> Figures:
+        raise MemoryError
+
+    said: list[Message] = []
+    desk = Desk(said.append, simulate=too_large)
+    desk.answer(Try(path, ()))
+    assert said[-1] == Refused("this recording doesn't fit into memory")
+
+
+async def heard(simulation: Simulation, question: Question) -> list[Message]:
+    said: list[Message] = []
+    async with asyncio.timeout(60):
+        await simulation.ask(question, said.append)
+    return said
+
+
+async def test_the_process_simulates(tmp_path: Path) -> None:
+    """For real, twice in one child; the same question has the same answer."""
+    path, simulation = str(write(tmp_path)), Simulation()
+    try:
+        first = (await heard(simulation, Try(path, (CEILING,))))[-1]
+        child = simulation.pid
+        second = (await heard(simulation, Try(path, (CEILING,))))[-1]
+        assert isinstance(first, Outcome)
+        assert first == second
+        assert simulation.pid == child is not None
+        assert first.recorded.figures.requests == first.replayed.figures.requests == 36
+    finally:
+        await simulation.aclose()
+    assert simulation.pid is None
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("import sys; sys.stdin.buffer.read(9); raise ZeroDivisionError('oh')", "ZeroDivisionError: oh"),
+        ("import os; os.kill(os.getpid(), 9)", "Killed"),
+        ("import sys; sys.stdin.buffer.read(9); sys.exit(3)", "exit code 3"),
+        ("import sys; sys.stdout.write('x' * 9000)", "ended before its time"),
+        (
+            "import sys; sys.stdout.buffer.write(b'\\0\\0\\0\\1x'); sys.stdout.flush(); sys.stdin.read()",
+            "before its time",
+        ),
+    ],
+)
+async def test_a_child_that_fails_is_one_line(script: str, told: str) -> None:
+    """Whatever it is that went wrong."""
+    (said,) = await heard(Simulation((sys.executable, "-c", script)), Look("x"))
+    assert isinstance(said, Refused)
+    assert told in said.why
+    assert "\n" not in said.why
+
+
+async def test_a_program_that_isnt_there_is_one_line() -> None:
+    """As where nothing may be started."""
+    (said,) = await heard(Simulation(("/nonexistent/python",)), Look("x"))
+    assert isinstance(said, Refused)
+    assert "can't be started" in said.why
+
+
+async def test_whoever_gives_up_ends_the_child(tmp_path: Path) -> None:
+    """Nothing else would stop what it computes; the next question is answered by another."""
+    stuck = (
+        "import sys, time; from hivemind_tui.whatif.wire import Stage, pack;"
+        " sys.stdout.buffer.write(pack(Stage('computing'))); sys.stdout.flush(); time.sleep(600)"
+    )
+    simulation, computes = Simulation((sys.executable, "-c", stuck)), asyncio.Event()
+    asking = asyncio.create_task(simulation.ask(Look("x"), lambda _: computes.set()))
+    async with asyncio.timeout(60):
+        await computes.wait()
+    child = simulation.pid
+    asking.cancel()
+    simulation._command = Simulation()._command
+    try:
+        said = await heard(simulation, Look(str(write(tmp_path))))
+        assert asking.cancelled()
+        assert child is not None
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)
+        assert isinstance(said[-1], Looked)
+    finally:
+        await simulation.aclose()
