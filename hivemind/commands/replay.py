@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hivemind.errors import UsageError
-from hivemind.journal.asked import add_file, journal_asked_for
+from hivemind.journal.asked import FILE_HELP, add_folder_flags, journal_asked_for
 from hivemind.journal.moments import parse_moment
 from hivemind.plugin import Command
 
@@ -24,7 +24,7 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s FILE --against URL [--speed N] [flags]"
     add = parser.add_argument
-    add_file(parser)
+    add("file", metavar="FILE", help=FILE_HELP)
     add("--against", metavar="URL", help="where to send it: a provider, a mock, a gateway, or a HiveMind")
     add("--speed", metavar="N", default="1", help="so many times as fast [1]")
     add("--think", action="store_true", help="an agent asks once its last answer is there and it has thought as long")
@@ -46,6 +46,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("--dry-run", action="store_true", help="tell what would be sent, and send nothing")
     add("--yes", action="store_true", help="it may cost money")
     add("--json", action="store_true", help="print JSON")
+    add_folder_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:

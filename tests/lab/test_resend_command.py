@@ -24,13 +24,14 @@ from hivemind.lab.resend.live import resend
 from hivemind.lab.resend.order import Order
 from hivemind.lab.resend.outcome import as_json
 from hivemind.lab.resend.run import planned
-from hivemind.lab.resend.target import target_of
+from hivemind.lab.resend.target import Greeting, greet, target_of
 from hivemind.proxy.app import Proxy
+from hivemind.proxy.upstream import open_upstream
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings
 from hivemind_mock.app import MockProvider
-from hivemind_mock.asgi import Message, Receive, Scope, Send, read_body
+from hivemind_mock.asgi import DROP, Message, Receive, Scope, Send, read_body
 from hivemind_mock.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig
 from hivemind_mock.serve import serving
 
@@ -261,6 +262,27 @@ async def test_nobody_there_is_told(tmp_path: Path) -> None:
     file = journal(tmp_path / "run.jsonl", *asked())
     ended = await run(tmp_path, "replay", str(file), "--against", url)
     assert ended.both == (1, f"hivemind: nothing can be sent there: {url}: connection refused")
+
+
+async def test_who_says_nothing_of_itself_is_no_hivemind() -> None:
+    """A server that hangs, hangs up or tells other things when it is asked for its health is taken for a provider."""
+
+    async def hanging(scope: Scope, receive: Receive, send: Send) -> None:
+        await read_body(receive)
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    async def dropping(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["extensions"][DROP](True)
+
+    async def telling(scope: Scope, receive: Receive, send: Send) -> None:
+        await _answer(send, 200, b'{"status":"ok"}')
+
+    for app in (hanging, dropping, telling):
+        async with asyncio.timeout(20), serving(app) as url:
+            upstream = open_upstream(url)
+            assert await greet(upstream, target_of(url), None, within_s=0.2) == Greeting(False)
+            await upstream.aclose()
 
 
 async def test_a_dry_run_sends_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import socket
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import msgspec
 
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.providers.profiles import PROFILES, profile_for
-from hivemind.proxy.upstream import Upstream, UpstreamError, UpstreamResponse
+from hivemind.proxy.upstream import ConnectFailed, Upstream, UpstreamError, UpstreamResponse
 from hivemind.settings import Origin
 from hivemind.settings.origin import make_origins, split_upstream
 
@@ -109,12 +110,15 @@ def is_private(host: str) -> bool:
     return bool(found) and all(each.is_private or each.is_loopback or each.is_link_local for each in found)
 
 
-async def greet(upstream: Upstream, target: Target, token: str | None) -> Greeting:
-    """Ask who is there. Raises: Unreachable."""
+async def greet(upstream: Upstream, target: Target, token: str | None, within_s: float = 10.0) -> Greeting:
+    """Ask who is there. Raises: Unreachable: nobody."""
     try:
-        data = await _get(upstream, target.origin.base_path + "/_health", None)
-    except UpstreamError as error:
+        async with asyncio.timeout(within_s):
+            data = await _get(upstream, target.origin.base_path + "/_health", None)
+    except ConnectFailed as error:
         raise Unreachable(f"nothing can be sent there: {error}") from None
+    except (UpstreamError, TimeoutError):
+        return Greeting(False)  # it has something against this path, or against being asked
     try:
         msgspec.json.decode(data, type=_Health)
     except (msgspec.MsgspecError, UnicodeDecodeError):
