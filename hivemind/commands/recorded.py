@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hivemind.control.tokenfile import state_dir
@@ -12,6 +14,9 @@ from hivemind.errors import UsageError
 from hivemind.journal.files import find
 from hivemind.lab.figures import Price
 from hivemind.prices import Prices
+
+CLEARED = "\r\x1b[2K"
+"""Takes a line that isn't ended off a terminal."""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -41,3 +46,16 @@ def price() -> Price:
     prices = Prices()
     prices.load()
     return prices.cost
+
+
+@contextlib.contextmanager
+def underway(what: str) -> Iterator[None]:
+    """Say what is being done as long as it takes, where somebody looks."""
+    told = sys.stderr.isatty()
+    if told:
+        print(f"{what}...", end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        if told:
+            print(CLEARED, end="", file=sys.stderr, flush=True)

@@ -40,7 +40,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="what is to become less: the time until all is done, the 95th percentile of the requests' waits, or the"
         " dollars of all tokens [wall_time]",
     )
-    parser.add_argument("--knobs", metavar="NAMES", help=f"which to turn [{','.join(DEFAULT_KNOBS)}]")
+    parser.add_argument(
+        "--knobs", metavar="NAMES", help=f"which to turn, a comma between them [{', '.join(DEFAULT_KNOBS)}]"
+    )
     parser.add_argument("--trials", metavar="N", type=int, default=60, help="candidates to try [60]")
     parser.add_argument("--seeds", metavar="N", type=int, default=20, help="runs by which the result is checked [20]")
     parser.add_argument("--seed", metavar="S", type=int, default=0, help="another one searches elsewhere [0]")
@@ -60,7 +62,8 @@ def _run(namespace: argparse.Namespace) -> int:
     target = _target(namespace)
     names = DEFAULT_KNOBS if namespace.knobs is None else knobs_named(namespace.knobs)
     paths = recorded.found(namespace, namespace.files)
-    recordings = load_all(paths, recorded.price())
+    with recorded.underway("reading"):
+        recordings = load_all(paths, recorded.price())
     _check(recordings, plan.goal)
     began = [Began(each.began.config, tuple(each.lanes.values()), each.figures.busiest) for each in recordings]
     found = _search(paths, began, space(names, began), plan, namespace.timeout)
@@ -130,9 +133,9 @@ def _progress(goal: Goal) -> tuple[Callable[[Progress], None], Callable[[], None
         return lambda _: None, lambda: None
 
     def tell(progress: Progress) -> None:
-        print(f"\r\x1b[2K{tuned.standing(progress, goal)}", end="", file=sys.stderr, flush=True)
+        print(f"{recorded.CLEARED}{tuned.standing(progress, goal)}", end="", file=sys.stderr, flush=True)
 
-    return tell, lambda: print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+    return tell, lambda: print(recorded.CLEARED, end="", file=sys.stderr, flush=True)
 
 
 def _target(namespace: argparse.Namespace) -> Path | None:

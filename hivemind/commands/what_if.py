@@ -74,8 +74,10 @@ def _run(namespace: argparse.Namespace) -> int:
     changes = parse_changes(namespace.set)
     (path,) = recorded.found(namespace, [namespace.file])
     price = recorded.price()
-    recording = load(path, price)
-    found = compared(recording, path, changes, faults, seeds, price)
+    with recorded.underway("reading"):
+        recording = load(path, price)
+    with recorded.underway("simulating"):
+        found = compared(recording, path, changes, faults, seeds, price)
     if namespace.out is not None:
         kept_as_journal(recording, changes, Path(namespace.out), faults, seeds[0], force=namespace.force)
     if namespace.json:

@@ -44,7 +44,7 @@ class Plan:
     orders: Sequence[Command] = ()
     """Given at the start."""
     overruled: frozenset[str] = frozenset()
-    """Knobs that keep their value, whatever was turned in the recording."""
+    """Names of settings that keep their value, whatever was decided in the recording."""
     price: Price | None = None
     tell: Callable[[ev.Event], object] | None = None
     """Called with each event."""
@@ -283,7 +283,7 @@ class Simulation:
     # --- Orders --------------------------------------------------------------------------------------------------
 
     def _order(self, now: float, order: Order) -> None:
-        if order.name == "Tune" and order.arguments.get("knob") in self._plan.overruled:
+        if _about(order) in self._plan.overruled:
             return
         try:
             command = _command(order)
@@ -349,6 +349,17 @@ def _request(asked: Asked) -> Request:
         parent=arrived.parent,
         path=arrived.path,
     )
+
+
+def _about(order: Order) -> str | None:
+    """The setting that it gave another value, by the name that a change would have."""
+    told = order.arguments
+    names = {
+        "Tune": told.get("knob"),
+        "SetPriority": f"agent.{told.get('agent')}.priority",
+        "SetBudget": f"agent.{told.get('agent')}.budget",
+    }
+    return names.get(order.name)
 
 
 def _command(order: Order) -> Command:
