@@ -8,6 +8,7 @@ being written it goes on with it, for as long as the process lives that started 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import secrets
 import sys
@@ -195,6 +196,7 @@ def main() -> int:
     path, index, priced = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "priced"
     starter = os.getppid()
     os.nice(5)
+    gc.set_threshold(200_000, 20, 100)  # next to nothing of what is made refers to itself
 
     def goes_on() -> bool:
         time.sleep(_FOLLOW_S)

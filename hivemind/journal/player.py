@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -169,13 +170,11 @@ class Player:
     def seek(self, at: float) -> None:
         """Be at that moment. Raises: UsageError: the journal can't be read any more."""
         at = max(at, self.begins_at)
-        try:
+        with self._reading(), _uncollected():
             start = self._starts.before(at, self.parts)
             if not self._may_go_on(at, start):
                 self._begin(start)
             self._fold(at, None)
-        except OSError as error:
-            raise UsageError(f"{self._path}: can't be read any more ({error.strerror})") from None
 
     def advance(self, to_at: float, budget_s: float) -> float:
         """Go on to that moment, but work no longer than about so many seconds. Returns the moment reached.
@@ -185,11 +184,16 @@ class Player:
         if to_at < self._at:
             self.seek(to_at)
             return self._at
-        try:
+        with self._reading():
             self._fold(to_at, self._clock() + budget_s)
+        return self._at
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise UsageError(f"{self._path}: can't be read any more ({error.strerror})") from None
-        return self._at
 
     def _may_go_on(self, at: float, start: Start) -> bool:
         """The world as it stands is as good to go on from, and as near."""
@@ -205,6 +209,7 @@ class Player:
         cursor = Cursor(self.parts, self.began, start.place, Damage())
         if self._cursor is not None:
             self._cursor.close()
+        self.world.let_go()
         self.world, self.approximate = world, not start.exact
         self._cursor, self._events, self._next = cursor, _all_of(cursor), None
         self._at = self.begins_at
@@ -259,11 +264,23 @@ class Player:
 
     def _told_near(self, at: float) -> Iterator[ev.Event]:
         """What happened, from some time before this moment on."""
-        try:
-            with contextlib.closing(Cursor(self.parts, self.began, self._starts.near(at, self.parts))) as cursor:
-                yield from (event for event in _all_of(cursor) if not isinstance(event, _UNTOLD))
-        except OSError as error:
-            raise UsageError(f"{self._path}: can't be read any more ({error.strerror})") from None
+        with (
+            self._reading(),
+            contextlib.closing(Cursor(self.parts, self.began, self._starts.near(at, self.parts))) as cursor,
+        ):
+            yield from (event for event in _all_of(cursor) if not isinstance(event, _UNTOLD))
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Much is made, none of it rubbish: looking for some in the midst of it would take longer than making it."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _all_of(cursor: Cursor) -> Iterator[ev.Event]:

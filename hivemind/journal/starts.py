@@ -17,7 +17,7 @@ from .records import JournalBegan
 
 WARM_EVENTS, WARM_BYTES = 8000, 2 << 20
 """Before a moment, from which it is known what happened lately, as far as that doesn't take long."""
-TAIL = 5 << 19
+TAIL = 3 << 19
 """Bytes before a moment from which it is put together, where there is no index; and what is quickly folded whole."""
 _WINDOW = 1 << 16
 _LINE = b'\n{"v":'

@@ -98,6 +98,13 @@ class AgentFold:
         """Nobody decided anything about it that would be lost with it."""
         return not (self.paused or self.stopped or self.budget is not None or self.running)
 
+    @classmethod
+    def known(cls, name: str, at: float) -> AgentFold:
+        """One of this name, seen at this moment."""
+        agent = cls(name)
+        agent.last_seen = at
+        return agent
+
     def keep(self) -> AgentState:
         """As it stands, apart from its open tickets."""
         return AgentState(*_values(self))
