@@ -13,7 +13,7 @@ from hivemind.control.wire import decode_world
 from hivemind.plugin import Command
 from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.tasks import TASK_STATES
-from hivemind.snapshot import TASKS_SHOWN, Snapshot
+from hivemind.snapshot import TASKS_SHOWN, RecordingView, Snapshot
 
 from . import asking
 from .table import Cell, Column, lines, printable, show, styled, width
@@ -58,6 +58,7 @@ def as_facts(part: WorldPart) -> dict[str, object]:
         "tasks": Counter(task.state for task in world.tasks),
         "pool": world.pool,
         "totals": world.totals,
+        "recording": world.recording,
         "lanes": [lane.state for lane in world.lanes],
     }
 
@@ -87,9 +88,20 @@ def shown(part: WorldPart, room: int | None) -> list[str]:
     told += [f"{name:10}{value:>9}  {text}".rstrip() for name, value, text in rows if name != "tasks" or world.tasks]
     if world.pool is not None:
         told.append(f"{'pool':10}{world.pool.share:>8.0%}".replace("%", " %") + f"  {amounts.how_used(world.pool)}")
+    if world.recording is not None:
+        told.append(_journal(world.recording))
     if world.lanes:
         told += ["", *lines(_COLUMNS, [_lane(view.state) for view in world.lanes], room)]
     return told
+
+
+def _journal(recording: RecordingView) -> str:
+    size, path = f"{recording.bytes / 1e6:,.1f} MB", printable(recording.path)
+    parts = [path, *([f"{recording.lost:,} events are missing"] if recording.lost else [])]
+    if recording.failing:
+        parts.append(f"can't be written now ({printable(recording.failing)})")
+    level = "bad" if recording.failing else "warn" if recording.lost else ""
+    return f"{'journal':10}{size:>9}  {styled(', '.join(parts), level)}"
 
 
 def _requests(world: Snapshot) -> str:

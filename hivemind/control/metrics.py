@@ -58,6 +58,7 @@ class _Collected:
         yield from _agents(self._snapshot)
         yield from _lanes(self._snapshot)
         yield from _budgets(self._snapshot)
+        yield from _journal(self._snapshot)
         states = Counter(self._tasks)
         yield _gauge("tasks", "Tasks by state.", ("state",), [((state,), states[state]) for state in TASK_STATES])
 
@@ -68,6 +69,14 @@ def _proxy(world: Snapshot) -> Iterator[Metric]:
     yield _gauge("mode", "1 for what the proxy is doing.", ("mode",), [((m,), m == world.mode) for m in _MODES])
     yield _gauge("queue_length", "Requests that wait for their turn.", (), [((), world.queued)])
     yield _gauge("in_flight", "Requests at an upstream.", (), [((), len(world.slots))])
+
+
+def _journal(world: Snapshot) -> Iterator[Metric]:
+    recording = world.recording
+    if recording is not None:
+        yield _counter("journal_bytes", "Written to the journal.", (), [((), recording.bytes)])
+        yield _counter("journal_events_lost", "Events that are missing in the journal.", (), [((), recording.lost)])
+        yield _gauge("journal_failing", "1 while the journal can't be written.", (), [((), bool(recording.failing))])
 
 
 def _totals(world: Snapshot) -> Iterator[Metric]:
