@@ -24,8 +24,9 @@ def row(made: Outcome, label: str) -> Row:
         ("wall time", {"wall_s": 763.0}, "", ALIKE),
         ("retries", {"retries": 20}, "-8", BETTER),
         ("failed", {"failed": 5}, "+2", WORSE),
-        ("fairness", {"fairness": 0.99}, "+0.009", BETTER),
-        ("fairness", {"fairness": 0.97}, "-0.011", WORSE),
+        ("fairness", {"fairness": 0.999}, "+0.018", BETTER),
+        ("fairness", {"fairness": 0.95}, "-0.031", WORSE),
+        ("fairness", {"fairness": 0.99}, "+0.009", UNSURE),
         ("tokens wasted", {"wasted_tokens": 6200}, "-50%", BETTER),
         ("dollars", {"dollars": 20.262}, "+10%", WORSE),
         ("dollars", {"dollars": None}, "", ALIKE),
@@ -66,7 +67,7 @@ def test_how_far_the_model_is_off() -> None:
 def test_one_priority_needs_no_name() -> None:
     """Of several each has its own rows, the most urgent first."""
     alone = {"normal": FIGURES.waits["normal"]}
-    made = Outcome((), *(run(waits=alone) for _ in range(3)), None)
+    made = Outcome((), run(waits=alone), run(waits=alone), run(waits=alone), None)
     assert [each.label for each in verdict.rows(made)][2:4] == ["wait p50", "wait p95"]
     assert [each.label for each in verdict.rows(outcome())][2:6] == [
         "wait p50 high",

@@ -109,6 +109,7 @@ class Board(Vertical):
             ),
         }
         self._page = "overview"
+        self._recorded = False
         self._turn = 0
         self._due: list[Panel] = []
         self._news = asyncio.Event()
@@ -150,6 +151,7 @@ class Board(Vertical):
     def turn_to(self, page: str) -> None:
         """Show this page instead."""
         self._page = page
+        self._timeline.display = self._recorded and page != "whatif"  # which is about all of it, and needs the rows
         for name in self._pages:
             self.query_one(f"#page-{name}").display = name == page
 
@@ -159,7 +161,7 @@ class Board(Vertical):
 
     def show_timeline(self) -> None:
         """From now on, as this is a recording."""
-        self._timeline.display = True
+        self._recorded = self._timeline.display = True
 
     def draw_turn(self, view: View) -> None:
         """Draw the next part of the page: panels take turns, so that no frame delays the traffic by all of them."""

@@ -119,12 +119,12 @@ def _table(outcome: Outcome, cells: int, room: int, ink: Ink) -> list[Strip]:
 
 def _row(row: Row, figure: int, changed: bool, cells: int, ink: Ink) -> Strip:
     glyph, role = _SIGNS[row.verdict]
-    last = [(fit(row.tried, figure, ">"), "accent")] if changed else []
+    last = [(fit(row.tried, figure, ">"), "strong")] if changed else []
     return ink.row(
         cells,
         (fit(row.label, _LABEL), "text"),
         (fit(row.recorded, figure, ">"), "info"),
-        (fit(row.replayed, figure, ">"), "dim" if changed else "accent"),
+        (fit(row.replayed, figure, ">"), "dim" if changed else "strong"),
         *last,
         (fit(row.difference, _DIFFERENCE, ">"), role),
         (f" {getattr(ink.glyphs, glyph)}", role),
@@ -145,7 +145,7 @@ def _honesty(outcome: Outcome, cells: int, ink: Ink) -> list[Strip]:
         trust[0] = ("replayed: ", "dim")
     if not outcome.changes:
         return [ink.row(cells, *trust)]
-    meanings = ((BETTER, "better"), (WORSE, "worse"), (UNSURE, "no more than the model is off by"))
+    meanings = ((BETTER, "better"), (WORSE, "worse"), (UNSURE, "too little to tell"))
     if verdict.less_was_done(outcome):
         before, after = outcome.replayed.figures, outcome.tried.figures
         undone = before.answered - after.answered

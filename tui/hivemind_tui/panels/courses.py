@@ -22,6 +22,8 @@ _STRIPS: tuple[tuple[str, Callable[[Course], Sequence[float | None]]], ...] = (
     ("waiting", lambda course: course.waiting),
     ("level", lambda course: course.level),
 )
+_APART_FROM = 5
+"""Rows of a strip from which an empty one stands between two."""
 _AT_ONCE_S = 0.05
 _LEAST = 2
 """Rows that a strip needs."""
@@ -56,8 +58,12 @@ def _drawn(outcome: Outcome, cells: int, rows: int, ink: Ink) -> list[Runs]:
     if len(strips) == len(_STRIPS) and all(value is None for run in (first, second) for value in run.level):
         strips = _STRIPS[:2]
     drawn: list[Runs] = [_legend(outcome, ink)]
+    apart = room // len(strips) >= _APART_FROM
+    room -= (len(strips) - 1) * apart
     for index, (label, values) in enumerate(strips):
         height = room // len(strips) + (index < room % len(strips))
+        if index and apart:
+            drawn.append([(" " * (_SCALE - 1), "dim"), (ink.glyphs.frame[5], "rule")])
         drawn += _strip(label, (values(first), values(second)), (first, second), span_s, outcome, width, height, ink)
     return [*drawn, _axis(span_s, outcome.parted_s, width, ink)]
 

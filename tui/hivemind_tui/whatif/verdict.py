@@ -14,8 +14,10 @@ from hivemind_tui.format import seconds as duration
 from .wire import Outcome
 
 BETTER, WORSE, ALIKE, UNSURE, LESS = "better", "worse", "alike", "unsure", "less"
-"""Verdicts. `unsure`: the difference is no larger than what the model is off by; `less`: it looks better, but only
+"""Verdicts. `unsure`: the difference is no larger than what the model is off by, or below a percent; `less`: it looks better, but only
 because less was done."""
+_LEAST = 0.01
+"""Share from which on a difference counts, however good the model."""
 TRUSTED, DOUBTED = 0.05, 0.15
 """Shares that the model may be off by: up to the first it is good, beyond the second it is bad."""
 
@@ -152,7 +154,7 @@ def _judged(figure: _Figure, recorded: float | None, replayed: float | None, tri
     text = _told(figure, replayed, tried)
     if not text:
         return "", ALIKE
-    if recorded is not None and abs(more) <= abs(replayed - recorded):
+    if recorded is not None and abs(more) <= max(abs(replayed - recorded), _LEAST * abs(replayed)):
         return text, UNSURE
     return text, BETTER if (more > 0) is figure.more_is_better else WORSE
 
