@@ -83,6 +83,8 @@ def _times(name: str, then: float | None, now: float | None) -> _Row:
 def _time(seconds: float | None) -> str:
     if seconds is None:
         return "-"
+    if seconds < 0.1:
+        return _ms(seconds)
     return f"{seconds:.2f} s" if seconds < 600 else span(seconds)
 
 
