@@ -18,7 +18,7 @@ def recording_of(source: Source, snapshot: Snapshot) -> Path:
         return played
     view = snapshot.recording
     if view is None:
-        raise Rejected("nothing is recorded, so there is nothing to simulate: journal.enabled switches it on")
+        raise Rejected("nothing is recorded: a demo leaves no journal, nor does a proxy with journal.enabled off")
     path = Path(view.path)
     if not os.access(path, os.R_OK):
         raise Rejected(_out_of_reach(path, source.link, view.failing))
