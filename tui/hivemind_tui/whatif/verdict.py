@@ -14,8 +14,8 @@ from hivemind_tui.format import seconds as duration
 from .wire import Outcome
 
 BETTER, WORSE, ALIKE, UNSURE, LESS = "better", "worse", "alike", "unsure", "less"
-"""Verdicts. `unsure`: the difference is no larger than what the model is off by, or below a percent; `less`: it looks better, but only
-because less was done."""
+"""Verdicts. `unsure`: the difference is no larger than what the model is off by, or below a percent; `less`: it looks
+better, but only because less was done."""
 _LEAST = 0.01
 """Share from which on a difference counts, however good the model."""
 TRUSTED, DOUBTED = 0.05, 0.15
