@@ -10,6 +10,7 @@ from hivemind.errors import UsageError
 from hivemind.server import run_loop
 from hivemind_mock.perf import command, rounds, servers
 from hivemind_mock.perf.fleet import FleetSizes
+from hivemind_mock.perf.recording import RecordingSizes
 from hivemind_mock.perf.screen import ScreenSizes
 from hivemind_mock.perf.target import PerfError
 from hivemind_mock.perf.wire import Pace
@@ -26,6 +27,7 @@ TINY = rounds.Sizes(
         streams=2, pace=Pace(4, 0.005), skip=1, rounds=1, warm_s=0.05, measure_s=0.05, agents=2, starts=1
     ),
     fleet=FleetSizes(agents=30, requests=60, lessons=1, times=1),
+    recording=RecordingSizes(rounds=1, warm_s=0.05, measure_s=0.05),
     clients=(1, 2),
 )
 
@@ -47,11 +49,15 @@ def test_perf(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert shown.err == ""
     found = msgspec.json.decode(path.read_bytes())
     targets = {"direct", "hivemind"} | ({"nginx"} if servers.find_nginx() else set())
-    measured, behind_a_screen, beside, steps, start, fleet = found["rounds"]
+    measured, recording, behind_a_screen, beside, steps, start, fleet = found["rounds"]
     assert {(one["load"], one["target"]) for one in measured} == {
         *((load, target) for load in ("1 client", "2 clients") for target in targets),
         *(("2 streams", target) for target in ("direct", "hivemind")),
     }
+    assert [(one["load"], one["target"]) for one in recording] == [
+        ("16 clients", "recording"),
+        ("16 clients", "not recording"),
+    ]
     assert [one["target"] for one in behind_a_screen] == ["no screen", "screen", "unread"]
     assert {(one["load"], one["target"]) for one in beside} == {
         (load, target) for load in ("1 client", "16 clients") for target in ("screen", "no screen")

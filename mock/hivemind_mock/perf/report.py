@@ -20,7 +20,7 @@ from .streams import Streamed
 from .terminal import Held
 from .verdicts import Verdict
 
-_TARGETS = ("direct", "hivemind", "nginx", "no screen", "screen", "unread")
+_TARGETS = ("direct", "hivemind", "nginx", "not recording", "recording", "no screen", "screen", "unread")
 
 
 def goals_table(verdicts: Sequence[Verdict]) -> str:

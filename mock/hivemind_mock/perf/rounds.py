@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from . import servers
 from .fleet import Answered, FleetSizes, measure_fleet
 from .load import Load, put_load
+from .recording import RecordingSizes, measure_recording
 from .screen import ScreenSizes, Started, measure_beside, measure_start, measure_unread
 from .streams import Streamed, read_streams
 from .target import Target
@@ -33,6 +34,7 @@ class Sizes:
     """Events at the start of each stream that don't count, while other streams are still being opened."""
     screen: ScreenSizes
     fleet: FleetSizes
+    recording: RecordingSizes
     clients: tuple[int, ...] = CLIENTS
 
 
@@ -41,7 +43,17 @@ _SCREEN = ScreenSizes(
 )
 _QUICK_SCREEN = replace(_SCREEN, pace=Pace(80, 0.05), rounds=3, measure_s=0.5, starts=3)
 _FLEET = FleetSizes(agents=200, requests=2_000, lessons=2, times=4)
-FULL = Sizes(5, 0.3, 1.7, stream_rounds=3, streams=200, pace=Pace(120, 0.05), skip=20, screen=_SCREEN, fleet=_FLEET)
+_RECORDING = RecordingSizes(rounds=15, warm_s=0.1, measure_s=0.7)
+FULL = Sizes(
+    *(5, 0.3, 1.7),
+    stream_rounds=3,
+    streams=200,
+    pace=Pace(120, 0.05),
+    skip=20,
+    screen=_SCREEN,
+    fleet=_FLEET,
+    recording=_RECORDING,
+)
 QUICK = Sizes(
     *(3, 0.1, 0.3),
     stream_rounds=1,
@@ -50,6 +62,7 @@ QUICK = Sizes(
     skip=20,
     screen=_QUICK_SCREEN,
     fleet=replace(_FLEET, times=2),
+    recording=replace(_RECORDING, rounds=7, measure_s=0.4),
 )
 
 Measured = Load | Streamed | Held | Started | Answered
@@ -104,6 +117,7 @@ async def measure(sizes: Sizes, *, nginx: str | None, progress: Callable[[str], 
                     if target.name != "nginx":
                         measured.append(await read_streams(target, sizes.streams, sizes.pace, skip=sizes.skip))
             rounds.append(Round(tuple(measured)))
+        rounds += [Round(both) for both in await measure_recording(direct, sizes.recording, progress)]
         return rounds + await _screen_rounds(direct, proxied, sizes, progress)
 
 

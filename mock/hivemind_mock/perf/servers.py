@@ -65,14 +65,15 @@ async def upstream() -> AsyncIterator[Target]:
 
 
 @asynccontextmanager
-async def hivemind(behind: Target) -> AsyncIterator[Target]:
-    """`hivemind proxy` with no limits of its own; each client is an agent.
+async def hivemind(behind: Target, name: str = "hivemind", *flags: str) -> AsyncIterator[Target]:
+    """`hivemind proxy` with no limits of its own; each client is an agent. What it keeps goes with it.
 
     Raises: PerfError.
     """
-    argv = (sys.executable, "-c", _PROXY, "proxy", "--upstream", behind.url, "--port", "0", *_UNLIMITED)
+    place = ("--upstream", behind.url, "--port", "0", "--state-dir", "state")
+    argv = (sys.executable, "-c", _PROXY, "proxy", *place, *_UNLIMITED, *flags)
     async with _told(argv, _PROXY_READY) as url:
-        yield Target("hivemind", url, "/agent/perf-{}")
+        yield Target(name, url, "/agent/perf-{}")
 
 
 def find_nginx() -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from .load import Load
+from .recording import CLIENTS, OFF, ON
 from .rounds import Round
 from .streams import Streamed
 
@@ -113,6 +114,10 @@ def _carried_beside(one: Round) -> float | None:
     return _ratio(one.load("screen", 16), one.load("no screen", 16))
 
 
+def _recording(one: Round) -> float | None:
+    return _ratio(one.load(ON, CLIENTS), one.load(OFF, CLIENTS))
+
+
 def _longest_step(one: Round) -> float | None:
     return max((seen.worst_cpu_ms for seen in one.held()), default=None)
 
@@ -137,6 +142,7 @@ _GOALS = (
     _Goal("p50 beside a screen over without, 1 client", "<=", 1.3, "", _p50_beside),
     _Goal("added p99 beside a screen, 1 client", "<=", 10.0, "ms", _p99_beside),
     _Goal("requests/s beside a screen over without, 16", ">=", 0.8, "", _carried_beside),
+    _Goal("requests/s with a journal over without, 16", ">=", 0.95, "", _recording),
     _Goal("screen's longest step, on a processor", "<=", 10.0, "ms", _longest_step, of_all=max),
     _Goal("first frame", "<=", 1.0, "s", _first_frame),
     _Goal("200 agents, 2,000 requests: scroll, p95", "<=", 50.0, "ms", _answer("scroll")),

@@ -1,0 +1,42 @@
+"""What a journal costs: one proxy that writes it and one that doesn't, turn and turn about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from . import servers
+from .load import Load, put_load
+from .target import Target
+
+CLIENTS = 16
+ON, OFF = "recording", "not recording"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingSizes:
+    """How much is measured."""
+
+    rounds: int
+    warm_s: float
+    measure_s: float
+
+
+async def measure_recording(
+    behind: Target, sizes: RecordingSizes, progress: Callable[[str], None]
+) -> list[tuple[Load, Load]]:
+    """Rounds of a load on each. Raises: PerfError."""
+    async with AsyncExitStack() as stack:
+        on = await stack.enter_async_context(servers.hivemind(behind, ON))
+        off = await stack.enter_async_context(servers.hivemind(behind, OFF, "--journal.enabled", "off"))
+        found = []
+        for number in range(sizes.rounds):
+            progress(f"with and without a journal, {number + 1} of {sizes.rounds}")
+            # The other way round every other time, so that a drift favours neither.
+            first, second = [
+                await put_load(target, CLIENTS, warm_s=sizes.warm_s, measure_s=sizes.measure_s)
+                for target in ((on, off) if number % 2 == 0 else (off, on))
+            ]
+            found.append((first, second))
+        return found
