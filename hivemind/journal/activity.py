@@ -111,7 +111,7 @@ class Overview:
         shown: list[Column | None] = []
         standing: Row = (0, 0, 0, 0.0, 0, 0)
         for number in range(count):
-            if number * width_s > known_s:
+            if number * width_s >= known_s:
                 shown.append(None)
                 continue
             standing = found.get(number) or (number, *standing[1:4], 0, 0)

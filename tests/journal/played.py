@@ -1,0 +1,75 @@
+"""Journals as a proxy leaves them, of what a real scheduler told, and the world that each makes from its start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+from world.histories import History, randomly
+
+from hivemind.journal.files import part_path
+from hivemind.journal.format import line_of
+from hivemind.journal.index import index_path
+from hivemind.journal.indexing import build, world_of
+from hivemind.journal.player import Player
+from hivemind.journal.reader import open_journal
+from hivemind.journal.records import Carried, JournalBegan, JournalEnded
+from hivemind.scheduler.events import Event
+from hivemind.world import World
+from hivemind.world.costs import Price
+
+NAME = "20261121-182341-8765"
+BEGAN = JournalBegan(0.0, 1_795_285_421.0, NAME, 1, "hivemind 0.1.0", "http://127.0.0.1:8765", (("up", "https://up"),))
+
+
+@cache
+def some(seed: int = 7, count: int = 3000) -> tuple[Event, ...]:
+    """What happened, in order."""
+    return tuple(History().after(randomly(seed, count)))
+
+
+def journal(folder: Path, events: Sequence[Event], parts: int = 1, *, ended: bool = True) -> Path:
+    """Written in so many parts of about the same number of events. Returns the first one."""
+    world, at = world_of(BEGAN, None), 0.0
+    edges = [len(events) * number // parts for number in range(parts + 1)]
+    for number, (begin, end) in enumerate(pairwise(edges), 1):
+        lines = [line_of(replace(BEGAN, at=at, wall=BEGAN.wall + at, part=number))]
+        lines += [line_of(Carried(at, world.keep(at)))] if number > 1 else []
+        for event in events[begin:end]:
+            world.apply(event)
+            lines.append(line_of(event))
+            at = event.at
+        lines += [line_of(JournalEnded(at))] if ended and number == parts else []
+        part_path(folder, NAME, number).write_bytes(b"".join(lines))
+    return part_path(folder, NAME, 1)
+
+
+def indexed(path: Path, *, priced: bool = False) -> Path:
+    """With its index beside it."""
+    build(path, index_path(path), priced=priced)
+    return path
+
+
+def opened(path: Path, *, priced: bool = False) -> Player:
+    """To be played with the index that there is; none is made."""
+    return Player.open(path, priced=priced, indexed=False)
+
+
+def folded(path: Path, at: float, price: Price | None = None) -> World:
+    """By everything that happened up to a moment, from the start."""
+    read = open_journal(path)
+    world = world_of(read.began, price)
+    for event in read.events():
+        if event.at > at:
+            break
+        world.apply(event)
+    return world
+
+
+def moments(events: Sequence[Event], count: int = 9) -> Iterable[float]:
+    """Some of the whole, with both ends, and some beyond."""
+    end = events[-1].at
+    return (0.0, *(end * number / count + 0.003 for number in range(1, count)), end, end + 5.0)
