@@ -35,6 +35,7 @@ KINDS: Mapping[str, type[ev.Event]] = {
 _PREFIXES = {made: _HEAD + name.encode() + b'",' for name, made in KINDS.items()}
 _BOUNDLESS = frozenset({ev.Sampled, ev.LevelChanged, Carried})
 """Events with a number in them that may have no limit."""
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _encoder = msgspec.json.Encoder()
 _encode = _encoder.encode
 
@@ -91,7 +92,7 @@ def event_of(line: bytes) -> ev.Event:
         if decode is not None:
             try:
                 return decode(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            except _UNREADABLE as error:
                 raise BadLine(_cause(error)) from None
     return _slowly(line)
 
@@ -100,7 +101,7 @@ def _slowly(line: bytes) -> ev.Event:
     """A line in another order of fields, of another version, or none at all."""
     try:
         values = msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise BadLine(_cause(error)) from None
     if not isinstance(values, dict) or not isinstance(version := values.get("v"), int):
         raise BadLine("no line of a journal")
@@ -112,7 +113,7 @@ def _slowly(line: bytes) -> ev.Event:
         raise BadLine("tells of no event that there is")
     try:
         return _converted(values, made)
-    except msgspec.MsgspecError as error:
+    except _UNREADABLE as error:
         if version > VERSION:
             raise Unknown(f"version {version}") from None
         raise BadLine(_cause(error)) from None
@@ -122,7 +123,7 @@ def version_of(line: bytes) -> int | None:
     """The version that a line says it is of; None: it isn't a journal's."""
     try:
         values = msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except _UNREADABLE:
         return None
     version = values.get("v") if isinstance(values, dict) else None
     return version if isinstance(version, int) else None
@@ -134,8 +135,29 @@ def _decoder(name: bytes) -> Callable[[bytes], ev.Event] | None:
     if kind is None:
         return None
     decode = _by_way_of_values(kind) if kind in _BOUNDLESS else msgspec.json.Decoder(kind).decode
+    if kind is ev.Commanded:
+        decode = _not_too_deep(msgspec.json.Decoder(ev.Commanded).decode)
     _decoders[name] = decode
     return decode
+
+
+def _not_too_deep(decode: Callable[[bytes], ev.Commanded]) -> Callable[[bytes], ev.Commanded]:
+    """A command's arguments are whatever was written, but nothing that can't be written or shown again."""
+
+    def decoded(line: bytes) -> ev.Commanded:
+        event = decode(line)
+        _check_depth(event.arguments)
+        return event
+
+    return decoded
+
+
+def _check_depth(value: object, left: int = 16) -> None:
+    """Raises: ValidationError: no command of ours has arguments like these."""
+    if not left:
+        raise msgspec.ValidationError("nested too deep")
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_depth(each, left - 1)
 
 
 def _by_way_of_values(kind: type[ev.Event]) -> Callable[[bytes], ev.Event]:
@@ -154,6 +176,8 @@ def _by_way_of_values(kind: type[ev.Event]) -> Callable[[bytes], ev.Event]:
 def _converted(values: dict[str, Any], kind: type[ev.Event]) -> ev.Event:
     if kind in _BOUNDLESS:
         _infinities()[kind].fill(values)
+    if kind is ev.Commanded:
+        _check_depth(values.get("arguments"))
     return msgspec.convert(values, kind)
 
 

@@ -66,6 +66,18 @@ def test_rubbish_in_the_middle(tmp_path: Path) -> None:
     assert told[0].startswith(f"2 lines can't be read and left out; the first is line 4 of {NAME}.jsonl, which isn't a")
 
 
+@pytest.mark.parametrize("depth", [20, 993, 200_000])
+@pytest.mark.parametrize("version", [1, 2])
+def test_deep_lines(tmp_path: Path, depth: int, version: int) -> None:
+    """A line that is nested deeper than any of ours costs itself alone."""
+    head = f'{{"v":{version},"event":"Commanded","at":101,"who":"a","name":"b","arguments":{{"a":'
+    deep = head.encode() + b"[" * depth + b"]" * depth + b"}}\n"
+    at(tmp_path).write_bytes(b"".join([*map(line_of, run()), deep, b"[" * depth + b"\n"]))
+    events, told = read(at(tmp_path))
+    assert events == run()
+    assert told
+
+
 @pytest.mark.parametrize("mark", [b"\n", b"\r\n"], ids=["LF", "CRLF"])
 def test_editors(tmp_path: Path, mark: bytes) -> None:
     """A byte order mark, blank lines and other line ends, as editors leave them, are no damage."""
