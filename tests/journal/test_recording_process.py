@@ -1,0 +1,258 @@
+"""The real program and its journal: killed, ended, on a disk that is full for a while, beside another one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from store.provider import Fleet, providing
+
+from hivemind.journal.part import being_written
+from hivemind.journal.reader import Journal, open_journal
+from hivemind.journal.records import Carried, Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
+from hivemind.scheduler import events as ev
+from hivemind.world import World
+
+HIVEMIND = Path(sys.executable).with_name("hivemind")
+ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.upper().startswith(("HIVEMIND", "HTTP"))}
+NAMES = ("alice", "bob", "carol", "dave")
+HANGS_S = 60
+
+
+@dataclass
+class Program:
+    """A running `hivemind proxy`."""
+
+    process: asyncio.subprocess.Process
+    url: str
+    http: httpx.AsyncClient
+
+    async def recording(self) -> dict[str, Any]:
+        """What it says of its journal."""
+        found: dict[str, Any] = (await self.http.get(f"{self.url}/_stats")).json()["recording"]
+        return found
+
+    async def says(self, text: str) -> None:
+        """Wait for a warning about that."""
+        assert self.process.stderr is not None
+        while text not in (line := (await self.process.stderr.readline()).decode()):
+            assert line
+
+    async def kill(self) -> None:
+        """Without a word of warning."""
+        self.process.kill()
+        await self.process.communicate()
+
+    async def stop(self) -> str:
+        """In good order; what it said on standard error."""
+        self.process.send_signal(signal.SIGTERM)
+        _, errors = await self.process.communicate()
+        assert self.process.returncode == 0
+        return errors.decode()
+
+
+@contextlib.asynccontextmanager
+async def program(upstream: str, state: Path, *flags: str) -> AsyncIterator[Program]:
+    """Start it on a free port, and see to it that it is gone afterwards."""
+    process = await asyncio.create_subprocess_exec(
+        HIVEMIND,
+        *("proxy", "--upstream", f"lab={upstream}", "--profile", "anthropic", "--port", "0"),
+        *("--state-dir", str(state), "--rpm", "0", "--tpm", "0", *flags),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=state.parent,
+        env=ENVIRONMENT,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(HANGS_S), httpx.AsyncClient(trust_env=False) as http:
+            line = (await process.stdout.readline()).decode()
+            yield Program(process, line.removeprefix("hivemind: ready on ").split()[0], http)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+def journals(state: Path) -> list[Path]:
+    return sorted((state / "journals").iterdir())
+
+
+def read(path: Path) -> tuple[Journal, list[ev.Event]]:
+    journal = open_journal(path)
+    return journal, list(journal.events())
+
+
+async def test_kill(tmp_path: Path) -> None:
+    """In the middle of its traffic: what happened a second before is there, and can be read; the next one has a journal
+    of its own."""
+    state = tmp_path / "state"
+    async with providing() as (_, upstream):
+        async with program(upstream, state) as running:
+            fleet = Fleet(running.url, NAMES)
+            async with fleet.at_work():
+                await fleet.until(100)
+                known = fleet.answers
+                await asyncio.sleep(1.0)
+                assert being_written(journals(state)[0])
+                await running.kill()
+        (path,) = journals(state)
+        assert not being_written(path)
+        journal, events = read(path)
+        async with program(upstream, state) as running:
+            await running.stop()
+    finished = [event for event in events if isinstance(event, ev.Finished)]
+    assert known <= len(finished)
+    assert (journal.damage.ended, journal.damage.bad_lines, journal.damage.gaps) == (False, 0, 0)
+    assert isinstance(events[0], JournalBegan)
+    assert {event.agent for event in finished} == set(NAMES)
+    assert len(journals(state)) == 2
+
+
+async def test_an_orderly_end(tmp_path: Path) -> None:
+    """Nothing is missing: whatever anybody was answered is there, and the world that it tells of is the one there
+    was."""
+    state = tmp_path / "state"
+    async with providing() as (_, upstream), program(upstream, state) as running:
+        fleet = Fleet(running.url, NAMES)
+        async with fleet.at_work():
+            await fleet.until(60)
+        totals = (await running.http.get(f"{running.url}/_stats")).json()["totals"]
+        told = await running.recording()
+        assert await running.stop() == ""
+    (path,) = journals(state)
+    journal, events = read(path)
+    assert journal.damage.told() == []
+    assert isinstance(events[-1], JournalEnded)
+    assert told["path"] == str(path)
+    world = World(at=journal.began.at, wall=journal.began.wall, address="", upstreams=())
+    for event in events:
+        world.apply(event)
+    again = world.snapshot(events[-1].at).totals
+    assert (again.requests, again.finished) == (totals["requests"], totals["finished"])
+    assert again.finished >= 60
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+async def test_parts(tmp_path: Path) -> None:
+    """One after the other by age, each readable by itself; together they are everything."""
+    state = tmp_path / "state"
+    flags = ("--journal.max-hours", str(0.4 / 3600), "--record-bodies")
+    async with providing() as (_, upstream), program(upstream, state, *flags) as running:
+        fleet = Fleet(running.url, NAMES)
+        async with fleet.at_work():
+            while len(journals(state)) < 4:
+                await fleet.until(fleet.answers + 5)
+        await running.stop()
+    first = min(journals(state), key=lambda path: len(path.name))
+    journal, events = read(first)
+    assert (len(journal.parts), journal.damage.told()) == (len(journals(state)), [])
+    asked = [event for event in events if isinstance(event, RequestBody)]
+    assert len(asked) >= fleet.answers
+    assert len([event for event in events if isinstance(event, ResponseBody)]) >= fleet.answers
+    whole = World(at=0.0, wall=0.0, address="", upstreams=())
+    for event in events:
+        whole.apply(event)
+    last = World(at=0.0, wall=0.0, address="", upstreams=())
+    _, tail = read(journal.parts[-1])
+    assert isinstance(tail[1], Carried)
+    for event in tail:
+        last.apply(event)
+    assert last.snapshot(events[-1].at).totals == whole.snapshot(events[-1].at).totals
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a megabyte."""
+    folder = tmp_path / "state" / "journals"
+    folder.mkdir(parents=True, mode=0o700)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a small file system")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+async def test_a_full_disk(tmp_path: Path, small: Path) -> None:
+    """Traffic goes on, it is told once, nothing is lost that memory holds, and with room again the journal goes on."""
+    async with providing() as (_, upstream), program(upstream, tmp_path / "state") as running:
+        fleet = Fleet(running.url, NAMES)
+        async with fleet.at_work():
+            await fleet.until(10)
+            with contextlib.suppress(OSError):
+                (small / "ballast").write_bytes(b"x" * (2 << 20))
+            await running.says("can't be written (No space left on device)")
+            await fleet.until(fleet.answers + 40)
+            told = await running.recording()
+            assert told["failing"] == "No space left on device"
+            (small / "ballast").unlink()
+            await running.says("is written again")
+            await fleet.until(fleet.answers + 10)
+            assert (await running.recording())["failing"] == ""
+        await running.stop()
+    (path,) = journals(tmp_path / "state")
+    journal, events = read(path)
+    assert journal.damage.told() == []
+    assert len([event for event in events if isinstance(event, ev.Finished)]) >= fleet.answers
+    assert [bool(event.why) for event in events if isinstance(event, ev.RecordingChanged)] == [True, False]
+    assert not [event for event in events if isinstance(event, Gap)]
+
+
+async def test_a_folder_that_is_removed(tmp_path: Path) -> None:
+    """It is made again, and a part that can be read by itself goes on there."""
+    state = tmp_path / "state"
+    async with providing() as (_, upstream), program(upstream, state) as running:
+        fleet = Fleet(running.url, NAMES)
+        async with fleet.at_work():
+            await fleet.until(10)
+            (path,) = journals(state)
+            path.parent.rename(tmp_path / "elsewhere")
+            await running.says("is written again")
+            await fleet.until(fleet.answers + 10)
+        await running.stop()
+    (path,) = journals(state)
+    _, events = read(path)
+    assert [type(event) for event in events[:3]] == [JournalBegan, Carried, Gap]
+    assert isinstance(events[-1], JournalEnded)
+
+
+async def test_two_at_once(tmp_path: Path) -> None:
+    """Each has its own, and neither removes the other's, whatever the limits say."""
+    state = tmp_path / "state"
+    flags = ("--journal.keep-days", "0.0000001", "--journal.max-hours", str(0.3 / 3600))
+    async with providing() as (_, upstream), program(upstream, state) as calm:
+        async with program(upstream, state, *flags) as eager:
+            fleets = [Fleet(each.url, NAMES[:2]) for each in (calm, eager)]
+            async with fleets[0].at_work(), fleets[1].at_work():
+                while ".3." not in (await eager.recording())["path"]:
+                    await fleets[1].until(fleets[1].answers + 3)
+                    await fleets[0].until(fleets[0].answers + 3)
+            await eager.stop()
+        told = await calm.recording()
+        await calm.stop()
+    journal, events = read(Path(told["path"]))
+    assert journal.damage.told() == []
+    assert len([event for event in events if isinstance(event, ev.Finished)]) >= fleets[0].answers
+
+
+async def test_switched_off(tmp_path: Path) -> None:
+    """Then there is none, and no folder for it."""
+    state = tmp_path / "state"
+    async with providing() as (_, upstream), program(upstream, state, "--journal.enabled", "off") as running:
+        assert await running.recording() is None
+        await running.stop()
+    assert not (state / "journals").exists()
