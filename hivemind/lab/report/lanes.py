@@ -10,7 +10,8 @@ from hivemind.scheduler.gauges import LaneState, WindowState
 
 from .series import Series, Some
 
-MARKS_KEPT = 400
+CUTS_KEPT = 400
+STRETCHES_KEPT = 200
 WINDOWS_KEPT = 12
 _WINDOW_BUCKETS = 600
 
@@ -66,8 +67,8 @@ class Lane:
         self.requests = 0
         self.busiest = self.longest_queue = 0
         self.flying, self.waiting, self.level = Series(), Series(), Series()
-        self.cuts: Some[Cut] = Some(MARKS_KEPT)
-        self.stretches: Some[Stretch] = Some(MARKS_KEPT)
+        self.cuts: Some[Cut] = Some(CUTS_KEPT)
+        self.stretches: Some[Stretch] = Some(STRETCHES_KEPT)
         self.parked_s = self.open_s = 0.0
         """In all, of those told and untold."""
         self.windows: dict[tuple[str, str], Window] = {}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .words import label, words
+
 OUTCOMES: Mapping[str, tuple[str, str]] = {
     "answered": ("answered in the end", "answered in the end, unseen by the agent"),
     "failed": ("passed on", "an error was passed on to the agent"),
@@ -25,3 +27,8 @@ STRETCHES: Mapping[str, str] = {
     "half_open": "circuit half open",
     "parked": "pause asked for by the provider",
 }
+
+
+def stretch(what: str) -> str:
+    """What a time is called in which a lane's circuit wasn't closed or the provider wanted a pause."""
+    return STRETCHES.get(what) or f"circuit {label(words(what))}"

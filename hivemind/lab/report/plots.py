@@ -43,9 +43,12 @@ def course(run: Run) -> go.Figure:
         vertical_spacing=0.09 / len(lanes),
     )
     named: set[str] = set()
+    shapes: list[dict[str, Any]] = []
     for number, lane in enumerate(lanes):
         _lane(figure, run, lane, 2 * number + 1, named)
-    _across(figure, run, named, len(lanes))
+        shapes += _stretches(figure, run, lane, 2 * number + 1, named)
+    shapes += _across(figure, run, named)
+    figure.update_layout(shapes=shapes)  # all at once: one at a time each costs as much as all before it
     figure.update_layout(**layout(sum(heights) + 100, hovermode="x unified"))
     figure.update_xaxes(**times())
     figure.update_yaxes(**axis(rangemode="tozero", tickformat="d", nticks=5))
@@ -80,10 +83,16 @@ def _lane(figure: go.Figure, run: Run, lane: Lane, row: int, named: set[str]) ->
         )
     if lane.cuts.kept:
         _cuts(figure, run, lane, row, named)
+
+
+def _stretches(figure: go.Figure, run: Run, lane: Lane, row: int, named: set[str]) -> list[dict[str, Any]]:
+    lower, upper = (figure.layout[f"yaxis{place if place > 1 else ''}"].domain for place in (row + 1, row))
+    shapes = []
     for stretch in lane.stretches.kept:
-        role, name = _STRETCH_ROLES[stretch.what], names.STRETCHES[stretch.what]
-        _shade(figure, run, (stretch.begins, stretch.ends), role, [row, row + 1])
-        _key(figure, name, role, named, row)
+        role = _STRETCH_ROLES.get(stretch.what, "lost")
+        shapes.append(_shade(run, (stretch.begins, stretch.ends), role, (lower[0], upper[1])))
+        _key(figure, names.stretch(stretch.what), role, named, row)
+    return shapes
 
 
 def _area(
@@ -128,17 +137,13 @@ def _cuts(figure: go.Figure, run: Run, lane: Lane, row: int, named: set[str]) ->
     )
 
 
-def _across(figure: go.Figure, run: Run, named: set[str], lanes: int) -> None:
+def _across(figure: go.Figure, run: Run, named: set[str]) -> list[dict[str, Any]]:
     """What is about the whole run."""
-    rows = list(range(1, 2 * lanes + 1))
+    shapes = []
     for begins, ends, _ in run.fold.gaps.kept:
-        _shade(figure, run, (begins, ends), "lost", rows)
+        shapes.append(_shade(run, (begins, ends), "lost", (0, 1)))
         _key(figure, "events missing", "lost", named, 1)
     said = run.fold.words.kept
-    for word in said:
-        at = run.stamp_ms(word.at)
-        for row in rows:
-            figure.add_vline(x=at, line={"color": ink("dim"), "width": 1, "dash": "dot"}, row=row, col=1)
     if said:
         top = max((lane.busiest for lane in shown_lanes(run)), default=1)
         figure.add_trace(
@@ -154,25 +159,28 @@ def _across(figure: go.Figure, run: Run, named: set[str], lanes: int) -> None:
             row=1,
             col=1,
         )
+    line = {"color": ink("dim"), "width": 1, "dash": "dot"}
+    for word in said:
+        at = run.stamp_ms(word.at)
+        shapes.append({"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "line": line})
+    return shapes
 
 
-def _shade(figure: go.Figure, run: Run, span: tuple[float, float], role: str, rows: list[int]) -> None:
+def _shade(run: Run, span: tuple[float, float], role: str, heights: tuple[float, float]) -> dict[str, Any]:
+    """A time, in all strips between two heights, of which 1 is the whole plot's."""
     least = run.fold.ended_at / 400
-    for row in rows:
-        figure.add_shape(
-            type="rect",
-            x0=run.stamp_ms(span[0]),
-            x1=run.stamp_ms(max(span[1], span[0] + least)),
-            y0=0,
-            y1=1,
-            yref="y domain",
-            fillcolor=ink(role),
-            opacity=0.22,
-            line_width=0,
-            layer="below",
-            row=row,
-            col=1,
-        )
+    return {
+        "type": "rect",
+        "x0": run.stamp_ms(span[0]),
+        "x1": run.stamp_ms(max(span[1], span[0] + least)),
+        "y0": heights[0],
+        "y1": heights[1],
+        "yref": "paper",
+        "fillcolor": ink(role),
+        "opacity": 0.22,
+        "line": {"width": 0},
+        "layer": "below",
+    }
 
 
 def _key(figure: go.Figure, name: str, role: str, named: set[str], row: int) -> None:

@@ -58,7 +58,12 @@ def stretches(run: Run) -> Table:
             found.append((cut.at, [name, f"level cut to {cut.level:.1f}", words(clean(cut.cause)), ""]))
         for each in lane.stretches.kept:
             held = seconds(each.ends - each.begins)
-            found.append((each.begins, [name, STRETCHES[each.what], shortened(each.cause), held]))
+            found.append(
+                (
+                    each.begins,
+                    [name, STRETCHES.get(each.what) or f"circuit {shortened(each.what)}", shortened(each.cause), held],
+                )
+            )
         untold += lane.cuts.seen - len(lane.cuts.kept) + lane.stretches.seen - len(lane.stretches.kept)
     for begins, ends, lost in run.fold.gaps.kept:
         found.append((begins, ["", f"{lost:,} events missing", "", seconds(ends - begins)]))

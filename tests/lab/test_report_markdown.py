@@ -1,0 +1,100 @@
+"""The summary for a pull request, as GitHub would show it."""
+
+from __future__ import annotations
+
+import pytest
+from lab.reporting import EVIL, a_night, arrived, began, finished, granted, opened, run_of
+from markdown_it import MarkdownIt
+
+from hivemind.lab.report import markdown
+
+NASTY = [
+    EVIL,
+    "a | b \\| c",
+    "`code` **bold** _under_ ~~struck~~ [link](https://example.org) ![x](y)",
+    "$x^2$ \\ & &amp; <!-- hidden -->",
+    "# heading",
+    "1. first",
+    "2) second",
+    "- item",
+    "+ item",
+    "=====",
+    "> quote",
+    "line\nbreak\tand\r\nmore",
+]
+
+
+def shown(text: str) -> str:
+    """What is left as text of it, without unseen joiners."""
+    found = []
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
+        for child in token.children or []:
+            assert child.type in ("text", "softbreak", "text_special"), child
+            found.append(child.content or " ")
+    return "".join(found).replace("\N{WORD JOINER}", "")
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_escapes(text: str) -> None:
+    """Whatever a text holds, Markdown shows it letter for letter, as one paragraph."""
+    made = markdown.escaped(text)
+    kinds = [token.type for token in MarkdownIt("commonmark").enable("table").parse(made)]
+    assert kinds == ["paragraph_open", "inline", "paragraph_close"]
+    assert shown(made) == " ".join(text.split())
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_escapes_in_a_cell(text: str) -> None:
+    """Whatever a cell holds, it stays one cell."""
+    made = f"| a | b |\n| --- | --- |\n| {markdown.escaped(text)} | end |"
+    tokens = MarkdownIt("commonmark").enable("table").parse(made)
+    assert [token.type for token in tokens].count("td_open") == 2
+    assert " ".join(text.split()).replace("\\|", "|") in shown(made).replace("\\|", "|")
+
+
+@pytest.mark.parametrize(
+    "text", ["@somebody", "org/repo#12", "https://evil.example", "WWW.evil.example", "GH-12", ":tada:"]
+)
+def test_nothing_becomes_a_link(text: str) -> None:
+    """GitHub finds mentions, links and small pictures in plain text; an unseen sign parts what it would join."""
+    made = markdown.escaped(text)
+    assert "\N{WORD JOINER}" in made
+    assert shown(made) == text
+
+
+@pytest.mark.parametrize("text", ["11:06:40", "5 min 10 s", "$0.15", "41.8k"])
+def test_numbers_and_times_stay_as_they_are(text: str) -> None:
+    """Times of day and numbers have no unseen signs in them."""
+    assert markdown.escaped(text).replace("\\$", "$") == text
+
+
+def test_summary() -> None:
+    """The summary has the headline, what was saved, faults, waits and settings, in tables that GitHub takes."""
+    text = markdown.build(run_of(a_night()))
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    assert [token.type for token in tokens].count("table_open") == 4
+    for told in (
+        "### HiveMind run night",
+        "| agents finished | 2 of 3 |",
+        "| faults met | 4 | 2 of them no agent saw |",
+        "| agents saved | 1 | that had used 1,000 tokens (\\$1.00) |",
+        "| overloaded | 529 | 2 | 2 | 1 | 1 |",
+        "| aimd.beta | 0.7 | 0.5 |",
+    ):
+        assert told in text
+    assert text.endswith("|\n")
+    assert len(text) < 4000
+
+
+def test_summary_of_hostile_names() -> None:
+    """Names from outside stay text in the summary."""
+    events = [opened(), arrived(0, 1, EVIL, model=EVIL), granted(0, 1, EVIL), finished(1, 1, EVIL)]
+    text = markdown.build(run_of(events, began(journal=f"{EVIL} | # x")), f"{EVIL}\n\n# big")
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    assert [token.content for token in tokens if token.type == "html_block"] == ["<!-- HiveMind report -->\n"]
+    assert [token.tag for token in tokens if token.type == "heading_open"] == ["h3"]
+
+
+def test_summary_of_nothing() -> None:
+    """A journal without a request has a summary too."""
+    assert "| requests | 0 |" in markdown.build(run_of([]))

@@ -1,0 +1,273 @@
+"""The page of a report: whole in itself, safe whatever names it shows, and readable by everybody."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from lab.reporting import EVIL, LANE, START, a_night, arrived, began, failed, finished, granted, opened, run_of
+
+from hivemind.lab.report import page, plots
+from hivemind.lab.report.run import Run
+from hivemind.lab.report.theme import COLOURS
+from hivemind.scheduler import events as ev
+
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+
+
+@dataclass
+class Seen(HTMLParser):
+    """A page taken apart."""
+
+    tags: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
+    scripts: list[tuple[dict[str, str | None], str]] = field(default_factory=list)
+    styles: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["script"]:
+            self.scripts.append((self.tags[-1][1], data))
+        elif self.open[-1:] == ["style"]:
+            self.styles.append(data)
+        else:
+            self.texts.append(data)
+
+    @property
+    def policy(self) -> dict[str, str]:
+        """What its Content-Security-Policy says, by directive."""
+        content = next(attrs["content"] for _, attrs in self.tags if "http-equiv" in attrs)
+        assert content is not None
+        return {name: rest for name, _, rest in (part.strip().partition(" ") for part in content.split(";"))}
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What its plots are made of."""
+        found: dict[str, Any] = json.loads(next(text for attrs, text in self.scripts if attrs.get("id") == "figures"))
+        return found
+
+
+def seen(run: Run, title: str = "") -> Seen:
+    parser = Seen()
+    parser.feed(page.build(run, title))
+    assert parser.open == []
+    return parser
+
+
+def hostile() -> Run:
+    """A run of which every name that comes from outside wants to be more than a name."""
+    lane = f"{EVIL}:1"
+    first = began(
+        journal=EVIL, program=EVIL, upstreams=((EVIL, "javascript:alert(1)"), ("x", "https://example.org/\"onload='"))
+    )
+    events: list[ev.Event] = [opened(lane, EVIL)]
+    for number, name in enumerate(
+        [EVIL, '"><img src=x onerror=alert(1)>', "</script><b>", "%{y} <a href='javascript:x'>"]
+    ):
+        come = replace(arrived(number, number, name, model=f"{EVIL}{name}"), lane=lane, client=name)
+        events += [come, granted(number, number, name), failed(number + 0.1, number, name, 0.1)]
+        events += [granted(number + 0.3, number, name, 2), finished(number + 0.5, number, name, 2)]
+    events += [
+        ev.Commanded(START + 5, EVIL, "PauseAgent", {"agent": EVIL, "paused": True}),
+        ev.Commanded(START + 5, EVIL, EVIL, {EVIL: EVIL}),
+        ev.LevelChanged(START + 5, lane, 2.0, EVIL),
+        ev.CircuitChanged(START + 5, lane, "open", EVIL),
+        ev.CircuitChanged(START + 6, lane, EVIL, EVIL),
+        ev.LaneParked(START + 6, lane, 3.0, EVIL),
+    ]
+    return run_of(events, first)
+
+
+def test_nothing_is_loaded() -> None:
+    """The page names no address to load anything from, and its policy forbids it."""
+    found = seen(run_of(a_night()))
+    loading = {"src", "href", "srcset", "data", "action", "poster", "background", "formaction"}
+    assert [(tag, attrs) for tag, attrs in found.tags if loading & set(attrs)] == []
+    assert [style for style in found.styles if re.search(r"url\(|@import|@font-face", style)] == []
+    assert found.policy["default-src"] == "'none'"
+    assert not re.search(r"https?:|\*|unsafe-eval", " ".join(found.policy.values()))
+    assert "unsafe" not in found.policy["script-src"]
+
+
+def test_its_own_scripts_may_run() -> None:
+    """The policy lets exactly the scripts run that are in the page: plotly's and its own."""
+    found = seen(run_of(a_night()))
+    run = [text for attrs, text in found.scripts if attrs.get("type") != "application/json"]
+    assert len(run) == 2
+    hashes = {f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in run}
+    assert set(found.policy["script-src"].split()) == hashes
+
+
+def test_plots_can_not_be_handed_on() -> None:
+    """plotly's button that opens its makers' site with the plot isn't there."""
+    own = [text for _, text in seen(run_of(a_night())).scripts][-1]
+    assert "showSendToCloud: false" in own
+    assert 'plotlyServerURL: ""' in own
+    assert "sendChartToCloud" not in own
+
+
+def test_names_stay_names() -> None:
+    """Whatever an agent, a model, a lane or an operator is called, the page has no element or attribute of theirs."""
+    plain, found = seen(run_of(a_night())), seen(hostile(), f"{EVIL}<h1>")
+    assert {tag for tag, _ in found.tags} <= {tag for tag, _ in plain.tags} | {"aside", "ul", "li"}
+    assert len([tag for tag, _ in found.tags if tag == "script"]) == 3
+    assert [attrs for _, attrs in found.tags if any(name.startswith("on") for name in attrs)] == []
+    assert EVIL in "".join(found.texts)
+
+
+def test_names_in_plots_are_escaped() -> None:
+    """plotly takes some tags in texts for orders, and signs for gaps to fill, so no text from outside has any."""
+    data = seen(hostile()).figures["figures"]
+    texts: list[str] = []
+
+    def collect(value: object) -> None:
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, list):
+            for each in value:
+                collect(each)
+        elif isinstance(value, dict):
+            for each in value.values():
+                collect(each)
+
+    collect(data)
+    ours = re.compile(r"</?extra>|</?b>|<br>")
+    assert [text for text in texts if "<" in ours.sub("", text)] == []
+    assert [text for text in texts if "%{y}" in text and "alert" in text] == []
+    assert [text for text in texts if "&lt;script&gt;" in text]
+
+
+def test_every_plot_has_words_and_a_place() -> None:
+    """Each plot has a place that says in words what it shows, and each place a plot."""
+    found = seen(run_of(a_night()))
+    places = {attrs["id"]: attrs for _, attrs in found.tags if attrs.get("role") == "img"}
+    assert set(places) == {f"plot-{name}" for name in found.figures["figures"]}
+    assert set(found.figures["figures"]) == {"course", "agents", "waits", "faults", "windows", "money"}
+    assert all(len((attrs["aria-label"] or "").split()) > 4 for attrs in places.values())
+    assert ("html", {"lang": "en"}) in found.tags
+
+
+def test_tables_tell_what_plots_show() -> None:
+    """What the plots show is there as tables too, each with the titles of its columns."""
+    found = seen(run_of(a_night()))
+    text = "\n".join(found.texts)
+    for told in (
+        "level cut to 3.0",
+        "circuit open",
+        "pause asked for by the provider",
+        "disconnected",
+        "90 %",
+        "$6.20",
+    ):
+        assert told in text
+    assert sum(1 for tag, _ in found.tags if tag == "table") == 8
+    assert all(attrs.get("scope") == "col" for tag, attrs in found.tags if tag == "th")
+
+
+def test_headline() -> None:
+    """The page begins with what the run came to."""
+    text = " ".join("".join(seen(run_of(a_night()), "Night shift").texts).split())
+    assert "Night shift" in text
+    for told in ("2026-11-21 08:33:20 UTC", "recorded for 18 s", "2 of 3", "3 answered, 1 ended in an error"):
+        assert told in text
+    assert "that had used 1,000 tokens ($1.00)" in text
+    assert "1 agent met such a fault and never saw an error." in text
+    assert "2 faults were met by requests that an agent saw fail." in text
+
+
+def test_settings_that_differ() -> None:
+    """Settings that aren't as they usually are stand beside what they usually are."""
+    settings = run_of(a_night()).settings
+    assert [(each.name, each.value, each.default, each.upstream) for each in settings] == [
+        ("retry.max_attempts", "6", "10", ""),
+        ("aimd.beta", "0.7", "0.5", "api"),
+    ]
+
+
+def test_no_faults_nothing_saved() -> None:
+    """Where nothing failed, nothing is said to be saved."""
+    run = run_of([opened(), arrived(0, 1, "ann"), granted(0, 1, "ann"), finished(1, 1, "ann")])
+    found = seen(run)
+    assert "No attempt failed in this run, so there was nothing to save." in found.texts
+    assert "faults" not in found.figures["figures"]
+
+
+@pytest.mark.parametrize("events", [[], [opened()], [arrived(0, 1, "ann")]], ids=["none", "lane", "open"])
+def test_hardly_anything(events: list[ev.Event]) -> None:
+    """A run in which hardly anything happened has a page all the same."""
+    found = seen(run_of(events))
+    assert "HiveMind" in " ".join(found.texts)
+
+
+def test_times_that_no_calendar_has() -> None:
+    """A moment that no calendar has is told as unknown, and plots still have axes."""
+    found = seen(run_of(a_night(), began(wall=1e300)))
+    assert "at an unknown time" in " ".join(found.texts)
+    assert "Infinity" not in json.dumps(found.figures)
+
+
+def test_many_of_all() -> None:
+    """However large a run is, its page is bounded, and says what it leaves out."""
+    events: list[ev.Event] = [opened()]
+    for number in range(6000):
+        agent, at = f"agent-{number % 300}", number * 0.5
+        events += [arrived(at, number, agent), granted(at + 0.1, number, agent), failed(at + 0.2, number, agent, 0.1)]
+        events += [granted(at + 0.3, number, agent, 2), finished(at + 0.4, number, agent, 2)]
+        events += [ev.LevelChanged(START + at, LANE, 1 + number % 4, "overloaded")]
+        events += [ev.Commanded(START + at, "you", "PauseAgent", {"agent": agent, "paused": True})]
+    run = run_of(events)
+    found = seen(run)
+    text = "\n".join(found.texts)
+    assert "The 200 that used most, of 300." in text
+    assert f"Shown are the {plots.ROWS_SHOWN} that met most faults or asked most." in text
+    assert re.search(r"\d,\d+ more aren't listed\.", text)
+    assert len(json.dumps(found.figures)) < 1_500_000
+
+
+def test_both_schemes() -> None:
+    """Colours for the dark are the page's variables too, and no two roles share one, so that they can be swapped."""
+    style = seen(run_of(a_night())).styles[0]
+    assert "prefers-color-scheme: dark" in style
+    for role, (light, dark) in COLOURS.items():
+        assert f"--{role}: {light};" in style
+        assert f"--{role}: {dark};" in style
+    assert len({light for light, _ in COLOURS.values()}) == len(COLOURS)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_contrast(scheme: int) -> None:
+    """Text can be read, and marks seen, on both grounds (WCAG 2.2: 4.5 and 3 to 1)."""
+    colours = {role: pair[scheme] for role, pair in COLOURS.items()}
+    for ground in ("ground", "card"):
+        for role in ("ink", "dim", "good", "bad"):
+            assert contrast(colours[role], colours[ground]) >= 4.5, (role, ground)
+    for role in ("flight", "level", "streaming", "retry", "parked", "bad", *"abcdef"):
+        assert contrast(colours[role], colours["card"]) >= 3, role
+
+
+def contrast(one: str, other: str) -> float:
+    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
