@@ -29,7 +29,8 @@ from .marks import Mark
 
 SUFFIX = ".index"
 FORMAT = 1
-_FRAME = struct.Struct("<4sII16s")
+_FRAME = struct.Struct("<4sII16s16s")
+"""A mark, how long the block is and how long its world, and a digest of each."""
 _MAGIC = b"HMix"
 _LONGEST = 256 << 20
 """Bytes of a frame, packed or not."""
@@ -88,6 +89,8 @@ class Kept:
     offset: int
     length: int
     """Bytes of the world, packed; 0: it has none."""
+    digest: bytes
+    """Of these."""
 
 
 class Stale(ValueError):
@@ -177,7 +180,7 @@ class IndexWriter:
         return len(world)
 
     def _add(self, what: bytes, world: bytes) -> None:
-        frame = _FRAME.pack(_MAGIC, len(what), len(world), digest(what + world)) + what + world
+        frame = _FRAME.pack(_MAGIC, len(what), len(world), digest(what), digest(world)) + what + world
         done = 0
         try:
             while done < len(frame):
@@ -222,29 +225,33 @@ class IndexReader:
             self._head = os.pread(self._fd, self.size, 0)
         kept = []
         while (found := self._frame()) is not None:
-            what, length = found
-            kept.append(Kept(_decoded(_unpacked(what), Block), self.size - length, length))
+            what, length, known = found
+            kept.append(Kept(_decoded(_unpacked(what), Block), self.size - length, length, known))
         return kept
 
     def world(self, kept: Kept) -> WorldState:
         """How it stood where the block ends. Raises: Stale; OSError."""
-        return _decoded(_unpacked(os.pread(self._fd, kept.length, kept.offset)), WorldState)
+        packed = os.pread(self._fd, kept.length, kept.offset)
+        if digest(packed) != kept.digest:
+            raise Stale
+        return _decoded(_unpacked(packed), WorldState)
 
-    def _frame(self) -> tuple[bytes, int] | None:
-        """What comes next, and how long its world is; None: nothing does yet. Raises: Stale."""
+    def _frame(self) -> tuple[bytes, int, bytes] | None:
+        """What comes next, how long its world is and the digest of that; None: nothing does yet. Raises: Stale."""
         head = os.pread(self._fd, _FRAME.size, self.size)
         if len(head) < _FRAME.size:
             return None
-        magic, length, world, known = _FRAME.unpack(head)
+        magic, length, world, known, worlds = _FRAME.unpack(head)
         if magic != _MAGIC or length + world > _LONGEST:
             raise Stale
-        what = os.pread(self._fd, length + world, self.size + _FRAME.size)
-        if len(what) < length + world:
+        end = self.size + _FRAME.size + length + world
+        what = os.pread(self._fd, length, self.size + _FRAME.size)
+        if os.fstat(self._fd).st_size < end:
             return None
         if digest(what) != known:
             raise Stale
-        self.size += _FRAME.size + length + world
-        return what[:length], world
+        self.size = end
+        return what, world, worlds
 
 
 def _unpacked(data: bytes) -> bytes:

@@ -41,6 +41,8 @@ _LOOKED_EVERY = 200
 """Events, after which it is looked whether that is so."""
 _SHARE = 30
 """Bytes of the journal for one of an index's world, at least."""
+FOLLOWED_S = 5.0
+"""Of a journal that is being written make a block, even where nothing is worth a mark in it."""
 _FOLLOW_S = 0.5
 """Between two looks at a journal that is being written."""
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
@@ -60,6 +62,7 @@ class Pass:
         self._seconds = Seconds(world, journal.began.at)
         self._extra = self._finders()
         self._at = journal.began.at if last is None else last.at
+        self._noted_at = self._at
         self._packed = self._since_world = 0
         """Bytes of the last world, and of the journal since."""
         self._begun, self._count = self._cursor.offset, 0
@@ -90,8 +93,8 @@ class Pass:
         self._cursor.parts = parts
         while True:
             self._read()
-            if self._cursor.part + 1 < len(parts) or not following or self._marker.found:
-                self._note(last=True)
+            news = bool(self._marker.found) or self._at - self._noted_at >= FOLLOWED_S
+            self._note(last=news or not following or self._cursor.part + 1 < len(parts))
             if not self._cursor.turn():
                 return
             self._begun = 0
@@ -140,7 +143,7 @@ class Pass:
         )
         packed = self._index.add(block, self._world.keep(self._at) if due else None)
         self._packed, self._since_world = (packed, 0) if due else (self._packed, since)
-        self._begun, self._count = cursor.offset, 0
+        self._begun, self._count, self._noted_at = cursor.offset, 0, self._at
         return 0, _LOOKED_EVERY
 
 

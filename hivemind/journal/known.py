@@ -9,15 +9,17 @@ import subprocess
 import sys
 import tempfile
 from bisect import bisect_right
+from dataclasses import replace
 from pathlib import Path
 
 from hivemind import __version__
 from hivemind.world.state import WorldState
 
 from .activity import Overview
+from .cursor import Place
 from .damage import Damage
 from .files import parts_from
-from .index import FORMAT, Block, IndexReader, Kept, Of, Stale, fits, head_of, index_path, same_journal
+from .index import FORMAT, IndexReader, Kept, Of, Stale, fits, head_of, index_path, same_journal
 from .marks import Mark
 from .records import JournalBegan
 
@@ -52,7 +54,8 @@ class Known:
         self.damage: Damage | None = None
         self.plain = True
         """Every line's moment is as it is written."""
-        self._blocks: list[Block] = []
+        self._places: list[Place] = []
+        """Where blocks end."""
         self._ats: list[float] = []
         self._worlds: list[tuple[Kept, int, int]] = []
         """Each with how many events and bytes there are since the one before."""
@@ -116,14 +119,12 @@ class Known:
         self.bytes += block.bytes
         self.at, self.damage = block.at, block.damage
         self.plain = block.place.order is None or not any(block.place.order[1:])
-        self._blocks.append(block)
+        self._places.append(block.place)
         self._ats.append(block.at)
         self._events += block.events
         self._since += block.bytes
-        block.marks.clear()
-        block.rows.clear()
         if kept.length:
-            self._worlds.append((kept, self._events, self._since))
+            self._worlds.append((replace(kept, block=replace(block, marks=[], rows=[])), self._events, self._since))
             self._world_ats.append(block.at)
             self._events = self._since = 0
 
@@ -153,10 +154,10 @@ class Known:
             self._let_go()
             return None
 
-    def block_before(self, at: float) -> Block | None:
-        """One that ends before this moment, and not the last such; None: the beginning is as near."""
-        number = bisect_right(self._ats, at, key=lambda end: end) - 2
-        return self._blocks[number] if number >= 0 else None
+    def place_before(self, at: float) -> Place:
+        """Some way before this moment, but not far: there is a whole block in between."""
+        number = bisect_right(self._ats, at) - 2
+        return self._places[number] if number >= 0 else Place(0, 0)
 
     # --- Having it made --------------------------------------------------------------------------------------------
 

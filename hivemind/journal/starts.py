@@ -56,8 +56,7 @@ class Starts:
 
     def near(self, at: float, parts: tuple[Path, ...]) -> Place:
         """Where to begin to read what happened just before and after this moment. Raises: OSError."""
-        block = self._known.block_before(at)
-        place = Place(0, 0) if block is None else block.place
+        place = self._known.place_before(at)
         if self._known.at >= at:
             return place
         part = self._part(at, parts)

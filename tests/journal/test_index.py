@@ -263,7 +263,7 @@ def test_nothing_but_data_is_read_from_it(tmp_path: Path) -> None:
     kept = next(each for each in blocks(path) if each.length)
     with contextlib.closing(IndexReader(index_path(path))) as reader:
         assert reader.world(kept).at == kept.block.at
-        other = Kept(kept.block, 0, kept.length)
+        other = replace(kept, offset=0)
         with pytest.raises(Stale):
             reader.world(other)
 
