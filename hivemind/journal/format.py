@@ -17,6 +17,7 @@ from hivemind.infinity import Infinities
 from hivemind.scheduler import events as ev
 
 from .records import VERSION, Carried, Recorded
+from .sound import CHECKED, check
 
 _HEAD = b'{"v":%d,"event":"' % VERSION
 _NAME_AT = len(_HEAD)
@@ -135,29 +136,17 @@ def _decoder(name: bytes) -> Callable[[bytes], ev.Event] | None:
     if kind is None:
         return None
     decode = _by_way_of_values(kind) if kind in _BOUNDLESS else msgspec.json.Decoder(kind).decode
-    if kind is ev.Commanded:
-        decode = _not_too_deep(msgspec.json.Decoder(ev.Commanded).decode)
-    _decoders[name] = decode
-    return decode
+    _decoders[name] = _checked(decode) if kind in CHECKED else decode
+    return _decoders[name]
 
 
-def _not_too_deep(decode: Callable[[bytes], ev.Commanded]) -> Callable[[bytes], ev.Commanded]:
-    """A command's arguments are whatever was written, but nothing that can't be written or shown again."""
-
-    def decoded(line: bytes) -> ev.Commanded:
+def _checked(decode: Callable[[bytes], ev.Event]) -> Callable[[bytes], ev.Event]:
+    def decoded(line: bytes) -> ev.Event:
         event = decode(line)
-        _check_depth(event.arguments)
+        check(event)
         return event
 
     return decoded
-
-
-def _check_depth(value: object, left: int = 16) -> None:
-    """Raises: ValidationError: no command of ours has arguments like these."""
-    if not left:
-        raise msgspec.ValidationError("nested too deep")
-    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _check_depth(each, left - 1)
 
 
 def _by_way_of_values(kind: type[ev.Event]) -> Callable[[bytes], ev.Event]:
@@ -176,9 +165,10 @@ def _by_way_of_values(kind: type[ev.Event]) -> Callable[[bytes], ev.Event]:
 def _converted(values: dict[str, Any], kind: type[ev.Event]) -> ev.Event:
     if kind in _BOUNDLESS:
         _infinities()[kind].fill(values)
-    if kind is ev.Commanded:
-        _check_depth(values.get("arguments"))
-    return msgspec.convert(values, kind)
+    event = msgspec.convert(values, kind)
+    if kind in CHECKED:
+        check(event)
+    return event
 
 
 @cache
