@@ -70,11 +70,14 @@ def honesty(recorded: Figures, replayed: Sequence[Figures], *, drawn: bool) -> C
             (recorded.waited_s, [run.waited_s for run in replayed]),
         )
     )
-    parts = [
-        f"wall time {_percent(wall)}" if wall is not None else "",
-        f"total wait {_percent(wait)}" if wait is not None else "",
+    told = [
+        f"{name} by {_percent(share)}"
+        for name, share in (("wall time", wall), ("total wait", wait))
+        if share is not None
     ]
-    text = f"Replayed with the recorded settings: {' and '.join(filter(None, parts)) or 'nothing to compare'}."
+    if not told:
+        return Cell("Replayed with the recorded settings, nothing can be compared.", "dim")
+    text = f"Replayed with the recorded settings, it is off in {' and in '.join(told)}."
     if drawn:
         return Cell(f"{text} Faults and latencies are drawn anew, so it needn't be the same.", "dim")
     if max(abs(wall or 0.0), abs(wait or 0.0)) <= _TRUSTED:

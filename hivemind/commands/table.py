@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 _STYLES = {"dim": "2", "bold": "1", "good": "32", "warn": "33", "bad": "31"}
 _GAP = 2
-_PLAINER = str.maketrans({"├": "|", "│": "|", "└": "`", "…": "~"})
+_PLAINER = str.maketrans({"├": "|", "│": "|", "└": "`", "…": "~", "±": "+-"})
 _LEAST = 4
 """A column is cut to no less than this, where nothing else helps."""
 

@@ -1,0 +1,130 @@
+"""Runs side by side in words: what is better, what is chance, and how far the model is to be trusted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from hivemind.commands import comparing
+from hivemind.commands.table import Cell
+from hivemind.lab.figures import Figures, Tally, Waits
+
+RUN = replace(
+    Tally().figures(),
+    agents=4,
+    finished=4,
+    wall_s=100.0,
+    waited_s=50.0,
+    requests=20,
+    retries=2,
+    tokens=1000,
+    dollars=1.0,
+    fairness=0.9,
+    busiest=3,
+    together=Waits(20, 2.0, 9.0, 10.0),
+)
+
+
+def rows(recorded: Figures, replayed: Sequence[Figures], changed: Sequence[Figures]) -> dict[str, list[str]]:
+    lines = comparing.table(recorded, replayed, changed, None)[1:]
+    return {cells[0]: cells[1:] for cells in (re.split(r"  +", line.strip()) for line in lines)}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (0.0321, "0.032 s"),
+        (0.456, "0.46 s"),
+        (9.94, "9.9 s"),
+        (99.94, "99.9 s"),
+        (99.96, "1 min 40 s"),
+        (242, "4 min 02 s"),
+        (3599.6, "1 h 00 min"),
+        (3900, "1 h 05 min"),
+    ],
+)
+def test_seconds(seconds: float, text: str) -> None:
+    """Three figures or so, in units that people read."""
+    assert comparing.seconds(seconds) == text
+
+
+def test_better_and_worse() -> None:
+    """By each figure's own direction; what neither is better nor worse has no word, and what is the same says so."""
+    after = replace(RUN, wall_s=80.0, retries=3, fairness=0.99, busiest=6, finished=3)
+    found = rows(RUN, [RUN], [after])
+    assert found["wall time"] == ["1 min 40 s", "1 min 40 s", "=", "80.0 s", "-20.0 %", "better"]
+    assert found["retries"][-2:] == ["+50.0 %", "worse"]
+    assert found["fairness"][-2:] == ["+10.0 %", "better"]
+    assert found["agents finished"][-2:] == ["-25.0 %", "worse"]
+    assert found["most in flight"][-1] == "+100.0 %"
+    assert found["tokens"][-1] == "="
+
+
+def test_from_nothing() -> None:
+    """What there was none of has no share, so the difference itself is told."""
+    found = rows(RUN, [RUN], [replace(RUN, failed=3, wasted_tokens=1500)])
+    assert found["failed"][-2:] == ["+3", "worse"]
+    assert found["tokens wasted"][-2:] == ["+1.5k", "worse"]
+
+
+def test_next_to_nothing() -> None:
+    """A difference of rounding is neither better nor worse, and never minus nothing."""
+    assert rows(RUN, [RUN], [replace(RUN, wall_s=99.99)])["wall time"][-1] == "0.0 %"
+    assert rows(RUN, [RUN], [replace(RUN, wall_s=99.8)])["wall time"][-1] == "-0.2 %"
+
+
+def test_chance() -> None:
+    """Of several runs the mean is shown with its interval; where that holds 0 it isn't clear which is better."""
+    before = [replace(RUN, wall_s=100.0 + number) for number in range(4)]
+    sure = [replace(run, wall_s=run.wall_s - 20 - number % 2) for number, run in enumerate(before)]
+    unsure = [replace(run, wall_s=run.wall_s - 20 * (-1) ** number - 1) for number, run in enumerate(before)]
+    assert rows(RUN, before, sure)["wall time"][-2:] == ["-20.2 % ± 0.9", "better"]
+    assert rows(RUN, before, unsure)["wall time"][-1] == "unclear"
+
+
+def test_no_price() -> None:
+    """A run whose price isn't known has none, and no difference."""
+    found = rows(replace(RUN, dollars=None), [replace(RUN, dollars=None)], [replace(RUN, dollars=None)])
+    assert found["dollars"] == []
+
+
+@pytest.mark.parametrize(
+    ("wall_s", "waited_s", "text", "style"),
+    [
+        (101.0, 49.0, "it is off in wall time by +1.0 % and in total wait by -2.0 %.", "dim"),
+        (110.0, 50.0, "it is off in wall time by +10.0 % and in total wait by 0.0 %. That is far off: ", "warn"),
+    ],
+)
+def test_honesty(wall_s: float, waited_s: float, text: str, style: str) -> None:
+    """What the model makes of the recorded settings is held against what was recorded."""
+    found = comparing.honesty(RUN, [replace(RUN, wall_s=wall_s, waited_s=waited_s)], drawn=False)
+    assert found.style == style
+    assert found.text.startswith(f"Replayed with the recorded settings, {text}")
+
+
+def test_honesty_of_what_is_drawn() -> None:
+    """Drawn faults needn't give what was recorded, so that is no fault of the model's."""
+    assert comparing.honesty(RUN, [replace(RUN, wall_s=200.0)], drawn=True).style == "dim"
+    assert comparing.honesty(Tally().figures(), [Tally().figures()], drawn=False) == Cell(
+        "Replayed with the recorded settings, it is off in wall time by 0.0 % and in total wait by 0.0 %.", "dim"
+    )
+
+
+def test_beyond() -> None:
+    """What went where the recording never was is told."""
+    assert comparing.beyond(RUN, [RUN]) == []
+    assert comparing.beyond(RUN, [RUN, replace(RUN, busiest=9)]) == [
+        "no more than 3 requests in flight were recorded; how 9 at once fare is extrapolated"
+    ]
+
+
+def test_means() -> None:
+    """Figures that are 0 on both sides aren't there."""
+    lines = comparing.means([RUN, RUN], [replace(RUN, retries=0)] * 2, None)
+    names = {line.split("  ")[0] for line in lines[1:]}
+    assert "retries" in names
+    assert "failed" not in names

@@ -1,0 +1,86 @@
+"""What tuning found, in words: a gain only where it is one, and honest where it isn't."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hivemind.commands import tuned
+from hivemind.lab.changes import Change
+from hivemind.lab.figures import Tally
+from hivemind.lab.measures import Spread
+from hivemind.lab.tuning import Check, Kept, Progress, Tuned
+
+RUN = replace(Tally().figures(), agents=1, finished=1, wall_s=100.0)
+KEPT = (Kept(Change("max_concurrency", 8), 1.2),)
+
+
+def found(gain: float, half: float, *, sound: bool = True) -> Tuned:
+    check = Check((RUN,) * 10, (RUN,) * 10, Spread(100.0, 1.0, 10), Spread(gain, half, 10), sound)
+    return Tuned("wall_time", 60, 100.0, 90.0, KEPT, check)
+
+
+SEEN = "on 10 seeds that the search hadn't seen"
+
+
+@pytest.mark.parametrize(
+    ("result", "text", "style"),
+    [
+        (
+            found(9.0, 2.0),
+            f"They take 9.0 % off the wall time; {SEEN}, between 7.0 % and 11.0 % (95 % confidence).",
+            "good",
+        ),
+        (
+            found(3.0, 4.0),
+            f"No better settings found: the best ones take 3.0 % off the wall time; {SEEN}, between -1.0 % and 7.0 %"
+            " (95 % confidence), so the gain may be luck.",
+            "warn",
+        ),
+        (
+            found(0.3, 0.1),
+            f"No better settings found: the best ones take 0.3 % off the wall time; {SEEN}, between 0.2 % and 0.4 %"
+            " (95 % confidence), too little to change anything for.",
+            "warn",
+        ),
+        (
+            found(9.0, 2.0, sound=False),
+            f"No better settings found: {SEEN}, fewer agents finished or more requests failed with the best ones.",
+            "warn",
+        ),
+        (
+            Tuned("p95_wait", 60, 100.0, 100.0, (), None),
+            "No better settings found in 60 trials.",
+            "warn",
+        ),
+        (
+            Tuned("wall_time", 8, 100.0, 100.0, (), None, "interrupted"),
+            "No better settings found in 8 trials. The search was broken off.",
+            "warn",
+        ),
+        (
+            Tuned("dollars", 8, 2.0, 1.5, KEPT, None, "interrupted"),
+            "Broken off before it was checked: in the search it took 25.0 % off the dollars, some of which is luck.",
+            "warn",
+        ),
+    ],
+)
+def test_verdict(result: Tuned, text: str, style: str) -> None:
+    """Good only where the whole interval is a gain, it is worth a change, and nobody pays for it."""
+    verdict = tuned.verdict(result)
+    assert (verdict.text, verdict.style) == (text, style)
+
+
+@pytest.mark.parametrize(
+    ("progress", "text"),
+    [
+        (Progress("search", 4, 60, 100.0, 100.0), "searching 4 of 60"),
+        (Progress("search", 8, 60, 100.0, 90.0), "searching 8 of 60, best so far 90.0 s (-10.0 %)"),
+        (Progress("choose", 0, 0, 100.0, 90.0), "choosing, best so far 90.0 s (-10.0 %)"),
+        (Progress("check", 0, 20, 0.0, 0.0), "checking 0 of 20"),
+    ],
+)
+def test_standing(progress: Progress, text: str) -> None:
+    """Where the search stands fits in a short line."""
+    assert tuned.standing(progress, "wall_time") == text
