@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from textual.strip import Strip
 
-from hivemind_tui.format import clean, fit, plural, seconds, wrapped
+from hivemind_tui.format import clean, count, fit, plural, seconds, wrapped
 from hivemind_tui.format import clock as time_of_day
 from hivemind_tui.ink import Ink, Span, body_size, fitting
 from hivemind_tui.view import View
@@ -43,6 +43,8 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
         body = [*head, *_facts(sheet, cells, ink)]
     else:
         body = [*head, *_table(outcome, cells, rows - len(head), ink)]
+        if len(body) + 2 <= rows:
+            body += [ink.row(cells), *_doubts(sheet, cells, ink)]
     note = "of other settings than those chosen now" if sheet.stale and sheet.stage is None else ""
     return ink.frame(title, note, body, width, height)
 
@@ -86,16 +88,22 @@ def _facts(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
                 (seconds(looked.lasts_s), "text"),
             ),
         ]
-        for line in looked.told:
-            first, *more = wrapped(line, max(1, cells - 2)) or [""]
-            rows.append(ink.row(cells, (f"{ink.glyphs.warn} ", "wait"), (first, "dim")))
-            rows += [ink.row(cells, ("  ", "text"), (part, "dim")) for part in more]
-        rows.append(ink.row(cells))
+        rows += [*_doubts(sheet, cells, ink), ink.row(cells)]
     told = (
         "Choose settings at the left, then enter: the recorded agents ask again, through the real scheduler, in time"
         " that is only computed, of a provider fitted to the recording. No proxy feels any of it until A applies it."
     )
     return [*rows, *(ink.row(cells, (line, "dim")) for line in wrapped(told, max(1, cells)))]
+
+
+def _doubts(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
+    """What is wrong with the recording, and what it can't show."""
+    rows: list[Strip] = []
+    for line in sheet.looked.told if sheet.looked is not None else ():
+        first, *more = wrapped(line, max(1, cells - 2)) or [""]
+        rows.append(ink.row(cells, (f"{ink.glyphs.warn} ", "wait"), (first, "dim")))
+        rows += [ink.row(cells, ("  ", "text"), (part, "dim")) for part in more]
+    return rows
 
 
 def _table(outcome: Outcome, cells: int, room: int, ink: Ink) -> list[Strip]:
@@ -149,7 +157,7 @@ def _honesty(outcome: Outcome, cells: int, ink: Ink) -> list[Strip]:
     if verdict.less_was_done(outcome):
         before, after = outcome.replayed.figures, outcome.tried.figures
         undone = before.answered - after.answered
-        less = f"{plural(undone, 'request')} fewer answered" if undone > 0 else "fewer agents finish"
+        less = f"{count(undone)} fewer requests answered" if undone > 0 else "fewer agents finish"
         told = f"{less}: what isn't done takes no time and costs nothing"
         return [ink.row(cells, *trust), ink.row(cells, (f"{ink.glyphs.warn} ", "wait"), (told, "text"))]
     signs = [

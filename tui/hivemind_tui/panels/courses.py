@@ -65,7 +65,7 @@ def _drawn(outcome: Outcome, cells: int, rows: int, ink: Ink) -> list[Runs]:
         if index and apart:
             drawn.append([(" " * (_SCALE - 1), "dim"), (ink.glyphs.frame[5], "rule")])
         drawn += _strip(label, (values(first), values(second)), (first, second), span_s, outcome, width, height, ink)
-    return [*drawn, _axis(span_s, outcome.parted_s, width, ink)]
+    return [*drawn, _axis(span_s, outcome.parted_s if _later(outcome) else None, width)]
 
 
 def _strip(
@@ -83,8 +83,8 @@ def _strip(
     top = float(max(1, math.ceil(max((value for each in values for value in each if value is not None), default=0.0))))
     for each, course, role, plain in zip(values, courses, (_RECORDED, _CHANGED), ".*", strict=True):
         canvas.curve(sampled(each, course.width_s, span_s, canvas.columns), top, role, plain)
-    if outcome.parted_s is not None:
-        column = min(width - 1, int(outcome.parted_s / span_s * width))
+    if _later(outcome):
+        column = min(width - 1, int((outcome.parted_s or 0.0) / span_s * width))
         for row in range(height):
             canvas.behind(column, row, ink.glyphs.track, "wait")
     heads = [f"{label:<9}{count(top):>4}", *[""] * (height - 2), f"{'0':>13}"] if height > 1 else [label]
@@ -114,17 +114,22 @@ def _legend(outcome: Outcome, ink: Ink) -> Runs:
         ("recorded", "dim"),
         (f"   {signs[1]} ", _CHANGED),
         (name, "dim"),
-        *([(f"   {ink.glyphs.track} ", "wait"), ("they part", "dim")] if outcome.parted_s is not None else []),
+        *([(f"   {ink.glyphs.track} ", "wait"), ("they part", "dim")] if _later(outcome) else []),
     ]
 
 
-def _axis(span_s: float, parted_s: float | None, width: int, ink: Ink) -> Runs:
+def _later(outcome: Outcome) -> bool:
+    """They part where there is something to see of both before."""
+    return outcome.parted_s is not None and outcome.parted_s >= _AT_ONCE_S
+
+
+def _axis(span_s: float, parted_s: float | None, width: int) -> Runs:
     """When it begins and ends, and where the runs part."""
     end = seconds(span_s)
     cells = ["0", *" " * (width - 1)][:width]
     cells[width - len(end) :] = end
     spans: Runs = [(" " * _SCALE, "dim")]
-    if parted_s is None or parted_s < _AT_ONCE_S:
+    if parted_s is None:
         return [*spans, ("".join(cells), "dim")]
     label = f"+{seconds(parted_s)}"
     at = max(2, min(width - len(end) - len(label) - 2, int(parted_s / span_s * width)))

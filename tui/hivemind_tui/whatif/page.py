@@ -15,7 +15,7 @@ from hivemind_tui.dialogs import choice
 from . import applying, sheet
 from .sheet import Sheet
 from .where import recording_of
-from .wire import Look, Message, Outcome, Question, Try
+from .wire import Look, Message, Outcome, Question, Stage, Try
 
 if TYPE_CHECKING:
     from hivemind_tui.app import ControlRoom
@@ -39,9 +39,11 @@ def enter(app: ControlRoom) -> None:
     if lane is not None:
         known = replace(known, upstream=lane.state.upstream, at_hand=lane.state.knobs)
     trail = view.trail if view.page == _PAGE else (*view.trail, _PAGE)
-    app.go(replace(view, trail=trail, sheet=known))
-    if not known.trying:
-        _ask(app, Look(path))
+    if known.trying:
+        app.go(replace(view, trail=trail, sheet=known))
+        return
+    app.go(replace(view, trail=trail, sheet=replace(known, stage=Stage("reading the recording"))))
+    _ask(app, Look(path))
 
 
 def run(app: ControlRoom) -> None:
@@ -58,7 +60,8 @@ def run(app: ControlRoom) -> None:
     except Rejected as rejected:
         app.complain(str(rejected))
         return
-    _show(app, replace(now, choosing=False, trying=True, trouble=""))
+    stage = Stage("beginning to simulate")
+    _show(app, replace(now, choosing=False, trying=True, trouble="", stage=stage))
     _ask(app, Try(now.path, now.changes))
 
 

@@ -48,6 +48,8 @@ class _Figure:
     """It tells how requests ended, and so means what it says even where less was done."""
     in_shares: bool = True
     """The difference is told in percent; else as the figure itself."""
+    of: Callable[[Figures], float] | None = None
+    """How many there are in all, where that is told beside it."""
 
 
 def _whole(value: float | None) -> str:
@@ -67,6 +69,7 @@ _FIRST = (
         more_is_better=True,
         counts_endings=True,
         in_shares=False,
+        of=lambda run: run.agents,
     ),
     _Figure("wall time", lambda run: run.wall_s, duration, 0),
 )
@@ -143,8 +146,15 @@ def _row(figure: _Figure, outcome: Outcome) -> Row | None:
     if not outcome.changes:
         difference, verdict = _judged(figure, None, recorded, replayed)
         verdict = ALIKE if verdict == ALIKE else UNSURE
-    shown = figure.shown
-    return Row(figure.label, shown(recorded), shown(replayed), shown(tried), difference, verdict, figure.rank)
+    first, second, third = (
+        _with_all(figure, run.figures) for run in (outcome.recorded, outcome.replayed, outcome.tried)
+    )
+    return Row(figure.label, first, second, third, difference, verdict, figure.rank)
+
+
+def _with_all(figure: _Figure, run: Figures) -> str:
+    shown = figure.shown(figure.value(run))
+    return shown if figure.of is None else f"{shown} of {_whole(figure.of(run))}"
 
 
 def _judged(figure: _Figure, recorded: float | None, replayed: float | None, tried: float | None) -> tuple[str, str]:

@@ -1,0 +1,119 @@
+"""The what-if's panels as text: before there is an answer, while it is computed, and side by side; in several sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+import pytest
+from textual.strip import Strip
+from tui.trials import BETA, CEILING, LOOKED, PATIENCE, course, outcome, run
+from tui.worlds import empty_world, world
+
+from hivemind.lab.figures import Waits
+from hivemind.scheduler.types import Priority
+from hivemind_tui.glyphs import ASCII
+from hivemind_tui.ink import Ink
+from hivemind_tui.panels import comparison, courses, whatif_settings
+from hivemind_tui.panels.courses import sampled
+from hivemind_tui.view import View
+from hivemind_tui.whatif.sheet import Sheet
+from hivemind_tui.whatif.wire import Outcome, Stage
+from hivemind_tui.widgets.panel import Render
+
+PANELS: dict[str, Render] = {
+    "whatif_settings": whatif_settings.render,
+    "comparison": comparison.render,
+    "courses": courses.render,
+}
+SIZES = {"wide": (50, 42, True), "large": (110, 24, True), "narrow": (80, 12, False), "tiny": (20, 3, False)}
+"""Width, height, and whether in a box."""
+CHOSEN = Sheet(path="j.jsonl", looked=LOOKED, upstream="anthropic", changes=(CEILING, BETA, PATIENCE), name="aimd.beta")
+SHEETS = {
+    "fresh": Sheet(),
+    "looked": replace(CHOSEN, changes=()),
+    "computing": replace(CHOSEN, stage=Stage("simulating max_concurrency=8, aimd.beta=0.7", 0.42), trying=True),
+    "refused": replace(CHOSEN, trouble="the simulation ended before its time: Killed"),
+    "answered": replace(CHOSEN, outcome=outcome(CEILING, BETA, PATIENCE)),
+    "stale": replace(CHOSEN, outcome=outcome(BETA)),
+    "replayed": replace(CHOSEN, outcome=outcome()),
+    "less": replace(CHOSEN, outcome=outcome(BETA, finished=7, answered=200, wall_s=300.0)),
+}
+
+
+def text(rows: list[Strip]) -> str:
+    return "\n".join(row.text for row in rows)
+
+
+def drawn(name: str, sheet: Sheet, size: str, ink: Ink | None = None) -> str:
+    width, height, boxed = SIZES[size]
+    rows = PANELS[name](replace(View(world()), sheet=sheet), width, height, replace(ink or Ink(), boxed=boxed))
+    assert [row.cell_length for row in rows] == [width] * height
+    return text(rows)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", PANELS)
+def test_panel_looks_as_agreed(name: str, size: str, golden: Callable[[str, str], None]) -> None:
+    """With an answer, at each size."""
+    golden(f"{name}_{size}", drawn(name, SHEETS["answered"], size))
+
+
+@pytest.mark.parametrize("state", [name for name in SHEETS if name != "answered"])
+@pytest.mark.parametrize("name", PANELS)
+def test_panel_in_every_state(name: str, state: str, golden: Callable[[str, str], None]) -> None:
+    """Before, while and after."""
+    golden(f"{name}_{state}", drawn(name, SHEETS[state], "large"))
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_panel_on_a_poor_terminal(name: str, golden: Callable[[str, str], None]) -> None:
+    """With nothing but ASCII."""
+    shown = drawn(name, SHEETS["answered"], "large", Ink(glyphs=ASCII))
+    assert shown.isascii()
+    golden(f"{name}_ascii", shown)
+
+
+@pytest.mark.parametrize("name", PANELS)
+@pytest.mark.parametrize("state", SHEETS)
+def test_panels_fit_any_size(name: str, state: str) -> None:
+    """Down to nothing, without a lane too."""
+    view = replace(View(empty_world()), sheet=SHEETS[state])
+    for width, height in ((0, 0), (1, 1), (7, 4), (30, 2), (60, 6), (200, 60)):
+        rows = PANELS[name](view, width, height, Ink())
+        assert [row.cell_length for row in rows] == [width] * height
+
+
+def test_every_priority_has_its_waits() -> None:
+    """All four, where there is room."""
+    waits = {each.name.lower(): Waits(1, 1.0, 2.0, 3.0) for each in Priority}
+    made = Outcome((BETA,), run(waits=waits), run(waits=waits), run(waits=waits), 3.0)
+    shown = drawn("comparison", replace(CHOSEN, outcome=made), "large")
+    assert all(f"wait p95 {name}" in shown for name in waits)
+
+
+def test_names_from_outside_are_harmless() -> None:
+    """A recording is named by whoever wrote it."""
+    looked = msgspec.structs.replace(LOOKED, name="bad\x1b[31m", told=("worse\x1b]0;x\x07",))
+    sheet = replace(CHOSEN, looked=looked, stage=Stage("simul\x1bating"), trouble="no\x1b")
+    assert "\x1b" not in drawn("comparison", sheet, "large")
+
+
+def test_no_stretch_of_a_course_is_skipped() -> None:
+    """Where several fall on a column it has the highest; one that is over has none."""
+    made = course(9.0)
+    values = sampled(made.flying, made.width_s, made.lasts_s * 2, 10)
+    assert max(value for value in values if value is not None) == 9.0
+    assert values[5:] == [None] * 5
+    assert sampled([1.0, 5.0], 1.0, 2.0, 4) == [1.0, 1.0, 5.0, 5.0]
+
+
+def test_runs_that_part_at_once_have_no_mark() -> None:
+    """There is nothing to see before it."""
+    at_once = msgspec.structs.replace(outcome(BETA), parted_s=0.01)
+    shown = drawn("courses", replace(CHOSEN, outcome=at_once), "large")
+    assert "they part at once" in shown
+    assert "┊" not in shown
+    alike = msgspec.structs.replace(outcome(BETA), parted_s=None)
+    assert "make no difference" in drawn("courses", replace(CHOSEN, outcome=alike), "large")
