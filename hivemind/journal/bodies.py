@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from copy import copy
-from functools import partial
+from functools import cached_property, partial
 
 from hivemind.providers.encoding import decode_body
 from hivemind.proxy.call import Call
+from hivemind.proxy.credentials import credentials_in
 from hivemind.proxy.forms import without_keys
-from hivemind.proxy.masking import masked, secrets_of
+from hivemind.proxy.masking import longest_first, masked_headers, masked_target, secrets_of
 from hivemind.proxy.remembered import Heads
 from hivemind.proxy.undressed import undressed
 from hivemind.proxy.upstream.base import Headers, UpstreamResponse
@@ -47,9 +47,9 @@ class Bodies:
 
     def asked(self, ticket: int, call: Call, headers: Headers) -> Heard:
         """A request came, with these headers."""
-        heads = _heads(ticket, call, headers)
-        self.put(call.body, "", partial(_request, self._now(), heads, self._own))
-        return Heard(self, self._now, heads, self._own)
+        asked = _Asked(_heads(ticket, call, headers), self._own)
+        self.put(call.body, "", partial(_request, self._now(), asked))
+        return Heard(self, self._now, asked)
 
     def put(self, body: bytes, left_out: str, make: Callable[[bytes, str], bytes]) -> None:
         """Have a line made of a body, or without it."""
@@ -65,11 +65,10 @@ class Bodies:
 class Heard:
     """One request, and what each attempt at it is answered."""
 
-    def __init__(self, bodies: Bodies, now: Callable[[], float], heads: Heads, own: tuple[str, ...]) -> None:
+    def __init__(self, bodies: Bodies, now: Callable[[], float], asked: _Asked) -> None:
         self._bodies = bodies
         self._now = now
-        self._heads = heads
-        self._own = own
+        self._asked = asked
 
     def answer(self, attempt: int, response: UpstreamResponse) -> UpstreamResponse:
         """An attempt is answered. Returns what is to be read in its place; as that is done, the body is noted, until
@@ -77,7 +76,7 @@ class Heard:
         return _Overheard(response, self._bodies, partial(self._over, attempt, response))
 
     def _over(self, attempt: int, response: UpstreamResponse, body: bytes, left_out: str) -> None:
-        make = partial(_response, self._now(), attempt, response.status, response.headers, self._heads, self._own)
+        make = partial(_response, self._now(), attempt, response.status, response.headers, self._asked)
         self._bodies.put(body, left_out, make)
 
 
@@ -134,30 +133,33 @@ def _heads(ticket: int, call: Call, headers: Headers) -> Heads:
 # --- In the writer's thread -------------------------------------------------------------------------------------------
 
 
-def _request(at: float, heads: Heads, own: tuple[str, ...], body: bytes, left_out: str) -> bytes:
-    secrets = secrets_of(heads, own)
-    shown = masked(heads, secrets)
-    text, encoding, left_out = _written(heads.request, body, left_out, secrets)
-    made = RequestBody(at, heads.ticket, shown.method, shown.path, shown.request, text, encoding, left_out)
-    return line_of(made)
+class _Asked:
+    """A request's head, and the credentials in it."""
+
+    def __init__(self, heads: Heads, own: tuple[str, ...]) -> None:
+        self.heads = heads
+        self._own = own
+
+    @cached_property
+    def secrets(self) -> list[str]:
+        return secrets_of(self.heads, self._own)
+
+
+def _request(at: float, asked: _Asked, body: bytes, left_out: str) -> bytes:
+    heads = asked.heads
+    method, path = masked_target(heads, asked.secrets)
+    headers = masked_headers(heads.request, asked.secrets)
+    text, encoding, left_out = _written(heads.request, body, left_out, asked.secrets)
+    return line_of(RequestBody(at, heads.ticket, method, path, headers, text, encoding, left_out))
 
 
 def _response(
-    at: float,
-    attempt: int,
-    status: int,
-    headers: Headers,
-    asked: Heads,
-    own: tuple[str, ...],
-    body: bytes,
-    left_out: str,
+    at: float, attempt: int, status: int, headers: Headers, asked: _Asked, body: bytes, left_out: str
 ) -> bytes:
-    heads = copy(asked)
-    heads.response = headers
-    secrets = secrets_of(heads, own)
-    shown = masked(heads, secrets)
+    secrets = longest_first({*asked.secrets, *credentials_in(headers, b"")})
+    shown = masked_headers(headers, secrets)
     text, encoding, left_out = _written(headers, body, left_out, secrets)
-    return line_of(ResponseBody(at, heads.ticket, attempt, status, shown.response, text, encoding, left_out))
+    return line_of(ResponseBody(at, asked.heads.ticket, attempt, status, shown, text, encoding, left_out))
 
 
 def _written(headers: Headers, body: bytes, left_out: str, secrets: list[str]) -> tuple[str, str, str]:

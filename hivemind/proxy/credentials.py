@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from urllib.parse import unquote
 
 from hivemind.providers.profiles import PROFILES
@@ -15,6 +16,8 @@ MASK = "***"
 SHORTEST = 8
 """Characters of a credential that is looked for everywhere: a shorter one would be found in innocent words."""
 _SHORTEST_COOKIE = 16
+_LONGEST_KNOWN = 100
+"""Characters of a name that is remembered, not to be looked at again."""
 
 _NAMED = {
     name.decode() for names in (CREDENTIAL_HEADERS, *(p.auth_headers for p in PROFILES.values())) for name in names
@@ -32,6 +35,11 @@ TOKEN_IN_PATH = re.compile(r"(/token/)([^/?]+)", re.IGNORECASE)
 
 def is_secret(name: str) -> bool:
     """Whether what stands under this name is a credential."""
+    return _is_secret(name) if len(name) <= _LONGEST_KNOWN else _is_secret.__wrapped__(name)
+
+
+@lru_cache(maxsize=1024)  # the same few names come in each request
+def _is_secret(name: str) -> bool:
     return name in _NAMED or _SECRET.search(name) is not None
 
 

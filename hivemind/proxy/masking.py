@@ -7,7 +7,8 @@ credentials have (:func:`hivemind.logs.redact`); and the very values found so, w
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import lru_cache
 from urllib.parse import unquote
 
 from hivemind.logs import redact
@@ -18,44 +19,42 @@ from .headers import Headers
 from .remembered import Heads
 
 
-@dataclass(frozen=True, slots=True)
-class Masked:
-    """Heads without credentials."""
-
-    method: str
-    path: str
-    """With its query."""
-    request: tuple[tuple[str, str], ...]
-    response: tuple[tuple[str, str], ...]
+_LONGEST_KNOWN = 300
+"""Characters of a header that is remembered, not to be looked at again."""
 
 
 def with_heads(detail: RequestDetail, heads: Heads, known: Iterable[str] = ()) -> RequestDetail:
     """The detail with what is remembered of the heads; `known` are credentials of our own."""
-    shown = masked(heads, secrets_of(heads, known))
+    found = secrets_of(heads, known)
+    method, path = masked_target(heads, found)
     return replace(
         detail,
-        method=shown.method,
-        path=shown.path,
-        request_headers=shown.request,
-        response_headers=shown.response,
+        method=method,
+        path=path,
+        request_headers=masked_headers(heads.request, found),
+        response_headers=masked_headers(heads.response, found),
     )
 
 
 def secrets_of(heads: Heads, known: Iterable[str] = ()) -> list[str]:
     """The values of credentials in heads that may stand elsewhere too, and those `known`; the longest first."""
     target = heads.raw_path + b"?" + heads.query
-    secrets = {*known, *credentials_in(heads.request, target), *credentials_in(heads.response, b"")}
+    return longest_first({*known, *credentials_in(heads.request, target), *credentials_in(heads.response, b"")})
+
+
+def longest_first(secrets: Iterable[str]) -> list[str]:
+    """Those that are long enough to be looked for."""
     return sorted((each for each in secrets if len(each) >= SHORTEST), key=len, reverse=True)
 
 
-def masked(heads: Heads, found: list[str]) -> Masked:
-    """The heads as they may be shown; `found` as :func:`secrets_of` gives them."""
-    return Masked(
-        _anywhere(heads.method, found),
-        _path(heads, found),
-        _headers(heads.request, found),
-        _headers(heads.response, found),
-    )
+def masked_target(heads: Heads, found: list[str]) -> tuple[str, str]:
+    """Method, and path with its query; `found` as :func:`secrets_of` gives them."""
+    return _anywhere(heads.method, found), _path(heads, found)
+
+
+def masked_headers(headers: Headers, found: list[str]) -> tuple[tuple[str, str], ...]:
+    """Names in lower case, values as they may be shown."""
+    return tuple((_anywhere(name, found), _value(name, value, found)) for name, value in texts(headers))
 
 
 def _path(heads: Heads, found: list[str]) -> str:
@@ -69,10 +68,6 @@ def _path(heads: Heads, found: list[str]) -> str:
     return MASK if _holds_any(unquote(whole), found) else whole
 
 
-def _headers(headers: Headers, found: list[str]) -> tuple[tuple[str, str], ...]:
-    return tuple((_anywhere(name, found), _value(name, value, found)) for name, value in texts(headers))
-
-
 def _value(name: str, value: str, found: list[str]) -> str:
     if is_secret(name):
         scheme = SCHEME.match(value)
@@ -83,7 +78,12 @@ def _value(name: str, value: str, found: list[str]) -> str:
 
 
 def _looks_secret(name: str, value: str) -> bool:
-    return any(redact(text) != text for text in (f"{name}: {value}", f"{name}: {unquote(value)}"))
+    return _looks(name, value) if len(name) + len(value) <= _LONGEST_KNOWN else _looks.__wrapped__(name, value)
+
+
+@lru_cache(maxsize=2048)  # most headers are the same in each request, and looking takes longer than all else
+def _looks(name: str, value: str) -> bool:
+    return any(redact(text) != text for text in {f"{name}: {value}", f"{name}: {unquote(value)}"})
 
 
 def _holds_any(text: str, found: list[str]) -> bool:
