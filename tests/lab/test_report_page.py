@@ -236,7 +236,7 @@ def test_many_of_all() -> None:
     found = seen(run)
     text = "\n".join(found.texts)
     assert "The 200 that used most, of 300." in text
-    assert f"Shown are the {plots.ROWS_SHOWN} that met most faults or asked most." in text
+    assert f"Shown are the {plots.ROWS_SHOWN} of the first 120 that met most faults or asked most." in text
     assert re.search(r"\d,\d+ more aren't listed\.", text)
     assert len(json.dumps(found.figures)) < 1_500_000
 

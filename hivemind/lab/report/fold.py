@@ -21,7 +21,7 @@ from .rows import Rows
 from .series import Some
 
 AGENTS_KEPT = 20_000
-ROWS_KEPT = 200
+ROWS_KEPT = 120
 LANES_KEPT = 50
 COMMANDS_KEPT = 300
 GAPS_KEPT = 100
@@ -110,6 +110,7 @@ class Fold:
             agent.ended = at if agent.open else agent.ended
             agent.last_end = "" if agent.open else agent.last_end
             agent.forget_open(at)
+        self.rows.settle()
         for lane in self.lanes.values():
             lane.end(at)
 

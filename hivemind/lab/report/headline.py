@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .fold import ROWS_KEPT
 from .run import Run
 from .words import count, money, number, plural, seconds, shortened, words
 
@@ -158,10 +159,12 @@ def of_agents(run: Run, shown: int) -> str:
     figures = run.figures
     text = f"{number(figures.finished)} of {plural(figures.agents, 'agent')} had their last request answered."
     if shown < figures.agents:
-        text += f" Shown are the {number(shown)} that met most faults or asked most."
+        of = f" of the first {ROWS_KEPT}" if figures.agents > ROWS_KEPT else ""
+        text += f" Shown are the {number(shown)}{of} that met most faults or asked most."
     joined = run.fold.rows.joined_s
     if joined:
-        text += f" Spans that begin within {seconds(joined)} of each other are drawn as one."
+        text += f" Spans that begin within {seconds(joined)} of each other are drawn as one,"
+        text += " in which each state is as thick as its share of the time."
     return text
 
 

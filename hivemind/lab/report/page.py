@@ -92,7 +92,7 @@ def _sections_of_requests(run: Run) -> Iterator[Section]:
         tables.stretches(run),
         "Cuts, pauses and the circuit, as a table",
     )
-    agents = run.agents_by(plots.ROWS_SHOWN)
+    agents = run.agents_drawn(plots.ROWS_SHOWN)
     yield Section("agents", "What each agent did", headline.of_agents(run, len(agents)), plots.gantt(run, agents))
     if any(run.waits.values()):
         yield Section("waits", "Waits", headline.of_waits(run), charts.waits(run), tables.waits(run), "As a table")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import plotly.graph_objects as go
@@ -10,7 +12,7 @@ from plotly.subplots import make_subplots
 from . import names
 from .agents import AskedAgent
 from .lanes import Lane
-from .rows import STATES
+from .rows import STATES, Span
 from .run import Run
 from .theme import axis, ink, layout, times
 from .words import label, seconds, words
@@ -20,6 +22,9 @@ ROWS_SHOWN = 60
 _UPPER, _LOWER = 190, 110
 """Heights of a lane's two strips, in pixels."""
 _ROW = 17
+_THICKNESS = 0.66
+"""Of an agent's bar, the next row being 1 away."""
+_MANY_CUTS = 60
 
 _STATE_ROLES = {"queued": "queued", "retry": "retry", "waiting": "first", "streaming": "streaming"}
 _STRETCH_ROLES = {"open": "bad", "half_open": "retry", "parked": "parked"}
@@ -122,13 +127,14 @@ def _area(
 
 def _cuts(figure: go.Figure, run: Run, lane: Lane, row: int, named: set[str]) -> None:
     cuts = lane.cuts.kept
+    size = 9 if len(cuts) <= _MANY_CUTS else 5
     figure.add_trace(
         go.Scatter(
             x=[run.stamp_ms(cut.at) for cut in cuts],
             y=[round(cut.level, 2) for cut in cuts],
             customdata=[label(words(cut.cause), 40) for cut in cuts],
             mode="markers",
-            marker={"symbol": "triangle-down", "size": 9, "color": ink("bad"), "line": {"width": 0}},
+            marker={"symbol": "triangle-down", "size": size, "color": ink("bad"), "line": {"width": 0}},
             hovertemplate="to %{y:.1f}: %{customdata}<extra>cut</extra>",
             **_named("cut of the level", named),
         ),
@@ -210,32 +216,10 @@ def gantt(run: Run, agents: list[AskedAgent]) -> go.Figure:
     """Each agent a row: what it did when, the faults it met, and how it ended."""
     figure = go.Figure()
     rows = [(place, agent) for place, agent in enumerate(agents) if agent.row is not None]
-    for state in reversed(STATES):
-        spans = [
-            (place, span)
-            for place, agent in rows
-            if agent.row is not None
-            for span in agent.row.spans
-            if span.state == state
-        ]
-        if not spans:
-            continue
-        figure.add_trace(
-            go.Bar(
-                orientation="h",
-                y=[place for place, _ in spans],
-                base=[run.stamp_ms(span.begins) for _, span in spans],
-                x=[max(1, round((span.ends - span.begins) * 1000)) for _, span in spans],
-                customdata=[
-                    seconds(span.ends - span.begins) + (", with others between" if span.mixed else "")
-                    for _, span in spans
-                ],
-                width=0.66,
-                marker={"color": ink(_STATE_ROLES[state]), "line": {"width": 0}},
-                hovertemplate="%{customdata}<extra>" + names.STATES[state] + "</extra>",
-                name=names.STATES[state],
-            )
-        )
+    for place in reversed(range(len(STATES))):
+        bars = [bar for row, agent in rows if agent.row is not None for bar in _bars(row, agent.row.spans, place)]
+        if bars:
+            figure.add_trace(_state(run, STATES[place], bars))
     _faults_met(figure, run, agents)
     _ends(figure, run, agents)
     figure.update_layout(**layout(90 + _ROW * max(4, len(agents)), barmode="overlay"))
@@ -250,6 +234,44 @@ def gantt(run: Run, agents: list[AskedAgent]) -> go.Figure:
         )
     )
     return figure
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    row: int
+    span: Span
+    offset: float
+    """Of its upper edge from the middle of the row, of which the next one is 1 away."""
+    thickness: float
+    seconds: float
+
+
+def _bars(row: int, spans: list[Span], state: int) -> Iterator[_Bar]:
+    """Where the agent was in that state. A span that stands for several shows them one above the other, each as thick
+    as its share of the time."""
+    for span in spans:
+        if span.seconds[state]:
+            shares = [each / (span.ends - span.begins) for each in span.seconds]
+            offset = _THICKNESS * (sum(shares[:state]) - 0.5)
+            yield _Bar(row, span, offset, _THICKNESS * shares[state], span.seconds[state])
+
+
+def _state(run: Run, state: str, bars: list[_Bar]) -> go.Bar:
+    return go.Bar(
+        orientation="h",
+        y=[bar.row for bar in bars],
+        base=[run.stamp_ms(bar.span.begins) for bar in bars],
+        x=[max(1, round((bar.span.ends - bar.span.begins) * 1000)) for bar in bars],
+        offset=[round(bar.offset, 3) for bar in bars],
+        width=[round(bar.thickness, 3) for bar in bars],
+        customdata=[
+            seconds(bar.seconds) + (f" of {seconds(bar.span.ends - bar.span.begins)}" if bar.span.mixed else "")
+            for bar in bars
+        ],
+        marker={"color": ink(_STATE_ROLES[state]), "line": {"width": 0}},
+        hovertemplate="%{customdata}<extra>" + names.STATES[state] + "</extra>",
+        name=names.STATES[state],
+    )
 
 
 def _faults_met(figure: go.Figure, run: Run, agents: list[AskedAgent]) -> None:

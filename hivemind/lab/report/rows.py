@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 STATES = ("streaming", "waiting", "retry", "queued")
 """Of a request, the liveliest first: an agent with several is shown in the liveliest state of them."""
 
-SPANS_KEPT = 6000
+SPANS_KEPT = 8000
 """Of all rows together."""
 _FINEST_S = 0.02
 _COARSEST_S = 1e9
@@ -21,12 +21,8 @@ class Span:
     def __init__(self, begins: float, ends: float, state: int) -> None:
         self.begins, self.ends = begins, ends
         self.seconds = [0.0] * len(STATES)
+        """In each state."""
         self.seconds[state] = ends - begins
-
-    @property
-    def state(self) -> str:
-        """The one that took most of it."""
-        return STATES[self.seconds.index(max(self.seconds))]
 
     @property
     def mixed(self) -> bool:
@@ -76,14 +72,18 @@ class Rows:
         row.marks.append((at, kind, passed_on))
         self._more()
 
+    def settle(self) -> None:
+        """Join what came since that was done last, as far apart as all before."""
+        for row in self._rows:
+            _join(row, self.joined_s)
+        self._count = sum(len(row.spans) + len(row.marks) for row in self._rows)
+
     def _more(self) -> None:
         self._count += 1
         if self._count <= 2 * self._most:
             return
         while True:
-            for row in self._rows:
-                _join(row, self.joined_s)
-            self._count = sum(len(row.spans) + len(row.marks) for row in self._rows)
+            self.settle()
             if self._count <= self._most or self.joined_s > _COARSEST_S:
                 return
             self.joined_s = max(_FINEST_S, 2 * self.joined_s)

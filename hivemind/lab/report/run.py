@@ -86,9 +86,9 @@ class Run:
         """The price of something is known."""
         return bool(self.figures.dollars)
 
-    def agents_by(self, most: int) -> list[AskedAgent]:
-        """Those to tell of where there isn't room for all: who met faults or asked most, in order of appearance."""
-        agents = [agent for agent in self.fold.agents.values() if agent.requests]
+    def agents_drawn(self, most: int) -> list[AskedAgent]:
+        """Those to draw where there isn't room for all: who met faults or asked most, in order of appearance."""
+        agents = [agent for agent in self.fold.agents.values() if agent.requests and agent.row is not None]
         chosen = sorted(agents, key=lambda each: (-(each.failed + each.retries + each.refused), -each.requests))[:most]
         kept = {agent.name for agent in chosen}
         return [agent for agent in agents if agent.name in kept]
