@@ -123,7 +123,7 @@ class Writer:
     # --- In the thread --------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        self._tidy(self._sheet.path)
+        self._look_after(self._sheet.path)
         while (item := self._next()) is not None:
             rest, error = self._write(item)
             with self._changed:
@@ -139,6 +139,12 @@ class Writer:
                         break
                     self._changed.wait_for(lambda: self._ending or self._anew(), self._again_s)
         self._sheet.close()
+
+    def _look_after(self, path: Path) -> None:
+        try:
+            self._tidy(path)
+        except Exception:  # whatever it is: writing goes on
+            _log.exception("old journals can't be looked after")
 
     def _next(self) -> Item | None:
         """What is to be written next, which stays where it is meanwhile; None: the end."""
@@ -159,7 +165,7 @@ class Writer:
                 return item, error
             self._sheet.close()
             self._sheet = sheet
-            self._tidy(item.path)
+            self._look_after(item.path)
             lines = item.head
         else:
             lines = item if isinstance(item, bytes) else _made(item)

@@ -18,7 +18,6 @@ from .credentials import MASK, SCHEME, SHORTEST, TOKEN_IN_PATH, credentials_in, 
 from .headers import Headers
 from .remembered import Heads
 
-
 _LONGEST_KNOWN = 300
 """Characters of a header that is remembered, not to be looked at again."""
 

@@ -97,3 +97,17 @@ def test_a_line_that_cannot_be_made(caplog: pytest.LogCaptureFixture) -> None:
     assert writer.close() == 0
     assert disk.sheets["a.jsonl"] == b"1\n"
     assert [each.levelno for each in caplog.records] == [logging.ERROR]
+
+
+def test_tidying_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged, and writing goes on."""
+    disk = Disk()
+
+    def fail(path: Path) -> None:
+        raise ValueError(path)
+
+    writer = Writer(disk.open(PATH), tidy=fail, open_part=disk.open)
+    writer.put(b"1\n")
+    assert writer.close() == 0
+    assert disk.sheets["a.jsonl"] == b"1\n"
+    assert [each.levelno for each in caplog.records] == [logging.ERROR]
