@@ -42,9 +42,14 @@ def table(recorded: Figures, replayed: Sequence[Figures], changed: Sequence[Figu
     rows = []
     for measure in measures([recorded, *replayed, *changed]):
         was, before = measure.of(recorded), _mean(measure, replayed)
-        row: list[Cell | str] = [measure.name, amount(measure, was), amount(measure, before), _off(was, before)]
+        row: list[Cell | str] = [
+            measure.name,
+            _amount(measure, [recorded]),
+            _amount(measure, replayed),
+            _off(was, before),
+        ]
         if changed:
-            row += [amount(measure, _mean(measure, changed)), *_difference(measure, replayed, changed)]
+            row += [_amount(measure, changed), *_difference(measure, replayed, changed)]
         rows.append(row)
     return lines(columns, rows, room)
 
@@ -56,7 +61,7 @@ def means(before: Sequence[Figures], after: Sequence[Figures], room: int | None)
         was, now = _mean(measure, before), _mean(measure, after)
         if was or now:
             rows.append(
-                [measure.name, amount(measure, was), amount(measure, now), *_difference(measure, before, after)]
+                [measure.name, _amount(measure, before), _amount(measure, after), *_difference(measure, before, after)]
             )
     return lines(_BEST, rows, room)
 
@@ -172,6 +177,14 @@ def _percent(share: float) -> str:
     if abs(share) < 0.0005:
         return "0.0 %"
     return f"{100 * share:+.1f} %" if abs(share) < 9.995 else f"{1 + share:,.0f} times"
+
+
+def _amount(measure: Measure, runs: Sequence[Figures]) -> str:
+    """A `+` after dollars: of some tokens the price isn't known."""
+    value = _mean(measure, runs)
+    if measure.unit == "dollars" and value is not None:
+        return words.money(value, max(run.unpriced_tokens for run in runs))
+    return amount(measure, value)
 
 
 def _mean(measure: Measure, runs: Sequence[Figures]) -> float | None:

@@ -82,6 +82,8 @@ def _notes(recordings: Sequence[Recording], found: Tuned) -> list[str]:
     lines = []
     for place, each in enumerate(recordings):
         runs = () if found.check is None else found.check.after_in(place)
+        if found.goal == "dollars" and each.figures.unpriced_tokens:
+            lines.append(f"{each.name}: of {each.figures.unpriced_tokens:,} tokens the price isn't known")
         lines += [f"{each.name}: {line}" for line in (*each.told, *comparing.beyond(each.figures, runs))]
     return lines
 

@@ -29,6 +29,8 @@ DEFAULT_KNOBS = (
 requests are given up, aren't ours to turn."""
 _FACTOR = 8.0
 """Knobs on a logarithmic scale are tried up to so many times smaller and larger."""
+_EXTRAPOLATED = 4.0
+"""So many times more in flight than the recording allowed is tried at most: nobody knows how more would fare."""
 _LINEAR: Mapping[str, tuple[float, float]] = {
     "aimd.beta": (0.3, 0.95),
     "circuit.threshold": (0.2, 1.0),
@@ -132,7 +134,8 @@ def _dimension(knob: Knob, recorded: Sequence[Began]) -> Dimension:
         none = float(max((each.busiest for each in recorded), default=1) if knob.name == "max_concurrency" else 1000)
         values = [value or max(1.0, none) for value in values]
     low = max(knob.lowest, min(values) / _FACTOR)
-    high = min(knob.highest, max(values) * _FACTOR)
+    factor = _EXTRAPOLATED if knob.name == "max_concurrency" else _FACTOR
+    high = min(knob.highest, max(values) * factor)
     if knob.name == "aimd.floor":
         high = min(high, max(2.0, *values))
     if knob.whole:

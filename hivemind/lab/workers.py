@@ -22,6 +22,8 @@ from .figures import Figures, Price
 from .recording import Recording, load
 from .whatif import Faults, simulate
 
+_NICE = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -97,7 +99,8 @@ _desks: list[_Desk] = []
 
 
 def _begin(paths: tuple[Path, ...]) -> None:
-    """Ctrl-C is the parent's business, and without a parent there is nothing left to do."""
+    """Ctrl-C is the parent's business, an orphan has none, and the traffic of a proxy goes first."""
+    os.nice(_NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -87,9 +87,11 @@ def test_chance() -> None:
 
 
 def test_no_price() -> None:
-    """A run whose price isn't known has none, and no difference."""
+    """A run whose price isn't known has none, and no difference; one of which a part isn't known says so."""
     found = rows(replace(RUN, dollars=None), [replace(RUN, dollars=None)], [replace(RUN, dollars=None)])
     assert found["dollars"] == []
+    partly = replace(RUN, unpriced_tokens=5)
+    assert rows(RUN, [partly], [partly])["dollars"] == ["$1.00", "$1.00+", "=", "$1.00+", "="]
 
 
 @pytest.mark.parametrize(

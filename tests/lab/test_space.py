@@ -28,30 +28,31 @@ def test_ranges(name: str) -> None:
 
 
 def test_round_what_was_recorded() -> None:
-    """Down to an eighth and up to eight times, on a logarithmic scale."""
-    assert dimension("max_concurrency") == Dimension("max_concurrency", 1, 48, True, True, 6)
+    """Down to an eighth and up to eight times, on a logarithmic scale; four times as many requests in flight."""
+    assert dimension("retry.base_s") == Dimension("retry.base_s", 0.125, 8, False, True, 1)
+    assert dimension("max_concurrency") == Dimension("max_concurrency", 1, 24, True, True, 6)
 
 
 def test_several_recordings() -> None:
     """The range covers those round each of them."""
     other = Began(SchedulerConfig(), (LaneConfig("there", "generic", max_concurrency=40),), busiest=40)
     found = dimension("max_concurrency", RECORDED, other)
-    assert (found.low, found.high, found.start) == (1, 320, 6)
+    assert (found.low, found.high, found.start) == (1, 160, 6)
 
 
 def test_no_limit_recorded() -> None:
     """Where there was no limit, the range is round what there was in flight."""
     free = Began(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=0),), busiest=10)
-    assert dimension("max_concurrency", free) == Dimension("max_concurrency", 1, 80, True, True, 10)
+    assert dimension("max_concurrency", free) == Dimension("max_concurrency", 1, 40, True, True, 10)
 
 
 def test_few_digits() -> None:
     """What is tried is what somebody would write down, within the range, whole where it must be."""
     dimensions = space(["aimd.beta", "max_concurrency", "retry.max_s"], [RECORDED])
-    params = {"aimd.beta": 0.71234, "max_concurrency": 46.7, "retry.max_s": 123.4}
+    params = {"aimd.beta": 0.71234, "max_concurrency": 22.7, "retry.max_s": 123.4}
     assert changes_of(params, dimensions) == (
         Change("aimd.beta", 0.71),
-        Change("max_concurrency", 47),
+        Change("max_concurrency", 23),
         Change("retry.max_s", 120.0),
     )
 
