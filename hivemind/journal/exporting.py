@@ -11,7 +11,7 @@ from hivemind.errors import UsageError
 
 from .asked import add_file, journal_asked_for, tell
 from .reader import Journal
-from .requests import requests
+from .requests import UNUSED, requests
 from .stats import prices_at
 from .whole import written_whole
 
@@ -49,10 +49,10 @@ def run(namespace: argparse.Namespace) -> int:
 def _csv(journal: Journal) -> Iterator[bytes]:
     from .csv_out import rows
 
-    return rows(requests(journal.events()), journal.wall, prices_at(journal.began.wall))
+    return rows(requests(journal.events(UNUSED)), journal.wall, prices_at(journal.began.wall))
 
 
 def _har(journal: Journal) -> Iterator[bytes]:
     from .har_out import har
 
-    return har(requests(journal.events(), bodies=True), journal.began, journal.wall)
+    return har(requests(journal.events(UNUSED), bodies=True), journal.began, journal.wall)

@@ -23,6 +23,8 @@ def follow(journal: Journal, rest: Callable[[], object]) -> Iterator[Event]:
     """
     journal.damage = damage = Damage(guessed=journal.guessed, part=journal.began.part)
     order = Order(journal.began, damage)
+    if journal.guessed:
+        yield journal.began
     path: Path | None = journal.parts[0]
     while path is not None:
         following = _following(path)

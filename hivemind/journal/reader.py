@@ -40,10 +40,15 @@ class Journal:
     """As of :attr:`Damage.guessed`."""
 
     def events(self, without: frozenset[type[Event]] = frozenset()) -> Iterator[Event]:
-        """Everything that can be read, in order. Kinds that nobody wants can be left out, which saves their reading."""
+        """Everything that can be read, in order; where the first line can't, the stand-in for it comes first.
+
+        Kinds that nobody wants can be left out, which saves their reading.
+        """
         self.damage = damage = Damage(guessed=self.guessed, part=self.began.part)
         damage.missing = missing_among(self.parts)
         order = Order(self.began, damage)
+        if self.guessed:
+            yield self.began
         for number, part in enumerate(self.parts):
             try:
                 yield from events_in(part, damage, order, without)
@@ -89,14 +94,16 @@ def events_in(
 ) -> Iterator[Event]:
     """The events of one file. Raises: UsageError: it can't be read."""
     with opened(path) as file:
-        lines = _bounded(file)
-        if without:
-            unwanted = tuple(begin_of(kind) for kind in without)
-            lines = (line for line in lines if not line.startswith(unwanted) or not line.endswith(b"\n"))
-        yield from read_events(lines, path.name, damage, order)
+        yield from read_events(_bounded(file), path.name, damage, order, without)
 
 
-def read_events(lines: Iterable[bytes], name: str, damage: Damage, order: Order | None = None) -> Iterator[Event]:
+def read_events(
+    lines: Iterable[bytes],
+    name: str,
+    damage: Damage,
+    order: Order | None = None,
+    without: frozenset[type[Event]] = frozenset(),
+) -> Iterator[Event]:
     """The events that these lines tell of, and what is wrong with the others.
 
     `order` is of the journal, where it has parts before; it puts right a clock that goes back and a journal that begins
@@ -104,7 +111,10 @@ def read_events(lines: Iterable[bytes], name: str, damage: Damage, order: Order 
     """
     order = Order(None, damage) if order is None else order
     latest, moved = order.at, order.moved
+    unwanted = tuple(map(begin_of, without))
     for number, line in enumerate(lines, 1):
+        if unwanted and line.startswith(unwanted) and line.endswith(b"\n"):
+            continue
         try:
             event = event_of(line)
         except Unknown:

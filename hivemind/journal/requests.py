@@ -11,6 +11,8 @@ from hivemind.scheduler.types import FailureKind, Usage
 
 from .records import Carried, RequestBody, ResponseBody
 
+UNUSED: frozenset[type[ev.Event]] = frozenset({ev.Progress, ev.Sampled})
+"""Frequent kinds that tell nothing here, so that they needn't be read."""
 _HELD_REQUESTS = 5000
 _HELD_CHARS = 32 << 20
 """What is kept so that requests come in the order in which they arrived. Where there is more, those that are over come

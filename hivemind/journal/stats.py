@@ -16,6 +16,7 @@ from hivemind.prices import Prices
 
 from .asked import add_file, journal_asked_for, tell
 from .reader import Journal
+from .requests import UNUSED
 
 _WAITS = (
     Column("PRIORITY"),
@@ -48,7 +49,7 @@ def run(namespace: argparse.Namespace) -> int:
 def figures_of(journal: Journal, price: Price | None) -> Figures:
     """Counts all that can be read. Raises: UsageError."""
     tally = Tally(price)
-    for event in journal.events():
+    for event in journal.events(UNUSED):
         tally.apply(event)
     return tally.figures()
 

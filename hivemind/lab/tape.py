@@ -268,7 +268,7 @@ class Taper:
 
     def _land(self, lane: str, last: Try, at: float) -> None:
         last.took_s = at - last.granted_at
-        self._flying[lane] -= 1
+        self._flying[lane] = max(0, self._flying.get(lane, 0) - 1)  # it may have flown elsewhere: lines get lost
 
     def _close(self, ticket: int, asked: Asked, at: float, how: str) -> None:
         del self._open[ticket]

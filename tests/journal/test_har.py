@@ -98,7 +98,12 @@ def test_chrome(tmp_path: Path) -> None:
     were not, and its own words for connections that failed."""
     timings = {"blocked": -1, "dns": -1, "connect": -1, "ssl": -1, "send": 0.1, "wait": 400.5, "receive": 99.4}
     own = {":authority": "api.anthropic.com", ":method": "POST", "user-agent": "Mozilla/5.0"}
-    extra: dict[str, Any] = {"_initiator": {"type": "script"}, "_priority": "High", "connection": "443", "pageref": "page_1"}
+    extra: dict[str, Any] = {
+        "_initiator": {"type": "script"},
+        "_priority": "High",
+        "connection": "443",
+        "pageref": "page_1",
+    }
     lost: dict[str, Any] = {"status": 0, "answer": "", "timings": {"blocked": 10, "wait": 0, "receive": 0, "send": 0}}
     path = har(
         tmp_path / "chrome.har",

@@ -146,7 +146,7 @@ def test_a_newer_first_line(tmp_path: Path) -> None:
     text = b'{"v":2,"event":"JournalBegan","at":{"monotonic":1}}\n' + b"".join(line_of(event) for event in run()[1:])
     at(tmp_path).write_bytes(text)
     events, told = read(at(tmp_path))
-    assert events == run()[1:]
+    assert events == [open_journal(at(tmp_path)).began, *run()[1:]]
     assert told == [
         "written by a newer HiveMind (version 2, this one reads 1); update to see all: 1 line isn't understood and left"
         " out",
@@ -161,7 +161,7 @@ def test_times_without_a_name(tmp_path: Path) -> None:
     os.utime(path, (5000.0, 5000.0))
     journal = open_journal(path)
     assert journal.began.wall == 5000.0 - 20.0
-    assert [*journal.events()] == run()[1:]
+    assert [*journal.events()] == [journal.began, *run()[1:]]
     assert journal.damage.told() == [
         "its first line can't be read, so times of day are guessed by when it was last written"
     ]
@@ -339,3 +339,13 @@ def test_lines_from_anywhere() -> None:
     lines = [line_of(event) for event in run()[1:]]
     assert list(read_events(lines, "here", damage)) == run()[1:]
     assert damage == Damage(ended=True)
+
+
+def test_some_kinds_are_left_out(tmp_path: Path) -> None:
+    """Kinds that nobody wants aren't given, and what is wrong is still told where it is."""
+    lines = [line_of(event) for event in run()]
+    at(tmp_path).write_bytes(b"".join([*lines[:6], b"rubbish\n", *lines[6:]]))
+    journal = open_journal(at(tmp_path))
+    without = frozenset({ev.Granted, ev.FirstContent})
+    assert list(journal.events(without)) == [event for event in run() if type(event) not in without]
+    assert f"line 7 of {NAME}.jsonl" in journal.damage.told()[0]
