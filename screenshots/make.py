@@ -1,4 +1,5 @@
-"""Takes the pictures that the README shows: the real control room on the demo, in two sizes, dark and light.
+"""Takes the pictures that the README shows: the real control room on the demo, in two sizes, dark and light, and on
+what was recorded of it.
 
     make screenshots
 
@@ -8,24 +9,32 @@ writes an SVG and, where rsvg-convert is installed, a PNG of each beside this fi
 from __future__ import annotations
 
 import asyncio
-import re
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from textual.pilot import Pilot
 
+from hivemind.journal.player import Player
+from hivemind.journal.records import JournalBegan
+from hivemind.journal.sink import JournalSink
 from hivemind.prices import Prices
 from hivemind.proxy.app import Proxy
+from hivemind.scheduler.events import Event
 from hivemind.server import run_loop, serve
 from hivemind.settings import Settings
 from hivemind_mock.demo import SEED, bad_day, run_demo_agents, run_demo_provider
 from hivemind_mock.work import at_tasks
 from hivemind_tui.app import ControlRoom
+from hivemind_tui.picture import CONVERTER, placed_text
 from hivemind_tui.plots.process import PlotProcess
+from hivemind_tui.replay import ReplaySource
+from hivemind_tui.replaying import ReplayRoom
 from hivemind_tui.source import Local
 
 FOLDER = Path(__file__).parent
@@ -35,26 +44,6 @@ SETTLE_S = 2.5
 """Until a page is drawn and its plot is there."""
 LARGE, SMALL = (160, 45), (80, 24)
 ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
-CELL = 12.2
-"""Width of a character in the exported picture."""
-BLANK = "&#160;"
-_TEXT = re.compile(r'<text (class="[^"]*-r\d+") x="([\d.]+)" y="([\d.]+)" textLength="[\d.]+" [^>]*>([^<]*)</text>')
-_PIECE = re.compile(r"[\u2800-\u28ff]|[^\s\u2800-\u28ff]+(?: [^\s\u2800-\u28ff]+)*")
-_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-
-
-def placed(match: re.Match[str]) -> str:
-    """A row's text, each piece at its own place: few viewers heed `textLength` or have braille in their font."""
-    style, x, y, text = match.groups()
-    entities = re.split(r"(&#?\w+;)", text.replace(BLANK, " "))
-    plain = "".join("\0" if number % 2 else part for number, part in enumerate(entities))
-    kept = iter(entities[1::2])
-    pieces = []
-    for piece in _PIECE.finditer(plain):
-        shown = re.sub("\0", lambda _: next(kept), piece[0]).replace(" ", BLANK)
-        left, width = float(x) + CELL * piece.start(), CELL * len(piece[0])
-        pieces.append(f'<text {style} x="{left:.1f}" y="{y}" textLength="{width:.1f}">{shown}</text>')
-    return "".join(pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,29 +69,51 @@ PICTURES = (
     Picture("tuning_small", "4", size=SMALL),
     Picture("log_light", "5", theme="hivemind-light"),
 )
+RECORDED = (
+    Picture(
+        "replay",
+        "g 3 0 percent_sign enter left_square_bracket g 7 5 percent_sign enter right_square_bracket"
+        " g 4 0 percent_sign enter n right",
+    ),
+    Picture("replay_small", "g 5 0 percent_sign enter", size=SMALL),
+    Picture("whatif", "w g right right right right j j j right right enter"),
+    Picture("whatif_small", "w enter", size=SMALL),
+)
 
 
-async def take(pilot: Pilot[str], picture: Picture) -> str:
+async def take(pilot: Pilot[str], picture: Picture, title: str = "hivemind-tui --demo") -> str:
     """One picture, as SVG."""
     await pilot.resize_terminal(*picture.size)
     pilot.app.theme = picture.theme
     for key in picture.keys.split():
         await pilot.press(key)
     await asyncio.sleep(SETTLE_S)
+    await pilot.app.workers.wait_for_complete([each for each in pilot.app.workers if each.group == "what if"])
     await pilot.pause()
-    svg = pilot.app.export_screenshot(title="hivemind-tui --demo", simplify=True)
+    svg = pilot.app.export_screenshot(title=title, simplify=True)
     for key in ("escape", "escape", "1"):
         await pilot.press(key)
     return svg
 
 
-async def all_pictures() -> AsyncIterator[tuple[Picture, str]]:
-    """Every picture in turn, of one demo that runs on meanwhile."""
+async def live_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str]]:
+    """Those of one demo that runs on meanwhile, and is recorded."""
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(run_demo_provider(bad_day(SEED)))
         settings = Settings(upstream=(f"mock={url}",), profile="anthropic", port=8765)
         proxy = Proxy(settings, prices=Prices())
         served = await stack.enter_async_context(serve(proxy, settings, durable=False))
+        began = proxy.engine.now()
+        sink = JournalSink(
+            journal,
+            JournalBegan(began, time.time(), journal.stem, 1, "hivemind", served.url, proxy.snapshot().upstreams),
+        )
+
+        def record(events: Sequence[Event]) -> None:
+            for event in events:
+                sink.record(event)
+
+        proxy.engine.record = record
         plots = PlotProcess()
         stack.push_async_callback(plots.aclose)
         source = Local(proxy, FOLDER / "hivemind.toml")
@@ -113,15 +124,36 @@ async def all_pictures() -> AsyncIterator[tuple[Picture, str]]:
             await asyncio.sleep(WARM_UP_S)
             for picture in PICTURES:
                 yield picture, await take(pilot, picture)
+        proxy.engine.record = None
+        sink.close(proxy.engine.now())
 
 
-def placed_text(svg: str) -> str:
-    """The picture with its text placed piece by piece, in a font that machines have, and no chance in its names."""
-    svg = _TEXT.sub(placed, _FACES.sub("", svg))
-    # DejaVu's characters are exactly a cell wide at this size.
-    svg = svg.replace("font-family: Fira Code, monospace", "font-family: DejaVu Sans Mono, Menlo, Consolas, monospace")
-    svg = svg.replace("font-size: 20px", "font-size: 20.265px")
-    return re.sub(r"terminal-\d+", "terminal", svg) + "\n"
+async def recorded_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str]]:
+    """Those of what was recorded."""
+    player = Player.open(journal, priced=True)
+    plots = PlotProcess()
+    try:
+        source = ReplaySource(player, player.name)
+        source.journal = journal
+        app = ReplayRoom(source, plots=plots, environment=ENVIRONMENT)
+        async with app.run_test(size=LARGE) as pilot:
+            await asyncio.sleep(SETTLE_S)
+            for picture in RECORDED:
+                yield picture, await take(pilot, picture, "hivemind-tui --replay latest")
+                await pilot.press("backslash")
+    finally:
+        player.close()
+        await plots.aclose()
+
+
+async def all_pictures() -> AsyncIterator[tuple[Picture, str]]:
+    """Every picture in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Path(folder) / time.strftime("%Y%m%d-%H%M%S-8765.jsonl")
+        async for made in live_pictures(journal):
+            yield made
+        async for made in recorded_pictures(journal):
+            yield made
 
 
 async def write_all(convert: str | None) -> None:
@@ -138,9 +170,9 @@ async def write_all(convert: str | None) -> None:
 
 def main() -> None:
     """Write the pictures."""
-    convert = shutil.which("rsvg-convert")
+    convert = shutil.which(CONVERTER)
     if convert is None:
-        print("no PNGs: rsvg-convert (librsvg2-bin) is missing")
+        print(f"no PNGs: {CONVERTER} (librsvg2-bin) is missing")
     run_loop(write_all(convert))
 
 

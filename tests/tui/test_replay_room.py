@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 from tui.decks import AT, LENGTH_S, Deck, recording
 from tui.kit import TERMINAL, press, seen, settle, wait_until
+from tui.worlds import world
 
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import Priority
 from hivemind_tui import keymap
 from hivemind_tui.key import REPLAY
 from hivemind_tui.playback import KINDS
 from hivemind_tui.replay import ReplaySource
 from hivemind_tui.replay_keys import REPLAY_KEYS
 from hivemind_tui.replaying import ReplayRoom
+from hivemind_tui.widgets.panel import Panel
 
 WIDE, NARROW = (160, 45), (80, 24)
 
@@ -259,3 +264,22 @@ def test_no_key_of_a_replay_has_two_meanings() -> None:
     for page in keymap.FOOTERS:
         names = [name for key in keymap.here(page, on=REPLAY) for name in key.keys.split(",")]
         assert len({*names}) == len(names), page
+
+
+async def test_panels_offer_nothing_that_steers() -> None:
+    """No panel tells of a key that is out of use."""
+    events = recording()
+    parked = replace(world().lanes[0].state, parked_for_s=9.0, pinned=True, paused=True)
+    events[-1:-1] = [
+        ev.Commanded(AT + 118.97, "you", "PauseAdmissions", {"paused": True}),
+        ev.TaskAdded(AT + 118.97, "t1", "batch", "alice", Priority.NORMAL, 1000, ()),
+        ev.Sampled(AT + 118.98, (parked,)),
+    ]
+    async with replay(Deck(events)) as (pilot, app):
+        await press(pilot, "end")
+        for keys in ("1", "2", "enter", "4", "6", "3 enter"):
+            await press(pilot, keys)
+            shown = "\n".join(seen(pilot, panel.id) for panel in app.query(Panel) if panel.display and panel.id)
+            assert app.view.snapshot.tasks
+            offered = ("ends it", "resumes", "types", "holds", "gives it", "cancels", "Point an agent", "marks it")
+            assert [words for words in offered if words in shown] == [], keys

@@ -64,7 +64,11 @@ def words(view: View) -> Mapping[str, str]:
     whose = " agent" if view.page in OF_ONE_REQUEST else ""
     now = view.playback
     return {
-        "play": "stop" if now is not None and now.playing else "again" if now is not None and now.at_end else "play",
+        "play": "stop"
+        if now is not None and now.playing
+        else "again"
+        if now is not None and now.at_end and not now.growing
+        else "play",
         "pause": "resume all" if view.snapshot.mode == "paused" else "freeze all",
         "drain": "take requests" if view.snapshot.mode == "draining" else "drain",
         "freeze": "move on" if view.frozen else "still view",

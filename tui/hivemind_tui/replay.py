@@ -193,11 +193,14 @@ class ReplaySource:
         )
 
     def play(self) -> bool:
-        """Play on, or stop; answers whether it plays."""
+        """Play on, or stop; answers whether it plays. At the end of one being written it is followed."""
         transport = self.transport
         self._tell("")
         if transport.playing:
             transport.stop()
+        elif transport.at_end and self._player.growing:
+            self.follow()
+            return False
         else:
             before = transport.at
             transport.play()

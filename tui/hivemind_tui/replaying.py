@@ -73,6 +73,16 @@ class ReplayRoom(ControlRoom):
             return True
         return bool(await super()._dispatch_action(namespace, action_name, params))
 
+    def action_open(self) -> None:
+        if self.view.page == "tuning":
+            self.complain(STEERLESS)
+        else:
+            super().action_open()
+
+    def action_pick_knob(self, name: str) -> None:
+        """A click only chooses it."""
+        self.go(replace(self.view, knob=name))
+
     def steer(self, intent: Intent) -> None:
         """Nobody steers what is over."""
         self.complain(STEERLESS)

@@ -14,6 +14,7 @@ from hivemind_tui.budgets import bar, blind, ceilings, covered, figures, period
 from hivemind_tui.format import NOTHING, about, count, dollars, fit, plural, seconds, wrapped
 from hivemind_tui.glyphs import PRIORITIES, gate_sign
 from hivemind_tui.ink import Ink, Span, body_size, fitting, linked
+from hivemind_tui.key import LIVE
 from hivemind_tui.keymap import BY_ID
 from hivemind_tui.view import View, join
 
@@ -284,7 +285,7 @@ def _budget_fact(agent: AgentView, ink: Ink) -> Row:
 def effects(view: View) -> list[tuple[str, str]]:
     """What the keys that act on agents would do now: each key's id, and its effect in a few words."""
     targets = view.targets
-    if not targets:
+    if not targets or view.on != LIVE:
         return []
     boosted = all(agent.boosted_for_s > 0 for agent in targets)
     paused = all(agent.paused for agent in targets)
@@ -318,6 +319,8 @@ def _key(name: str, what: str) -> Row:
 
 def _keys_listed(view: View, cells: int) -> list[Row]:
     """In two columns, where there is room for both."""
+    if view.on != LIVE:
+        return [_key("open", "its requests")]
     marked = view.agent is not None and view.agent.name in view.marked
     more = (("mark", "unmarks it" if marked else "marks it"), ("open", "its requests"))
     shown = [_key(name, what) for name, what in (*effects(view), *more)]

@@ -13,6 +13,7 @@ from hivemind_tui.course import failures
 from hivemind_tui.format import NOTHING, count, dollars, plural, seconds
 from hivemind_tui.glyphs import PRIORITIES, gate_sign
 from hivemind_tui.ink import Ink, Span, body_size, fitting
+from hivemind_tui.key import LIVE
 from hivemind_tui.passage import broken
 from hivemind_tui.view import View, join
 from hivemind_tui.why import far_back, first_of_each, lane_of, sentence
@@ -37,7 +38,7 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
         return ink.frame(view.selected or "Agent", "", body, width, height)
     own = [request for request in view.requests if request.agent == agent.name]
     roomy = rows >= _ROOMY
-    facts = [_state(agent, ink), *_why(view, agent, cells - _LABEL, 2 if roomy else 1, ink), _budget(agent, ink)]
+    facts = [_state(agent, ink), *_why(view, agent, cells - _LABEL, 2 if roomy else 1, ink), _budget(view, agent, ink)]
     facts += [_tokens(agent, with_cost=not roomy), *([_money(agent)] if roomy else [])]
     facts += [_requests(agent), _time(agent), _errors(agent, own)]
     while len(facts) > max(1, rows):
@@ -85,10 +86,10 @@ def _why(view: View, agent: AgentView, width: int, rows: int, ink: Ink) -> list[
     ]
 
 
-def _budget(agent: AgentView, ink: Ink) -> Fact:
+def _budget(view: View, agent: AgentView, ink: Ink) -> Fact:
     budget = agent.budget
     if budget is None:
-        return 7, "budget", [(0, [("none", "text"), (", B gives it one", "dim")])]
+        return 7, "budget", [(0, [("none", "text"), (", B gives it one" if view.on == LIVE else "", "dim")])]
     chunks: list[tuple[int, Sequence[Span]]] = []
     for rank, each in enumerate(ceilings(budget)):
         chunks += [

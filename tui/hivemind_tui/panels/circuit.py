@@ -9,6 +9,7 @@ from hivemind.snapshot import Line
 from hivemind_tui.format import clock, fit, percent, seconds
 from hivemind_tui.glyphs import sign
 from hivemind_tui.ink import Ink, Span, body_size, fitting
+from hivemind_tui.key import LIVE
 from hivemind_tui.view import View, join
 
 _BAR = 24
@@ -24,7 +25,9 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
         return ink.frame("Circuit", "", body, width, height)
     state = lane.state
     lines = [_state(state, ink), _errors(state, cells, ink)]
-    lines += [line for line in (_probe(state, cells, ink), _parked(state, ink), _paused(view, state, ink)) if line]
+    lines += [
+        line for line in (_probe(state, cells, ink), _parked(view, state, ink), _paused(view, state, ink)) if line
+    ]
     quiet = [line for line in (_last(view, state, ink), _upstream(view, state)) if line]
     lines += quiet[: max(0, rows - len(lines))]
     note = join("forced, c changes" if state.circuit_forced else "automatic", view.lane_note())
@@ -90,13 +93,13 @@ def _probe(state: LaneState, width: int, ink: Ink) -> list[Span]:
     return [label, *gauge, (f" in {seconds(left)}", "wait")]
 
 
-def _parked(state: LaneState, ink: Ink) -> list[Span]:
+def _parked(view: View, state: LaneState, ink: Ink) -> list[Span]:
     if state.parked_for_s <= 0:
         return []
     return [
         (fit("parked", _LABEL), "dim"),
         (f"{ink.glyphs.clock} {seconds(state.parked_for_s)} more", "wait"),
-        (", the provider asked for it; r ends it", "dim"),
+        (", the provider asked for it" + ("; r ends it" if view.on == LIVE else ""), "dim"),
     ]
 
 
@@ -107,7 +110,7 @@ def _paused(view: View, state: LaneState, ink: Ink) -> list[Span]:
         label, what, key = "paused", f"{ink.glyphs.pause} no admissions", "; p resumes"
     else:
         return []
-    return [(fit(label, _LABEL), "dim"), (what, "wait"), (key, "dim")]
+    return [(fit(label, _LABEL), "dim"), (what, "wait"), (key if view.on == LIVE else "", "dim")]
 
 
 def _last(view: View, state: LaneState, ink: Ink) -> list[Span]:

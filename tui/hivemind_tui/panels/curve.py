@@ -13,6 +13,7 @@ from hivemind.scheduler.gauges import LaneState
 from hivemind.snapshot import CurvePoint, LaneView
 from hivemind_tui.format import clock, level, seconds, whole
 from hivemind_tui.ink import Ink, Span, body_size, fitting
+from hivemind_tui.key import LIVE
 from hivemind_tui.plots.canvas import Canvas, Runs
 from hivemind_tui.plots.marks import Mark, mark, turned
 from hivemind_tui.plots.sample import job_for, span_of
@@ -53,15 +54,17 @@ def render(view: View, width: int, height: int, ink: Ink, figure: Figure | None 
     if rows >= _WORDS_FROM:
         body.append(ink.row(cells, *_bends(view, lane, cells, ink)))
     body.append(ink.row(cells, *_gauges(lane.state, cells)))
-    return ink.frame("Concurrency", join(_how(lane.state), view.lane_note()), body, width, height)
+    return ink.frame("Concurrency", join(_how(view, lane.state), view.lane_note()), body, width, height)
 
 
 def _picture(rows: int) -> int:
     return rows - 2 if rows >= _WORDS_FROM else rows - 1
 
 
-def _how(state: LaneState) -> str:
-    return "pinned, a gives it back" if state.pinned else "AIMD automatic"
+def _how(view: View, state: LaneState) -> str:
+    if not state.pinned:
+        return "AIMD automatic"
+    return "pinned, a gives it back" if view.on == LIVE else "pinned"
 
 
 # --- In words ----------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from textual.strip import Strip
 
 from hivemind_tui.format import clean, fit
 from hivemind_tui.ink import Ink, body_size
+from hivemind_tui.key import LIVE
 from hivemind_tui.passage import broken, scrolled
 from hivemind_tui.table import GAP
 from hivemind_tui.view import View
@@ -27,7 +28,8 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
         return ink.frame("Headers", "", [ink.row(cells, (absent(subject(view)), "dim"))], width, height)
     pairs = (*detail.request_headers, *detail.response_headers)
     if not (detail.method or pairs):
-        body = [ink.row(cells, ("Headers are remembered for the newest requests only.", "dim"))]
+        live = "Headers are remembered for the newest requests only."
+        body = [ink.row(cells, (live if view.on == LIVE else "A recording's headers aren't shown.", "dim"))]
         return ink.frame("Headers", "", body, width, height)
     cells -= 1
     path = broken(detail.path, cells - len(detail.method) - 1, _ROWS, ink.glyphs.ellipsis)

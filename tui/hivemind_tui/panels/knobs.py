@@ -10,6 +10,7 @@ from textual.strip import Strip
 from hivemind.scheduler.knobs import KNOBS
 from hivemind_tui.format import fit, plural
 from hivemind_tui.ink import Ink, Span, body_size, call
+from hivemind_tui.key import LIVE
 from hivemind_tui.table import scrolled
 from hivemind_tui.tuning import DIALS, NAMES, leap, number, shown_value, tuned
 from hivemind_tui.view import View, join
@@ -53,7 +54,7 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     body = [_row(item, view, lane.state.knobs, first, cells, ink) for item in items[top : top + room]]
     body += [ink.row(cells)] * (room - len(body))
     if about:
-        body += _about(view.knob, lane.state.upstream, cells, ink)
+        body += _about(view, lane.state.upstream, cells, ink)
     note = join(f"{plural(len(changed), 'knob')} turned, W writes" if changed else "", view.lane_note())
     return ink.frame(f"Tuning {lane.state.upstream}", note, body, width, height)
 
@@ -83,14 +84,18 @@ def _row(
     return ink.row(cells, *spans, selected=here, link=call("app.pick_knob", name))
 
 
-def _about(name: str, upstream: str, cells: int, ink: Ink) -> list[Strip]:
+def _about(view: View, upstream: str, cells: int, ink: Ink) -> list[Strip]:
+    name = view.knob
     knob, dial = KNOBS[name], DIALS[name]
     step = f"{dial.step:.0%}" if dial.by_ratio else number(dial.step)
     none = "; 0: no limit" if knob.zero_is_none else ""
     unit = f" {dial.unit}" if dial.unit else ""
     scope = "every upstream" if knob.shared else f"{upstream}, its lanes to come too"
+    how = f"left right {step}, with shift {leap(name)}, enter types; for {scope}"
+    if view.on != LIVE:
+        how = "as it stood then; w asks what other values would have done"
     return [
         ink.row(cells, (ink.glyphs.frame[4] * cells, "rule")),
         ink.row(cells, (name, "accent"), (f"  {number(knob.lowest)} to {number(knob.highest)}{unit}{none}", "text")),
-        ink.row(cells, (f"left right {step}, with shift {leap(name)}, enter types; for {scope}", "dim")),
+        ink.row(cells, (how, "dim")),
     ]

@@ -14,6 +14,7 @@ from hivemind_tui import why
 from hivemind_tui.format import NOTHING, count, fit, level, seconds, whole
 from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.ink import Ink, Span, body_size, call
+from hivemind_tui.key import LIVE
 from hivemind_tui.view import View, join
 
 from .curve import trend
@@ -62,6 +63,8 @@ def flying(ticket: TicketView) -> bool:
 
 def _empty(view: View, width: int, ink: Ink) -> list[Strip]:
     address = view.snapshot.address
+    if view.on != LIVE:
+        return [ink.row(width, ("Nobody had asked for anything by then.", "text"))]
     return [
         ink.row(width, ("Nobody has asked for anything yet. Point an agent here:", "text")),
         ink.row(width),

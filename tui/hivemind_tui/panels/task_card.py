@@ -10,6 +10,7 @@ from hivemind.snapshot import TaskView
 from hivemind_tui.format import NOTHING, count, dollars, fit, plural, seconds, wrapped
 from hivemind_tui.glyphs import PRIORITIES, task_sign
 from hivemind_tui.ink import Ink, Span, body_size, call, fitting, linked
+from hivemind_tui.key import LIVE
 from hivemind_tui.keymap import BY_ID
 from hivemind_tui.view import View
 
@@ -34,7 +35,11 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     known = {each.id: each for each in view.snapshot.tasks}
     before = [(name, known[name].state if name in known else "done") for name in task.after]
     after = [(each.id, each.state) for each in view.snapshot.tasks if task.id in each.after]
-    lines = _tall(task, before, after, cells, rows, ink) if rows >= _TALL else _short(task, before, after, cells, ink)
+    keys = [(name, what) for name, what in effects(task) if view.on == LIVE or name == "open"]
+    if rows >= _TALL:
+        lines = _tall(task, before, after, keys, cells, rows, ink)
+    else:
+        lines = _short(task, before, after, keys, cells, ink)
     body = [ink.row(cells, *line) for line in lines[:rows]]
     batch = f"batch {task.batch}" if task.batch else ""
     return ink.frame(f"Task {task.id}", batch, body, width, height)
@@ -44,11 +49,13 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
 
 Near = Sequence[tuple[str, str]]
 """Other tasks, and their states."""
+Acting = Sequence[tuple[str, str]]
+"""As of :func:`effects`."""
 
 
-def _tall(task: TaskView, before: Near, after: Near, cells: int, rows: int, ink: Ink) -> list[Row]:
+def _tall(task: TaskView, before: Near, after: Near, acting: Acting, cells: int, rows: int, ink: Ink) -> list[Row]:
     parts = [_where(task, cells, ink), _facts(task, ink)]
-    keys = _keys(task)
+    keys = [_key(name, what) for name, what in acting]
     room = rows - sum(map(len, parts)) - len(keys) - 6  # a gap after each part, and two titles
     split = max(2, min(len(before) or 1, room - min(len(after) or 1, room // 2)))
     parts.append(_near("waits for", "nothing: it was the first", before, split, ink))
@@ -123,10 +130,6 @@ def effects(task: TaskView) -> list[tuple[str, str]]:
     return [*told, ("open", "its agent")]
 
 
-def _keys(task: TaskView) -> list[Row]:
-    return [_key(name, what) for name, what in effects(task)]
-
-
 def _key(name: str, what: str, width: int = 6) -> Row:
     key = BY_ID[name]
     return [linked(f"{key.shown:<{width}}", "accent", f"app.{key.action}"), (f" {what}", "dim")]
@@ -135,7 +138,7 @@ def _key(name: str, what: str, width: int = 6) -> Row:
 # --- Side by side ------------------------------------------------------------------------------------------------
 
 
-def _short(task: TaskView, before: Near, after: Near, cells: int, ink: Ink) -> list[Row]:
+def _short(task: TaskView, before: Near, after: Near, acting: Acting, cells: int, ink: Ink) -> list[Row]:
     first: list[tuple[int, Row]] = [
         (0, [mark(task.state, ink), (f" for {seconds(task.since_s)}", "dim")]),
         (1, [(task.note, task_sign(task.state).role)] if task.note else []),
@@ -150,7 +153,7 @@ def _short(task: TaskView, before: Near, after: Near, cells: int, ink: Ink) -> l
         (1, [("cost ", "dim"), (_spent(task), "strong")]),
         (2, [("agent ", "dim"), (task.agent, "info")]),
     ]
-    keys = [(rank, _key(name, what, 0)) for rank, (name, what) in enumerate(effects(task))]
+    keys = [(rank, _key(name, what, 0)) for rank, (name, what) in enumerate(acting)]
     return [
         fitting(cells, [chunk for chunk in first if chunk[1]]),
         fitting(cells, [chunk for chunk in facts if chunk[1]]),

@@ -18,7 +18,7 @@ from hivemind_tui.view import View
 
 _GUTTERS = {4: 24, 2: 18, 1: 17}
 """Cells at the left, by rows: how it plays and what time it is."""
-_SCALE = 18
+_SCALE = 19
 """Cells at the right, where there is room for them: what the bars count."""
 _WIDE = 120
 _BAR = 1
