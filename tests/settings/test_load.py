@@ -63,6 +63,13 @@ def test_hyphens_and_underscores(read: Loader, flag: str, joined: bool) -> None:
     assert read(*argv).circuit.when_open == "refuse"
 
 
+def test_record_bodies(read: Loader) -> None:
+    """The short form, which goes before a variable as any flag does; the later of two flags holds."""
+    assert not read().journal.bodies
+    assert read("--record-bodies", HIVEMIND_JOURNAL__BODIES="off").journal.bodies
+    assert not read("--record-bodies", "--journal.bodies", "off").journal.bodies
+
+
 def test_values_keep_underscores(read: Loader) -> None:
     """Only a flag's name is respelled, never its value."""
     assert read("--upstream=http://a_b/c_d").upstream == ("http://a_b/c_d",)
@@ -109,6 +116,8 @@ def test_empty_variable(read: Loader) -> None:
         (["--aimd.beta", "1"], "--aimd.beta 1: must be a number above 0 and below 1"),
         (["--circuit.threshold", "0"], "--circuit.threshold 0: must be a number above 0 and at most 1"),
         (["--circuit.when_open", "maybe"], "--circuit.when-open maybe: must be hold or refuse"),
+        (["--journal.keep-mb", "63"], "--journal.keep-mb: must be at least journal.max_mb, which is 64"),
+        (["--record-bodies=on"], "--record-bodies: ignored explicit argument 'on'"),
         (["--features.admission", "flase"], "--features.admission flase: must be on or off"),
         (
             ["--profile", "mlx"],
