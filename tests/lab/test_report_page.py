@@ -209,6 +209,23 @@ def test_no_faults_nothing_saved() -> None:
     assert "faults" not in found.figures["figures"]
 
 
+@pytest.mark.parametrize("source", ["har", "mitmproxy"])
+def test_what_others_recorded_wasnt_saved(source: str) -> None:
+    """Of traffic that didn't go through HiveMind nothing is claimed to be its doing."""
+    run = run_of(a_night(), began(source=source))
+    text = " ".join(seen(run).texts)
+    assert run.saved.agents == 0
+    assert "Nothing: this traffic didn't go through HiveMind" in text
+    assert not re.search(r"unseen|no agent saw|never saw", text)
+
+
+def test_what_was_simulated() -> None:
+    """A simulated run says so, and that it would have been so."""
+    text = " ".join(seen(run_of(a_night(), began(source="what-if"))).texts)
+    assert "This run was simulated" in text
+    assert "What HiveMind would have saved" in text
+
+
 @pytest.mark.parametrize("events", [[], [opened()], [arrived(0, 1, "ann")]], ids=["none", "lane", "open"])
 def test_hardly_anything(events: list[ev.Event]) -> None:
     """A run in which hardly anything happened has a page all the same."""

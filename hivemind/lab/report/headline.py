@@ -63,6 +63,8 @@ def _faults(run: Run) -> Fact:
     met, unseen = run.fold.faults.all, run.fold.faults.of("answered")
     if not met:
         return Fact("faults met", "0", "every attempt was answered or left")
+    if run.foreign:
+        return Fact("faults met", number(met), f"{number(unseen)} of them led to an answer in the end")
     if unseen == met:
         return Fact("faults met", number(met), "no agent saw any of them" if met > 1 else "no agent saw it", True)
     return Fact("faults met", number(met), f"{number(unseen)} of them no agent saw", None)
@@ -70,6 +72,8 @@ def _faults(run: Run) -> Fact:
 
 def _saved(run: Run) -> Fact:
     saved = run.saved
+    if run.foreign:
+        return Fact("agents saved", "none", "this traffic didn't go through HiveMind")
     if not saved.agents:
         return Fact("agents saved", "0", "none met a fault that was made good unseen")
     used = f"that had used {plural(saved.tokens, 'token')}{_priced(run)}"
@@ -90,17 +94,26 @@ def _wasted(run: Run) -> str:
 
 def _cost(run: Run) -> Fact:
     figures = run.figures
+    if not figures.tokens:
+        return Fact("cost", money(0), "the provider told of no tokens")
     if not figures.dollars:
-        return Fact("cost", "not known" if figures.tokens else money(0), "no price of these models is known")
+        return Fact("cost", "not known", "no price of these models is known")
     more = "by public prices"
     if figures.unpriced_tokens:
         more += f"; the price of {plural(figures.unpriced_tokens, 'token')} isn't known"
     return Fact("cost", money(figures.dollars), more)
 
 
+def saving_title(run: Run) -> str:
+    """What :func:`saving` is about."""
+    return "What HiveMind would have saved" if run.began.source == "what-if" else "What HiveMind saved"
+
+
 def saving(run: Run) -> list[str]:
     """What HiveMind saved, in sentences."""
     saved, faults, figures = run.saved, run.fold.faults, run.figures
+    if run.foreign:
+        return ["Nothing: this traffic didn't go through HiveMind, and what was tried again its clients tried again."]
     if not faults.all:
         return ["No attempt failed in this run, so there was nothing to save."]
     lines = []
@@ -111,10 +124,11 @@ def saving(run: Run) -> list[str]:
         )
     if saved.agents:
         they = "It" if saved.agents == 1 else "They"
+        lost = ": work that would have been lost" if saved.tokens else ""
         lines.append(
             f"{plural(saved.agents, 'agent')} met such a fault and never saw an error. An agent that doesn't try again"
             f" by itself would have ended there. {they} had used {plural(saved.tokens, 'token')}{_priced(run)} when"
-            " that would have happened last: work that would have been lost."
+            f" that would have happened last{lost}."
         )
         lines.append(
             "Many clients try a few times by themselves and might have survived some of these faults; the recording"
@@ -191,7 +205,8 @@ def of_faults(run: Run) -> str:
     if len(faults.kinds) > 1:
         text += f", most often: {words(kind)} ({number(most.faults)})"
     answered = faults.of("answered")
-    return f"{text}. {number(answered)} of {number(faults.all)} led to an answer in the end, unseen by the agent."
+    by_whom = "" if run.foreign else ", unseen by the agent"
+    return f"{text}. {number(answered)} of {number(faults.all)} led to an answer in the end{by_whom}."
 
 
 def of_windows(run: Run) -> str:

@@ -31,6 +31,7 @@ def build(run: Run, title: str = "") -> str:
         _table(
             Table(("what", ">figure", "more"), [[each.what, each.value, each.more] for each in headline.facts(run)])
         ),
+        f"**{headline.saving_title(run)}**",
         "\n".join(escaped(line) for line in headline.saving(run)),
     ]
     for name, table in (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from .words import label, words
 
 OUTCOMES: Mapping[str, tuple[str, str]] = {
-    "answered": ("answered in the end", "answered in the end, unseen by the agent"),
+    "answered": ("answered in the end", "answered in the end"),
     "failed": ("passed on", "an error was passed on to the agent"),
     "refused": ("refused", "HiveMind refused the request"),
     "left": ("client left", "the client left"),

@@ -189,7 +189,7 @@ def _facts(facts: Sequence[Fact]) -> str:
 
 def _saving(run: Run) -> str:
     lines = "".join(f"<p>{html.escape(line)}</p>" for line in headline.saving(run))
-    title = '<h2 id="title-saved">What HiveMind saved</h2>'
+    title = f'<h2 id="title-saved">{headline.saving_title(run)}</h2>'
     return f'<section id="saved" aria-labelledby="title-saved">{title}{lines}</section>'
 
 

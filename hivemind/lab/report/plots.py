@@ -287,7 +287,7 @@ def _faults_met(figure: go.Figure, run: Run, agents: list[AskedAgent]) -> None:
             _marks(
                 run,
                 [(place, at, f"{words(kind)}, tried again") for place, at, kind in marks],
-                ("fault, tried again unseen", "retry", "line-ns", 9),
+                ("fault, tried again", "retry", "line-ns", 9),
             )
         )
 

@@ -59,10 +59,15 @@ class Run:
         """The journal's."""
         return self.began.journal
 
+    @property
+    def foreign(self) -> bool:
+        """It is somebody else's recording: HiveMind had no part in it."""
+        return self.began.source in ("har", "mitmproxy")
+
     @cached_property
     def saved(self) -> Saved:
         """As far as the events show it, and no more."""
-        saved = [agent for agent in self.fold.agents.values() if agent.saved]
+        saved = [agent for agent in self.fold.agents.values() if agent.saved and not self.foreign]
         return Saved(
             len(saved),
             sum(agent.saved_tokens for agent in saved),

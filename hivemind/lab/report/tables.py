@@ -122,7 +122,7 @@ def agents(run: Run) -> Table:
         ">requests",
         ">answered",
         ">errors seen",
-        ">retries unseen",
+        ">retries",
         ">waited",
         ">tokens",
         ">dollars",
