@@ -9,7 +9,7 @@ from hivemind.journal.records import RequestBody, ResponseBody
 from hivemind.providers.encoding import decode_body
 from hivemind.proxy.forms import without_keys
 from hivemind.proxy.headers import Headers
-from hivemind.proxy.masking import masked, secrets_of
+from hivemind.proxy.masking import masked_headers, masked_target, secrets_of
 from hivemind.proxy.remembered import Heads
 from hivemind.proxy.undressed import undressed
 
@@ -32,15 +32,17 @@ def bodies_of(
     )
     heads.response = entry.answer_headers
     secrets = secrets_of(heads)
-    shown = masked(heads, secrets)
     if attempt == 1:
+        method, path = masked_target(heads, secrets)
+        shown = masked_headers(entry.headers, secrets)
         text, encoding, left_out = _written(entry.headers, entry.body, secrets)
-        yield RequestBody(asked_at, ticket, shown.method, shown.path, shown.request, text, encoding, left_out)
+        yield RequestBody(asked_at, ticket, method, path, shown, text, encoding, left_out)
     if entry.status:
         text, encoding, left_out = _written(entry.answer_headers, entry.answer, secrets)
         if not entry.whole:
             text, encoding, left_out = "", "", "whoever recorded it didn't keep all of it"
-        yield ResponseBody(answered_at, ticket, attempt, entry.status, shown.response, text, encoding, left_out)
+        shown = masked_headers(entry.answer_headers, secrets)
+        yield ResponseBody(answered_at, ticket, attempt, entry.status, shown, text, encoding, left_out)
 
 
 def _written(headers: Headers, body: bytes, secrets: list[str]) -> tuple[str, str, str]:
