@@ -154,12 +154,13 @@ def write_question(draft: Draft) -> Rows:
 
 
 def help_rows(ink: Ink, view: View | None = None, size: Size = NARROW) -> Rows:
-    """The keys that mean something on this page (all where no view is given) by group, those of few pages first, then
-    what the glyphs mean; in two columns where they don't fit one below the other and there is room for two."""
+    """The keys that mean something on this page (all where no view is given) by group, those that go about in time and
+    those of few pages first, then what the glyphs mean; in two columns where they don't fit one below the other and
+    there is room for two."""
     parts: list[Rows] = []
     keys = here(view.page, absent(view), view.on) if view is not None else list(KEYS)
     groups = {key.group: min(_pages_of(each) for each in keys if each.group == key.group) for key in keys}
-    for group in sorted(groups, key=lambda name: groups[name]):
+    for group in sorted(groups, key=lambda name: (name != "time", groups[name])):
         part: Rows = [[(group, "title")]]
         part += [[(f"  {key.shown:<12}", "accent"), (key.help, "text")] for key in keys if key.group == group]
         parts.append(part)
