@@ -14,6 +14,7 @@ from lab.reporting import a_night, began, journal
 from hivemind.commands import report
 from hivemind.errors import UsageError
 from hivemind.journal.format import line_of
+from hivemind.journal.part import Part
 from hivemind.lab.report import keeping
 from hivemind.parser import Parser
 
@@ -51,6 +52,21 @@ async def test_names_of_journals(tmp_path: Path) -> None:
     assert ended.code == 0
     assert ended.err.startswith(f"hivemind: {name}.jsonl: The last line isn't whole")
     assert "> The last line isn't whole" in ended.out
+
+
+async def test_still_being_written(tmp_path: Path) -> None:
+    """Of a journal that a proxy still writes the report says so; of one that was cut off, that it was."""
+    path = tmp_path / "night.jsonl"
+    part = Part(path)
+    part.append(b"".join(line_of(event) for event in (began(), *a_night()[:-1])))
+    going_on = await run(tmp_path, "report", "./night.jsonl", "--markdown")
+    part.close()
+    cut_off = await run(tmp_path, "report", "./night.jsonl", "--markdown")
+    assert (going_on.code, going_on.err) == (
+        0,
+        "hivemind: night.jsonl: It is still being written: this is how it stood.\n",
+    )
+    assert "> It was cut off: the program that wrote it didn't end in good order." in cut_off.out
 
 
 async def test_written_over(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def _ends(run: Run) -> str:
 def _faults(run: Run) -> Fact:
     met, unseen = run.fold.faults.all, run.fold.faults.of("answered")
     if not met:
-        return Fact("faults met", "0", "every attempt was answered or left")
+        return Fact("faults met", "0", "no attempt failed")
     if run.foreign:
         return Fact("faults met", number(met), f"{number(unseen)} of them led to an answer in the end")
     if unseen == met:

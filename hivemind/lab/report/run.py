@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
 from pathlib import Path
 
+from hivemind.journal.part import being_written
 from hivemind.journal.reader import open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.lab.figures import Figures, Price, Tally
@@ -139,8 +140,10 @@ def read(path: Path, price: Price | None = None, tz: tzinfo = UTC) -> Run:
         count(event)
     fold.end()
     told = list(journal.damage.told())
-    if not journal.damage.ended and not journal.damage.torn:
-        told.append("the recording doesn't end in good order: it still goes on, or its program was killed")
+    if being_written(journal.parts[-1]):
+        told.append("it is still being written: this is how it stood")
+    elif not journal.damage.ended and not journal.damage.torn:
+        told.append("it was cut off: the program that wrote it didn't end in good order")
     return Run(journal.began, fold, tally, told, tz)
 
 
