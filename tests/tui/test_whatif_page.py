@@ -21,6 +21,7 @@ from hivemind.snapshot import RecordingView
 from hivemind_tui.replay import ReplaySource
 from hivemind_tui.replaying import ReplayRoom
 from hivemind_tui.source import Link
+from hivemind_tui.whatif.process import Simulation
 from hivemind_tui.whatif.wire import Look, Outcome, Refused, Try
 
 FULL, SMALL = (160, 45), (80, 24)
@@ -33,14 +34,14 @@ def live(path: Path, failing: str = "") -> FakeSource:
 
 @asynccontextmanager
 async def on_page(
-    source: FakeSource, size: tuple[int, int] = FULL, made: Made | None = None
+    source: FakeSource, size: tuple[int, int] = FULL, made: Simulation | None = None
 ) -> AsyncIterator[tuple[Pilot[str], Made]]:
     """The page, with the recording read."""
-    made = made or Made(usual)
+    usually = Made(usual)
     async with screen(source, size) as pilot:
-        room(pilot).simulation = made
+        room(pilot).simulation = made or usually
         await press(pilot, "w")
-        yield pilot, made
+        yield pilot, usually
 
 
 def said(pilot: Pilot[str]) -> list[str]:
@@ -214,6 +215,7 @@ async def test_it_is_applied_and_written(tmp_path: Path) -> None:
         assert source.applied == [Tune("aimd.beta", 0.7)]
         await press(pilot, "y")
         assert (source.drafted, source.written) == ({"aimd.beta": 0.7}, [source.file])
+        await wait_until(pilot, lambda: not room(pilot).view.untuned)
         await press(pilot, "W y")
         assert (len(source.applied), len(source.written)) == (1, 2)
 
@@ -251,3 +253,17 @@ async def test_in_a_replay_it_is_told_how_to_apply(tmp_path: Path, size: tuple[i
         assert app.clipboard == "hivemind set max_concurrency 14"
         await press(pilot, "y")
         assert app.clipboard == f"hivemind what-if {source.journal} --set max_concurrency=14"
+
+
+async def test_what_is_being_read_is_not_read_again(tmp_path: Path) -> None:
+    """Enter while the recording is still being read waits for that, and the process is the same one."""
+    path = write(tmp_path)
+    made = Simulation()
+    async with on_page(live(path), made=made) as (pilot, _):
+        await wait_until(pilot, lambda: made.pid is not None)
+        child = made.pid
+        await press(pilot, "right enter")
+        await wait_until(pilot, lambda: room(pilot).view.sheet.outcome is not None)
+        assert made.pid == child
+        assert "replayed with the recorded settings" in seen(pilot, "comparison")
+    assert made.pid is None

@@ -30,7 +30,10 @@ async def write_down(app: ControlRoom) -> None:
 
 
 async def offer(app: ControlRoom, values: Mapping[str, float], upstream: str = "") -> None:
-    """Draft, show the difference, and write it if the operator says so. `upstream`: whose knobs they are."""
+    """Draft, show the difference, and write it if the operator says so.
+
+    `upstream`: whose knobs they are; empty: every upstream's.
+    """
     if not values:
         app.complain("nothing was turned here, so there is nothing to write")
         return
@@ -42,15 +45,17 @@ async def offer(app: ControlRoom, values: Mapping[str, float], upstream: str = "
     if not draft.diff:
         app.complain(f"{draft.path} says so already")
         return
-    write = partial(_write, app, draft, upstream)
+    write = partial(_write, app, draft, frozenset(values), upstream)
     app.ask("Write the settings?", dialogs.write_question(draft), {"y": lambda: app.run_worker(write(), group="write")})
 
 
-async def _write(app: ControlRoom, draft: Draft, upstream: str) -> None:
+async def _write(app: ControlRoom, draft: Draft, knobs: frozenset[str], upstream: str) -> None:
     try:
         await app.source.write(draft)
     except Rejected as rejected:
         app.complain(f"not written: {rejected}")
         return
-    app.wrote(upstream)
+    turned = app.view.untuned
+    for each in [upstream] if upstream else [name for name in turned if turned[name].keys() <= knobs]:
+        app.wrote(each)
     app.notify(f"wrote {clean(str(draft.path))}", markup=False)

@@ -169,7 +169,7 @@ def _tell_how(app: ControlRoom, now: Sheet) -> None:
 
 def _ask(app: ControlRoom, question: Question) -> None:
     asking = app.simulation.ask(question, partial(_heard, app))
-    app.run_worker(app.monitor.timed(asking, "what if"), group=_GROUP, exclusive=True)
+    app.run_worker(app.monitor.timed(asking, "what if"), group=_GROUP)  # one after the other
 
 
 def _stop(app: ControlRoom) -> None:
