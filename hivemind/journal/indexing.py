@@ -198,7 +198,7 @@ def main() -> int:
     """The process; its exit code is 1 where the index can't be made, which harms nobody."""
     path, index, priced = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "priced"
     starter = os.getppid()
-    os.nice(5)
+    os.nice(10)
     gc.set_threshold(200_000, 20, 100)  # next to nothing of what is made refers to itself
 
     def goes_on() -> bool:

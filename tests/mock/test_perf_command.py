@@ -12,6 +12,7 @@ from hivemind_mock.perf import command, rounds, servers
 from hivemind_mock.perf.fleet import FleetSizes
 from hivemind_mock.perf.recording import RecordingSizes
 from hivemind_mock.perf.screen import ScreenSizes
+from hivemind_mock.perf.seeking import SeekingSizes
 from hivemind_mock.perf.target import PerfError
 from hivemind_mock.perf.wire import Pace
 
@@ -28,6 +29,7 @@ TINY = rounds.Sizes(
     ),
     fleet=FleetSizes(agents=30, requests=60, lessons=1, times=1),
     recording=RecordingSizes(rounds=1, warm_s=0.05, measure_s=0.05),
+    seeking=SeekingSizes(megabytes=1, seeks=3, openings=2),
     clients=(1, 2),
 )
 
@@ -49,7 +51,7 @@ def test_perf(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert shown.err == ""
     found = msgspec.json.decode(path.read_bytes())
     targets = {"direct", "hivemind"} | ({"nginx"} if servers.find_nginx() else set())
-    measured, recording, behind_a_screen, beside, steps, start, fleet = found["rounds"]
+    measured, recording, behind_a_screen, beside, steps, start, fleet, seeking = found["rounds"]
     assert {(one["load"], one["target"]) for one in measured} == {
         *((load, target) for load in ("1 client", "2 clients") for target in targets),
         *(("2 streams", target) for target in ("direct", "hivemind")),
@@ -66,6 +68,8 @@ def test_perf(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert start[0]["first_frame_s"] > 0
     assert [one["load"] for one in fleet] == ["scroll", "filter", "sort", "steps"]
     assert all(0 < one["p50_ms"] <= one["p95_ms"] <= one["worst_ms"] for one in fleet[:3])
+    assert {"first sight", "by index", "index"} <= {one["load"] for one in seeking}
+    assert seeking[-1]["events"] > 1000
     judged = {one["what"] for one in found["goals"] if one["verdict"] in {"ok", "missed"}}
     assert {"first frame", "added p99 beside a screen, 1 client", "screen's longest step, on a processor"} < judged
     assert [one["verdict"] for one in found["goals"] if one["what"] == "events lost"] == ["ok"]

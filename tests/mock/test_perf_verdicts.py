@@ -7,6 +7,7 @@ from hivemind_mock.perf.fleet import Answered
 from hivemind_mock.perf.load import Load
 from hivemind_mock.perf.rounds import Round
 from hivemind_mock.perf.screen import Started
+from hivemind_mock.perf.seeking import FIRST, INDEXED, UNREAD, Indexed, Sought
 from hivemind_mock.perf.streams import Streamed
 from hivemind_mock.perf.terminal import Held
 from hivemind_mock.perf.verdicts import NO_NGINX, verdicts
@@ -44,6 +45,8 @@ GOOD = Round(
         held(10.0),
         Started("screen", 1.0),
         *(Answered("fleet", kind, 10, 5.0, 50.0, 60.0) for kind in ("scroll", "filter", "sort")),
+        *(Sought("journal", kind, 10, 20.0, 200.0, 30.0) for kind in (FIRST, UNREAD, INDEXED)),
+        Indexed("journal", 1000.0, 3_000_000, 30.0, 0.05, 300.0, 200.0),
     )
 )
 BAD = Round(
@@ -66,6 +69,8 @@ BAD = Round(
         held(10.1),
         Started("screen", 1.1),
         *(Answered("fleet", kind, 10, 5.0, 50.1, 60.0) for kind in ("scroll", "filter", "sort")),
+        *(Sought("journal", kind, 10, 20.0, 200.1, 30.0) for kind in (FIRST, UNREAD, INDEXED)),
+        Indexed("journal", 1000.0, 3_000_000, 30.0, 0.051, 200.0, 300.1),
     )
 )
 
@@ -88,7 +93,7 @@ def test_without_nginx() -> None:
     alone = Round(tuple(seen for seen in GOOD.measured if seen.target != "nginx"))
     judged = verdicts([alone])
     assert [one.verdict for one in judged].count(NO_NGINX) == 2
-    assert [one.verdict for one in judged].count("ok") == 15
+    assert [one.verdict for one in judged].count("ok") == 20
     assert NO_NGINX in report.goals_table(judged)
 
 
@@ -97,6 +102,13 @@ def test_screen_table() -> None:
     lines = report.screen_table([GOOD]).splitlines()
     assert lines[1].split() == ["screen", "3.00", "10.00", "20.00", "BandedScreen", "Key"]
     assert lines[4].split() == ["scroll", "5.00", "50.00", "60.00"]
+
+
+def test_journal_table() -> None:
+    """How long it took to be at a moment, and what the index came to."""
+    lines = report.journal_table([GOOD]).splitlines()
+    assert lines[1].split() == ["first", "sight", "10", "20", "200", "30"]
+    assert lines[-1].split() == ["1,000", "MB", "3,000,000", "30.0", "5.0%"]
 
 
 def test_loads_table() -> None:

@@ -30,7 +30,8 @@ def execute(namespace: argparse.Namespace) -> int:
     judged = verdicts(measured)
     target.write(report.as_json(measured, judged))
     if not target.takes_output:
-        print(report.goals_table(judged), report.loads_table(measured), report.screen_table(measured), sep="\n\n")
+        tables = (report.loads_table, report.screen_table, report.journal_table)
+        print(report.goals_table(judged), *(table(measured) for table in tables), sep="\n\n")
     return 0
 
 

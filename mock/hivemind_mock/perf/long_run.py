@@ -2,11 +2,13 @@
 
 Fifty agents on three lanes, faults of every kind now and then, a batch of tasks an hour, an operator who can't keep
 their hands off. At the end of the hour nothing is in flight, so that the next one can be the same with other numbers.
+`python -m hivemind_mock.perf.long_run FOLDER MEGABYTES` writes a journal of it, and prints how many events are in it.
 """
 
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -252,3 +254,8 @@ def write_journal(
     finally:
         file.close()
     return part_path(folder, NAME, 1), count
+
+
+if __name__ == "__main__":
+    size = int(sys.argv[2]) * 1_000_000
+    print(write_journal(Path(sys.argv[1]), size, hour_s=HOUR_S if size > 50_000_000 else HOUR_S / 12)[1])

@@ -16,6 +16,7 @@ from .fleet import Answered
 from .load import Load
 from .rounds import Measured, Round
 from .screen import Started
+from .seeking import Indexed, Sought
 from .streams import Streamed
 from .terminal import Held
 from .verdicts import Verdict
@@ -60,6 +61,26 @@ def screen_table(rounds: Sequence[Round]) -> str:
     return "\n\n".join(parts)
 
 
+def journal_table(rounds: Sequence[Round]) -> str:
+    """How soon a moment of a large journal was there, and what its index took."""
+    measured = [seen for one in rounds for seen in one.measured]
+    sought = [
+        (seen.kind, f"{seen.seeks}", f"{seen.p50_ms:.0f}", f"{seen.worst_ms:.0f}", f"{seen.worst_cpu_ms:.0f}")
+        for seen in measured
+        if isinstance(seen, Sought)
+    ]
+    indexed = [
+        (f"{seen.journal_mb:,.0f} MB", f"{seen.events:,}", f"{seen.index_s:.1f}", f"{seen.index_share:.1%}")
+        for seen in measured
+        if isinstance(seen, Indexed)
+    ]
+    parts = [
+        laid_out([("moment of a journal", "seeks", "p50 ms", "worst ms", "worst, processor"), *sought], left=1),
+        laid_out([("journal", "events", "read through s", "index"), *indexed], left=1),
+    ]
+    return "\n\n".join(parts)
+
+
 def as_json(rounds: Sequence[Round], verdicts: Sequence[Verdict]) -> bytes:
     """The goals, every single measurement, and what they were made with."""
     found = {
@@ -82,8 +103,10 @@ def _kind(seen: Measured) -> str:
             return "steps"
         case Started():
             return "start"
-        case Answered():
+        case Answered() | Sought():
             return seen.kind
+        case Indexed():
+            return "index"
 
 
 def _in_order(group: tuple[str, str]) -> tuple[bool, int, int]:

@@ -11,6 +11,7 @@ from .fleet import Answered, FleetSizes, measure_fleet
 from .load import Load, put_load
 from .recording import RecordingSizes, measure_recording
 from .screen import ScreenSizes, Started, measure_beside, measure_start, measure_unread
+from .seeking import Indexed, Seeking, SeekingSizes, Sought, measure_seeking
 from .streams import Streamed, read_streams
 from .target import Target
 from .terminal import Held
@@ -35,6 +36,7 @@ class Sizes:
     screen: ScreenSizes
     fleet: FleetSizes
     recording: RecordingSizes
+    seeking: SeekingSizes
     clients: tuple[int, ...] = CLIENTS
 
 
@@ -43,6 +45,7 @@ _SCREEN = ScreenSizes(
 )
 _QUICK_SCREEN = replace(_SCREEN, pace=Pace(80, 0.05), rounds=3, measure_s=0.5, starts=3)
 _FLEET = FleetSizes(agents=200, requests=2_000, lessons=2, times=4)
+_SEEKING = SeekingSizes(megabytes=1000, seeks=100, openings=10)
 _RECORDING = RecordingSizes(rounds=15, warm_s=0.1, measure_s=0.7)
 FULL = Sizes(
     *(5, 0.3, 1.7),
@@ -53,6 +56,7 @@ FULL = Sizes(
     screen=_SCREEN,
     fleet=_FLEET,
     recording=_RECORDING,
+    seeking=_SEEKING,
 )
 QUICK = Sizes(
     *(3, 0.1, 0.3),
@@ -63,9 +67,10 @@ QUICK = Sizes(
     screen=_QUICK_SCREEN,
     fleet=replace(_FLEET, times=2),
     recording=replace(_RECORDING, rounds=7, measure_s=0.4),
+    seeking=SeekingSizes(megabytes=200, seeks=40, openings=5),
 )
 
-Measured = Load | Streamed | Held | Started | Answered
+Measured = Load | Streamed | Held | Started | Answered | Seeking
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,12 @@ class Round:
 
     def started(self) -> Started | None:
         return next((m for m in self.measured if isinstance(m, Started)), None)
+
+    def sought(self, kind: str) -> Sought | None:
+        return next((m for m in self.measured if isinstance(m, Sought) and m.kind == kind), None)
+
+    def indexed(self) -> Indexed | None:
+        return next((m for m in self.measured if isinstance(m, Indexed)), None)
 
     def answered(self, kind: str) -> Answered | None:
         return next((m for m in self.measured if isinstance(m, Answered) and m.kind == kind), None)
@@ -118,7 +129,8 @@ async def measure(sizes: Sizes, *, nginx: str | None, progress: Callable[[str], 
                         measured.append(await read_streams(target, sizes.streams, sizes.pace, skip=sizes.skip))
             rounds.append(Round(tuple(measured)))
         rounds += [Round(both) for both in await measure_recording(direct, sizes.recording, progress)]
-        return rounds + await _screen_rounds(direct, proxied, sizes, progress)
+        rounds += await _screen_rounds(direct, proxied, sizes, progress)
+    return [*rounds, Round(tuple(await measure_seeking(sizes.seeking, progress)))]
 
 
 async def _screen_rounds(direct: Target, proxied: Target, sizes: Sizes, progress: Callable[[str], None]) -> list[Round]:

@@ -9,6 +9,7 @@ from statistics import median
 from .load import Load
 from .recording import CLIENTS, OFF, ON
 from .rounds import Round
+from .seeking import FIRST, INDEXED, UNREAD
 from .streams import Streamed
 
 NO_NGINX = "skipped: nginx isn't installed (Debian: apt install nginx-light)"
@@ -130,6 +131,18 @@ def _answer(kind: str) -> Callable[[Round], float | None]:
     return lambda one: None if (seen := one.answered(kind)) is None else seen.p95_ms
 
 
+def _seek(kind: str) -> Callable[[Round], float | None]:
+    return lambda one: None if (seen := one.sought(kind)) is None else seen.worst_ms
+
+
+def _index_share(one: Round) -> float | None:
+    return None if (seen := one.indexed()) is None else seen.index_share
+
+
+def _player_mb(one: Round) -> float | None:
+    return None if (seen := one.indexed()) is None else max(seen.most_mb, seen.maker_mb)
+
+
 _GOALS = (
     _Goal("added p50, 1 client", "<=", 0.6, "ms", _added),
     _Goal("requests/s over nginx's, 16 clients", ">=", 0.2, "", _of_nginx(16), NO_NGINX),
@@ -148,4 +161,9 @@ _GOALS = (
     _Goal("200 agents, 2,000 requests: scroll, p95", "<=", 50.0, "ms", _answer("scroll")),
     _Goal("200 agents, 2,000 requests: filter, p95", "<=", 50.0, "ms", _answer("filter")),
     _Goal("200 agents, 2,000 requests: sort, p95", "<=", 50.0, "ms", _answer("sort")),
+    _Goal("large journal, first sight of a moment, worst", "<=", 200.0, "ms", _seek(FIRST)),
+    _Goal("large journal, a moment while it is read, worst", "<=", 200.0, "ms", _seek(UNREAD)),
+    _Goal("large journal, a moment by its index, worst", "<=", 200.0, "ms", _seek(INDEXED)),
+    _Goal("index over its journal", "<=", 0.05, "", _index_share),
+    _Goal("memory to play a large journal", "<=", 300.0, "MiB", _player_mb),
 )
