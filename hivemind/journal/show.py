@@ -18,10 +18,10 @@ from .follow import follow
 from .format import KINDS, line_of
 from .moments import parse_moment
 from .reader import Journal
+from .requests import UNUSED
 from .wording import clock, told
 
 _LOOK_EVERY_S = 0.2
-_DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def run(namespace: argparse.Namespace) -> int:
         agents=frozenset(namespace.agent),
         kinds=kinds,
     )
-    events = follow(journal, _rest) if namespace.follow else journal.events()
+    events = follow(journal, _rest) if namespace.follow else journal.events(UNUSED - kinds if kinds else frozenset())
     shown = _json(journal) if namespace.json else _text(journal)
     count = 0
     try:
@@ -120,15 +120,15 @@ def _rest() -> None:
 def _text(journal: Journal) -> Callable[[Event], str]:
     """Times of day; with the day, where the journal isn't known to be of one."""
     styles = {"good": "good", "warn": "warn", "bad": "bad"} if in_colour() else {}
-    day = ""
+    day, time_of = "", clock()
 
     def shown(event: Event) -> str:
         nonlocal day
         level, tag, who, text = told(event)
-        moment = clock(journal.wall(event.at), day=True)
-        before, day = day, moment[:10]
-        head = "" if day == before or " " not in moment else f"{day}\n"
-        line = f"{moment.rpartition(' ')[2]:12}  {tag:<9}  {who:<18}  {text}".rstrip()
+        before = day
+        day, moment = time_of(journal.wall(event.at))
+        head = "" if day in ("", before) else f"{day}\n"
+        line = f"{moment:12}  {tag:<9}  {who:<18}  {text}".rstrip()
         if not line.isprintable():
             line = "".join(letter if letter.isprintable() else "?" for letter in line)
         style = styles.get(level, "")

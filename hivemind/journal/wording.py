@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 from hivemind.scheduler import events as ev
@@ -36,15 +37,26 @@ def told(event: ev.Event) -> Told:
     return "info", _name(event), str(getattr(event, "agent", "") or getattr(event, "lane", "")), _fields(event)
 
 
-def clock(wall: float, *, day: bool = False) -> str:
-    """Local time to the millisecond; with the day before it where that is wanted."""
-    try:
-        thousandths = round(wall * 1000)
-        moment = time.localtime(thousandths // 1000)
-    except (OverflowError, ValueError, OSError):
-        return f"{wall:.3g} s"
-    shown = time.strftime("%Y-%m-%d %H:%M:%S" if day else "%H:%M:%S", moment)
-    return f"{shown}.{thousandths % 1000:03}"
+def clock() -> Callable[[float], tuple[str, str]]:
+    """What tells day and time of day, local and to the millisecond, of a moment in seconds since the epoch. The day is
+    empty where there is no such moment."""
+    second = lru_cache(maxsize=16)(_second)  # many events share one
+
+    def told(wall: float) -> tuple[str, str]:
+        try:
+            thousandths = round(wall * 1000)
+            day, shown = second(thousandths // 1000)
+        except (OverflowError, ValueError, OSError):
+            return "", f"{wall:.3g} s"
+        return day, f"{shown}.{thousandths % 1000:03}"
+
+    return told
+
+
+def _second(wall: int) -> tuple[str, str]:
+    """Raises: OverflowError, ValueError, OSError: there is no such time."""
+    day, _, shown = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall)).partition(" ")
+    return day, shown
 
 
 def _name(event: ev.Event) -> str:
