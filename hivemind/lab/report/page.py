@@ -124,7 +124,7 @@ def _section(section: Section) -> str:
     parts = [f'<section id="{section.name}" aria-labelledby="title-{section.name}">']
     parts.append(f'<h2 id="title-{section.name}">{html.escape(section.title)}</h2>')
     if section.message:
-        parts.append(f'<p class="message">{html.escape(section.message)}</p>')
+        parts.append(f'<p class="message">{_prose(section.message)}</p>')
     if section.plot is not None:
         about = html.escape(f"{section.title}. {section.message}", quote=True)
         parts.append(
@@ -181,14 +181,14 @@ def _facts(facts: Sequence[Fact]) -> str:
     looks = {True: ' class="good"', False: ' class="bad"', None: ""}
     cells = [
         f'<div{looks[fact.good]}><dt>{html.escape(fact.what)}</dt><dd class="value">{html.escape(fact.value)}</dd>'
-        f'<dd class="more">{html.escape(fact.more)}</dd></div>'
+        f'<dd class="more">{_prose(fact.more)}</dd></div>'
         for fact in facts
     ]
     return f'<dl class="facts">{"".join(cells)}</dl>'
 
 
 def _saving(run: Run) -> str:
-    lines = "".join(f"<p>{html.escape(line)}</p>" for line in headline.saving(run))
+    lines = "".join(f"<p>{_prose(line)}</p>" for line in headline.saving(run))
     title = f'<h2 id="title-saved">{headline.saving_title(run)}</h2>'
     return f'<section id="saved" aria-labelledby="title-saved">{title}{lines}</section>'
 
@@ -201,6 +201,11 @@ def _footer(run: Run) -> str:
     )
     script = "<noscript><p>The plots need JavaScript; the tables tell the same.</p></noscript>"
     return f"<footer><p>{html.escape(' '.join(lines))}</p>{script}</footer>"
+
+
+def _prose(text: str) -> str:
+    """Text in which a per cent sign stays with its number."""
+    return html.escape(text).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _style() -> str:
