@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from typing import Literal
 
 from hivemind.lab.figures import Price
 from hivemind.scheduler.types import Usage
@@ -96,10 +97,10 @@ def _fault(attempt: Attempt) -> str:
     return f"{'' if attempt.status is None else f'{attempt.status} '}{attempt.kind.value}"
 
 
-def moment(wall: float) -> str:
-    """UTC, to the millisecond, as in `2026-11-21T18:23:41.500Z`; empty where there is no such time."""
+def moment(wall: float, *, precision: Literal["milliseconds", "microseconds"] = "milliseconds") -> str:
+    """UTC, as in `2026-11-21T18:23:41.500Z`; empty where there is no such time."""
     try:
-        shown = datetime.fromtimestamp(wall, UTC).isoformat(timespec="milliseconds")
+        shown = datetime.fromtimestamp(wall, UTC).isoformat(timespec=precision)
     except (OverflowError, ValueError, OSError):
         return ""
     return shown.replace("+00:00", "Z")

@@ -79,7 +79,7 @@ def _entry(
         ours["reason"] = asked.reason
     error = asked.reason if attempt is None else attempt.message or (attempt.kind.value if attempt.kind else "")
     return {
-        "startedDateTime": moment(wall(began)) or "1970-01-01T00:00:00.000Z",
+        "startedDateTime": moment(wall(began), precision="microseconds") or "1970-01-01T00:00:00.000Z",
         "time": round(blocked + wait + receive, 3),
         "request": request,
         "response": _response(asked, attempt),

@@ -124,9 +124,9 @@ def test_har_entries(tmp_path: Path) -> None:
         for entry in log["entries"]
     ]
     assert shown == [
-        ("2026-11-21T18:23:42.000Z", 200, 250.0, 1000.0),
-        ("2026-11-21T18:23:51.000Z", 429, 250.0, 500.0),
-        ("2026-11-21T18:23:53.000Z", 200, 250.0, 1000.0),
+        ("2026-11-21T18:23:42.000000Z", 200, 250.0, 1000.0),
+        ("2026-11-21T18:23:51.000000Z", 429, 250.0, 500.0),
+        ("2026-11-21T18:23:53.000000Z", 200, 250.0, 1000.0),
     ]
     for entry in log["entries"]:
         assert entry["time"] == sum(value for value in entry["timings"].values() if value > 0)
