@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
 import subprocess
@@ -281,3 +282,39 @@ def test_a_moment_within_it_is_there_while_it_is_made(tmp_path: Path) -> None:
         player.seek(at)
         assert not player.approximate
         assert player.world.snapshot(at) == folded(path, at).snapshot(at)
+
+
+def test_one_that_is_being_written_is_followed(tmp_path: Path) -> None:
+    """For as long as it is wanted: what comes is there soon, in any part, and nothing is there twice."""
+    events = some()
+    third = len(events) // 3
+    path = journal(tmp_path, events[:third], ended=False)
+    second = part_path(tmp_path, NAME, 2)
+    known: list[float] = []
+    with contextlib.ExitStack() as stack, contextlib.closing(opened(path)) as player:
+        _hold(stack, path)
+
+        def goes_on() -> bool:
+            player.look()
+            known.append(player.known_to)
+            if len(known) == 1:
+                with path.open("ab") as file:
+                    file.write(b"".join(line_of(event) for event in events[third : 2 * third]))
+            elif len(known) == 2:
+                head = JournalBegan(events[2 * third].at, BEGAN.wall + events[2 * third].at, NAME, 2, BEGAN.program)
+                second.write_bytes(line_of(head) + b"".join(line_of(event) for event in events[2 * third :]))
+                _hold(stack, second)
+            return len(known) < 4
+
+        build(path, index_path(path), priced=False, goes_on=goes_on)
+        player.look()
+        assert (known[0], player.known_to) == (1.0, 1.0)
+        assert known[2] > 0.5
+        assert sum(each.block.bytes for each in blocks(path)) == path.stat().st_size + second.stat().st_size
+    assert knows(path) == 1
+
+
+def _hold(stack: contextlib.ExitStack, path: Path) -> None:
+    """As whoever writes it does."""
+    file = stack.enter_context(path.open("rb"))
+    fcntl.flock(file, fcntl.LOCK_EX)
