@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TextIO, get_args
 
 import msgspec
@@ -47,7 +49,10 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", metavar="N", type=int, default=20, help="runs by which the result is checked [20]")
     parser.add_argument("--seed", metavar="S", type=int, default=0, help="another one searches elsewhere [0]")
     parser.add_argument(
-        "--timeout", metavar="SECONDS", type=float, help="search no longer than this; checking the result comes on top"
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        help="search and choose for about so long; checking the result comes on top",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -118,15 +123,24 @@ def _check(recordings: Sequence[Recording], goal: Goal) -> None:
 def _search(
     paths: Sequence[Path], began: Sequence[Began], dimensions: Sequence[Dimension], plan: Plan, timeout: float | None
 ) -> Tuned:
-    until = None if timeout is None else time.monotonic() + timeout
+    began_at = time.monotonic()
+
+    def spent() -> float:
+        return 0.0 if timeout is None else (time.monotonic() - began_at) / timeout
+
     tell, clear = _progress(plan.goal)
-    with Workers(paths) as workers:
-        try:
-            return Tuner(
-                workers, began, dimensions, plan, tell, lambda: until is not None and time.monotonic() >= until
-            ).run()
-        finally:
-            clear()
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        with Workers(paths) as workers:
+            return Tuner(workers, began, dimensions, plan, tell, spent).run()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        clear()
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """In good order, so that the simulating processes end too."""
+    sys.exit(128 + number)
 
 
 def _progress(goal: Goal) -> tuple[Callable[[Progress], None], Callable[[], None]]:

@@ -7,11 +7,10 @@ that nobody has seen, so that luck isn't taken for a gain.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from .changes import Change
 from .figures import Figures
@@ -30,6 +29,8 @@ _AT_ONCE = 4
 everywhere."""
 _SPENT = 0.1
 """Of the gain may be given up for fewer changes."""
+_FOR_THE_SEARCH = 0.6
+"""Of the time, where that is limited; the rest is for choosing."""
 _WORTHWHILE = 0.005
 """A gain of less than this share isn't one."""
 _STAGES = 1_000_000
@@ -152,15 +153,15 @@ class Tuner:
         dimensions: Sequence[Dimension],
         plan: Plan,
         tell: Callable[[Progress], object] = lambda _: None,
-        enough: Callable[[], bool] = lambda: False,
+        spent: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._simulate = simulate
         self._recorded = recorded
         self._dimensions = dimensions
         self._plan = plan
         self._tell = tell
-        self._enough = enough
-        """Whether the search has gone on for long enough."""
+        self._spent = spent
+        """The share of the time that there is for searching and choosing which is used up, 1 being all."""
         self._seen: dict[tuple[int, tuple[Change, ...]], Tried | None] = {}
         self._before = self._best = 0.0
         self._trials = 0
@@ -199,7 +200,7 @@ class Tuner:
         search.begin({each.name: int(each.start) if each.whole else each.start for each in self._dimensions})
         search.ask(1)
         search.tell([(recorded.cost, dict(recorded.broken))])
-        while self._trials < self._plan.trials and not self._enough():
+        while self._trials < self._plan.trials and self._spent() < _FOR_THE_SEARCH:
             self._report("search", self._trials, self._plan.trials)
             asked = search.ask(min(_AT_ONCE, self._plan.trials - self._trials))
             tried = self._try([self._changes(params) for params in asked], seeds)
@@ -219,32 +220,51 @@ class Tuner:
         return best[0] if best and recorded is not None and best[0].cost < recorded.cost else None
 
     def _smaller(self, best: Tried | None) -> tuple[Kept, ...]:
-        """Without the changes that don't matter: those that cost least to undo first."""
+        """Without the changes that don't matter, and with what the others are worth, as far as there is time."""
         if best is None:
             return ()
         seeds = self._seeds(2, CHOSEN_SEEDS)
         (recorded,) = self._try([()], seeds)
         assert recorded is not None
-        gain = recorded.cost - best.cost
-        left, allowed = best, best.cost + _SPENT * gain
-        undone = self._undone(best, seeds)
-        for number, change in enumerate(sorted(best.changes, key=lambda each: undone[each][0])):
-            self._report("choose", number, len(best.changes))
-            (tried,) = self._try([_without(left.changes, change)], seeds)
-            if tried is not None and tried.sound and tried.changes and tried.cost <= allowed:
-                left = tried
-        worth = self._undone(left, seeds)
-        gain = recorded.cost - left.cost
+        left = best
+        if self._spent() < 1:
+            left = self._pruned(best, best.cost + _SPENT * (recorded.cost - best.cost), seeds)
+        if self._spent() >= 1:
+            return tuple(Kept(each, None) for each in left.changes)
+        worth, gain = self._undone(left, seeds), recorded.cost - left.cost
         return tuple(
-            Kept(each, None if worth[each][1] else (worth[each][0] - left.cost) / gain) for each in left.changes
+            Kept(each, None if worth[each] is None else (worth[each] - left.cost) / gain)  # type: ignore[operator]
+            for each in left.changes
         )
 
-    def _undone(self, whole: Tried, seeds: Sequence[int]) -> dict[Change, tuple[float, bool]]:
-        """By change, what it costs where that alone is undone (infinite where it can't be), and whether that breaks a
-        condition."""
+    def _pruned(self, best: Tried, allowed: float, seeds: Sequence[int]) -> Tried:
+        """Without those that can be undone at no more than the allowed cost: all at once if that does, else the one
+        that costs least, until none is left that can."""
+
+        def fits(tried: Tried | None) -> TypeGuard[Tried]:
+            return tried is not None and tried.sound and bool(tried.changes) and tried.cost <= allowed
+
+        left, first = best, len(best.changes)
+        while self._spent() < 1:
+            self._report("choose", first - len(left.changes), first)
+            costs = self._undone(left, seeds)
+            idle = sorted(
+                (cost, str(each), each) for each, cost in costs.items() if cost is not None and cost <= allowed
+            )
+            if not idle or len(left.changes) == 1:
+                break
+            all_undone, one_undone = (
+                _without(left.changes, *(each for _, _, each in part)) for part in (idle, idle[:1])
+            )
+            both = self._try([all_undone, one_undone], seeds)
+            left = next(filter(fits, both))
+        return left
+
+    def _undone(self, whole: Tried, seeds: Sequence[int]) -> dict[Change, float | None]:
+        """By change, what it costs where that alone is undone; None: it can't be, or that breaks a condition."""
         tried = self._try([_without(whole.changes, each) for each in whole.changes], seeds)
         return {
-            change: (math.inf, True) if one is None else (one.cost, not one.sound)
+            change: one.cost if one is not None and one.sound else None
             for change, one in zip(whole.changes, tried, strict=True)
         }
 
@@ -309,8 +329,8 @@ def _unchecked(found: Sequence[Tried], before: float) -> tuple[Kept, ...]:
     return tuple(Kept(each, None) for each in best[0].changes) if best and best[0].cost < before else ()
 
 
-def _without(changes: tuple[Change, ...], one: Change) -> tuple[Change, ...]:
-    return tuple(each for each in changes if each is not one)
+def _without(changes: tuple[Change, ...], *undone: Change) -> tuple[Change, ...]:
+    return tuple(each for each in changes if each not in undone)
 
 
 def _finished(runs: Sequence[Figures]) -> int:

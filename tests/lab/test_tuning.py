@@ -56,10 +56,10 @@ def tuned(
     seed: int = 0,
     recordings: int = 1,
     tell: Callable[[Progress], object] = lambda _: None,
-    enough: Callable[[], bool] = lambda: False,
+    spent: Callable[[], float] = lambda: 0.0,
 ) -> Tuned:
     recorded = [RECORDED] * recordings
-    return Tuner(world, recorded, space(KNOBS, recorded), Plan(goal, trials, 10, seed), tell, enough).run()
+    return Tuner(world, recorded, space(KNOBS, recorded), Plan(goal, trials, 10, seed), tell, spent).run()
 
 
 def slow_unless_wide(values: dict[str, float], rng: random.Random) -> Figures:
@@ -227,11 +227,44 @@ def test_broken_off_at_once() -> None:
 
 
 def test_time_is_up() -> None:
-    """The search ends early, and what it found is checked all the same."""
-    looks = iter([False] * 5 + [True])
-    found = tuned(World(slow_unless_wide), enough=lambda: next(looks))
+    """The search ends early, what it found is taken as it is, and checked all the same."""
+    looks = iter([0.1] * 5 + [0.7, 1.1, 1.1])
+    found = tuned(World(slow_unless_wide), spent=lambda: next(looks))
     assert (found.stopped, found.trials) == ("time", 20)
     assert found.check is not None
+    assert {each.worth for each in found.kept} == {None}
+
+
+def test_time_to_choose() -> None:
+    """Time that the search leaves is for making what it found small."""
+    looks = iter([0.1] * 5)
+    found = tuned(World(slow_unless_wide), spent=lambda: next(looks, 0.7))
+    assert (found.stopped, found.trials) == ("time", 20)
+    assert [each.change.name for each in found.kept] == ["max_concurrency"]
+    assert found.kept[0].worth == pytest.approx(1)
+
+
+def test_changes_that_stand_in_for_each_other() -> None:
+    """Of two changes of which either does, one is left."""
+
+    def model(values: dict[str, float], _: random.Random) -> Figures:
+        return replace(NOTHING, wall_s=100 - 30 * (values["max_concurrency"] > 8 or values["aimd.beta"] > 0.6))
+
+    found = tuned(World(model))
+    assert len(found.kept) == 1
+    assert found.kept[0].worth == 1
+
+
+def test_small_to_the_end() -> None:
+    """What only made up for another change goes with it."""
+
+    def model(values: dict[str, float], _: random.Random) -> Figures:
+        steep, hasty = values["aimd.beta"] > 0.6, values["retry.base_s"] < 0.5
+        return replace(NOTHING, wall_s=100 - 40 * (values["max_concurrency"] > 8) + (-1 if hasty else 20) * steep)
+
+    found = tuned(World(model))
+    assert found.best == 59
+    assert [each.change.name for each in found.kept] == ["max_concurrency"]
 
 
 def test_progress() -> None:
