@@ -16,7 +16,7 @@ ON, OFF = "recording", "not recording"
 
 @dataclass(frozen=True, slots=True)
 class RecordingSizes:
-    """How much is measured."""
+    """How much is measured: many short rounds, since a neighbour that comes and goes disturbs whole seconds."""
 
     rounds: int
     warm_s: float
@@ -31,8 +31,8 @@ async def measure_recording(
         on = await stack.enter_async_context(servers.hivemind(behind, ON))
         off = await stack.enter_async_context(servers.hivemind(behind, OFF, "--journal.enabled", "off"))
         found = []
+        progress("with and without a journal")
         for number in range(sizes.rounds):
-            progress(f"with and without a journal, {number + 1} of {sizes.rounds}")
             # The other way round every other time, so that a drift favours neither.
             first, second = [
                 await put_load(target, CLIENTS, warm_s=sizes.warm_s, measure_s=sizes.measure_s)
