@@ -39,7 +39,7 @@ BYTES_APART = 1 << 20
 """Between two worlds that are kept, whichever is reached first; more where a world is large."""
 _LOOKED_EVERY = 200
 """Events, after which it is looked whether that is so."""
-_SHARE = 30
+_SHARE = 24
 """Bytes of the journal for one of an index's world, at least."""
 FOLLOWED_S = 5.0
 """Of a journal that is being written make a block, even where nothing is worth a mark in it."""

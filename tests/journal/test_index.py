@@ -70,11 +70,11 @@ def test_it_reaches_to_the_end_of_the_journal(tmp_path: Path) -> None:
 
 def test_of_a_large_world_fewer_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the index stays a small share of the journal."""
-    monkeypatch.setattr(indexing, "_SHARE", 30)
+    monkeypatch.setattr(indexing, "_SHARE", 24)
     path = indexed(journal(tmp_path, some()))
     worlds = [each.length for each in blocks(path) if each.length]
     assert len(worlds) > 1
-    assert sum(worlds[:-1]) <= path.stat().st_size / 30
+    assert sum(worlds[:-1]) <= path.stat().st_size / 24
 
 
 def edit(path: Path) -> None:
