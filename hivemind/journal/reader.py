@@ -21,8 +21,8 @@ from .records import VERSION, Gap, JournalBegan, JournalEnded
 
 __all__ = ["Damage", "Journal", "events_in", "first_line", "open_journal", "read_events"]
 
-LONGEST_LINE = 256 << 20
-"""Bytes: a request's body may be as large as 64 MiB, and grows when it is written as text."""
+LONGEST_LINE = 128 << 20
+"""Bytes: a body of 16 MiB is written, and may grow sixfold as text."""
 _PIECE = 1 << 20
 
 

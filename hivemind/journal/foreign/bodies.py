@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 
+from hivemind.journal.bodies import LONGEST
 from hivemind.journal.records import RequestBody, ResponseBody
 from hivemind.providers.encoding import decode_body
 from hivemind.proxy.forms import without_keys
@@ -52,6 +53,8 @@ def _written(headers: Headers, body: bytes, secrets: list[str]) -> tuple[str, st
     plain = decode_body(headers, body)
     if not plain:
         return "", "", "it can't be unpacked"
+    if len(plain) > LONGEST:
+        return "", "", f"it is longer than {LONGEST >> 20} MiB"
     plain = without_keys(undressed(plain, secrets)[0])
     try:
         return plain.decode(), "", ""
