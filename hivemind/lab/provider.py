@@ -10,7 +10,8 @@ from hivemind.scheduler.types import FailureKind, WindowKind
 
 from .latency import Latency, Sample, fit_latency
 from .limits import Amounts, FittedLimit, Limiter, fit_limits
-from .tape import Asked, LaneTape, Try
+from .steps import Asked, Try
+from .tape import LaneTape
 
 SPELL = 5
 """So many failed attempts in a row, with none answered between, are a spell rather than bad luck."""

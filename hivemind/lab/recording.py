@@ -16,7 +16,8 @@ from hivemind.scheduler.events import Event, LevelChanged, Progress, Sampled
 from .collecting import uncollected
 from .figures import Figures, Price, Tally
 from .provider import Provider, fit_provider
-from .tape import Asked, LaneTape, Tape, Taper
+from .steps import Asked
+from .tape import LaneTape, Tape, Taper
 
 _UNUSED = frozenset({Sampled, Progress, LevelChanged, RequestBody, ResponseBody})
 """What a simulation finds out by itself, and what it doesn't look at."""

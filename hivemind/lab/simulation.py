@@ -21,7 +21,8 @@ from hivemind.scheduler.commands import Command, Rejected, SubmitTasks
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.types import Request, TaskSpec, Usage
 
-from .tape import Asked, Order, Step, Tape
+from .steps import Asked, Order, Step
+from .tape import Tape
 from .upstream import Answer, Upstream
 
 _ARRIVE, _ORDER, _HEAD, _FIRST, _END, _LEAVE, _WAKE, _PROGRESS, _SAMPLE = range(9)
@@ -72,12 +73,15 @@ class Simulation:
         self._plan = plan
         self._tape = plan.tape
         self._heap: list[tuple[float, int, int, object, int]] = []
-        self._numbers = count()
+        self._numbers = count(-(10**15))
+        """Of what isn't a step, which at the same moment comes before any."""
         self._draw: float | None = None
         """For the scheduler's next throw of the dice, where the recording shows how it fell."""
         self._scheduler = Scheduler(plan.config, self._throw)
         self._requests: dict[int, Request] = {}
         self._wake_at = math.inf
+        self._awaits: dict[Step, int] = {}
+        """Of steps that follow from several, how many of these aren't over yet."""
         self._claims: list[Order] = []
         """Refused because what they wait for isn't done yet."""
         self._to_do = sum(1 for asked in plan.tape.asked if asked.end != "open")
@@ -95,7 +99,7 @@ class Simulation:
             if not self._apply(began, order, "what-if"):
                 self._later.setdefault(getattr(order, "agent", None), []).append(order)
         for delay_s, step in self._tape.start:
-            self._push(began + delay_s, _ARRIVE if isinstance(step, Asked) else _ORDER, step)
+            self._follow(began, delay_s, step)
         if self._plan.sampled or self._plan.config.feedback.enabled:
             self._push(began + SAMPLE_S, _SAMPLE, None)
         heap = self._heap
@@ -152,7 +156,7 @@ class Simulation:
         for order in self._later.pop(arrived.agent, ()):
             self._apply(now, order, "what-if")
         for delay_s, step in asked.beside:
-            self._follow(now + delay_s, step)
+            self._follow(now, delay_s, step)
         if ticket.state is TicketState.FLYING:
             self._fly(now, flight, ticket)
         elif ticket.state is TicketState.DONE:
@@ -260,7 +264,7 @@ class Simulation:
             if isinstance(step, Asked) and step.repeats is asked and how == "answered":
                 self._spared(now, step)
             else:
-                self._follow(now + delay_s, step)
+                self._follow(now, delay_s, step)
 
     def _spared(self, now: float, asked: Asked) -> None:
         """A client needn't ask again, since it was answered."""
@@ -269,35 +273,40 @@ class Simulation:
             if isinstance(step, Asked) and step.repeats is asked:
                 self._spared(now, step)
             else:
-                self._follow(now + delay_s, step)
+                self._follow(now, delay_s, step)
 
     def _never(self, now: float, asked: Asked) -> None:
         """Its agent is dead; what others did after it they do all the same."""
         self._to_do -= asked.end != "open"
         for delay_s, step in (*asked.beside, *asked.after):
-            self._follow(now + delay_s, step)
+            self._follow(now, delay_s, step)
 
-    def _follow(self, at: float, step: Step) -> None:
-        self._push(at, _ARRIVE if isinstance(step, Asked) else _ORDER, step)
+    def _follow(self, now: float, delay_s: float, step: Step) -> None:
+        """It comes so much later, if all that it follows from is over."""
+        if step.awaits > 1:
+            awaits = self._awaits[step] = self._awaits.get(step, step.awaits) - 1
+            if awaits:
+                return
+        # What came at the same moment comes so again, in its order, whatever is lost in adding up.
+        at = max(now, round(now + delay_s, 6))
+        heapq.heappush(self._heap, (at, step.number, _ARRIVE if isinstance(step, Asked) else _ORDER, step, 0))
 
     # --- Orders --------------------------------------------------------------------------------------------------
 
     def _order(self, now: float, order: Order) -> None:
-        if _about(order) in self._plan.overruled:
-            return
         try:
-            command = _command(order)
+            command = None if _about(order) in self._plan.overruled else _command(order)
         except Rejected:
             command = None  # of a version that knew other commands
         if command is not None and not self._apply(now, command, order.who) and order.name == "ClaimTask":
             self._claims.append(order)
             return
         for delay_s, step in order.after:
-            self._follow(now + delay_s, step)
+            self._follow(now, delay_s, step)
         if order.name in ("FinishTask", "CancelTask") and self._claims:
             claims, self._claims = self._claims, []
             for claim in claims:
-                self._follow(now, claim)
+                self._follow(now, 0.0, claim)
 
     def _apply(self, now: float, command: Command, who: str) -> bool:
         try:

@@ -13,82 +13,13 @@ from typing import Any
 from hivemind.journal.records import Carried, JournalBegan
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.types import Usage, WindowReading
+from hivemind.scheduler.types import WindowReading
+
+from .causes import Agent, over_at
+from .steps import Asked, Order, Step, Try
 
 SOON_S = 5.0
 """Within which one order of a runner's follows from another."""
-REPEAT_S = 120.0
-"""Within which a client asks again for what failed, of its own accord."""
-
-
-@dataclass(slots=True, eq=False)
-class Try:
-    """An attempt as it was recorded."""
-
-    granted_at: float
-    flying: int
-    """In flight in the lane when it began, itself included."""
-    first_s: float | None = None
-    """To the first content."""
-    headed_s: float | None = None
-    """To the head, where that told of rate limits."""
-    took_s: float = 0.0
-    """To its end."""
-    usage: Usage | None = None
-    failure: ev.AttemptFailed | None = None
-    status: int = 200
-    whole: bool = False
-    """It came to an end of its own: answered or failed."""
-
-
-@dataclass(slots=True, eq=False)
-class Step:
-    """Something that was done, and what was done because it was over, so many seconds later."""
-
-    at: float
-    """When it began, as recorded."""
-    after: list[tuple[float, Step]] = field(default_factory=list)
-
-
-@dataclass(slots=True, eq=False)
-class Order(Step):
-    """A command that was carried out."""
-
-    who: str = ""
-    name: str = ""
-    arguments: dict[str, Any] = field(default_factory=dict)
-    tasks: list[ev.TaskAdded] = field(default_factory=list)
-    """Those that it submitted."""
-
-
-@dataclass(slots=True, eq=False)
-class Asked(Step):
-    """A request. Its `after` is what its end brought about."""
-
-    arrived: ev.Arrived = None  # type: ignore[assignment]  # always given; fields of a base class have defaults
-    tries: list[Try] = field(default_factory=list)
-    own: list[Try] = field(default_factory=list)
-    """Of these the ones that befell it for no reason that a simulation would find by itself."""
-    beside: list[tuple[float, Step]] = field(default_factory=list)
-    """What followed from its arrival: an agent that sends several at once."""
-    end: str = "open"
-    """`answered`, `failed`, `refused`, `left` or `open`."""
-    ended_at: float = 0.0
-    left_flying_s: float | None = None
-    """Its client left so long after its last attempt had begun."""
-    repeats: Asked | None = None
-    """The failed one that its client asks again."""
-
-    @property
-    def answered(self) -> Try | None:
-        """The attempt that was, if one was."""
-        return next((one for one in reversed(self.tries) if one.whole and one.failure is None), None)
-
-    @property
-    def left_after_s(self) -> float | None:
-        """Its client left so long after its arrival."""
-        return self.ended_at - self.at if self.end == "left" else None
-
 
 @dataclass(slots=True)
 class LaneTape:
@@ -123,13 +54,14 @@ class Taper:
         self._began: JournalBegan | None = None
         self._began_at: float | None = None
         self._at = 0.0
+        self._steps = 0
         self._asked: list[Asked] = []
         self._open: dict[int, Asked] = {}
         self._orders: list[Order] = []
         self._start: list[tuple[float, Step]] = []
         self._lanes: dict[str, LaneTape] = {}
         self._flying: dict[str, int] = {}
-        self._agents: dict[str, _Agent] = {}
+        self._agents: dict[str, Agent] = {}
         self._last: dict[str, Order] = {}
         """By name, the latest order of that kind."""
         self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
@@ -186,27 +118,32 @@ class Taper:
                 self._granted(ev.Granted(event.at, arrived.ticket, arrived.agent, arrived.lane, ticket.attempt, 0.0))
 
     def _arrived(self, event: ev.Arrived) -> None:
-        asked = Asked(event.at, arrived=event)
+        asked = Asked(event.at, number=self._number(), arrived=event)
         self._asked.append(asked)
         self._open[event.ticket] = asked
+        parent = self._agents.get(event.parent) if event.parent else None
         agent = self._agents.get(event.agent)
         if agent is None:
-            agent = self._agents[event.agent] = _Agent()
-            parent = self._agents.get(event.parent or "")
-            if parent is not None:
-                parent.children.append(agent)
-                agent.start(parent)
-            agent.first_at = event.at
-        anchor, at_end = agent.anchor()
-        if anchor is None:
+            agent = self._agents[event.agent] = Agent(parent)
+        if parent is not None:
+            parent.children.setdefault(agent, event.at)
+        anchors, at_end = agent.anchors(asked)
+        if not anchors:
             self._follow(None, asked)
         elif at_end:
-            anchor.after.append((max(0.0, event.at - _over(anchor)), asked))
+            delay_s = max(0.0, event.at - max(map(over_at, anchors)))
+            asked.awaits = len(anchors)
+            for anchor in anchors:
+                anchor.after.append((delay_s, asked))
         else:
-            assert isinstance(anchor, Asked)
-            anchor.beside.append((max(0.0, event.at - anchor.at), asked))
-        asked.repeats = agent.repeated(asked)
+            (beside,) = anchors
+            assert isinstance(beside, Asked)
+            beside.beside.append((max(0.0, event.at - beside.at), asked))
         agent.asks(asked)
+
+    def _number(self) -> int:
+        self._steps += 1
+        return self._steps
 
     def _follow(self, anchor: Order | None, step: Step) -> None:
         """It comes after an order, or (None) at its time."""
@@ -286,7 +223,7 @@ class Taper:
     # --- Orders --------------------------------------------------------------------------------------------------
 
     def _commanded(self, event: ev.Commanded) -> None:
-        order = Order(event.at, who=event.who, name=event.name, arguments=event.arguments)
+        order = Order(event.at, number=self._number(), who=event.who, name=event.name, arguments=event.arguments)
         self._orders.append(order)
         about = event.arguments.get("agent")
         agent = self._agents.get(about) if isinstance(about, str) else None
@@ -298,7 +235,7 @@ class Taper:
         else:
             self._follow(self._cause(order), order)
         if order.name == "BeginAgent" and isinstance(about, str):
-            self._agents.setdefault(about, _Agent()).begins(order)
+            self._agents.setdefault(about, Agent(None)).begins(order)
         self._last[order.name] = order
 
     def _cause(self, order: Order) -> Order | None:
@@ -318,72 +255,6 @@ class Taper:
             order.tasks.append(event)
             return
         # From before a restart, which no command in this journal tells of.
-        known = Order(event.at, who="recording", name="SubmitTasks", tasks=[event])
+        known = Order(event.at, number=self._number(), who="recording", name="SubmitTasks", tasks=[event])
         self._orders.append(known)
         self._follow(None, known)
-
-
-class _Agent:
-    """What an agent did last, as far as its next request may follow from it."""
-
-    __slots__ = ("begun", "children", "first_at", "last", "last_asked", "open")
-
-    def __init__(self) -> None:
-        self.last: Asked | None = None
-        """The one that ended last."""
-        self.last_asked: Asked | None = None
-        self.begun: Order | None = None
-        """Its process was started, and it hasn't asked since."""
-        self.children: list[_Agent] = []
-        self.first_at = 0.0
-        self.open = 0
-
-    def start(self, parent: _Agent) -> None:
-        """Its first request follows from what its parent did last."""
-        if self.begun is None:
-            self.last, self.last_asked = parent.last, parent.last_asked
-
-    def begins(self, order: Order) -> None:
-        """Its process was started."""
-        self.begun = order
-
-    def anchor(self) -> tuple[Asked | Order | None, bool]:
-        """What its next request follows from, and whether from the end of that (else from its beginning)."""
-        if self.begun is not None:
-            begun, self.begun = self.begun, None
-            return begun, True
-        ended, asked = self.last, self.last_asked
-        for child in self.children:
-            # Whoever did nothing while its sub-agent lived has waited for it.
-            over = child.last
-            if over is not None and not child.open and ended is not None and ended.ended_at <= child.first_at:
-                ended = over if over.ended_at > ended.ended_at else ended
-        if asked is None:
-            return ended, True
-        if ended is None or (asked is not ended and asked.at > ended.ended_at):
-            return asked, False
-        return ended, True
-
-    def repeated(self, asked: Asked) -> Asked | None:
-        """The one of its own that failed, where this is the same once more."""
-        last = self.last
-        if last is None or last.end not in ("failed", "refused") or asked.at - last.ended_at > REPEAT_S:
-            return None
-        one, two = last.arrived, asked.arrived
-        same = (one.agent, one.size_chars, one.model, one.path, one.stream)
-        return last if same == (two.agent, two.size_chars, two.model, two.path, two.stream) and two.size_chars else None
-
-    def asks(self, asked: Asked) -> None:
-        """It asked."""
-        self.last_asked = asked
-        self.open += 1
-
-    def ends(self, asked: Asked) -> None:
-        """One of its requests is over."""
-        self.last = asked
-        self.open -= 1
-
-
-def _over(step: Asked | Order) -> float:
-    """When it was over, as recorded."""
-    return step.ended_at if isinstance(step, Asked) else step.at

@@ -10,7 +10,7 @@ from hivemind.scheduler.types import Failure, FailureKind, Usage, WindowReading
 
 from .limits import Amounts, Limiter
 from .provider import Provider, Spell, amounts_of, uncharged
-from .tape import Asked, Try
+from .steps import Asked, Try
 
 _NOTHING = Amounts(0, 0)
 _LIKE_IT = 8

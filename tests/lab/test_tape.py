@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from lab.kit import LANE, asked, failed, recorded, served
 
-from hivemind.lab.tape import Asked, Order, Step
+from hivemind.lab.steps import Asked, Order, Step
 from hivemind.lab.whatif import simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority
