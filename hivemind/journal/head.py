@@ -67,7 +67,7 @@ def beginning(path: Path) -> tuple[JournalBegan, str]:
         line = file.readline(LONGEST_FIRST)
         if not line:
             raise UsageError(f"{path}: is empty; {_LISTED}")
-        event = _event(line.removeprefix(BOM))
+        event = _event(line)
         if isinstance(event, JournalBegan):
             return event, ""
         event = event or _next_event(file)
@@ -82,12 +82,12 @@ def last_event(path: Path) -> Event | None:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL))
         lines = file.read(_TAIL).splitlines()
-    return next((event for line in reversed(lines) if (event := _event(line.strip(b"\0"))) is not None), None)
+    return next((event for line in reversed(lines) if (event := _event(line)) is not None), None)
 
 
 def _event(line: bytes) -> Event | None:
     try:
-        return event_of(line)
+        return event_of(line.removeprefix(BOM).strip(b"\0\r\n"))
     except (BadLine, Unknown):
         return None
 
@@ -96,7 +96,7 @@ def _next_event(file: IO[bytes]) -> Event | None:
     left = _LOOKED_AT
     while left > 0 and (line := file.readline(LONGEST_FIRST)):
         left -= len(line)
-        event = _event(line.strip(b"\0"))
+        event = _event(line)
         if event is not None:
             return event
     return None

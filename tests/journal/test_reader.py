@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from journal.lines import NAME, WALL, answered, arrived, began, opened, run, written
 
@@ -318,6 +318,7 @@ _PIECES = st.lists(
 ).map(b"".join)
 
 
+@example(content=b"\0" * 64 + line_of(began()) + line_of(arrived(102.0)))
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=_PIECES)
 def test_any_bytes(tmp_path: Path, content: bytes) -> None:
