@@ -88,7 +88,8 @@ async def take(pilot: Pilot[str], picture: Picture, title: str = "hivemind-tui -
     for key in picture.keys.split():
         await pilot.press(key)
     await asyncio.sleep(SETTLE_S)
-    await pilot.app.workers.wait_for_complete([each for each in pilot.app.workers if each.group == "what if"])
+    for simulating in [each for each in pilot.app.workers if each.group == "what if"]:
+        await simulating.wait()
     await pilot.pause()
     svg = pilot.app.export_screenshot(title=title, simplify=True)
     for key in ("escape", "escape", "1"):

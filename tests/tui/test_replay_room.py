@@ -207,16 +207,21 @@ async def test_kinds_of_marks_are_chosen() -> None:
         await until_at(pilot, app, 45.95)
 
 
+async def written(app: ReplayRoom) -> None:
+    for worker in [each for each in app.workers if each.group == "picture"]:
+        await worker.wait()
+
+
 async def test_pictures_are_written_and_never_over_others(tmp_path: Path) -> None:
     """Each press writes another file, named after the journal and the moment."""
     async with replay(folder=tmp_path) as (pilot, app):
         await press(pilot, "right e")
         name = "20261121-140000-8765-140001"
         await wait_until(pilot, lambda: (tmp_path / f"{name}.svg").exists())
-        await app.workers.wait_for_complete([each for each in app.workers if each.group == "picture"])
+        await written(app)
         await press(pilot, "e")
         await wait_until(pilot, lambda: (tmp_path / f"{name}-2.svg").exists())
-        await app.workers.wait_for_complete([each for each in app.workers if each.group == "picture"])
+        await written(app)
         assert "REPLAY" in (tmp_path / f"{name}.svg").read_text("utf-8").replace("&#160;", " ")
 
 
