@@ -43,9 +43,9 @@ Runs = Callable[[Sequence[Job]], list[Figures | None]]
 class Workers:
     """A process for each core, as a context manager. Each reads the recordings for itself, at its first job."""
 
-    def __init__(self, paths: Sequence[Path], count: int | None = None) -> None:
+    def __init__(self, paths: Sequence[Path]) -> None:
         self._pool = ProcessPoolExecutor(
-            count or _cores(),
+            _cores(),
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_begin,
             initargs=(tuple(paths),),

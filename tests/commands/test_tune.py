@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -123,30 +126,57 @@ def test_nobody_to_ask(badly: Path) -> None:
     assert done.stderr == "hivemind: --write: there is nobody to ask; --yes writes it without asking\n"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
-def test_ctrl_c(badly: Path) -> None:
-    """Gives the best so far, in words that promise nothing, and leaves no process behind."""
+@contextlib.contextmanager
+def searching(journal: Path) -> Iterator[tuple[subprocess.Popen[str], list[str], int]]:
+    """The program in the middle of a search that wouldn't end, the processes that it started, and its terminal."""
     ours, theirs = pty.openpty()
+    command = [str(_HIVEMIND), "tune", str(journal), "--trials", "10000"]
     with subprocess.Popen(
-        [_HIVEMIND, "tune", badly, "--trials", "10000"],
-        stdin=theirs,
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        text=True,
-        start_new_session=True,
+        command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True, start_new_session=True
     ) as process:
         os.close(theirs)
         seen = b""
         while b"searching 8 of 10000" not in seen:
             seen += os.read(ours, 4096)
-        workers = children(process.pid)
-        os.killpg(process.pid, 2)
-        out, _ = process.communicate(timeout=60)
+        started = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert started
+        yield process, started, ours
     os.close(ours)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
+def test_ctrl_c(badly: Path) -> None:
+    """Gives the best so far, in words that promise nothing, and leaves no process behind."""
+    with searching(badly) as (process, started, _):
+        os.killpg(process.pid, signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "until it was broken off" in out
-    assert workers
-    all_end(workers)
+    all_end(started)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_killed(badly: Path, number: int, code: int) -> None:
+    """Its processes end with it, however it ends; told to end, it says nothing more."""
+    with searching(badly) as (process, started, _):
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (code, "")
+    all_end(started)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
+def test_a_process_of_its_own_is_killed(badly: Path) -> None:
+    """One line says so, and the others end too."""
+    with searching(badly) as (process, started, terminal):
+        (*_, last) = (pid for pid in started if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(int(last), signal.SIGKILL)
+        out, _ = process.communicate(timeout=60)
+        said = os.read(terminal, 65_536)
+    assert (process.returncode, out) == (1, "")
+    assert said.rstrip().endswith(b"hivemind: a simulating process ended by itself; is there memory enough?")
+    all_end(started)
 
 
 def all_end(pids: list[str]) -> None:
@@ -163,23 +193,3 @@ def runs(pid: str) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def children(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
-def test_killed(badly: Path) -> None:
-    """Its processes end with it, however it ends."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen([_HIVEMIND, "tune", badly, "--trials", "10000"], stdin=theirs, stderr=theirs) as process:
-        os.close(theirs)
-        seen = b""
-        while b"searching 8 of 10000" not in seen:
-            seen += os.read(ours, 4096)
-        workers = children(process.pid)
-        process.kill()
-    os.close(ours)
-    assert workers
-    all_end(workers)
