@@ -93,6 +93,12 @@ def test_every_priority_has_its_waits() -> None:
     assert all(f"wait p95 {name}" in shown for name in waits)
 
 
+def test_what_the_recording_cannot_know_is_told() -> None:
+    """More requests in flight than were ever recorded."""
+    shown = drawn("comparison", replace(CHOSEN, outcome=outcome(CEILING, busiest=20)), "large")
+    assert "no more than 8 requests in flight were recorded; how 20 at once fare is extrapolated" in shown
+
+
 def test_names_from_outside_are_harmless() -> None:
     """A recording is named by whoever wrote it."""
     looked = msgspec.structs.replace(LOOKED, name="bad\x1b[31m", told=("worse\x1b]0;x\x07",))

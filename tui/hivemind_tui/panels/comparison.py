@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from textual.strip import Strip
 
+from hivemind.commands.comparing import beyond
 from hivemind_tui.format import clean, count, fit, plural, seconds, wrapped
 from hivemind_tui.format import clock as time_of_day
 from hivemind_tui.ink import Ink, Span, body_size, fitting
@@ -99,7 +100,10 @@ def _facts(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
 def _doubts(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
     """What is wrong with the recording, and what it can't show."""
     rows: list[Strip] = []
-    for line in sheet.looked.told if sheet.looked is not None else ():
+    outcome = sheet.outcome
+    told = [] if outcome is None else beyond(outcome.recorded.figures, [outcome.tried.figures])
+    told += sheet.looked.told if sheet.looked is not None else ()
+    for line in told:
         first, *more = wrapped(line, max(1, cells - 2)) or [""]
         rows.append(ink.row(cells, (f"{ink.glyphs.warn} ", "wait"), (first, "dim")))
         rows += [ink.row(cells, ("  ", "text"), (part, "dim")) for part in more]
