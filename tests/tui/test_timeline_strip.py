@@ -69,10 +69,13 @@ def test_every_size_is_filled(width: int, height: int) -> None:
     hostile = "\x1b[2Jevil\n名前" * 20
     bare = Playback(hostile, 5.0, 5.0, 5.0, 0.0, note=hostile, note_kind="new", marks=[Mark(5.0, "new", "", "")])
     long = replace(playback(), begins_at=-1e7, ends_at=1e7, columns=[Piece(10**9, 10**9)])
-    for shown in (playback(), bare, long, replace(bare, loop_from=5.0, loop_to=5.0), None):
+    never = replace(playback(), wall_offset_s=1e18, growing=True)
+    for shown in (playback(), bare, long, never, replace(never, wall_offset_s=-1e300), None):
         for ink in (PLAIN, Ink(glyphs=ASCII)):
             rows = timeline_strip.render(View(world(), playback=shown), width, height, ink)
             assert [row.cell_length for row in rows] == [width] * height
+            above = header.render(View(world(), playback=shown), width, height, ink)
+            assert [row.cell_length for row in above] == [width] * height
 
 
 def test_plain_terminals_get_plain_characters() -> None:

@@ -7,6 +7,8 @@ import time
 
 from rich.cells import cell_len, set_cell_size
 
+LATEST = 253_402_214_400.0
+"""The last day of the year 9999, in seconds since the epoch."""
 NOTHING = "—"
 """Stands for a value that isn't known yet."""
 
@@ -81,9 +83,14 @@ def uptime(value: float) -> str:
     return seconds(whole)
 
 
+def local(wall: float) -> time.struct_time:
+    """That moment here. What no calendar has, as a recording may claim it, is the nearest that one has."""
+    return time.localtime(max(0.0, min(LATEST, wall)))
+
+
 def clock(wall: float) -> str:
     """Local time of day."""
-    return time.strftime("%H:%M:%S", time.localtime(wall))
+    return time.strftime("%H:%M:%S", local(wall))
 
 
 def level(value: float) -> str:

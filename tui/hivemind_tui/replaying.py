@@ -23,6 +23,7 @@ from .widgets.palette import Choice
 from .widgets.scrubber import Scrubber
 
 _NO_REQUESTS = "a recording takes no requests, so there is nothing to connect to"
+_NAME = 60
 _STANDS = "a recording stands still with space"
 
 
@@ -208,7 +209,7 @@ class ReplayRoom(ControlRoom):
 
 def picture_name(now: Playback) -> str:
     """Of the journal, and the moment that the picture is of."""
-    journal = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in now.name)
+    journal = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in now.name[:_NAME])
     return f"{journal}-{clock(now.wall).replace(':', '')}"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .course import Piece
+from .format import LATEST, local
 from .glyphs import PIECES
 from .ink import Ink, Span
 
@@ -112,17 +113,17 @@ def shares(lengths: Sequence[float], cells: int, ranks: Sequence[int]) -> list[i
 
 def times_of_day(axis: Axis, offset_s: float, mark: str) -> str:
     """What stands over the axis: times of day (`offset_s`: from the axis's clock to the wall's) at round moments."""
-    start = axis.first * axis.cell_s + offset_s
+    start = max(0.0, min(LATEST, axis.first * axis.cell_s + offset_s))
     # Round by the clock on the wall here, not by the one in Greenwich.
-    local = time.localtime(start).tm_gmtoff
+    east_s = local(start).tm_gmtoff
     step = _step(axis, 11)
     form = "%H:%M:%S" if step < 60 else "%H:%M" if step < _DAY else "%d %b"
 
     def label(moment: float) -> str:
-        return time.strftime(form, time.localtime(moment - local))
+        return time.strftime(form, local(moment - east_s))
 
-    marks = _marks(start + local, step, axis.span_s)
-    return _line(axis, ((moment - start - local, label(moment)) for moment in marks), mark)
+    marks = _marks(start + east_s, step, axis.span_s)
+    return _line(axis, ((moment - start - east_s, label(moment)) for moment in marks), mark)
 
 
 def times_since(axis: Axis, mark: str) -> str:

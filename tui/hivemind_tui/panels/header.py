@@ -12,7 +12,7 @@ from textual.strip import Strip
 from hivemind.scheduler.gauges import LaneState
 from hivemind.snapshot import RecordingView, Snapshot, Totals
 from hivemind_tui.budgets import ceilings, figures, period
-from hivemind_tui.format import count, dollars, fit, seconds, uptime
+from hivemind_tui.format import count, dollars, fit, local, seconds, uptime
 from hivemind_tui.glyphs import sign
 from hivemind_tui.ink import Ink, Span, fitting, linked
 from hivemind_tui.panels.timeline_strip import state_of
@@ -89,7 +89,7 @@ def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], i
     """A recording, which nobody may take for what happens now: its banner stands out from everything else."""
     glyph, _, _ = state_of(playback, ink)
     banner = f" {glyph} REPLAY {shown_speed(playback.speed)} "
-    day = time.strftime("%a %d %b %H:%M:%S", time.localtime(playback.wall))
+    day = time.strftime("%a %d %b %H:%M:%S", local(playback.wall))
     begun: list[Chunk] = [(0, [(day, "strong")]), (2, [(fit(playback.name, min(_NAME, len(playback.name))), "info")])]
     if playback.damage:
         more = f" (+{len(playback.damage) - 1})" if len(playback.damage) > 1 else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from hivemind_tui.format import fit, percent, seconds
+from hivemind_tui.format import fit, local, percent, seconds
 from hivemind_tui.ink import Ink, Span
 from hivemind_tui.playback import KINDS, Column, Playback, kind_sign
 from hivemind_tui.playing import shown_speed
@@ -74,7 +74,7 @@ def _four(playback: Playback, divided: Room, ink: Ink) -> list[tuple[Cells, Cell
     waiting, active = _top(found, "waiting"), _top(found, "active")
     passed = playback.at - playback.begins_at
     length = playback.ends_at - playback.begins_at
-    day = time.strftime("%a %d %b ", time.localtime(playback.wall))
+    day = time.strftime("%a %d %b ", local(playback.wall))
     return [
         (
             _state(playback, ink),
@@ -142,7 +142,7 @@ def _short_state(playback: Playback, ink: Ink) -> Cells:
 
 
 def _clock(playback: Playback, digits: int) -> str:
-    whole = time.strftime("%H:%M:%S", time.localtime(playback.wall))
+    whole = time.strftime("%H:%M:%S", local(playback.wall))
     return f"{whole}.{int(playback.wall % 1 * 10)}" if digits else whole
 
 
