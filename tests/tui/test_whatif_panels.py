@@ -39,6 +39,8 @@ SHEETS = {
     "stale": replace(CHOSEN, outcome=outcome(BETA)),
     "replayed": replace(CHOSEN, outcome=outcome()),
     "less": replace(CHOSEN, outcome=outcome(BETA, finished=7, answered=200, wall_s=300.0)),
+    "more": replace(CHOSEN, outcome=outcome(BETA, answered=412, failed=0, wall_s=900.0)),
+    "others": replace(CHOSEN, outcome=outcome(BETA, finished=10)),
 }
 
 

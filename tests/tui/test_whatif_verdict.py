@@ -7,7 +7,7 @@ from tui.trials import BETA, FIGURES, outcome, run
 
 from hivemind.lab.figures import Waits
 from hivemind_tui.whatif import verdict
-from hivemind_tui.whatif.verdict import ALIKE, BETTER, LESS, UNSURE, WORSE, Row
+from hivemind_tui.whatif.verdict import ALIKE, BETTER, OTHER, UNSURE, WORSE, Row
 from hivemind_tui.whatif.wire import Outcome
 
 
@@ -40,13 +40,17 @@ def test_each_figure_has_its_verdict(label: str, tried: dict[str, object], diffe
     assert (found.difference, found.verdict) == (difference, wanted)
 
 
-def test_what_isnt_done_is_no_gain() -> None:
-    """Where fewer agents finish, a shorter run isn't a better one; what counts how requests ended says so itself."""
-    made = outcome(BETA, finished=7, wall_s=300.0, retries=90)
-    assert verdict.less_was_done(made)
-    assert [row(made, label).verdict for label in ("agents finished", "wall time", "retries")] == [WORSE, LESS, WORSE]
-    assert verdict.less_was_done(outcome(BETA, answered=400))
-    assert not verdict.less_was_done(outcome(BETA))
+def test_other_work_is_no_gain_and_no_loss() -> None:
+    """Where less is done, a shorter run isn't a better one, and where more is, a longer one isn't worse; what counts
+    how requests ended says so itself."""
+    less = outcome(BETA, finished=7, answered=300, wall_s=300.0, retries=90)
+    assert verdict.more_was_done(less) == -109
+    assert [row(less, label).verdict for label in ("agents finished", "wall time", "retries")] == [WORSE, OTHER, WORSE]
+    more = outcome(BETA, answered=412, failed=0, wall_s=900.0, retries=9)
+    assert verdict.more_was_done(more) == 3
+    assert [row(more, label).verdict for label in ("failed", "wall time", "retries")] == [BETTER, OTHER, BETTER]
+    assert verdict.more_was_done(outcome(BETA, finished=9)) == -2
+    assert verdict.more_was_done(outcome(BETA)) == 0
 
 
 def test_without_changes_the_model_is_compared_with_the_truth() -> None:

@@ -13,7 +13,7 @@ from hivemind_tui.ink import Ink, Span, body_size, fitting
 from hivemind_tui.view import View
 from hivemind_tui.whatif import verdict
 from hivemind_tui.whatif.sheet import Sheet, words
-from hivemind_tui.whatif.verdict import ALIKE, BETTER, LESS, UNSURE, WORSE, Row
+from hivemind_tui.whatif.verdict import ALIKE, BETTER, OTHER, UNSURE, WORSE, Row
 from hivemind_tui.whatif.wire import Outcome
 
 _LABEL = 17
@@ -24,7 +24,7 @@ _SIGNS: Mapping[str, tuple[str, str]] = {
     BETTER: ("good", "ok"),
     WORSE: ("cross", "bad"),
     UNSURE: ("about", "dim"),
-    LESS: ("idle", "dim"),
+    OTHER: ("idle", "dim"),
     ALIKE: ("idle", "dim"),
 }
 """Of each verdict the glyph and the colour role."""
@@ -158,18 +158,26 @@ def _honesty(outcome: Outcome, cells: int, ink: Ink) -> list[Strip]:
     if not outcome.changes:
         return [ink.row(cells, *trust)]
     meanings = ((BETTER, "better"), (WORSE, "worse"), (UNSURE, "too little to tell"))
-    if verdict.less_was_done(outcome):
-        before, after = outcome.replayed.figures, outcome.tried.figures
-        undone = before.answered - after.answered
-        less = f"{count(undone)} fewer requests answered" if undone > 0 else "fewer agents finish"
-        told = f"{less}: what isn't done takes no time and costs nothing"
-        return [ink.row(cells, *trust), ink.row(cells, (f"{ink.glyphs.warn} ", "wait"), (told, "text"))]
+    if other := _other_work(outcome):
+        return [ink.row(cells, *trust), ink.row(cells, (f"{ink.glyphs.warn} ", "wait"), (other, "text"))]
     signs = [
         (rank, [(f"{getattr(ink.glyphs, _SIGNS[each][0])} ", _SIGNS[each][1]), (meaning, "dim")])
         for rank, (each, meaning) in enumerate(meanings)
     ]
     note: list[Span] = [("difference: changed from replayed", "dim")]
     return [ink.row(cells, *trust), ink.row(cells, *fitting(cells, [*signs, (3, note)]))]
+
+
+def _other_work(outcome: Outcome) -> str:
+    """That not the same was done, where it wasn't."""
+    more = verdict.more_was_done(outcome)
+    if not more:
+        return ""
+    if outcome.tried.figures.answered == outcome.replayed.figures.answered:
+        return "other agents finish, so the two runs did other work"
+    if more > 0:
+        return f"{count(more)} more requests answered, which takes time and costs something"
+    return f"{count(-more)} fewer requests answered: what isn't done takes no time and costs nothing"
 
 
 def _trusted(share: float | None) -> str:

@@ -13,9 +13,9 @@ from hivemind_tui.format import seconds as duration
 
 from .wire import Outcome
 
-BETTER, WORSE, ALIKE, UNSURE, LESS = "better", "worse", "alike", "unsure", "less"
-"""Verdicts. `unsure`: the difference is no larger than what the model is off by, or below a percent; `less`: it looks
-better, but only because less was done."""
+BETTER, WORSE, ALIKE, UNSURE, OTHER = "better", "worse", "alike", "unsure", "other"
+"""Verdicts. `unsure`: the difference is no larger than what the model is off by, or below a percent; `other`: it comes
+of other work, because less was done, or more."""
 _LEAST = 0.01
 """Share from which on a difference counts, however good the model."""
 TRUSTED, DOUBTED = 0.05, 0.15
@@ -90,10 +90,13 @@ def rows(outcome: Outcome) -> list[Row]:
     return [row for row in found if row is not None]
 
 
-def less_was_done(outcome: Outcome) -> bool:
-    """Fewer agents finish, or fewer requests are answered: what isn't done takes no time and costs nothing."""
+def more_was_done(outcome: Outcome) -> int:
+    """So many more requests are answered, or (negative) fewer. Where that is 0, so many more agents finish.
+
+    What isn't done takes no time and costs nothing, so other figures can't be better for it, nor worse for more.
+    """
     before, after = outcome.replayed.figures, outcome.tried.figures
-    return after.finished < before.finished or after.answered < before.answered
+    return after.answered - before.answered or after.finished - before.finished
 
 
 def fitting(found: Sequence[Row], room: int) -> list[Row]:
@@ -121,10 +124,12 @@ def _waits(outcome: Outcome) -> list[_Figure]:
     runs = (outcome.recorded, outcome.replayed, outcome.tried)
     names = [each.name.lower() for each in Priority if any(each.name.lower() in run.figures.waits for run in runs)]
     found = []
+    asked = {name: waits.requests for name, waits in outcome.recorded.figures.waits.items()}
+    usual = max(asked, key=lambda name: asked[name], default="")
     for index, name in enumerate(names):
         of = f" {name}" if len(names) > 1 else ""
         found.append(_Figure(f"wait p50{of}", _wait_of(name, "p50_s"), duration, 5 + index))
-        found.append(_Figure(f"wait p95{of}", _wait_of(name, "p95_s"), duration, 2))
+        found.append(_Figure(f"wait p95{of}", _wait_of(name, "p95_s"), duration, 1 if name == usual else 2))
     return found
 
 
@@ -141,8 +146,9 @@ def _row(figure: _Figure, outcome: Outcome) -> Row | None:
         figure.value(run.figures) for run in (outcome.recorded, outcome.replayed, outcome.tried)
     )
     difference, verdict = _judged(figure, recorded, replayed, tried)
-    if verdict == BETTER and not figure.counts_endings and less_was_done(outcome):
-        verdict = LESS
+    more = more_was_done(outcome)
+    if not figure.counts_endings and ((more < 0 and verdict == BETTER) or (more > 0 and verdict == WORSE)):
+        verdict = OTHER
     if not outcome.changes:
         difference, verdict = _judged(figure, None, recorded, replayed)
         verdict = ALIKE if verdict == ALIKE else UNSURE
