@@ -23,7 +23,7 @@ _RECORDED = (
 )
 _BEST = (
     Column(""),
-    Column("RECORDED SETTINGS", right=True),
+    Column("AS RECORDED", right=True),
     Column("BEST FOUND", right=True),
     Column("DIFFERENCE", right=True),
     Column("", spare=1),
@@ -92,12 +92,11 @@ def honesty(recorded: Figures, replayed: Sequence[Figures], *, drawn: bool) -> C
 
 def beyond(recorded: Figures, changed: Sequence[Figures]) -> list[str]:
     """What the model can't know of runs that went where the recording never was."""
-    most = max((run.busiest for run in changed), default=0)
-    if most <= recorded.busiest:
+    seen, most = recorded.busiest, max((run.busiest for run in changed), default=0)
+    if most <= seen:
         return []
-    return [
-        f"no more than {recorded.busiest} requests in flight were recorded; how {most} at once fare is extrapolated"
-    ]
+    flew = "1 request in flight was" if seen == 1 else f"{seen} requests in flight were"
+    return [f"no more than {flew} recorded; how {most} at once fare is extrapolated"]
 
 
 def amount(measure: Measure, value: float | None) -> str:

@@ -15,6 +15,7 @@ from . import comparing, words
 from .table import Cell, Column, lines, printable, styled, wrapped
 
 GOALS: dict[Goal, str] = {"wall_time": "wall time", "p95_wait": "p95 of waits", "dollars": "dollars"}
+_WORTH = "worth: what of the gain is lost where that change alone is undone"
 _STAGES = {"search": "searching", "choose": "choosing", "check": "checking"}
 _CHANGES = (
     Column("SETTING"),
@@ -24,7 +25,7 @@ _CHANGES = (
 )
 _JOURNALS = (
     Column("JOURNAL", cut=True),
-    Column("RECORDED SETTINGS", right=True),
+    Column("AS RECORDED", right=True),
     Column("BEST FOUND", right=True),
     Column("DIFFERENCE", right=True),
 )
@@ -38,7 +39,7 @@ def told(
     if found.kept:
         text += lines(_CHANGES, _changes(found, began), room)
         if any(each.worth is not None for each in found.kept):
-            text += [styled("worth: what of the gain is lost where that change alone is undone", "dim")]
+            text += [styled(line, "dim") for line in wrapped(_WORTH, room)]
         text += [""]
     if found.check is not None:
         if len(recordings) > 1:
@@ -69,6 +70,8 @@ def verdict(found: Tuned) -> Cell:
             f"No better settings found: {runs}, fewer agents finished or more requests failed with the best ones.",
             "warn",
         )
+    if check.gain.mean <= 0:
+        return Cell(f"No better settings found: {runs}, what looked best isn't better.", "warn")
     sure = f"{runs}, between {_percent(check.gain.low, check)} and {_percent(check.gain.high, check)} (95 % confidence)"
     if check.better:
         return Cell(f"They take {_percent(check.gain.mean, check)} off the {name}; {sure}.", "good")

@@ -49,7 +49,7 @@ def test_finds_better_settings(badly: Path, capsys: pytest.CaptureFixture[str]) 
     out = does(capsys, str(badly), *_BRIEF)
     assert out.splitlines()[0] == "goal: less wall time; 4 candidates tried"
     assert "SETTING" in out
-    assert re.search(r"^ +RECORDED SETTINGS +BEST FOUND +DIFFERENCE$", out, re.MULTILINE)
+    assert re.search(r"^ +AS RECORDED +BEST FOUND +DIFFERENCE$", out, re.MULTILINE)
     assert "off the wall time; on 4 seeds that the search hadn't seen, between" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 100
 
@@ -63,6 +63,13 @@ def test_the_same_again(badly: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert first["recorded"]["max_concurrency"] == [1]
     assert 0 < first["check"]["gain_low"] <= first["check"]["gain"] <= first["check"]["gain_high"]
     assert first["search"]["best"] <= first["search"]["recorded"]
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_fits(badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """No line is wider than the terminal."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert max(map(len, does(capsys, str(badly), *_BRIEF).splitlines())) <= columns
 
 
 def test_several_journals(badly: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

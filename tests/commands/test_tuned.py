@@ -45,6 +45,11 @@ SEEN = "on 10 seeds that the search hadn't seen"
             "warn",
         ),
         (
+            found(-0.1, 0.3),
+            f"No better settings found: {SEEN}, what looked best isn't better.",
+            "warn",
+        ),
+        (
             found(9.0, 2.0, sound=False),
             f"No better settings found: {SEEN}, fewer agents finished or more requests failed with the best ones.",
             "warn",
