@@ -94,10 +94,13 @@ def _fitted(family: str, kind: WindowKind, told: Sequence[Told], began_at: float
         return FittedLimit(family, kind, limit, True, 60.0)
     size = _size(limit, whole)
     used_most = 1 - min(left for _, left, _ in whole) / (size or limit)
-    if _drips(size or limit, limit, whole):
-        span_s = median(
+    if size is not None or _drips(limit, limit, whole):
+        spans = [
             reset_in_s * limit / ((size or limit) - left) for _, left, reset_in_s in whole if left < (size or limit)
-        )
+        ]
+        # What remains is rounded down, of a small bucket by much: the reading that is rounded least says most.
+        small = size is not None and not _rounded(whole)
+        span_s = (max(spans) if small else median(spans)) if spans else 60.0
         return FittedLimit(family, kind, limit, False, _usual(span_s), size, _rounded(whole), used_most=used_most)
     span_s = _usual(max(reset_in_s for _, _, reset_in_s in whole))
     first_at, left, reset_in_s = whole[0]
@@ -122,7 +125,10 @@ def _size(limit: int, whole: Sequence[tuple[float, int, float]]) -> int | None:
     most = max(left for _, left, _ in whole)
     longest_s = max(reset_in_s for _, _, reset_in_s in whole)
     small = most < limit * 0.5 and len(whole) >= 10 and longest_s <= (most + 2) * 60.0 / limit + 1.0
-    return most + 1 if small else None
+    if not small:
+        return None
+    full = any(left == most and reset_in_s <= 0.0 for _, left, reset_in_s in whole)
+    return most if full else most + 1
 
 
 def _drips(size: int, limit: int, whole: Sequence[tuple[float, int, float]]) -> bool:

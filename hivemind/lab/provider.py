@@ -20,6 +20,10 @@ _QUICK_S = 0.02
 _WINDOW_S = 60.0
 _ROUNDED_S = 1.5
 """By so much is a pause asked for longer than the window lasts: whole seconds, and the way there and back."""
+_SECONDS_S = 3.0
+_SOME = 3
+_ALIKE = 0.5
+"""Amounts that differ by more aren't one limit."""
 UNCHARGED = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.QUOTA, FailureKind.CONNECT})
 """Refused before any work."""
 _IN_SPELLS = frozenset(
@@ -149,7 +153,7 @@ def _spells(taken: Sequence[Taken]) -> list[Spell]:
 def _spell(run: Sequence[Taken], before_at: float | None, after_at: float | None) -> Spell:
     """From some time after the last good attempt to some time before the next one."""
     first, last = run[0][1].granted_at, run[-1][1].granted_at
-    began = first if before_at is None else max(before_at, first - (last - first) / len(run))
+    began = first if before_at is None else max((before_at + first) / 2, first - (last - first) / len(run))
     ended = last if after_at is None else (last + after_at) / 2
     of: dict[Asked, list[Try]] = {}
     for asked, one in run:
@@ -182,6 +186,8 @@ def _limits_by_refusals(taken: Sequence[Taken]) -> list[FittedLimit]:
     limits = []
     for family in dict.fromkeys(asked.arrived.family for asked, _ in taken):
         mine = [(asked, one) for asked, one in taken if asked.arrived.family == family]
+        if not _by_window([one for _, one in mine if _is(one, FailureKind.RATE_LIMITED)]):
+            continue
         requests, tokens = [], []
         silent_until = float("-inf")
         for _, refused in mine:
@@ -196,12 +202,20 @@ def _limits_by_refusals(taken: Sequence[Taken]) -> list[FittedLimit]:
             tokens.append(sum(one.usage.total for one in let_in if one.usage is not None))
         if not requests or not max(requests):
             continue
+        if len(requests) >= _SOME and min(_spread(requests), _spread(tokens)) > _ALIKE:
+            continue  # it refuses whatever was let in
         if len(requests) > 1 and min(tokens) > 0 and _spread(tokens) < _spread(requests) / 2:
             kind, limit = WindowKind.TOKENS, round(median(tokens))
         else:
             kind, limit = WindowKind.REQUESTS, max(1, round(median(requests)))
         limits.append(FittedLimit(family, kind, limit, True, _WINDOW_S, told=False))
     return limits
+
+
+def _by_window(refused: Sequence[Try]) -> bool:
+    """Whoever says when to come back, and never more than some seconds, doesn't count by the minute."""
+    delays = [one.failure.delay_s for one in refused if one.failure is not None]
+    return any(delay_s is None or delay_s > _SECONDS_S for delay_s in delays)
 
 
 def uncharged(one: Try) -> bool:

@@ -26,6 +26,10 @@ from .tape import Tape
 from .upstream import Answer, Upstream
 
 _ARRIVE, _ORDER, _HEAD, _FIRST, _END, _LEAVE, _WAKE, _PROGRESS, _SAMPLE = range(9)
+_PLACES = 6
+"""Of a second. Closer together is at the same moment, and keeps its order, whatever is lost in adding up."""
+_SOONEST_S = 2e-6
+"""In which an attempt may end: whoever comes at the moment when it begins goes before that."""
 PROGRESS_S = 1.0
 """Between two signs of life of a stream; it has :data:`MOST_PROGRESS` of them at most."""
 MOST_PROGRESS = 8
@@ -72,7 +76,7 @@ class Simulation:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._tape = plan.tape
-        self._heap: list[tuple[float, int, int, object, int]] = []
+        self._heap: list[tuple[float, int, float, int, object, int]] = []
         self._numbers = count(-(10**15))
         """Of what isn't a step, which at the same moment comes before any."""
         self._draw: float | None = None
@@ -102,22 +106,23 @@ class Simulation:
             self._follow(began, delay_s, step)
         if self._plan.sampled or self._plan.config.feedback.enabled:
             self._push(began + SAMPLE_S, _SAMPLE, None)
-        heap = self._heap
+        heap, now = self._heap, began
         while heap and self._to_do:
-            now, _, kind, subject, attempt = heapq.heappop(heap)
-            self._happen(now, kind, subject, attempt)
+            _, _, at, kind, subject, attempt = heapq.heappop(heap)
+            now = max(now, at)
+            self._happen(now, at, kind, subject, attempt)
             self._settle(now)
 
     def _push(self, at: float, kind: int, subject: object, attempt: int = 0) -> None:
-        heapq.heappush(self._heap, (at, next(self._numbers), kind, subject, attempt))
+        heapq.heappush(self._heap, (round(at, _PLACES), next(self._numbers), at, kind, subject, attempt))
 
     def _throw(self) -> float:
         drawn, self._draw = self._draw, None
         return self._plan.rng.random() if drawn is None else drawn
 
-    def _happen(self, now: float, kind: int, subject: object, attempt: int) -> None:
+    def _happen(self, now: float, at: float, kind: int, subject: object, attempt: int) -> None:
         if kind == _WAKE:
-            if self._wake_at == now:
+            if self._wake_at == at:
                 self._wake_at = math.inf
                 self._scheduler.advance(now)
         elif kind == _ARRIVE:
@@ -183,7 +188,9 @@ class Simulation:
         if answer.first_s is not None:
             self._push(now + answer.first_s, _FIRST, flight, attempt)
             self._stream(now, flight, answer, answer.first_s, attempt)
-        self._push(now + answer.took_s, _END, flight, attempt)
+        ends_at = now + answer.took_s
+        key = round(max(ends_at, now + _SOONEST_S), _PLACES)
+        heapq.heappush(self._heap, (key, next(self._numbers), ends_at, _END, flight, attempt))
 
     def _stream(self, now: float, flight: _Flight, answer: Answer, first_s: float, attempt: int) -> None:
         """Signs of life between its first content and its end."""
@@ -220,7 +227,7 @@ class Simulation:
             self._scheduler.succeed(now, ticket, answer.status, answer.usage)
             self._over(now, asked, "answered")
             return
-        self._draw = self._thrown(answer)
+        self._draw = self._thrown(asked, ticket.attempts)
         if self._scheduler.fail(now, ticket, answer.failure, answer.usage) is None:
             self._over(now, asked, "failed")
         self._draw = None
@@ -230,12 +237,14 @@ class Simulation:
         if readings:
             self._scheduler.headers(now, ticket, readings)
 
-    def _thrown(self, answer: Answer) -> float | None:
-        """How the dice fell for this pause: paper, equation 4, solved for its draw."""
-        if answer.retried_s is None or self._plan.draws:
+    def _thrown(self, asked: Asked, attempt: int) -> float | None:
+        """How the dice fell for the pause after this attempt: paper, equation 4, solved for its draw."""
+        if self._plan.draws or attempt > len(asked.tries):
             return None
-        base_s = self._tape.began.config.retry.base_s
-        return (answer.retried_s / base_s) % 1.0
+        told = asked.tries[attempt - 1].failure
+        if told is None or told.retry_in_s is None:
+            return None
+        return (told.retry_in_s / self._tape.began.config.retry.base_s) % 1.0
 
     def _leave(self, now: float, flight: _Flight, ticket: Ticket, attempt: int) -> None:
         """Its client has had enough; one that left in mid-flight (`attempt`) does so in that very attempt."""
@@ -287,9 +296,9 @@ class Simulation:
             awaits = self._awaits[step] = self._awaits.get(step, step.awaits) - 1
             if awaits:
                 return
-        # What came at the same moment comes so again, in its order, whatever is lost in adding up.
-        at = max(now, round(now + delay_s, 6))
-        heapq.heappush(self._heap, (at, step.number, _ARRIVE if isinstance(step, Asked) else _ORDER, step, 0))
+        at = now + delay_s
+        kind = _ARRIVE if isinstance(step, Asked) else _ORDER
+        heapq.heappush(self._heap, (round(at, _PLACES), step.number, at, kind, step, 0))
 
     # --- Orders --------------------------------------------------------------------------------------------------
 

@@ -30,8 +30,6 @@ class Answer:
     failure: Failure | None = None
     """None: it is answered."""
     status: int = 200
-    retried_s: float | None = None
-    """The pause that followed, as recorded."""
     charged: bool = True
     recorded: bool = False
     """It is what was recorded of this very attempt."""
@@ -194,6 +192,5 @@ def _as(one: Try) -> Answer:
         usage=one.usage,
         failure=failure,
         status=one.status,
-        retried_s=told.retry_in_s,
         charged=not uncharged(one),
     )
