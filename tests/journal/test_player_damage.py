@@ -1,0 +1,158 @@
+"""Journals that are damaged, put together or gone, played all the same."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from journal.played import BEGAN, NAME, folded, indexed, journal, moments, opened, some
+
+from hivemind.errors import UsageError
+from hivemind.journal import indexing, starts
+from hivemind.journal.files import part_path
+from hivemind.journal.format import line_of
+from hivemind.journal.index import index_path
+from hivemind.journal.player import Player
+from hivemind.journal.reader import open_journal
+
+LINES = [line_of(BEGAN), *(line_of(event) for event in some(count=250))]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done for large journals is done for small ones."""
+    monkeypatch.setattr(indexing, "EVENTS_APART", 40)
+    monkeypatch.setattr(indexing, "_LOOKED_EVERY", 5)
+    monkeypatch.setattr(indexing, "_SHARE", 0)
+    monkeypatch.setattr(starts, "TAIL", 20_000)
+
+
+def assert_as_folded(path: Path, at: Iterable[float]) -> None:
+    """By its index, at these moments."""
+    with closing(opened(indexed(path))) as player:
+        assert player.known_to == 1
+        for moment in at:
+            player.seek(moment)
+            assert player.world.snapshot(moment) == folded(path, moment).snapshot(moment)
+
+
+def walk(path: Path) -> None:
+    """Look at several moments, whatever is there."""
+    with closing(opened(path)) as player:
+        for share in (0.5, 1.0, 0.2, 0.9):
+            player.seek(player.begins_at + share * (player.ends_at - player.begins_at))
+            player.world.snapshot(player.at)
+            player.event_after(player.at)
+            player.event_before(player.at)
+        assert player.overview(5)
+        assert all(isinstance(line, str) for line in player.damage)
+
+
+def refused(path: Path) -> str:
+    """Look at it; why that can't be done, or nothing."""
+    try:
+        walk(path)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+@given(
+    st.lists(
+        st.one_of(st.sampled_from(LINES), st.binary(max_size=30), st.sampled_from([b"\0" * 9, b"\n", b"\xef\xbb\xbf"])),
+        max_size=30,
+    )
+)
+@settings(max_examples=120, deadline=None, derandomize=True)
+def test_any_bytes_play_or_are_one_line(pieces: list[bytes]) -> None:
+    """With an index and without."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = part_path(Path(folder), NAME, 1)
+        path.write_bytes(b"".join(pieces))
+        told = refused(path)
+        assert "\n" not in told
+        if not told:
+            indexed(path)
+            walk(path)
+
+
+@given(st.floats(0, 1), st.binary(max_size=20), st.integers(0, 3000))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_damage_in_the_midst_is_passed_over(share: float, rubbish: bytes, gone: int) -> None:
+    """The index comes to the same as reading from the start does."""
+    whole = b"".join(LINES)
+    at = len(LINES[0]) + round(share * (len(whole) - len(LINES[0])))
+    with tempfile.TemporaryDirectory() as folder:
+        path = part_path(Path(folder), NAME, 1)
+        path.write_bytes(whole[:at] + rubbish + whole[at + gone :])
+        assert_as_folded(path, [some(count=250)[-1].at * number / 4 for number in range(5)])
+        with closing(opened(path)) as player:
+            journal = open_journal(path)
+            assert all(journal.events())
+            assert player.damage == tuple(journal.damage.told())
+
+
+def test_two_journals_in_one_file_go_on_from_each_other(tmp_path: Path) -> None:
+    """Tickets aren't mixed up, and time doesn't go back."""
+    first, second = journal(tmp_path, some(count=600)), tmp_path / "second.jsonl"
+    other = replace(BEGAN, journal="20261122-000000-8765", wall=BEGAN.wall + 86_400)
+    second.write_bytes(line_of(other) + b"".join(line_of(event) for event in some(9, 600)))
+    with first.open("ab") as file:
+        file.write(second.read_bytes())
+    end = 86_400 + some(9, 600)[-1].at
+    assert_as_folded(first, [*moments(some(count=600), 4), 86_400.0, 86_400 + some(9, 600)[300].at, end])
+    with closing(opened(first)) as player:
+        assert player.ends_at == pytest.approx(end)
+        before = player.event_before(player.ends_at)
+        assert before is not None
+        assert before[0] > 86_400
+
+
+def test_a_clock_that_goes_back(tmp_path: Path) -> None:
+    """Goes on from where it was."""
+    events = [replace(event, at=event.at + 500.0) for event in some(count=600)]
+    half = len(events) // 2
+    moved = events[:half] + [replace(event, at=event.at - 400.0) for event in events[half:]]
+    path = journal(tmp_path, moved)
+    end = events[-1].at
+    assert_as_folded(path, [500.0, events[half].at, (events[half].at + end) / 2, end])
+    with closing(opened(path)) as player:
+        assert any("the clock goes back" in line for line in player.damage)
+
+
+def test_a_part_that_is_missing(tmp_path: Path) -> None:
+    """Is told, and the others are played."""
+    path = journal(tmp_path, some(count=900), 3)
+    part_path(tmp_path, NAME, 2).unlink()
+    assert_as_folded(path, moments(some(count=900)))
+    with closing(opened(path)) as player:
+        assert any(f"{NAME}.2.jsonl is missing" in line for line in player.damage)
+
+
+def test_a_journal_that_is_removed_while_it_is_played(tmp_path: Path) -> None:
+    """One line says so; what is shown stays."""
+    folder = tmp_path / "journals"
+    folder.mkdir()
+    player = opened(journal(folder, some(), 2))
+    player.seek(10.0)
+    shown = player.world.snapshot(10.0)
+    shutil.rmtree(folder)
+    player.look()
+    with pytest.raises(UsageError, match="can't be read any more"):
+        player.seek(player.ends_at)
+    assert player.world.snapshot(10.0) == shown
+    player.close()
+
+
+def test_an_index_without_its_journal_is_no_journal(tmp_path: Path) -> None:
+    """Somebody may name the wrong file."""
+    path = indexed(journal(tmp_path, some(count=100)))
+    with pytest.raises(UsageError, match="isn't a journal"):
+        Player.open(index_path(path), indexed=False)
