@@ -42,6 +42,7 @@ def table(recorded: Figures, replayed: Sequence[Figures], changed: Sequence[Figu
     rows = []
     for measure in measures([recorded, *replayed, *changed]):
         was, before = measure.of(recorded), _mean(measure, replayed)
+        doubt = abs(before - was) if len(replayed) == 1 and before is not None and was is not None else 0.0
         row: list[Cell | str] = [
             measure.name,
             _amount(measure, [recorded]),
@@ -49,7 +50,7 @@ def table(recorded: Figures, replayed: Sequence[Figures], changed: Sequence[Figu
             _off(was, before),
         ]
         if changed:
-            row += [_amount(measure, changed), *_difference(measure, replayed, changed)]
+            row += [_amount(measure, changed), *_difference(measure, replayed, changed, doubt)]
         rows.append(row)
     return lines(columns, rows, room)
 
@@ -129,8 +130,10 @@ def seconds(value: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def _difference(measure: Measure, before: Sequence[Figures], after: Sequence[Figures]) -> tuple[Cell, Cell]:
-    """And what it means, where it is more than chance or rounding."""
+def _difference(
+    measure: Measure, before: Sequence[Figures], after: Sequence[Figures], doubt: float = 0.0
+) -> tuple[Cell, Cell]:
+    """And what it means, where it is more than chance, rounding, or what the model is known to be off by."""
     pairs = [(measure.of(one), measure.of(two)) for one, two in zip(before, after, strict=True)]
     known = [(one, two) for one, two in pairs if one is not None and two is not None]
     if not known:
@@ -140,7 +143,7 @@ def _difference(measure: Measure, before: Sequence[Figures], after: Sequence[Fig
     text = _told(measure, found, base)
     if not measure.better or abs(found.mean) <= _CLOSE * abs(base):
         return Cell(text, "" if found.mean else "dim"), Cell("")
-    if found.low <= 0 <= found.high:
+    if found.low <= 0 <= found.high or abs(found.mean) <= doubt:
         return Cell(text, "dim"), Cell("unclear", "dim")
     good = (found.mean < 0) == (measure.better == "less")
     style = "good" if good else "bad"

@@ -86,6 +86,13 @@ def test_chance() -> None:
     assert rows(RUN, before, unsure)["wall time"][-1] == "unclear"
 
 
+def test_no_clearer_than_the_model() -> None:
+    """A difference no larger than what the replay is off by may be the model's own."""
+    replayed = replace(RUN, wall_s=104.0)
+    assert rows(RUN, [replayed], [replace(RUN, wall_s=101.0)])["wall time"][-1] == "unclear"
+    assert rows(RUN, [replayed], [replace(RUN, wall_s=99.0)])["wall time"][-1] == "better"
+
+
 def test_no_price() -> None:
     """A run whose price isn't known has none, and no difference; one of which a part isn't known says so."""
     found = rows(replace(RUN, dollars=None), [replace(RUN, dollars=None)], [replace(RUN, dollars=None)])
