@@ -28,10 +28,14 @@ from .writer import Later, NewPart, Writer
 
 _log = logging.getLogger(__name__)
 
-EVERY_S = 0.25
+EVERY_S = 0.1
+"""Events wait no longer before they are made into JSON, while there are any."""
+IDLE_S = 0.5
+"""Likewise, after a while without any."""
+AT_ONCE = 512
+"""Events that are made into JSON in one go: it takes half a millisecond, and a few at a time would cost twice that."""
+HANDED_S = 0.25
 """Lines wait no longer before they are handed to the thread."""
-AT_ONCE = 128
-"""Events that are made into lines in one go."""
 CHUNK = 256 << 10
 """Bytes of lines that are handed over in one go: each time costs both sides a tenth of a millisecond."""
 WAITING_MOST = 16 << 20
@@ -89,6 +93,8 @@ class Recorder:
         self._wall = wall
         self._path = writer.path
         self._fresh: list[ev.Event] = []
+        self.record: Callable[[Sequence[ev.Event]], object] = self._fresh.extend
+        """Takes what happened; all that is done on the path of a request."""
         self._made: list[Encoded] = []
         self._count = self._size = 0
         """Of lines in what is made, and bytes."""
@@ -96,35 +102,29 @@ class Recorder:
         self._in_part = 0
         """Bytes, without what it began with: were that larger than a part, each would be followed at once."""
         self._part_at = began.at
-        self._timer: asyncio.TimerHandle | None = None
+        self._handed_at = began.at
         self._reported: set[int] = set()
         self._reports_from = began.at
         self._sample: ev.Sampled | None = None
         self._gap: _Gap | None = None
+        self._behind = False
+        """What was written since the last gap doesn't tell how everything stands."""
         self._lost = 0
         self._lost_before = 0
         """Of these, what was told."""
         self._trouble = ""
         self._unwritable: set[type[ev.Event]] = set()
         writer.put(line_of(began))
-
-    def record(self, events: Sequence[ev.Event]) -> None:
-        """So much happened."""
-        self._fresh += events
-        if len(self._fresh) >= AT_ONCE:
-            self._write_down()
-        if self._timer is None:
-            self._timer = self._loop.call_later(EVERY_S, self._tick)
+        self._timer: asyncio.Handle = self._loop.call_later(EVERY_S, self._tick)
 
     def later(self, at: float, line: Later) -> None:
         """A line that takes long to make, of something that happened now."""
-        self._write_down()
+        self._write_all_down()
         self._hand_over()
         if self._gap is None and self.has_room(line.weight):
             self._writer.put(line)
         else:
             self._miss(at, 1, self._why_no_room())
-        self._look_again()
 
     def has_room(self, size: int) -> bool:
         """So many bytes more may wait for the disk."""
@@ -136,11 +136,12 @@ class Recorder:
 
     async def aclose(self, at: float) -> None:
         """The end, in good order: write all that is left."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._fresh.append(JournalEnded(at))
-        self._write_down()
+        self._timer.cancel()
+        self._write_all_down()
         self._hand_over(last=True)
+        if self._behind:
+            self._catch_up(at)
+        self._writer.put(line_of(JournalEnded(at)))
         lost = await asyncio.to_thread(self._writer.close)
         if lost or self._gap is not None:
             _log.warning("the last %d lines of the journal couldn't be written to %s", lost, self._path)
@@ -165,9 +166,14 @@ class Recorder:
             self._sample = event
         return True
 
+    def _write_all_down(self) -> None:
+        while self._fresh:
+            self._write_down()
+
     def _write_down(self) -> None:
-        """Make of what happened what the thread makes lines of."""
-        events, self._fresh = self._fresh, []
+        """Make of the next events that happened what the thread makes lines of."""
+        events = self._fresh[:AT_ONCE]
+        del self._fresh[:AT_ONCE]
         kinds = set(map(type, events))
         if ev.Progress in kinds or ev.Sampled in kinds:
             events = [event for event in events if self._is_news(event)]
@@ -206,7 +212,7 @@ class Recorder:
     def _hand_over(self, *, last: bool = False) -> None:
         """Lines to the thread, or, where too many wait there already, to nobody."""
         if self._gap is not None and (last or self._writer.waiting * 2 <= self._limits.waiting):
-            gap, self._gap = self._gap, None
+            gap, self._gap, self._behind = self._gap, None, True
             line = line_of(Gap(self._loop.time(), gap.since, gap.lost, gap.why))
             self._writer.put(line)
             self._in_part += len(line)
@@ -230,20 +236,22 @@ class Recorder:
         self._lost += lines
 
     def _tick(self) -> None:
-        self._timer = None
+        busy = bool(self._fresh)
         self._write_down()
-        self._hand_over()
+        if self._fresh:
+            self._timer = self._loop.call_soon(self._tick)  # others have their turn between
+            return
+        self._timer = self._loop.call_later(EVERY_S if busy else IDLE_S, self._tick)
+        if self._behind or self._loop.time() - self._handed_at >= HANDED_S:
+            self._handed_at = self._loop.time()
+            self._hand_over()
         if self._writer.removed:
             self._begin_anew()
         elif self._gap is None and self._is_due():
-            self._begin_part(self._loop.time())
+            self._begin_part()
+        elif self._gap is None and self._behind:
+            self._catch_up(self._loop.time())
         self._look_after()
-        if self._writer.waiting or self._gap is not None:
-            self._look_again()
-
-    def _look_again(self) -> None:
-        if self._timer is None:
-            self._timer = self._loop.call_later(EVERY_S, self._tick)
 
     def _look_after(self) -> None:
         """Tell when trouble begins, and when it is over."""
@@ -273,17 +281,27 @@ class Recorder:
         too_old = self._loop.time() - self._part_at >= self._limits.max_age_s
         return too_old and self._in_part > 0
 
+    def _catch_up(self, at: float) -> None:
+        """How everything stands, whatever of it was missed: else requests that ended meanwhile would go on for ever."""
+        line = line_of(Carried(at, self._keep(at)))
+        self._writer.put(line)
+        self._in_part += len(line)
+        self._behind = False
+
     def _begin_anew(self) -> None:
         """Somebody took the file away."""
+        self._hand_over()
         since = self._first_at if self._gap is None else self._gap.since
         self._miss(since, self._writer.give_up(), "the file was removed")
-        self._begin_part(self._loop.time())
+        self._begin_part()
 
-    def _begin_part(self, at: float) -> None:
+    def _begin_part(self) -> None:
+        self._hand_over()  # what happened until now is in how everything stands
+        at = self._loop.time()
         began = replace(self._began, at=at, wall=self._wall(), part=self._began.part + 1)
         self._began, self._path = began, part_path(self._path.parent, began.journal, began.part)
         self._writer.put(NewPart(self._path, line_of(began) + line_of(Carried(at, self._keep(at)))))
-        self._part_at, self._in_part, self._sample = at, 0, None
+        self._part_at, self._in_part, self._sample, self._behind = at, 0, None, False
 
 
 def _joined(made: list[Encoded]) -> bytes:

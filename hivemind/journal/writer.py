@@ -94,8 +94,9 @@ class Writer:
 
     @property
     def removed(self) -> bool:
-        """The file isn't there any more, so it takes a new part to go on."""
-        return isinstance(self.error, Removed)
+        """The file isn't there any more, so it takes a new part to go on, and none waits to be begun."""
+        with self._changed:
+            return isinstance(self.error, Removed) and not any(isinstance(item, NewPart) for item in self._items)
 
     def put(self, item: Item) -> None:
         """Have it written after all that waits."""
@@ -154,7 +155,7 @@ class Writer:
 
     def _anew(self) -> bool:
         """The file is gone, but what comes next is another one."""
-        return self.removed and bool(self._items) and isinstance(self._items[0], NewPart)
+        return isinstance(self.error, Removed) and bool(self._items) and isinstance(self._items[0], NewPart)
 
     def _write(self, item: Item) -> tuple[Item | None, OSError | None]:
         """Returns what is left to be written, and why."""

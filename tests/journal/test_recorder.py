@@ -30,7 +30,8 @@ FIRST = Path("journals", f"{NAME}.jsonl")
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for more to come waits no longer than the loop's next round."""
-    monkeypatch.setattr(recording, "EVERY_S", 0.0)
+    for name in ("EVERY_S", "IDLE_S", "HANDED_S"):
+        monkeypatch.setattr(recording, name, 0.0)
 
 
 class Run:
@@ -186,6 +187,20 @@ async def test_what_a_part_carries() -> None:
     await run.end()
 
 
+async def test_what_waits_stands_before_a_new_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has happened by then is in the world that it begins with, and so not told again after it."""
+    for name, value in (("HANDED_S", 1000.0), ("AT_ONCE", 1), ("CHUNK", 1000)):
+        monkeypatch.setattr(recording, name, value)
+    run = Run(max_bytes=1)
+    run.happen(wide(2000), granted(1))
+    await until(lambda: len(run.disk.sheets) == 2)
+    run.happen(granted(2))
+    await run.end()
+    first, second = run.disk.sheets.values()
+    assert (b'"ticket":1' in first, b'"ticket":1' in second) == (True, False)
+    assert (b'"ticket":2' in first, b'"ticket":2' in second) == (False, True)
+
+
 async def test_a_new_part_by_age() -> None:
     """It begins when the one before is old enough, but not after one in which nothing happened."""
     run = Run(max_age_s=0.0)
@@ -213,6 +228,28 @@ async def test_a_file_that_is_removed() -> None:
     assert numbers(second)[-1] == 4
 
 
+async def test_what_was_missed_is_made_good() -> None:
+    """After a gap stands how everything is by then: a request whose end was lost doesn't go on for ever."""
+    run = Run(waiting=2_000)
+    run.happen(ev.Arrived(1.0, 7, "ann", "l", "m", "m", Priority.NORMAL, True, 10, 20))
+    await until(lambda: len(run.disk.events()) == 2)
+    run.disk.gate.clear()
+    while not run.recorder.view().lost:
+        run.happen(granted(0))
+        await asyncio.sleep(0)
+    run.happen(ev.Finished(2.0, 7, "ann", "l", "m", 200, 1, None, 1.0))
+    await asyncio.sleep(0)
+    run.disk.gate.set()
+    await until(lambda: any(isinstance(event, Carried) for event in run.disk.events()))
+    events = await run.end()
+    assert not any(isinstance(event, ev.Finished) for event in events)
+    read = World(at=0.0, wall=1000.0, address="", upstreams=())
+    for event in events:
+        read.apply(event)
+    assert run.world.snapshot(99.0).totals.finished == 1
+    assert replace(read.snapshot(99.0), lines=()) == replace(run.world.snapshot(99.0), lines=())
+
+
 async def test_an_end_with_a_gap() -> None:
     """What is missing is told even if the end comes first."""
     run = Run(waiting=2_000)
@@ -224,7 +261,7 @@ async def test_an_end_with_a_gap() -> None:
     assert run.recorder.view().lost
     asyncio.get_running_loop().call_later(0.05, run.disk.gate.set)
     events = await run.end()
-    assert [type(event).__name__ for event in events[-2:]] == ["Gap", "JournalEnded"]
+    assert [type(event).__name__ for event in events[-3:]] == ["Gap", "Carried", "JournalEnded"]
 
 
 async def test_no_more_reports_than_one_needs() -> None:
