@@ -90,14 +90,14 @@ async def test_the_screen_on_a_real_journal(tmp_path: Path) -> None:
             await wait_until(pilot, lambda: app.view.playback is not None and app.view.playback.mark_count == 6)
             await press(pilot, "n n n n")
             await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(AT + 62.1))
-            assert "bob: it broke; passed on to the agent" in seen(pilot, "timeline")
+            await wait_until(pilot, lambda: "bob: it broke; passed on to the agent" in seen(pilot, "timeline"))
             assert app.view.snapshot.totals.failed == 1
             await press(pilot, "comma")
             await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(AT + 62.0))
             assert app.view.snapshot.totals.failed == 0
             await press(pilot, "end")
             await wait_until(pilot, lambda: app.view.snapshot.totals.requests == 36)
-            assert "the end" in seen(pilot, "timeline")
+            await wait_until(pilot, lambda: "the end" in seen(pilot, "timeline"))
     finally:
         player.close()
 

@@ -52,8 +52,8 @@ async def test_it_opens_on_the_overview_and_says_what_it_is(size: tuple[int, int
     """At every size the banner and the timeline are there, and nobody is greeted to connect an agent."""
     async with replay(size=size) as (pilot, app):
         assert app.view.page == "overview"
-        assert "REPLAY x1" in seen(pilot, "header")
-        assert "14:00:00" in seen(pilot, "timeline")
+        await wait_until(pilot, lambda: "REPLAY x1" in seen(pilot, "header"))
+        await wait_until(pilot, lambda: "14:00:00" in seen(pilot, "timeline"))
 
 
 async def test_keys_go_about_in_time() -> None:
@@ -76,10 +76,10 @@ async def test_keys_go_about_in_time() -> None:
             await press(pilot, keys)
             await until_at(pilot, app, second)
         assert "PauseAgent" not in seen(pilot, "timeline")
-        assert "carol: paused" in seen(pilot, "timeline")
+        await wait_until(pilot, lambda: "carol: paused" in seen(pilot, "timeline"))
         assert next(agent for agent in app.view.snapshot.agents if agent.name == "carol").paused
         await press(pilot, "g")
-        assert "go to" in seen(pilot, "footer")
+        await wait_until(pilot, lambda: "go to" in seen(pilot, "footer"))
         await press(pilot, "1 4 colon 0 1 colon 3 0 enter")
         await until_at(pilot, app, 90.0)
         await press(pilot, "colon 5 0 % enter")
@@ -110,8 +110,8 @@ async def test_it_plays_stops_and_repeats() -> None:
         assert transport.speed == 64
         await wait_until(pilot, lambda: app.view.playback is not None and app.view.playback.at_end)
         assert not transport.playing
-        assert "the end" in seen(pilot, "timeline")
-        assert "space again" in seen(pilot, "footer")
+        await wait_until(pilot, lambda: "the end" in seen(pilot, "timeline"))
+        await wait_until(pilot, lambda: "space again" in seen(pilot, "footer"))
         await press(pilot, "< < < < < < < < <")
         assert transport.speed == 0.25
         await press(pilot, "home right left_square_bracket right right right_square_bracket")
@@ -119,8 +119,8 @@ async def test_it_plays_stops_and_repeats() -> None:
         await press(pilot, "> > > > > > > > space")
         seeks = app.recording._player.seeks  # type: ignore[attr-defined]
         await wait_until(pilot, lambda: seeks.count(AT + 1) > 3)
-        assert "loop x64" in seen(pilot, "timeline")
-        assert r"\ no loop" in seen(pilot, "footer")
+        await wait_until(pilot, lambda: "loop x64" in seen(pilot, "timeline"))
+        await wait_until(pilot, lambda: r"\ no loop" in seen(pilot, "footer"))
         await press(pilot, "space backslash")
         assert transport.loop is None
         assert not transport.playing
@@ -164,7 +164,7 @@ async def test_what_looks_works_as_ever() -> None:
         await press(pilot, "G")
         assert app.view.selected == "carol"
         await press(pilot, "5")
-        assert "it broke" in seen(pilot, "log")
+        await wait_until(pilot, lambda: "it broke" in seen(pilot, "log"))
 
 
 async def test_a_seek_forgets_what_was_not_yet() -> None:
@@ -200,9 +200,9 @@ async def test_kinds_of_marks_are_chosen() -> None:
         cut = str(1 + list(KINDS).index("cut"))
         await press(pilot, cut)
         assert app.layers.is_open
-        assert "4 marks" in seen(pilot, "timeline")
+        await wait_until(pilot, lambda: "4 marks" in seen(pilot, "timeline"))
         await press(pilot, "a")
-        assert "6 marks" in seen(pilot, "timeline")
+        await wait_until(pilot, lambda: "6 marks" in seen(pilot, "timeline"))
         await press(pilot, f"{cut} escape n")
         await until_at(pilot, app, 45.95)
 
@@ -238,8 +238,8 @@ async def test_damage_and_what_is_not_read_yet_are_seen() -> None:
     deck.approximate = True
     deck.damage = ["7 events are missing in 1 gaps: the disk was full or too slow"]
     async with replay(deck) as (pilot, app):
-        assert "7 events are missing" in seen(pilot, "header")
-        assert "≈ reading 50%" in seen(pilot, "timeline")
+        await wait_until(pilot, lambda: "7 events are missing" in seen(pilot, "header"))
+        await wait_until(pilot, lambda: "≈ reading 50%" in seen(pilot, "timeline"))
         await press(pilot, "end n")
         assert "no mark after this in the 50% that are read so far" in str([n.message for n in app._notifications])
 
