@@ -248,6 +248,7 @@ class Recorder:
         if self._writer.removed:
             self._begin_anew()
         elif self._gap is None and self._is_due():
+            self._hand_over()  # what happened by now is in what the new part begins with
             self._begin_part()
         elif self._gap is None and self._behind:
             self._catch_up(self._loop.time())
@@ -290,13 +291,12 @@ class Recorder:
 
     def _begin_anew(self) -> None:
         """Somebody took the file away."""
-        self._hand_over()
         since = self._first_at if self._gap is None else self._gap.since
-        self._miss(since, self._writer.give_up(), "the file was removed")
+        self._miss(since, self._writer.give_up() + self._count, "the file was removed")
+        self._made, self._count, self._size = [], 0, 0
         self._begin_part()
 
     def _begin_part(self) -> None:
-        self._hand_over()  # what happened until now is in how everything stands
         at = self._loop.time()
         began = replace(self._began, at=at, wall=self._wall(), part=self._began.part + 1)
         self._began, self._path = began, part_path(self._path.parent, began.journal, began.part)
