@@ -91,4 +91,4 @@ def test_little_room_keeps_what_matters() -> None:
 
 def test_shares_have_no_more_digits_than_they_deserve() -> None:
     """One below ten percent, none above."""
-    assert [verdict.signed(share) for share in (0.008, -0.0994, 0.12, -1.0)] == ["+0.8%", "-9.9%", "+12%", "-100%"]
+    assert [verdict.signed(share) for share in (0.008, -0.0994, 0.12, -0.0001)] == ["+0.8%", "-9.9%", "+12%", "0.0%"]

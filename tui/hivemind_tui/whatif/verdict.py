@@ -117,6 +117,8 @@ def signed(share: float | None) -> str:
     """`+0.8 %`, `-12 %`."""
     if share is None:
         return NOTHING
+    if abs(share) < 0.0005:
+        return "0.0%"
     return f"{share:+.1%}" if abs(share) < 0.0995 else f"{share:+.0%}"
 
 
