@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from .steps import Asked, Order
 
 REPEAT_S = 120.0
@@ -123,7 +125,7 @@ class Agent:
         if len(self._leaves) < 2:
             return False
         came = sorted(each.at for each in self._leaves)
-        return all(two - one < AT_ONCE_S for one, two in zip(came, came[1:], strict=False))
+        return all(two - one < AT_ONCE_S for one, two in pairwise(came))
 
 
 def over_at(step: Asked | Order) -> float:

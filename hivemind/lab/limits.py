@@ -23,6 +23,8 @@ _ROUNDED_S = 0.02
 """A reset this near to a whole second was rounded to it."""
 _ONE_END_S = 1.5
 """A window's end is told so exactly."""
+_MINUTE_S = 60.0
+"""What a limit is of, where nothing tells better."""
 _BRIEF_S = 15.0
 """A recording so short shows too few ends to tell by."""
 MARGIN = 0.03
@@ -50,6 +52,8 @@ class FittedLimit:
     spent: float = 0.0
     """Used already when the recording began, of the window that ends in `spent_for_s`."""
     spent_for_s: float = 0.0
+    pool: str = ""
+    """Whoever has the same name here draws on the same window; empty: nobody else does."""
 
     def begin(self, now: float) -> Allowance:
         """As it stood when the recording began."""
@@ -91,16 +95,17 @@ def _fitted(family: str, kind: WindowKind, told: Sequence[Told], began_at: float
         if reading.remaining is not None and reading.reset_in_s is not None and reading.limit == limit
     ]
     if not whole:
-        return FittedLimit(family, kind, limit, True, 60.0)
+        return FittedLimit(family, kind, limit, True, _MINUTE_S)
     size = _size(limit, whole)
     used_most = 1 - min(left for _, left, _ in whole) / (size or limit)
     if size is not None or _drips(limit, limit, whole):
         spans = [
             reset_in_s * limit / ((size or limit) - left) for _, left, reset_in_s in whole if left < (size or limit)
         ]
-        # What remains is rounded down, of a small bucket by much: the reading that is rounded least says most.
-        small = size is not None and not _rounded(whole)
-        span_s = (max(spans) if small else median(spans)) if spans else 60.0
+        span_s = median(spans) if spans else _MINUTE_S
+        if size is not None:
+            # What remains is rounded down, of a small bucket by much: the reading that is rounded least says most.
+            span_s = _MINUTE_S if _rounded(whole) or not spans else max(spans)
         return FittedLimit(family, kind, limit, False, _usual(span_s), size, _rounded(whole), used_most=used_most)
     span_s = _usual(max(reset_in_s for _, _, reset_in_s in whole))
     first_at, left, reset_in_s = whole[0]
@@ -127,8 +132,9 @@ def _size(limit: int, whole: Sequence[tuple[float, int, float]]) -> int | None:
     small = most < limit * 0.5 and len(whole) >= 10 and longest_s <= (most + 2) * 60.0 / limit + 1.0
     if not small:
         return None
-    full = any(left == most and reset_in_s <= 0.0 for _, left, reset_in_s in whole)
-    return most if full else most + 1
+    full_s = 1.0 if _rounded(whole) else 0.0
+    full = any(left == most and reset_in_s <= full_s for _, left, reset_in_s in whole)
+    return max(1, most if full else most + 1)
 
 
 def _drips(size: int, limit: int, whole: Sequence[tuple[float, int, float]]) -> bool:
@@ -179,16 +185,32 @@ class Amounts:
         return float(max(self.tokens_in, self.max_out if reserves and kind is WindowKind.TOKENS else 0))
 
 
+Pools = dict[tuple[str, WindowKind], Allowance]
+"""Windows that several draw on, by the name of the pool."""
+
+
 class Limiter:
     """The windows of one lane while they are used: a request is charged to each of its family, or to none."""
 
-    def __init__(self, limits: Iterable[FittedLimit], began_at: float, wall_offset: float, *, reserves: bool) -> None:
-        """`wall_offset` is added to a moment to have the time of day."""
+    def __init__(
+        self,
+        limits: Iterable[FittedLimit],
+        began_at: float,
+        wall_offset: float,
+        *,
+        reserves: bool,
+        pools: Pools | None = None,
+    ) -> None:
+        """`wall_offset` is added to a moment to have the time of day; `pools` is what limiters share."""
+        pools = {} if pools is None else pools
         self._windows: dict[str, list[tuple[FittedLimit, Allowance]]] = {}
         self._wall_offset = wall_offset
         self._reserves = reserves
         for each in limits:
-            self._windows.setdefault(each.family, []).append((each, each.begin(began_at)))
+            allowance = each.begin(began_at)
+            if each.pool:
+                allowance = pools.setdefault((each.pool, each.kind), allowance)
+            self._windows.setdefault(each.family, []).append((each, allowance))
 
     def wait_s(self, now: float, family: str, amounts: Amounts) -> float:
         """How long the request would have to wait; 0: it fits."""
@@ -197,6 +219,10 @@ class Limiter:
             for limit, allowance in self._windows.get(family, ())
         )
         return max(waits, default=0.0)
+
+    def left(self, now: float, family: str) -> dict[WindowKind, int]:
+        """What remains of each window."""
+        return {limit.kind: allowance.reading(now)[0] for limit, allowance in self._windows.get(family, ())}
 
     def nearly(self, now: float, family: str) -> bool:
         """Of some window so little is left that a refusal is no wonder."""

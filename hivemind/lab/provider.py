@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from hivemind.scheduler.types import FailureKind, WindowKind
+from hivemind.scheduler.types import FailureKind
 
 from .latency import Latency, Sample, fit_latency
-from .limits import Amounts, FittedLimit, Limiter, fit_limits
+from .limits import FittedLimit, Limiter, Pools, fit_limits
+from .refusals import Taken, explain, is_, limits_by_refusals, uncharged
+from .sharing import reserves, shared_limits
 from .steps import Asked, Try
 from .tape import LaneTape
 
@@ -17,15 +19,6 @@ SPELL = 5
 """So many failed attempts in a row, with none answered between, are a spell rather than bad luck."""
 _QUICK_S = 0.02
 """In which a provider says no, where no refusal was seen."""
-_WINDOW_S = 60.0
-_ROUNDED_S = 1.5
-"""By so much is a pause asked for longer than the window lasts: whole seconds, and the way there and back."""
-_SECONDS_S = 3.0
-_SOME = 3
-_ALIKE = 0.5
-"""Amounts that differ by more aren't one limit."""
-UNCHARGED = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.QUOTA, FailureKind.CONNECT})
-"""Refused before any work."""
 _IN_SPELLS = frozenset(
     {
         FailureKind.OVERLOADED,
@@ -36,8 +29,6 @@ _IN_SPELLS = frozenset(
         FailureKind.RATE_LIMITED,
     }
 )
-
-Taken = tuple[Asked, Try]
 
 
 @dataclass(slots=True)
@@ -77,21 +68,42 @@ class Provider:
     """Of attempts that weren't refused for a limit or in a spell."""
 
 
-def fit_provider(
-    lane: LaneTape, asked: Sequence[Asked], began_at: float, ends_at: float, wall_offset: float
+def fit_providers(
+    lanes: Mapping[str, LaneTape], asked: Mapping[str, Sequence[Asked]], began_at: float, ends_at: float, offset: float
+) -> dict[str, Provider]:
+    """Work out what can be, of each lane from its requests; notes with each which of its tries are its own.
+
+    `offset` is added to a moment to have the time of day.
+    """
+    taken = {
+        key: sorted(
+            ((each, one) for each in requests for one in each.tries if one.whole), key=lambda pair: pair[1].granted_at
+        )
+        for key, requests in asked.items()
+    }
+    limits = {key: fit_limits(lanes[key].readings, began_at) or limits_by_refusals(taken[key]) for key in asked}
+    limits = shared_limits(lanes, taken, limits, began_at, offset)
+    pools: Pools = {}
+    limiters = {
+        key: Limiter(limits[key], began_at, offset, reserves=reserves(lanes[key]), pools=pools) for key in asked
+    }
+    refusals = explain(taken, limiters)
+    lasted_s = max(1.0, ends_at - began_at)
+    return {key: _fitted(lanes[key], asked[key], taken[key], limits[key], refusals[key], lasted_s) for key in asked}
+
+
+def _fitted(
+    lane: LaneTape,
+    asked: Sequence[Asked],
+    taken: Sequence[Taken],
+    limits: list[FittedLimit],
+    refusals: list[Try],
+    lasted_s: float,
 ) -> Provider:
-    """Work out what can be, from all requests of that lane; notes with each which of its tries are its own."""
-    taken = sorted(
-        ((each, one) for each in asked for one in each.tries if one.whole), key=lambda pair: pair[1].granted_at
-    )
-    reserves = lane.config is not None and lane.config.reserve_max_tokens
-    explained: set[int] = set()
-    limits = fit_limits(lane.readings, began_at) or _limits_by_refusals(taken)
-    refusals = _explain(taken, Limiter(limits, began_at, wall_offset, reserves=reserves))
-    explained.update(map(id, refusals))
+    explained = set(map(id, refusals))
     most_flying = _most_flying(taken)
     if most_flying is not None:
-        over = [one for one, n in _at_work(taken) if _is(one, FailureKind.OVERLOADED) and n > most_flying]
+        over = [one for one, n in _at_work(taken) if is_(one, FailureKind.OVERLOADED) and n > most_flying]
         refusals += over
         explained.update(map(id, over))
     # What is left are spells and chance.
@@ -104,11 +116,11 @@ def fit_provider(
     faults = [(each, one) for each, one in taken if one.failure is not None and id(one) not in explained]
     return Provider(
         lane,
-        reserves,
+        reserves(lane),
         limits,
         most_flying,
         spells,
-        max(1.0, ends_at - began_at),
+        lasted_s,
         median([one.took_s for one in refusals] or [_QUICK_S]),
         fit_latency([Sample(t.granted_at, t.flying, a.arrived.size_chars, _first_s(t)) for a, t in good]),
         fit_latency(
@@ -126,10 +138,6 @@ def fit_provider(
 
 def _first_s(one: Try) -> float:
     return one.took_s if one.first_s is None else one.first_s
-
-
-def _is(one: Try, kind: FailureKind) -> bool:
-    return one.failure is not None and one.failure.kind is kind
 
 
 def _spells(taken: Sequence[Taken]) -> list[Spell]:
@@ -161,78 +169,12 @@ def _spell(run: Sequence[Taken], before_at: float | None, after_at: float | None
     return Spell(began, max(ended, last + 1e-6), of, [one for _, one in run])
 
 
-def _explain(taken: Sequence[Taken], limiter: Limiter) -> list[Try]:
-    """Refusals by rate limits that the fitted windows bring about by themselves."""
-    moments: list[tuple[float, int, Asked, Try]] = []
-    for asked, one in taken:
-        moments.append((one.granted_at, 1, asked, one))
-        moments.append((one.granted_at + one.took_s, 0, asked, one))
-    moments.sort(key=lambda moment: moment[:2])
-    found = []
-    for at, begins, asked, one in moments:
-        family, amounts = asked.arrived.family, amounts_of(asked, one)
-        if not begins:
-            limiter.settle(at, family, one.usage)
-        elif _is(one, FailureKind.RATE_LIMITED):
-            if limiter.wait_s(at, family, amounts) > 0 or limiter.nearly(at, family):
-                found.append(one)
-        elif one.failure is None or one.failure.kind not in UNCHARGED:
-            limiter.charge(at, family, amounts)
-    return found
-
-
-def _limits_by_refusals(taken: Sequence[Taken]) -> list[FittedLimit]:
-    """Of a provider that tells nothing of its limits: as much as it let in before it refused."""
-    limits = []
-    for family in dict.fromkeys(asked.arrived.family for asked, _ in taken):
-        mine = [(asked, one) for asked, one in taken if asked.arrived.family == family]
-        if not _by_window([one for _, one in mine if _is(one, FailureKind.RATE_LIMITED)]):
-            continue
-        requests, tokens = [], []
-        silent_until = float("-inf")
-        for _, refused in mine:
-            if not _is(refused, FailureKind.RATE_LIMITED) or refused.granted_at < silent_until:
-                continue
-            delay_s = refused.failure.delay_s if refused.failure is not None else None
-            ends_at = refused.granted_at + (delay_s or 0.0)
-            silent_until = max(ends_at, refused.granted_at + 1.0)
-            since = (ends_at - _ROUNDED_S if delay_s else refused.granted_at + 1e-9) - _WINDOW_S
-            let_in = [one for _, one in mine if since <= one.granted_at < refused.granted_at and not uncharged(one)]
-            requests.append(len(let_in))
-            tokens.append(sum(one.usage.total for one in let_in if one.usage is not None))
-        if not requests or not max(requests):
-            continue
-        if len(requests) >= _SOME and min(_spread(requests), _spread(tokens)) > _ALIKE:
-            continue  # it refuses whatever was let in
-        if len(requests) > 1 and min(tokens) > 0 and _spread(tokens) < _spread(requests) / 2:
-            kind, limit = WindowKind.TOKENS, round(median(tokens))
-        else:
-            kind, limit = WindowKind.REQUESTS, max(1, round(median(requests)))
-        limits.append(FittedLimit(family, kind, limit, True, _WINDOW_S, told=False))
-    return limits
-
-
-def _by_window(refused: Sequence[Try]) -> bool:
-    """Whoever says when to come back, and never more than some seconds, doesn't count by the minute."""
-    delays = [one.failure.delay_s for one in refused if one.failure is not None]
-    return any(delay_s is None or delay_s > _SECONDS_S for delay_s in delays)
-
-
-def uncharged(one: Try) -> bool:
-    """It was refused before any work."""
-    return one.failure is not None and one.failure.kind in UNCHARGED
-
-
-def _spread(values: Sequence[float]) -> float:
-    return (max(values) - min(values)) / max(1.0, max(values))
-
-
 def _most_flying(taken: Sequence[Taken]) -> int | None:
     """The number at work above which nearly everything was refused as overloaded, and hardly anything below."""
     over: list[int] = []
     let_in: list[int] = []
     for one, at_work in _at_work(taken):
-        if _is(one, FailureKind.OVERLOADED):
+        if is_(one, FailureKind.OVERLOADED):
             over.append(at_work)
         elif not uncharged(one):
             let_in.append(at_work)
@@ -258,15 +200,3 @@ def _at_work(taken: Sequence[Taken]) -> Iterator[tuple[Try, int]]:
             continue
         yield one, at_work + 1
         at_work += not uncharged(one)
-
-
-def amounts_of(asked: Asked, one: Try | None) -> Amounts:
-    """What an attempt takes of the windows, by what it really used where that is known."""
-    arrived = asked.arrived
-    usage = None if one is None else one.usage
-    if usage is None or not usage.total_input:
-        usage = None if asked.answered is None else asked.answered.usage
-    tokens_in = arrived.estimated_input
-    if usage is not None and usage.total_input:
-        tokens_in = usage.input_tokens + usage.cache_write_tokens
-    return Amounts(tokens_in, arrived.max_output_tokens or 0)

@@ -15,7 +15,7 @@ from hivemind.scheduler.events import Event, LevelChanged, Progress, Sampled
 
 from .collecting import uncollected
 from .figures import Figures, Price, Tally
-from .provider import Provider, fit_provider
+from .provider import Provider, fit_providers
 from .steps import Asked
 from .tape import LaneTape, Tape, Taper
 
@@ -80,9 +80,7 @@ def _recording(path: Path, taper: Taper, tally: Tally, told: Sequence[str]) -> R
     for asked in tape.asked:
         by_lane.setdefault(asked.arrived.lane, []).append(asked)
     lanes = {key: tape.lanes.get(key) or LaneTape(key, key.partition(":")[0], "generic", None) for key in by_lane}
-    providers = {
-        key: fit_provider(lanes[key], asked, tape.began_at, tape.ends_at, offset) for key, asked in by_lane.items()
-    }
+    providers = fit_providers(lanes, by_lane, tape.began_at, tape.ends_at, offset)
     return Recording(
         name=tape.began.journal,
         began=tape.began,

@@ -21,6 +21,7 @@ from .steps import Asked, Order, Step, Try
 SOON_S = 5.0
 """Within which one order of a runner's follows from another."""
 
+
 @dataclass(slots=True)
 class LaneTape:
     """What was told of one lane."""

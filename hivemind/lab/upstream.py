@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from hivemind.scheduler.types import Failure, FailureKind, Usage, WindowReading
 
-from .limits import Amounts, Limiter
-from .provider import Provider, Spell, amounts_of, uncharged
+from .limits import Amounts, Limiter, Pools
+from .provider import Provider, Spell
+from .refusals import amounts_of, uncharged
 from .steps import Asked, Try
 
 _NOTHING = Amounts(0, 0)
@@ -39,13 +40,21 @@ class Upstream:
     """The upstream of one lane in one simulation."""
 
     def __init__(
-        self, provider: Provider, began_at: float, wall_offset: float, rng: random.Random, *, draws: bool
+        self,
+        provider: Provider,
+        began_at: float,
+        wall_offset: float,
+        rng: random.Random,
+        *,
+        draws: bool,
+        pools: Pools | None = None,
     ) -> None:
-        """`wall_offset` is added to a moment to have the time of day; `draws`: faults and latencies are drawn anew."""
+        """`wall_offset` is added to a moment to have the time of day; `draws`: faults and latencies are drawn anew;
+        `pools` is what the upstreams of a simulation share."""
         self._provider = provider
         self._rng = rng
         self._draws = draws
-        self._limiter = Limiter(provider.limits, began_at, wall_offset, reserves=provider.reserves)
+        self._limiter = Limiter(provider.limits, began_at, wall_offset, reserves=provider.reserves, pools=pools)
         self._began_at = began_at
         self._at_work = 0
         self._again = self._spell = 0

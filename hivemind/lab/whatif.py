@@ -13,6 +13,7 @@ from .changes import applied, orders
 from .changes import parse_changes as parse_changes
 from .collecting import uncollected
 from .figures import Figures, Price, Tally
+from .limits import Pools
 from .recording import Recording
 from .simulation import Plan, Simulation
 from .upstream import Upstream
@@ -43,8 +44,9 @@ def simulate(
         scheduler, configs[key] = applied(changes, recording.began.config, lane)
     rng, tally = random.Random(seed), Tally(price)
     tape, draws = recording.tape, faults == "drawn"
+    pools: Pools = {}
     upstreams = {
-        key: Upstream(provider, tape.began_at, recording.wall_offset, rng, draws=draws)
+        key: Upstream(provider, tape.began_at, recording.wall_offset, rng, draws=draws, pools=pools)
         for key, provider in recording.providers.items()
     }
     plan = Plan(
