@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from hivemind.errors import UsageError
 from hivemind.journal.reader import open_journal
@@ -12,6 +14,8 @@ from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.providers.profiles import GENERIC, PROFILES
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event, LevelChanged, Progress, Sampled
+from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.tune import turned
 
 from .collecting import uncollected
 from .figures import Figures, Price, Tally
@@ -83,7 +87,7 @@ def _recording(path: Path, taper: Taper, tally: Tally, told: Sequence[str]) -> R
     providers = fit_providers(lanes, by_lane, tape.began_at, tape.ends_at, offset)
     return Recording(
         name=tape.began.journal,
-        began=tape.began,
+        began=_as_it_stood(tape.began, tape.lanes),
         figures=figures,
         told=(*told, *_caveats(providers)),
         tape=tape,
@@ -94,9 +98,10 @@ def _recording(path: Path, taper: Taper, tally: Tally, told: Sequence[str]) -> R
 
 
 def _assumed(lane: LaneTape) -> LaneConfig:
-    """Of a lane that began before the journal did, or that a proxy of another make had."""
+    """Of a lane that began before the journal did, or that a proxy of another make had: its knobs as they stood, and
+    the rest as its provider's profile has it."""
     profile = PROFILES.get(lane.provider, GENERIC)
-    return LaneConfig(
+    config = LaneConfig(
         upstream=lane.upstream,
         provider=lane.provider,
         max_concurrency=profile.max_concurrency,
@@ -106,6 +111,22 @@ def _assumed(lane: LaneTape) -> LaneConfig:
         count_cache_reads=profile.count_cache_reads,
         aimd=profile.aimd,
     )
+    for name, value in lane.knobs.items():
+        # A limit that headers had replaced reads as none, and would be taken for one that was switched off.
+        if name in KNOBS and not KNOBS[name].shared and name not in ("rpm", "tpm") and math.isfinite(value):
+            config = turned(config, name, value)
+    return config
+
+
+def _as_it_stood(began: JournalBegan, lanes: Mapping[str, LaneTape]) -> JournalBegan:
+    """With the knobs that all lanes share as they stood where the journal begins."""
+    knobs = next((lane.knobs for lane in lanes.values() if lane.knobs), {})
+    retry: dict[str, Any] = {
+        name.partition(".")[2]: int(value) if KNOBS[name].whole else value
+        for name, value in knobs.items()
+        if name in KNOBS and KNOBS[name].shared and math.isfinite(value)
+    }
+    return replace(began, config=replace(began.config, retry=replace(began.config.retry, **retry))) if retry else began
 
 
 def _tenacious(asked: Sequence[Asked]) -> bool:

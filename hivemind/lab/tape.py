@@ -6,7 +6,7 @@ between the two is its own, so that is what is kept, and a run in which answers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +32,9 @@ class LaneTape:
     config: LaneConfig | None
     readings: list[tuple[float, str, tuple[WindowReading, ...]]] = field(default_factory=list)
     """When, of which family, and what."""
+    knobs: Mapping[str, float] = field(default_factory=dict)
+    """How they stood where the journal begins in the middle of a run; by the names of
+    :data:`~hivemind.scheduler.knobs.KNOBS`."""
 
 
 @dataclass(slots=True)
@@ -111,7 +114,7 @@ class Taper:
         if self._asked or self._lanes:
             return
         for lane in event.state.lanes:
-            self._lanes[lane.lane] = LaneTape(lane.lane, lane.upstream, lane.provider, None)
+            self._lanes[lane.lane] = LaneTape(lane.lane, lane.upstream, lane.provider, None, knobs=lane.knobs)
         for ticket in event.state.tickets:
             self._arrived(replace(ticket.arrived, at=event.at))
             if ticket.state in ("waiting", "streaming"):

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from lab.kit import LANE, asked, failed, recorded, served
 
+from hivemind.journal.format import line_of
+from hivemind.journal.reader import open_journal
+from hivemind.journal.records import Carried, JournalBegan
+from hivemind.lab.recording import load
 from hivemind.lab.steps import Asked, Order, Step
 from hivemind.lab.whatif import simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority
+from hivemind.world import World as LiveWorld
+from hivemind_mock.agents import AgentConfig
+from hivemind_mock.config import LatencyConfig, MockConfig
+from hivemind_mock.foretold import World, record
 
 
 def label(step: Step) -> str:
@@ -120,3 +129,25 @@ def test_how_many_were_in_flight_is_noted(tmp_path: Path) -> None:
     tape = recorded(tmp_path, served(0.0, 1, "a", takes_s=5.0), served(1.0, 2, "b"), served(3.0, 3, "c")).tape
     assert [each.tries[0].flying for each in tape.asked] == [1, 2, 2]
     assert [each.tries[0].took_s for each in tape.asked] == [5.0, 1.0, pytest.approx(1.0)]
+
+
+def test_a_part_alone_begins_as_things_stood(tmp_path: Path) -> None:
+    """A journal of which only a later part is left: knobs that were turned before hold, and who waited comes again."""
+    path = tmp_path / "whole.jsonl"
+    world = World(
+        "turned", (AgentConfig("a", 6, 1.0), AgentConfig("b", 6, 1.0)), MockConfig(latency=LatencyConfig(1.0, 0.2))
+    )
+    settings = {"max_concurrency": 3, "aimd": {"beta": 0.9}, "retry": {"max_attempts": 4}}
+    record(world, path, settings=settings)
+    began, *events = open_journal(path).events()
+    fold = LiveWorld(at=0.0, wall=began.at, address="", upstreams=())
+    before = [event for event in events if event.at <= 4.0]
+    for event in before:
+        fold.apply(event)
+    assert isinstance(began, JournalBegan)
+    part = [replace(began, at=4.0, part=2), Carried(4.0, fold.keep(4.0)), *events[len(before) :]]
+    path.write_bytes(b"".join(map(line_of, part)))
+    recording = load(path)
+    (lane,) = recording.lanes.values()
+    assert (lane.max_concurrency, lane.aimd.beta, recording.began.config.retry.max_attempts) == (3, 0.9, 4)
+    assert simulate(recording).wall_s == pytest.approx(recording.figures.wall_s, rel=0.05)
