@@ -11,7 +11,7 @@ from typing import Any
 from hivemind.errors import UsageError
 from hivemind.journal.reader import open_journal
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
-from hivemind.providers.profiles import GENERIC, PROFILES
+from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event, LevelChanged, Progress, Sampled
 from hivemind.scheduler.knobs import KNOBS
@@ -100,17 +100,7 @@ def _recording(path: Path, taper: Taper, tally: Tally, told: Sequence[str]) -> R
 def _assumed(lane: LaneTape) -> LaneConfig:
     """Of a lane that began before the journal did, or that a proxy of another make had: its knobs as they stood, and
     the rest as its provider's profile has it."""
-    profile = PROFILES.get(lane.provider, GENERIC)
-    config = LaneConfig(
-        upstream=lane.upstream,
-        provider=lane.provider,
-        max_concurrency=profile.max_concurrency,
-        rpm=profile.rpm,
-        tpm=profile.tpm,
-        reserve_max_tokens=profile.reserve_max_tokens,
-        count_cache_reads=profile.count_cache_reads,
-        aimd=profile.aimd,
-    )
+    config = assumed_lane(lane.upstream, PROFILES.get(lane.provider, GENERIC))
     for name, value in lane.knobs.items():
         # A limit that headers had replaced reads as none, and would be taken for one that was switched off.
         if name in KNOBS and not KNOBS[name].shared and name not in ("rpm", "tpm") and math.isfinite(value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from hivemind.scheduler.config import AimdConfig
+from hivemind.scheduler.config import AimdConfig, LaneConfig
 
 from .base import Profile
 
@@ -101,6 +101,20 @@ def profile_for(url: str) -> Profile:
     """The profile that fits an upstream URL, by its pattern; :data:`GENERIC` where none does."""
     lowered = url.lower()
     return next((p for p in PROFILES.values() if p.pattern and re.search(p.pattern, lowered)), GENERIC)
+
+
+def assumed_lane(upstream: str, profile: Profile) -> LaneConfig:
+    """A lane to an upstream of that name, as long as nobody says otherwise."""
+    return LaneConfig(
+        upstream=upstream,
+        provider=profile.name,
+        max_concurrency=profile.max_concurrency,
+        rpm=profile.rpm,
+        tpm=profile.tpm,
+        reserve_max_tokens=profile.reserve_max_tokens,
+        count_cache_reads=profile.count_cache_reads,
+        aimd=profile.aimd,
+    )
 
 
 @lru_cache(maxsize=256)

@@ -16,7 +16,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hivemind.errors import UsageError
-from hivemind.providers.profiles import PROFILES
+from hivemind.providers.profiles import PROFILES, assumed_lane
 from hivemind.proxy.upstream.base import Timeouts
 from hivemind.scheduler.config import (
     BudgetConfig,
@@ -66,7 +66,7 @@ class Settings(BaseSettings):
     control_token: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "TEXT"})] = None
     """Who steers the proxy must show this; unset: made at every start, and noted for control rooms on this machine."""
     state_dir: Annotated[Path | None, Field(json_schema_extra={"metavar": "FOLDER"})] = None
-    """Folder for that note, for usage, tasks, checkpoints and journals; unset: the system's place, as ~/.local/state/hivemind."""
+    """Folder for that note, usage, tasks, checkpoints and journals; unset: the system's place, as ~/.local/state/hivemind."""
     host: Annotated[str, Field(json_schema_extra={"metavar": "ADDRESS"})] = "127.0.0.1"
     """Address to listen on."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8765
@@ -207,18 +207,15 @@ class Settings(BaseSettings):
 
     def lane_config(self, origin: Origin) -> LaneConfig:
         """What the scheduler is to assume of a lane to this upstream: the profile, where no setting says otherwise."""
-        profile = origin.profile
-        return LaneConfig(
-            upstream=origin.name,
-            provider=profile.name,
-            max_concurrency=profile.max_concurrency if self.max_concurrency is None else self.max_concurrency,
-            rpm=profile.rpm if self.rpm is None else self.rpm,
-            tpm=profile.tpm if self.tpm is None else self.tpm,
+        lane = assumed_lane(origin.name, origin.profile)
+        return replace(
+            lane,
+            max_concurrency=lane.max_concurrency if self.max_concurrency is None else self.max_concurrency,
+            rpm=lane.rpm if self.rpm is None else self.rpm,
+            tpm=lane.tpm if self.tpm is None else self.tpm,
             rpm_binding=bool(self.rpm),
             tpm_binding=bool(self.tpm),
-            reserve_max_tokens=profile.reserve_max_tokens,
-            count_cache_reads=profile.count_cache_reads,
-            aimd=replace(profile.aimd, **self.aimd.model_dump(exclude_none=True)),
+            aimd=replace(lane.aimd, **self.aimd.model_dump(exclude_none=True)),
             circuit=CircuitConfig(**self.circuit.model_dump()),
         )
 

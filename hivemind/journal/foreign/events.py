@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from hivemind.providers.base import Profile
-from hivemind.providers.profiles import PROFILES, family
+from hivemind.providers.profiles import PROFILES, assumed_lane, family
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.estimate import Estimator
 from hivemind.scheduler.types import Failure, Priority
 
@@ -49,7 +47,7 @@ class Retold:
         if lane not in self._lanes:
             self._lanes.add(lane)
             name = self._names[first.entry.origin]
-            yield ev.LaneOpened(at, lane, name, first.provider, _config(name, PROFILES[first.provider]))
+            yield ev.LaneOpened(at, lane, name, first.provider, assumed_lane(name, PROFILES[first.provider]))
         yield self._arrived(at, ticket, lane, first)
         for number, tried in enumerate(tries, 1):
             following = tries[number] if number < len(tries) else None
@@ -139,20 +137,6 @@ def _failed(
         tried.usage,
         failure.retryable,
         failure.delay_s,
-    )
-
-
-def _config(name: str, profile: Profile) -> LaneConfig:
-    """What is assumed of the provider: nobody recorded more."""
-    return LaneConfig(
-        upstream=name,
-        provider=profile.name,
-        max_concurrency=profile.max_concurrency,
-        rpm=profile.rpm,
-        tpm=profile.tpm,
-        reserve_max_tokens=profile.reserve_max_tokens,
-        count_cache_reads=profile.count_cache_reads,
-        aimd=profile.aimd,
     )
 
 
