@@ -66,7 +66,7 @@ class Settings(BaseSettings):
     control_token: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "TEXT"})] = None
     """Who steers the proxy must show this; unset: made at every start, and noted for control rooms on this machine."""
     state_dir: Annotated[Path | None, Field(json_schema_extra={"metavar": "FOLDER"})] = None
-    """Folder for that note, usage, tasks, checkpoints and journals; unset: the system's place, as ~/.local/state/hivemind."""
+    """Folder for that note, usage, tasks, checkpoints and journals; unset: the system's, as ~/.local/state/hivemind."""
     host: Annotated[str, Field(json_schema_extra={"metavar": "ADDRESS"})] = "127.0.0.1"
     """Address to listen on."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8765
