@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from hivemind.cli import main
 from hivemind.lab.changes import parse_changes
 from hivemind.lab.keeping import kept_as_journal
 from hivemind.lab.recording import load
 from hivemind_mock.runs import Plan, run
 from hivemind_mock.scenarios import SCENARIOS
+
+
+def does(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    """`hivemind` with these arguments, which goes well; gives what it prints."""
+    assert main([*args]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
 
 
 def recorded(folder: Path, scenario: str = "replay-11") -> Path:

@@ -15,12 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands.journals import badly_set, recorded
+from commands.journals import badly_set, does, recorded
 
 from hivemind.cli import main
 
 _HIVEMIND = Path(sys.executable).with_name("hivemind")
 _BRIEF = ("--trials", "4", "--seeds", "4", "--knobs", "max_concurrency,retry.base_s")
+
+pytestmark = pytest.mark.usefixtures("at_a_shell")
 
 
 @pytest.fixture(scope="module")
@@ -29,24 +31,9 @@ def badly(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return badly_set(tmp_path_factory.mktemp("badly"))
 
 
-@pytest.fixture(autouse=True)
-def _at_a_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("HIVEMIND_STATE_DIR", str(tmp_path / "state"))
-
-
-def does(capsys: pytest.CaptureFixture[str], *args: str) -> str:
-    """`hivemind tune` with these arguments, which goes well; gives what it prints."""
-    assert main(["tune", *args]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    return out
-
-
 def test_finds_better_settings(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What to change, what each change is worth, what comes of it, and how sure that is."""
-    out = does(capsys, str(badly), *_BRIEF)
+    out = does(capsys, "tune", str(badly), *_BRIEF)
     assert out.splitlines()[0] == "goal: less wall time; 4 candidates tried"
     assert "SETTING" in out
     assert re.search(r"^ +AS RECORDED +BEST FOUND +DIFFERENCE$", out, re.MULTILINE)
@@ -56,7 +43,7 @@ def test_finds_better_settings(badly: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_the_same_again(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """However many processes there are and whoever is first: the same seed gives the same result."""
-    first, second = (json.loads(does(capsys, str(badly), *_BRIEF, "--json")) for _ in range(2))
+    first, second = (json.loads(does(capsys, "tune", str(badly), *_BRIEF, "--json")) for _ in range(2))
     assert first == second
     assert first["better"] is True
     assert first["changes"]
@@ -69,13 +56,13 @@ def test_the_same_again(badly: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_fits(badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     """No line is wider than the terminal."""
     monkeypatch.setenv("COLUMNS", str(columns))
-    assert max(map(len, does(capsys, str(badly), *_BRIEF).splitlines())) <= columns
+    assert max(map(len, does(capsys, "tune", str(badly), *_BRIEF).splitlines())) <= columns
 
 
 def test_several_journals(badly: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A row each."""
     other = recorded(tmp_path, "micro-5")
-    out = does(capsys, str(badly), str(other), *_BRIEF, "--goal", "wall-time")
+    out = does(capsys, "tune", str(badly), str(other), *_BRIEF, "--goal", "wall-time")
     rows = [line.split()[0] for line in out.splitlines() if line.startswith(("JOURNAL ", "badly-set ", "micro-5-1 "))]
     assert rows == ["JOURNAL", "badly-set", "micro-5-1"]
 
@@ -83,13 +70,13 @@ def test_several_journals(badly: Path, capsys: pytest.CaptureFixture[str], tmp_p
 def test_written_down(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What was found goes into the settings' file, which is otherwise as it was."""
     Path("hivemind.toml").write_text("# mine\nport = 9000 # ours\n")
-    out = does(capsys, str(badly), *_BRIEF, "--write", "--yes")
+    out = does(capsys, "tune", str(badly), *_BRIEF, "--write", "--yes")
     text = Path("hivemind.toml").read_text()
     assert text.startswith("# mine\nport = 9000 # ours\n")
     assert "max_concurrency = " in text
     assert out.rstrip().endswith("hivemind.toml is written; a proxy reads it when it starts")
     assert "+++ " in out
-    does(capsys, str(badly), *_BRIEF, "--write", "other.toml", "--yes")
+    does(capsys, "tune", str(badly), *_BRIEF, "--write", "other.toml", "--yes")
     assert Path("other.toml").exists()
 
 

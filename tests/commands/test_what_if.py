@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from commands.journals import recorded
+from commands.journals import does, recorded
 
 from hivemind.cli import main
 from hivemind.journal.reader import open_journal
@@ -19,26 +19,13 @@ from hivemind.lab.figures import Figures, Tally
 from hivemind.lab.recording import load
 from hivemind.lab.whatif import simulate
 
+pytestmark = pytest.mark.usefixtures("at_a_shell")
+
 
 @pytest.fixture(scope="module")
 def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of eleven agents."""
     return recorded(tmp_path_factory.mktemp("journals"))
-
-
-@pytest.fixture(autouse=True)
-def _at_a_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("HIVEMIND_STATE_DIR", str(tmp_path / "state"))
-
-
-def does(capsys: pytest.CaptureFixture[str], *args: str) -> str:
-    """`hivemind what-if` with these arguments, which goes well; gives what it prints."""
-    assert main(["what-if", *args]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    return out
 
 
 def row(out: str, name: str) -> list[str]:
@@ -49,7 +36,7 @@ def row(out: str, name: str) -> list[str]:
 
 def test_side_by_side(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What was recorded, replayed and changed stands in a row, with the difference and what that means."""
-    out = does(capsys, str(journal), "--set", "max_concurrency=1", "--set", "beta=0.7")
+    out = does(capsys, "what-if", str(journal), "--set", "max_concurrency=1", "--set", "beta=0.7")
     assert out.splitlines()[0].startswith("replay-11-1: 11 agents, 88 requests, ")
     assert "changed: max_concurrency=1, aimd.beta=0.7" in out
     titles = next(line for line in out.splitlines() if "RECORDED" in line)
@@ -63,14 +50,14 @@ def test_side_by_side(journal: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_nothing_changed(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a change it shows how well the recording is reproduced, and nothing else."""
-    out = does(capsys, str(journal))
+    out = does(capsys, "what-if", str(journal))
     assert "CHANGED" not in out
     assert len(row(out, "wall time")) == 3
 
 
 def test_json(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same figures as the simulator's own, for programs."""
-    found = json.loads(does(capsys, str(journal), "--set", "max_concurrency=8", "--json"))
+    found = json.loads(does(capsys, "what-if", str(journal), "--set", "max_concurrency=8", "--json"))
     recording = load(journal)
     assert found["changes"] == {"max_concurrency": 8}
     assert found["faults"] == "recorded"
@@ -84,20 +71,20 @@ def test_json(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_seeds(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Several runs, faults drawn anew for each and the same for both sides: means, and how sure the difference is."""
     args = (str(journal), "--set", "max_concurrency=1", "--seeds", "4")
-    found = json.loads(does(capsys, *args, "--json"))
+    found = json.loads(does(capsys, "what-if", *args, "--json"))
     assert [len(found[side]) for side in ("replayed", "changed")] == [4, 4]
     assert len({run["wall_s"] for run in found["changed"]}) > 1
     recording, changes = load(journal), parse_changes(["max_concurrency=1"])
     expected = [simulate(recording, changes, seed=seed, faults="drawn").wall_s for seed in range(4)]
     assert [run["wall_s"] for run in found["changed"]] == expected
-    out = does(capsys, *args)
+    out = does(capsys, "what-if", *args)
     assert "means of 4 runs, faults and latencies drawn anew for each" in out
     assert re.search(r"[+-]\d+\.\d % ± \d+\.\d", row(out, "wait, p50")[-2])
 
 
 def test_two_priorities(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Waits are told by priority where there are several."""
-    out = does(capsys, str(journal), "--set", "agent.agent-01.priority=critical")
+    out = does(capsys, "what-if", str(journal), "--set", "agent.agent-01.priority=critical")
     assert len(row(out, "  critical, p95")) == 1
     assert len(row(out, "  normal, p95")) > 3
 
@@ -106,7 +93,7 @@ def test_two_priorities(journal: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_fits(journal: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     """No line is wider than the terminal."""
     monkeypatch.setenv("COLUMNS", str(columns))
-    out = does(capsys, str(journal), "--set", "max_concurrency=20", "--seeds", "3")
+    out = does(capsys, "what-if", str(journal), "--set", "max_concurrency=20", "--seeds", "3")
     assert max(map(len, out.splitlines())) <= columns
 
 
@@ -114,7 +101,7 @@ def test_kept(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The simulated run is a journal like any other, for this user alone: it holds what was counted, and can be asked
     about in turn."""
     args = (str(journal), "--set", "max_concurrency=2", "--out", "slower")
-    found = json.loads(does(capsys, *args, "--json"))
+    found = json.loads(does(capsys, "what-if", *args, "--json"))
     path = Path("slower.jsonl")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     kept, tally = open_journal(path), Tally()
@@ -137,7 +124,7 @@ def test_a_damaged_recording(journal: Path, capsys: pytest.CaptureFixture[str], 
     """What can be read is used, and what is wrong is told."""
     torn = tmp_path / "torn.jsonl"
     torn.write_bytes(journal.read_bytes()[:-30])
-    assert "Note: the last line isn't whole" in does(capsys, str(torn))
+    assert "Note: the last line isn't whole" in does(capsys, "what-if", str(torn))
 
 
 def test_by_name(journal: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -145,7 +132,11 @@ def test_by_name(journal: Path, capsys: pytest.CaptureFixture[str], tmp_path: Pa
     folder = tmp_path / "state" / "journals"
     folder.mkdir(parents=True)
     shutil.copy(journal, folder / journal.name)
-    assert does(capsys, "replay-11-1") == does(capsys, "latest") == does(capsys, str(journal))
+    assert (
+        does(capsys, "what-if", "replay-11-1")
+        == does(capsys, "what-if", "latest")
+        == does(capsys, "what-if", str(journal))
+    )
 
 
 @pytest.mark.parametrize(
