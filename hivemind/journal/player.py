@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hivemind.errors import UsageError
+from hivemind.requests import RequestDetail
 from hivemind.scheduler import events as ev
 from hivemind.world import World
 from hivemind.world.state import Carried
@@ -18,6 +19,7 @@ from hivemind.world.state import Carried
 from .activity import Column
 from .cursor import Cursor
 from .damage import Damage
+from .heads import with_heads
 from .indexing import MALFORMED, prices_then, world_of
 from .known import Known
 from .marks import Mark
@@ -102,6 +104,11 @@ class Player:
     def wall_offset_s(self) -> float:
         """To the time of day, in seconds since the epoch."""
         return self.began.wall - self.began.at
+
+    @property
+    def bodies(self) -> bool:
+        """What was sent and answered was recorded too."""
+        return self.began.bodies
 
     @property
     def known_to(self) -> float:
@@ -241,6 +248,13 @@ class Player:
         return next(self._events, None)
 
     # --- Single events ---------------------------------------------------------------------------------------------
+
+    def with_heads(self, detail: RequestDetail) -> RequestDetail:
+        """The same with method, path and headers, as far as they can be found. Reads files, so it is for a thread."""
+        parts, starts = self.parts, self._starts
+        with contextlib.suppress(OSError):
+            return with_heads(detail, parts, lambda at: starts.line_near(at, parts))
+        return detail
 
     def event_after(self, at: float) -> tuple[float, str] | None:
         """The next thing that happened after a moment, and when; None: nothing did. Raises: UsageError."""

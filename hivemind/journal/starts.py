@@ -65,6 +65,11 @@ class Starts:
             return place
         return self._place(part, offset - TAIL, parts)
 
+    def line_near(self, at: float, parts: tuple[Path, ...]) -> tuple[int, int]:
+        """A part, and where in it a line begins from which on it isn't far to this moment. Raises: OSError."""
+        part = self._part(at, parts)
+        return part, line_near(parts[part], at)
+
     def _guess(self, part: int, offset: int, parts: tuple[Path, ...]) -> Start:
         """By the last stretch before it, and, of what was before that, by what the part began with."""
         carried = _carried(parts[part])

@@ -12,6 +12,7 @@ from tui.worlds import world
 from hivemind.journal.format import line_of
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.journal.wording import told
+from hivemind.requests import RequestDetail
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
 from hivemind.world import World
@@ -122,6 +123,20 @@ class Deck:
             self.world.apply(self.events[self._next])
             self._next += 1
         return to_at
+
+    @property
+    def bodies(self) -> bool:
+        return self.began.bodies
+
+    def with_heads(self, detail: RequestDetail) -> RequestDetail:
+        """A head is made up for every request, and another one for each answer."""
+        answered = sum(attempt.ended_at is not None for attempt in detail.view.attempts)
+        return replace(
+            detail,
+            method="POST",
+            path="/v1/messages",
+            response_headers=(("x-answers", str(answered)),) * bool(answered),
+        )
 
     def event_after(self, at: float) -> tuple[float, str] | None:
         index = bisect_right(self.events, at, key=lambda event: event.at)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tui.decks import AT, LANE, LENGTH_S, Deck, recording
 
+from hivemind.journal.records import JournalBegan
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import PauseAdmissions, Rejected
 from hivemind.settings.write import Draft
@@ -205,6 +207,63 @@ def test_one_that_is_being_written_is_followed() -> None:
     assert recorded.playback().ends_at == AT + LENGTH_S + 9
 
 
+def test_whoever_plays_up_to_the_end_of_what_is_written_follows_it() -> None:
+    """What comes is shown from then on, and space stops that: what is looked at stays."""
+    recorded, deck, clock = source(Deck(recording(), growing=True))
+    recorded.go(AT + LENGTH_S - 1)
+    settled(recorded)
+    assert recorded.play()
+    played(recorded, clock, 2)
+    assert recorded.playback().following
+    assert not recorded.playback().playing
+    deck.grow(ev.Commanded(AT + LENGTH_S + 7, "you", "PauseAdmissions", {"paused": True}))
+    played(recorded, clock, 1)
+    assert recorded.playback().at == AT + LENGTH_S + 7
+    assert not recorded.play()
+    deck.grow(ev.Commanded(AT + LENGTH_S + 9, "you", "PauseAdmissions", {"paused": False}))
+    played(recorded, clock, 1)
+    assert (recorded.playback().at, recorded.playback().following) == (AT + LENGTH_S + 7, False)
+
+
+def test_one_whose_proxy_has_ended_is_not_followed() -> None:
+    """Nothing happens there any more, so nothing says that it does."""
+    recorded, deck, _ = source(Deck(recording(), growing=True))
+    recorded.follow()
+    assert recorded.playback().following
+    deck.growing = False
+    assert not recorded.playback().following
+
+
+def test_it_plays_to_the_next_mark_and_stops() -> None:
+    """What it came upon is told; there it can be done again, and behind the last mark it can't."""
+    recorded, _, clock = source()
+    marks = list(recorded.playback().marks)
+    recorded.transport.change_speed(99)
+    for mark in marks[:2]:
+        assert recorded.play_to_mark()
+        assert recorded.transport.playing
+        played(recorded, clock, 3)
+        playback = recorded.playback()
+        assert (playback.at, playback.playing, playback.note_kind) == (mark.at, False, mark.kind)
+        assert mark.text in playback.note
+        assert recorded.snapshot().at == mark.at
+    recorded.go(AT + LENGTH_S)
+    settled(recorded)
+    assert not recorded.play_to_mark()
+
+
+def test_another_wish_ends_playing_to_a_mark() -> None:
+    """Whoever goes elsewhere, or stops and plays on, isn't stopped by it."""
+    recorded, _, clock = source()
+    mark = recorded.playback().marks[0]
+    assert recorded.play_to_mark()
+    recorded.play()
+    recorded.play()
+    played(recorded, clock, mark.at - AT + 1)
+    assert recorded.playback().playing
+    assert recorded.playback().at > mark.at
+
+
 def test_requests_follow_the_moment() -> None:
     """After a seek whoever collects requests begins anew; going on, only what changed is told."""
     recorded, _, clock = source()
@@ -236,6 +295,26 @@ async def test_a_recording_is_not_steered() -> None:
         await recorded.draft({})
     with pytest.raises(Rejected, match="can't be steered"):
         await recorded.write(Draft(Path("hivemind.toml"), "", ""))
+
+
+async def test_headers_are_those_of_the_moment() -> None:
+    """With bodies recorded, a request shows what was sent, and what was answered once it was."""
+    events = recording()
+    assert isinstance(events[0], JournalBegan)
+    events[0] = replace(events[0], bodies=True)
+    recorded, _, _ = source(Deck(events))
+    first = next(event for event in events if isinstance(event, ev.Arrived))
+    recorded.go(first.at)
+    settled(recorded)
+    detail = await recorded.detail(first.ticket)
+    assert detail is not None
+    assert (detail.method, detail.path, detail.response_headers) == ("POST", "/v1/messages", ())
+    recorded.go(AT + LENGTH_S)
+    settled(recorded)
+    detail = await recorded.detail(first.ticket)
+    assert detail is not None
+    assert detail.response_headers == (("x-answers", "1"),)
+    assert detail.view.over
 
 
 async def test_it_moves_by_itself() -> None:

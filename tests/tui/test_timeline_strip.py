@@ -47,7 +47,7 @@ STATES: dict[str, dict[str, object]] = {
     "opened": {"loop_from": AT + 45.95, "at": AT + 45.95},
     "reading": {"known_to": 0.5, "approximate": True, "columns": Deck(recording(), known_to=0.5).overview(480)},
     "end": {"at": AT + LENGTH_S, "playing": False, "speed": 0.25},
-    "followed": {"at": AT + LENGTH_S, "playing": False, "growing": True, "speed": 1.0},
+    "followed": {"at": AT + LENGTH_S, "playing": False, "growing": True, "following": True, "speed": 1.0},
 }
 
 

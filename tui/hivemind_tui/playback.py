@@ -70,6 +70,8 @@ class Playback:
     wall_offset_s: float
     speed: float = 1.0
     playing: bool = False
+    following: bool = False
+    """It stays at the end of what is being written."""
     growing: bool = False
     """It is still being written."""
     loop_from: float | None = None

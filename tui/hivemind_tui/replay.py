@@ -11,8 +11,8 @@ import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from hivemind.errors import UsageError
 from hivemind.requests import RequestDetail, Requests
@@ -21,7 +21,9 @@ from hivemind.settings.write import Draft
 from hivemind.snapshot import Snapshot
 from hivemind.world import World
 
+from .format import clean
 from .playback import KINDS, STEERLESS, Column, Marked, Playback
+from .player import Player
 from .playing import Transport
 from .source import Link
 
@@ -38,67 +40,6 @@ _PLACES = 1000
 _HERE_S = 1e-6
 _NOTE_S = 4.0
 """What was come upon is told for so long while it plays on."""
-
-
-class Player(Protocol):
-    """A journal that can be looked at at any moment. All moments are on its own clock."""
-
-    @property
-    def begins_at(self) -> float:
-        """Its first moment."""
-
-    @property
-    def ends_at(self) -> float:
-        """Its last one, so far."""
-
-    @property
-    def wall_offset_s(self) -> float:
-        """To the time of day, in seconds since the epoch."""
-
-    @property
-    def growing(self) -> bool:
-        """Somebody still writes it."""
-
-    @property
-    def world(self) -> World:
-        """As of the moment reached."""
-
-    @property
-    def approximate(self) -> bool:
-        """That world was put together from the last stretch before the moment alone."""
-
-    @property
-    def known_to(self) -> float:
-        """Share that is read through; 1: all."""
-
-    @property
-    def marks(self) -> Sequence[Marked]:
-        """What is worth a look, as far as it is known, by time."""
-
-    @property
-    def damage(self) -> Sequence[str]:
-        """What is wrong with it, as far as that was seen."""
-
-    def overview(self, columns: int) -> Sequence[Column | None]:
-        """What went on, in so many equal pieces."""
-
-    def look(self) -> bool:
-        """Whether more was written or read through since the last look."""
-
-    def seek(self, at: float) -> None:
-        """Be at that moment, with all that happened up to it. Raises: UsageError: it can't be read any more."""
-
-    def advance(self, to_at: float, budget_s: float) -> float:
-        """Fold what happened up to that moment, for about so long at most; answers the moment reached.
-
-        Raises: UsageError: it can't be read any more.
-        """
-
-    def event_after(self, at: float) -> tuple[float, str] | None:
-        """The next thing that happened, in words; None: nothing did. Raises: UsageError."""
-
-    def event_before(self, at: float) -> tuple[float, str] | None:
-        """The last thing that happened before this moment. Raises: UsageError."""
 
 
 class ReplaySource:
@@ -125,6 +66,10 @@ class ReplaySource:
         self._columns: Sequence[Column | None] = ()
         self._looked_s = 0.0
         self._following = False
+        self._until: Marked | None = None
+        """Where it stops again by itself."""
+        self._heads: tuple[tuple[int, int], RequestDetail] | None = None
+        """What was last read of one request, and by which of its answers."""
         self._note = self._note_kind = ""
         self._noted_s = 0.0
         self._trouble = ""
@@ -151,8 +96,21 @@ class ReplaySource:
         return world.requests(since, self._shown_at)
 
     async def detail(self, ticket: int) -> RequestDetail | None:
-        """All that the recording told of it by now."""
-        return self._player.world.detail(ticket, self._shown_at)
+        """All that the recording told of it by now; its headers are looked for where bodies were recorded."""
+        detail = self._player.world.detail(ticket, self._shown_at)
+        if detail is None or not self._player.bodies:
+            return detail
+        key = ticket, sum(attempt.ended_at is not None for attempt in detail.view.attempts)
+        if self._heads is None or self._heads[0] != key:
+            self._heads = key, await asyncio.to_thread(self._player.with_heads, detail)
+        found = self._heads[1]
+        return replace(
+            detail,
+            method=found.method,
+            path=found.path,
+            request_headers=found.request_headers,
+            response_headers=found.response_headers,
+        )
 
     async def apply(self, command: Command, who: str) -> None:
         """Raises: Rejected: always."""
@@ -179,6 +137,7 @@ class ReplaySource:
             wall_offset_s=player.wall_offset_s,
             speed=transport.speed,
             playing=transport.playing,
+            following=self._following and player.growing,
             growing=player.growing,
             loop_from=transport.loop_from,
             loop_to=transport.loop_to,
@@ -196,17 +155,18 @@ class ReplaySource:
         """Play on, or stop; answers whether it plays. At the end of one being written it is followed."""
         transport = self.transport
         self._tell("")
-        if transport.playing:
+        self._until = None
+        if transport.playing or self._following:
             transport.stop()
-        elif transport.at_end and self._player.growing:
+            self._following = False
+            return False
+        if transport.at_end and self._player.growing:
             self.follow()
             return False
-        else:
-            before = transport.at
-            transport.play()
-            if transport.at != before:
-                self._seek(transport.at)
-        self._following = False
+        before = transport.at
+        transport.play()
+        if transport.at != before:
+            self._seek(transport.at)
         self._wake.set()
         return transport.playing
 
@@ -214,12 +174,25 @@ class ReplaySource:
         """To another moment, with what is to be told of it."""
         self._tell(note, kind)
         self._following = False
+        self._until = None
         self._seek(self.transport.go(at))
 
     def follow(self) -> None:
         """To the end, and on with it where it is still being written."""
         self.go(self.transport.ends_at)
         self._following = self._player.growing
+        if self._following:
+            self.transport.stop()
+
+    def play_to_mark(self) -> bool:
+        """Play on to the next mark of the kinds that are wanted, and stop there; False: there is none."""
+        found = self.mark(1)
+        if found is None:
+            return False
+        if not self.transport.playing:
+            self.play()
+        self._until = found
+        return True
 
     def mark(self, step: int) -> Marked | None:
         """The next mark (or, negative, the one before) of the kinds that are wanted; None: there is none."""
@@ -295,6 +268,9 @@ class ReplaySource:
             return True
         before = self._shown_at
         target = transport.tick(now_s)
+        until = self._until
+        if until is not None and before < until.at <= target:
+            target = transport.go(until.at)
         if self._note and transport.playing and now_s >= self._noted_s + _NOTE_S:
             self._tell("")
         if target < before:
@@ -306,8 +282,14 @@ class ReplaySource:
         if reached < target and transport.playing:
             transport.fell_behind(reached)
         self._show(reached)
-        if transport.at_end and not player.growing:
+        if until is not None and until.at <= reached:
             transport.stop()
+            self._until = None
+            self._tell(told_of(until), until.kind)
+            self.moved()
+        elif transport.at_end:
+            transport.stop()
+            self._following = player.growing
             self.moved()
         return reached < target
 
@@ -339,6 +321,11 @@ class ReplaySource:
 
     def _tell(self, note: str, kind: str = "") -> None:
         self._note, self._note_kind, self._noted_s = note, kind, self._clock()
+
+
+def told_of(mark: Marked) -> str:
+    """What it is of, with who it is about, for people."""
+    return clean(f"{mark.who}: {mark.text}" if mark.who else mark.text)
 
 
 def _cause(error: UsageError) -> str:

@@ -19,6 +19,7 @@ REPLAY_KEYS = (
     Key("slower", "less_than_sign", "<", "speed(-1)", "speed", "slower, down to a quarter", "time"),
     Key("notable", "n", "n", "notable(1)", "next mark", "to the next mark of the timeline", "time"),
     Key("notable_before", "N", "N", "notable(-1)", "", "to the mark before", "time"),
+    Key("play_to_mark", "m", "m", "play_to_mark", "play to mark", "play on to the next mark, and stop there", "time"),
     Key("kinds", "f", "f", "kinds", "marks", "choose which kinds of marks there are", "time"),
     Key("go_to", "g", "g", "go_to", "go to", "to a time: 14:02, 14:02:30, +90s, -2m, 50%", "time"),
     Key("begin", "home", "home", "begin", "", "to the beginning", "time"),
@@ -42,7 +43,7 @@ REPLAY_PAIRS: Mapping[str, str] = {
 """Keys that stand together in the footer, under the word of the first."""
 
 _TIME = ("play", "notable", "later", "faster", "go_to", "what_if")
-_MORE = ("loop_from", "unloop", "event", "kinds", "picture", "palette")
+_MORE = ("play_to_mark", "loop_from", "unloop", "event", "kinds", "picture", "palette")
 REPLAY_FOOTERS: Mapping[str, tuple[str, ...]] = {
     "overview": ("help", "quit", *_TIME, "open", "filter", *_MORE, "lane", "sort", "fold", "tree", "copy"),
     "agents": ("help", "quit", *_TIME, "open", "filter", "sort", "fold", *_MORE, "failing", "longest", "dearest"),

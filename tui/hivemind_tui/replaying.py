@@ -12,11 +12,11 @@ from hivemind.errors import UsageError
 from . import actions, keymap
 from .app import ControlRoom
 from .dialogs import kinds_menu
-from .format import clean, clock, percent
+from .format import clock, percent
 from .moments import HOW, Stretch, moment_of
 from .picture import as_png, placed_text, write_new
 from .playback import KINDS, STEERLESS, Playback
-from .replay import ReplaySource
+from .replay import ReplaySource, told_of
 from .steering import Intent
 from .view import View
 from .widgets.palette import Choice
@@ -39,7 +39,7 @@ class ReplayRoom(ControlRoom):
         self._view = replace(self._view, trail=("overview",), playback=source.playback())
 
     def on_mount(self) -> None:
-        """Begin to play."""
+        """Draw the timeline too, and move on in time. It stands until somebody plays it, which is said."""
         self._board.show_timeline()
         super().on_mount()
         self.recording.moved = self._moved
@@ -112,8 +112,12 @@ class ReplayRoom(ControlRoom):
         if found is None:
             self.complain(_none_further(recording.playback(), step))
             return
-        who = f"{found.who}: " if found.who else ""
-        recording.go(found.at, clean(f"{who}{found.text}"), found.kind)
+        recording.go(found.at, told_of(found), found.kind)
+        self._moved()
+
+    def action_play_to_mark(self) -> None:
+        if not self.recording.play_to_mark():
+            self.complain(_none_further(self.recording.playback(), 1))
         self._moved()
 
     def action_begin(self) -> None:

@@ -29,7 +29,8 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     pairs = (*detail.request_headers, *detail.response_headers)
     if not (detail.method or pairs):
         live = "Headers are remembered for the newest requests only."
-        body = [ink.row(cells, (live if view.on == LIVE else "A recording's headers aren't shown.", "dim"))]
+        replay = "There are none in the recording; --record-bodies keeps them too."
+        body = [ink.row(cells, (fit(live if view.on == LIVE else replay, cells), "dim"))]
         return ink.frame("Headers", "", body, width, height)
     cells -= 1
     path = broken(detail.path, cells - len(detail.method) - 1, _ROWS, ink.glyphs.ellipsis)

@@ -64,7 +64,7 @@ def flying(ticket: TicketView) -> bool:
 def _empty(view: View, width: int, ink: Ink) -> list[Strip]:
     address = view.snapshot.address
     if view.on != LIVE:
-        return [ink.row(width, ("Nobody had asked for anything by then.", "text"))]
+        return [ink.row(width, ("Nobody had asked for anything by then; space plays on.", "text"))]
     return [
         ink.row(width, ("Nobody has asked for anything yet. Point an agent here:", "text")),
         ink.row(width),

@@ -21,6 +21,8 @@ _GUTTERS = {4: 24, 2: 18, 1: 17}
 _SCALE = 19
 """Cells at the right, where there is room for them: what the bars count."""
 _WIDE = 120
+_ALL_BUT_NEW = 0.98
+"""Share that is read of a recording which grows: of what was just written no more is to be told."""
 _BAR = 1
 """Between the gutter and the bars."""
 _RANKS = {kind: rank for rank, kind in enumerate(KINDS)}
@@ -101,7 +103,7 @@ def _two(playback: Playback, divided: Room, ink: Ink) -> list[tuple[Cells, Cells
     found = _resampled(playback.columns, cells)
     top = _top(found, "both")
     passed = _passed(playback.at - playback.begins_at, playback.ends_at - playback.begins_at)
-    under: Cells = _known(playback, ink) if playback.known_to < 1 or playback.approximate else [(passed, "dim")]
+    under: Cells = _known(playback, ink) or [(passed, "dim")]
     return [
         (_short_state(playback, ink), _bars(playback, found, "both", top, "ok", cells, ink), []),
         (under, _noted(playback, _marked(playback, cells, ink), ink), []),
@@ -126,8 +128,10 @@ def state_of(playback: Playback, ink: Ink) -> tuple[str, str, str]:
     if playback.playing:
         word = "loop" if playback.loop_from is not None and playback.loop_to is not None else "playing"
         return glyphs.play, word, "accent"
-    if playback.at_end:
-        return (glyphs.dot, "as it happens", "ok") if playback.growing else (glyphs.stop, "the end", "strong")
+    if playback.following:
+        return glyphs.dot, "as it happens", "ok"
+    if playback.at_end and not playback.growing:
+        return glyphs.stop, "the end", "strong"
     return glyphs.pause, "stopped", "strong"
 
 
@@ -152,7 +156,7 @@ def _passed(passed_s: float, length_s: float) -> str:
 
 def _known(playback: Playback, ink: Ink) -> Cells:
     """What of it isn't sure yet."""
-    if playback.known_to < 1:
+    if playback.known_to < 1 and not (playback.growing and playback.known_to >= _ALL_BUT_NEW):
         about = f"{ink.glyphs.about} " if playback.approximate else ""
         return [(f"{about}reading {percent(playback.known_to, 1)}", "wait" if playback.approximate else "dim")]
     if playback.approximate:
