@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from pathlib import Path
 
+_WORTH = 64 << 10
+"""Bytes that a file took at least, for another to be begun where no file may be larger."""
 
-class Removed(OSError):
-    """The file isn't where it was: somebody removed or moved it, or its folder."""
+
+class Closed(OSError):
+    """The file takes nothing more, and another is to be begun: somebody removed, moved or cut it, or it is as large as
+    files may be."""
 
 
 class Part:
@@ -22,6 +27,7 @@ class Part:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = path
         self._torn = False
+        self._size = 0
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         # Of the open file: it says that the journal is being written, however its writer ends. There are file systems
         # without locks; whoever asks is told that nobody writes.
@@ -31,22 +37,22 @@ class Part:
 
     def append(self, lines: bytes) -> tuple[int, OSError | None]:
         """Returns how many bytes of whole lines are in the file now, and what stopped it from taking the rest."""
-        done = start = 0
+        done = 0
         try:
             self._check()
-            start = os.fstat(self._fd).st_size
             if self._torn:
-                os.write(self._fd, b"\n")
+                self._size += os.write(self._fd, b"\n")
                 self._torn = False
-                start += 1
             with memoryview(lines) as view:
                 while done < len(lines):
                     done += os.write(self._fd, view[done:])
         except OSError as error:
             whole = lines.rfind(b"\n", 0, done) + 1
             if done > whole:
-                self._take_back(start + whole)
-            return whole, error
+                self._take_back(self._size + whole)
+            self._size += done if self._torn else whole
+            return whole, self._meant(error)
+        self._size += done
         return done, None
 
     def close(self) -> None:
@@ -54,13 +60,23 @@ class Part:
         os.close(self._fd)
 
     def _check(self) -> None:
-        """Raises: Removed; OSError."""
+        """Raises: Closed; OSError."""
         try:
-            now = _identity(os.stat(self.path))
+            now = os.stat(self.path)
         except FileNotFoundError:
-            raise Removed(None, "somebody removed the file", str(self.path)) from None
-        if now != self._identity:
-            raise Removed(None, "another file is in its place", str(self.path))
+            raise Closed(None, "somebody removed the file", str(self.path)) from None
+        if _identity(now) != self._identity:
+            raise Closed(None, "another file is in its place", str(self.path))
+        if now.st_size < self._size:
+            raise Closed(None, "somebody cut the file", str(self.path))
+        if now.st_size > self._size:  # somebody else wrote, and perhaps no whole line
+            self._torn, self._size = True, now.st_size
+
+    def _meant(self, error: OSError) -> OSError:
+        """Where files may only be so large, there is room in another."""
+        if error.errno == errno.EFBIG and self._size >= _WORTH:
+            return Closed(None, "it is as large as files may be here", str(self.path))
+        return error
 
     def _take_back(self, size: int) -> None:
         """Remove the beginning of a line; where that can't be done, end it, so that readers skip it alone."""

@@ -212,10 +212,8 @@ class Recorder:
     def _hand_over(self, *, last: bool = False) -> None:
         """Lines to the thread, or, where too many wait there already, to nobody."""
         if self._gap is not None and (last or self._writer.waiting * 2 <= self._limits.waiting):
-            gap, self._gap, self._behind = self._gap, None, True
-            line = line_of(Gap(self._loop.time(), gap.since, gap.lost, gap.why))
-            self._writer.put(line)
-            self._in_part += len(line)
+            self._put_gap()
+            self._behind = True
         if not self._made:
             return
         made, self._made, lines, self._count, size, self._size = self._made, [], self._count, 0, self._size, 0
@@ -224,6 +222,13 @@ class Recorder:
             self._in_part += size
         else:
             self._miss(self._first_at, lines, self._why_no_room())
+
+    def _put_gap(self) -> None:
+        gap, self._gap = self._gap, None
+        assert gap is not None
+        line = line_of(Gap(self._loop.time(), gap.since, gap.lost, gap.why))
+        self._writer.put(line)
+        self._in_part += len(line)
 
     def _why_no_room(self) -> str:
         error = self._writer.error
@@ -245,7 +250,7 @@ class Recorder:
         if self._behind or self._loop.time() - self._handed_at >= HANDED_S:
             self._handed_at = self._loop.time()
             self._hand_over()
-        if self._writer.removed:
+        if self._writer.closed:
             self._begin_anew()
         elif self._gap is None and self._is_due():
             self._hand_over()  # what happened by now is in what the new part begins with
@@ -290,11 +295,13 @@ class Recorder:
         self._behind = False
 
     def _begin_anew(self) -> None:
-        """Somebody took the file away."""
+        """The file takes nothing more; what waited for it is missing, though not in what the next one begins with."""
         since = self._first_at if self._gap is None else self._gap.since
-        self._miss(since, self._writer.give_up() + self._count, "the file was removed")
+        self._miss(since, self._writer.give_up() + self._count, self._why_no_room())
         self._made, self._count, self._size = [], 0, 0
+        self._look_after()
         self._begin_part()
+        self._put_gap()
 
     def _begin_part(self) -> None:
         at = self._loop.time()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,6 +23,8 @@ def begin(folder: Path, wall: float, port: int) -> tuple[str, Part]:
 
     Raises: OSError: it can't be made.
     """
+    if not folder.is_dir() and os.path.lexists(folder):
+        raise NotADirectoryError(errno.ENOTDIR, "isn't a folder", str(folder))
     moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(wall))
     for number in range(1, _NAMES_TRIED + 1):
         name = f"{moment}-{port}" if number == 1 else f"{moment}-{port}-{number}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from .part import Part, Removed
+from .part import Closed, Part
 
 _log = logging.getLogger(__name__)
 
@@ -93,10 +93,10 @@ class Writer:
         return self._sheet.path
 
     @property
-    def removed(self) -> bool:
-        """The file isn't there any more, so it takes a new part to go on, and none waits to be begun."""
+    def closed(self) -> bool:
+        """The file takes nothing more, so it takes a new part to go on, and none waits to be begun."""
         with self._changed:
-            return isinstance(self.error, Removed) and not any(isinstance(item, NewPart) for item in self._items)
+            return isinstance(self.error, Closed) and not any(isinstance(item, NewPart) for item in self._items)
 
     def put(self, item: Item) -> None:
         """Have it written after all that waits."""
@@ -154,8 +154,8 @@ class Writer:
             return self._items[0] if self._items else None
 
     def _anew(self) -> bool:
-        """The file is gone, but what comes next is another one."""
-        return isinstance(self.error, Removed) and bool(self._items) and isinstance(self._items[0], NewPart)
+        """The file takes nothing more, but what comes next is another one."""
+        return isinstance(self.error, Closed) and bool(self._items) and isinstance(self._items[0], NewPart)
 
     def _write(self, item: Item) -> tuple[Item | None, OSError | None]:
         """Returns what is left to be written, and why."""

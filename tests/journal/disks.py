@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hivemind.journal.format import event_of
-from hivemind.journal.part import Removed
+from hivemind.journal.part import Closed
 from hivemind.scheduler.events import Event, Granted, LaneReleased
 
 
@@ -54,7 +54,7 @@ class MemorySheet:
         disk.gate.wait()
         disk.tries += 1
         if disk.gone:
-            return 0, Removed(None, "somebody removed the file")
+            return 0, Closed(None, "somebody removed the file")
         room = len(lines) if disk.room is None else disk.room
         whole = lines if room >= len(lines) else lines[: lines.rfind(b"\n", 0, room) + 1]
         disk.sheets[self.path.name] += whole

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.journal.part import Part, Removed, being_written
+from hivemind.journal.part import Closed, Part, being_written
 
 REAL_WRITE = os.write
 
@@ -136,16 +136,50 @@ def test_a_file_that_is_gone(tmp_path: Path, by: str) -> None:
         path.parent.rename(tmp_path / "elsewhere")
     done, error = part.append(b"line\n")
     assert done == 0
-    assert isinstance(error, Removed)
+    assert isinstance(error, Closed)
     part.close()
 
 
 def test_a_file_that_somebody_emptied(tmp_path: Path) -> None:
-    """It goes on at its new end."""
+    """It takes nothing more: what would follow couldn't be read without what was there."""
     path = tmp_path / "a.jsonl"
     part = Part(path)
     part.append(b"one\n")
-    os.truncate(path, 0)
-    part.append(b"two\n")
+    os.truncate(path, 2)
+    done, error = part.append(b"two\n")
     part.close()
-    assert path.read_bytes() == b"two\n"
+    assert (done, type(error), path.read_bytes()) == (0, Closed, b"on")
+
+
+def test_a_file_that_somebody_else_writes_to(tmp_path: Path) -> None:
+    """No line of ours goes on from what isn't ours."""
+    path = tmp_path / "a.jsonl"
+    part = Part(path)
+    part.append(b"one\n")
+    with path.open("ab") as other:
+        other.write(b"garbage")
+    assert part.append(b"two\n") == (4, None)
+    assert part.append(b"three\n") == (6, None)
+    part.close()
+    assert path.read_bytes() == b"one\ngarbage\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize(("room", "closed"), [(100_000, True), (100, False)])
+def test_files_that_may_only_be_so_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, closed: bool
+) -> None:
+    """Another one is to be begun, unless it would hold next to nothing."""
+
+    def write(fd: int, data: bytes) -> int:
+        left = room - os.fstat(fd).st_size
+        if left <= 0:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        return REAL_WRITE(fd, bytes(data)[:left])
+
+    monkeypatch.setattr(os, "write", write)
+    part = Part(tmp_path / "a.jsonl")
+    done, error = part.append(b"12345678\n" * 20_000)
+    part.close()
+    assert done == room // 9 * 9
+    assert isinstance(error, OSError)
+    assert isinstance(error, Closed) is closed

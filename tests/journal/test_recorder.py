@@ -224,7 +224,7 @@ async def test_a_file_that_is_removed() -> None:
     events = await run.end()
     second = events[events.index(next(event for event in events if isinstance(event, Carried))) :]
     gap = next(event for event in second if isinstance(event, Gap))
-    assert (gap.lost >= 2, gap.why) == (True, "the file was removed")
+    assert (gap.lost >= 2, gap.why) == (True, "somebody removed the file")
     assert numbers(second)[-1] == 4
 
 

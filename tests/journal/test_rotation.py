@@ -48,6 +48,13 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         begin(tmp_path / "file" / "journals", WALL, 1)
 
 
+def test_a_file_where_the_folder_would_be(tmp_path: Path) -> None:
+    """It is told as what it is."""
+    (tmp_path / "journals").write_text("")
+    with pytest.raises(NotADirectoryError, match="isn't a folder"):
+        begin(tmp_path / "journals", WALL, 1)
+
+
 def test_old_ones_go(tmp_path: Path) -> None:
     """With what was made of them; other files aren't touched."""
     part = Part(tmp_path / "new.jsonl")

@@ -71,7 +71,7 @@ async def test_a_file_that_was_removed() -> None:
     disk.gone = True
     writer.put(b"1\n2\n")
     writer.put(Later(lambda: b"3\n", 10))
-    await until(lambda: writer.removed)
+    await until(lambda: writer.closed)
     assert writer.give_up() == 3
     assert writer.waiting == 0
     writer.put(NewPart(Path("b.jsonl"), b"head\n"))
