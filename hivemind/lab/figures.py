@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from hivemind.journal.records import Carried
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority, Usage
 
 Price = Callable[[str, str, Usage], float | None]
 """Provider, model and usage to US dollars; None: the price isn't known."""
+
+
+FLYING = frozenset({"waiting", "streaming"})
+"""States of open requests that of which an attempt is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,7 @@ class Tally:
         self._waited_s = 0.0
         self._flying = self._busiest = 0
         self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
+            Carried: self._carried,
             ev.Arrived: self._arrived,
             ev.Granted: self._granted,
             ev.AttemptFailed: self._attempt_failed,
@@ -151,6 +157,17 @@ class Tally:
     def times(self) -> Mapping[str, Sequence[float]]:
         """By agent, how long its requests took, those that are over, and how long of that they waited."""
         return self._times
+
+    def _carried(self, event: Carried) -> None:
+        """The journal begins in the middle: what was open then counts from there."""
+        if self._began is not None or self._providers:
+            return
+        self._providers.update(event.state.providers)
+        for ticket in event.state.tickets:
+            arrived = ticket.arrived
+            self._arrived(replace(arrived, at=event.at))
+            if ticket.state in FLYING:
+                self._granted(ev.Granted(event.at, arrived.ticket, arrived.agent, arrived.lane, ticket.attempt, 0.0))
 
     def _lane_opened(self, event: ev.LaneOpened) -> None:
         self._providers[event.lane] = event.provider

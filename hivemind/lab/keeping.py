@@ -28,10 +28,7 @@ def kept_as_journal(
 
     Raises: UsageError: the file can't be written, or is there already and `force` isn't.
     """
-    if path.suffix != SUFFIX:
-        path = path.with_name(path.name + SUFFIX)
-    if path.exists() and not force:
-        raise UsageError(f"--out {path}: is there already; --force writes over it")
+    path = writable(path, force=force)
     beside = path.with_name(f".{path.stem}-{uuid.uuid4().hex[:8]}{SUFFIX}")
     sink = JournalSink(beside, _first(recording, changes, path.stem))
     ends_at = recording.began.at
@@ -52,6 +49,23 @@ def kept_as_journal(
     finally:
         beside.unlink(missing_ok=True)
     return figures
+
+
+def writable(path: Path, *, force: bool = False) -> Path:
+    """The journal's file, as somebody named it with its suffix or without.
+
+    Raises: UsageError: it is there already and `force` isn't, or it can't be written.
+    """
+    named = path
+    if path.suffix != SUFFIX and not path.is_dir():
+        path = path.with_name(path.name + SUFFIX)
+    if path.is_dir():
+        raise UsageError(f"--out {named}: can't be written (is a folder)")
+    if path.exists() and not force:
+        raise UsageError(f"--out {path}: is there already; --force writes over it")
+    if not path.parent.is_dir():
+        raise UsageError(f"--out {path}: can't be written (no such folder)")
+    return path
 
 
 def _first(recording: Recording, changes: Sequence[Change], name: str) -> JournalBegan:

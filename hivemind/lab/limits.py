@@ -107,7 +107,7 @@ def _fitted(family: str, kind: WindowKind, told: Sequence[Told], began_at: float
             # What remains is rounded down, of a small bucket by much: the reading that is rounded least says most.
             span_s = _MINUTE_S if _rounded(whole) or not spans else max(spans)
         return FittedLimit(family, kind, limit, False, _usual(span_s), size, _rounded(whole), used_most=used_most)
-    span_s = _usual(max(reset_in_s for _, _, reset_in_s in whole))
+    span_s = _span_s(whole)
     first_at, left, reset_in_s = whole[0]
     began_before = first_at + reset_in_s - span_s < began_at - 1.0
     spent = float(limit - left) if began_before else 0.0
@@ -155,6 +155,18 @@ def _drips(size: int, limit: int, whole: Sequence[tuple[float, int, float]]) -> 
         return True
     kinds = len({round(gone / limit, 2) for gone, _ in missing})
     return lasted_s < _BRIEF_S and kinds >= 5 and off_as_bucket < 0.02 * span_s + 0.05
+
+
+def _span_s(whole: Sequence[tuple[float, int, float]]) -> float:
+    """Of a fixed window: the longest time that was told until its end, or more, where no beginning was seen."""
+    longest_s = max(reset_in_s for _, _, reset_in_s in whole)
+    usual_s = _usual(longest_s)
+    if usual_s != longest_s:
+        return usual_s
+    ends = sorted(at + reset_in_s for at, _, reset_in_s in whole)
+    if ends[-1] - ends[0] > _ONE_END_S:
+        return longest_s
+    return min((each for each in _SPANS_S if each >= longest_s), default=longest_s)
 
 
 def _usual(span_s: float) -> float:

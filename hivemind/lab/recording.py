@@ -27,6 +27,10 @@ _UNUSED = frozenset({Sampled, Progress, LevelChanged, RequestBody, ResponseBody}
 """What a simulation finds out by itself, and what it doesn't look at."""
 
 
+_FEW = 30
+"""Answers, below which how long one takes is little more than a guess."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recording:
     """One journal, read and taken apart."""
@@ -139,12 +143,8 @@ def _caveats(providers: Mapping[str, Provider]) -> list[str]:
         name = provider.lane.upstream
         if not provider.limits:
             lines.append(f"{name}: no rate limit was seen, so none is simulated")
-        latency = provider.latency
-        if len(provider.good) < 30:
-            lines.append(f"{name}: only {len(provider.good)} answers, so little is known of how long they take")
-        elif not latency.by_flying and latency.most_flying > 1:
-            lines.append(
-                f"{name}: up to {latency.most_flying} requests in flight made no difference to how long answers take;"
-                " with more than that it is taken to make none either"
-            )
-    return lines
+        answers = len(provider.good)
+        if answers < _FEW:
+            only = f"only {answers} answer{'' if answers == 1 else 's'}" if answers else "no answer"
+            lines.append(f"{name}: {only}, so little is known of how long they take")
+    return [*dict.fromkeys(lines)]

@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from hivemind.control.commands import command_from
 from hivemind.scheduler import Scheduler, Ticket, TicketState
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.budget import Price, price_by
-from hivemind.scheduler.commands import Command, Rejected, SubmitTasks
+from hivemind.scheduler.commands import ClaimTask, Command, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
-from hivemind.scheduler.types import Request, TaskSpec, Usage
+from hivemind.scheduler.types import Request, Usage
 
+from .acts import begun, command_of, request_of, setting_of
 from .steps import Asked, Order, Step
 from .tape import Tape
 from .upstream import Answer, Upstream
@@ -33,6 +33,8 @@ _SOONEST_S = 2e-6
 PROGRESS_S = 1.0
 """Between two signs of life of a stream; it has :data:`MOST_PROGRESS` of them at most."""
 MOST_PROGRESS = 8
+_HELD = frozenset({"waiting", "blocked"})
+"""States of tasks that can't be claimed yet."""
 SAMPLE_S = 1.0
 """Between two samples of the gauges, where somebody looks."""
 
@@ -91,7 +93,7 @@ class Simulation:
         self._to_do = sum(1 for asked in plan.tape.asked if asked.end != "open")
         """Requests that aren't over, of those that were when the recording ended."""
         self._dead: set[str] = set()
-        self._later: dict[str | None, list[Command]] = {}
+        self._later: dict[str, list[Command]] = {}
         """What was ordered of agents that nobody knows yet."""
 
     def run(self) -> None:
@@ -101,7 +103,7 @@ class Simulation:
             price_by(self._scheduler, self._plan.price, began)
         for order in self._plan.orders:
             if not self._apply(began, order, "what-if"):
-                self._later.setdefault(getattr(order, "agent", None), []).append(order)
+                self._put_off(order)
         for delay_s, step in self._tape.start:
             self._follow(began, delay_s, step)
         if self._plan.sampled or self._plan.config.feedback.enabled:
@@ -112,6 +114,8 @@ class Simulation:
             now = max(now, at)
             self._happen(now, at, kind, subject, attempt)
             self._settle(now)
+            if self._claims and not heap:
+                self._unclaimed(now)
 
     def _push(self, at: float, kind: int, subject: object, attempt: int = 0) -> None:
         heapq.heappush(self._heap, (round(at, _PLACES), next(self._numbers), at, kind, subject, attempt))
@@ -133,7 +137,8 @@ class Simulation:
             self._order(now, subject)
         elif kind == _SAMPLE:
             self._scheduler.events.append(self._scheduler.sample(now))
-            self._push(now + SAMPLE_S, _SAMPLE, None)
+            if self._heap:  # else nothing will ever happen again
+                self._push(now + SAMPLE_S, _SAMPLE, None)
         else:
             assert isinstance(subject, _Flight)
             ticket = subject.ticket
@@ -155,11 +160,13 @@ class Simulation:
         if arrived.lane not in scheduler.lanes:
             scheduler.open_lane(now, arrived.lane, self._plan.lanes[arrived.lane])
         flight = _Flight(asked)
-        ticket = scheduler.arrive(now, _request(asked))
+        if self._later and arrived.agent in self._later:
+            scheduler.meet(arrived.agent, now, arrived.parent)
+            for order in self._later.pop(arrived.agent):
+                self._apply(now, order, "what-if")
+        ticket = scheduler.arrive(now, request_of(asked))
         ticket.tag = flight
         flight.ticket = ticket
-        for order in self._later.pop(arrived.agent, ()):
-            self._apply(now, order, "what-if")
         for delay_s, step in asked.beside:
             self._follow(now, delay_s, step)
         if ticket.state is TicketState.FLYING:
@@ -208,7 +215,7 @@ class Simulation:
         elif kind == _HEAD:
             self._read(now, ticket)
         elif kind == _FIRST:
-            self._scheduler.first_content(now, ticket, _begun(answer.usage))
+            self._scheduler.first_content(now, ticket, begun(answer.usage))
         elif answer.usage is not None and answer.first_s is not None:
             share = (now - ticket.granted_at - answer.first_s) / max(1e-9, answer.took_s - answer.first_s)
             tokens = int(answer.usage.output_tokens * share)
@@ -260,7 +267,7 @@ class Simulation:
         if answer is None or ticket.state is not TicketState.FLYING:
             return None
         self._plan.upstreams[ticket.lane.key].left(answer)
-        return _begun(answer.usage) if ticket.content_started else None
+        return begun(answer.usage) if ticket.content_started else None
 
     def _over(self, now: float, asked: Asked, how: str) -> None:
         """A request has ended; whatever followed from that follows."""
@@ -304,18 +311,37 @@ class Simulation:
 
     def _order(self, now: float, order: Order) -> None:
         try:
-            command = None if _about(order) in self._plan.overruled else _command(order)
+            command = None if setting_of(order) in self._plan.overruled else command_of(order)
         except Rejected:
             command = None  # of a version that knew other commands
-        if command is not None and not self._apply(now, command, order.who) and order.name == "ClaimTask":
-            self._claims.append(order)
-            return
+        if command is not None and not self._apply(now, command, order.who):
+            if isinstance(command, ClaimTask) and self._waits(command.task):
+                self._claims.append(order)
+                return
+            self._put_off(command)
         for delay_s, step in order.after:
             self._follow(now, delay_s, step)
         if order.name in ("FinishTask", "CancelTask") and self._claims:
             claims, self._claims = self._claims, []
             for claim in claims:
                 self._follow(now, 0.0, claim)
+
+    def _put_off(self, command: Command) -> None:
+        """It is about an agent that may come later than it came in the recording."""
+        agent = getattr(command, "agent", None)
+        if isinstance(agent, str) and agent not in self._scheduler.agents:
+            self._later.setdefault(agent, []).append(command)
+
+    def _waits(self, task: str) -> bool:
+        """It may be claimed later, when others are done."""
+        known = self._scheduler.tasks.get(task)
+        return known is not None and known.state in _HELD
+
+    def _unclaimed(self, now: float) -> None:
+        """What a task waits for will never be done, so nobody waits any longer."""
+        order = self._claims.pop(0)
+        for delay_s, step in order.after:
+            self._follow(now, delay_s, step)
 
     def _apply(self, now: float, command: Command, who: str) -> bool:
         try:
@@ -349,51 +375,3 @@ class Simulation:
         if at is not None and at < self._wake_at:
             self._wake_at = max(at, now)
             self._push(self._wake_at, _WAKE, None)
-
-
-def _request(asked: Asked) -> Request:
-    arrived = asked.arrived
-    return Request(
-        agent=arrived.agent,
-        lane=arrived.lane,
-        model=arrived.model,
-        family=arrived.family,
-        size_chars=arrived.size_chars or arrived.estimated_input * 4,
-        max_output_tokens=arrived.max_output_tokens,
-        stream=arrived.stream,
-        priority=arrived.asked,
-        patience_s=arrived.patience_s,
-        client=arrived.client,
-        parent=arrived.parent,
-        path=arrived.path,
-    )
-
-
-def _about(order: Order) -> str | None:
-    """The setting that it gave another value, by the name that a change would have."""
-    told = order.arguments
-    names = {
-        "Tune": told.get("knob"),
-        "SetPriority": f"agent.{told.get('agent')}.priority",
-        "SetBudget": f"agent.{told.get('agent')}.budget",
-    }
-    return names.get(order.name)
-
-
-def _command(order: Order) -> Command:
-    """Raises: Rejected."""
-    if order.name == "SubmitTasks":
-        return SubmitTasks(
-            tuple(
-                TaskSpec(each.task, each.priority, each.estimated_tokens, each.after, each.agent, each.batch)
-                for each in order.tasks
-            )
-        )
-    return command_from(order.name, order.arguments)
-
-
-def _begun(usage: Usage | None) -> Usage | None:
-    """As far as it is known when an answer begins."""
-    if usage is None:
-        return None
-    return Usage(usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens, min(1, usage.output_tokens))

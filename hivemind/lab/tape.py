@@ -13,9 +13,10 @@ from typing import Any
 from hivemind.journal.records import Carried, JournalBegan
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.types import WindowReading
+from hivemind.scheduler.types import Priority, WindowReading
 
 from .causes import Agent, over_at
+from .figures import FLYING
 from .steps import Asked, Order, Step, Try
 
 SOON_S = 5.0
@@ -82,6 +83,7 @@ class Taper:
             ev.LimitsRead: self._limits_read,
             ev.Commanded: self._commanded,
             ev.TaskAdded: self._task_added,
+            ev.AgentRecalled: self._recalled,
         }
 
     def take(self, events: Iterable[ev.Event]) -> None:
@@ -115,11 +117,32 @@ class Taper:
             return
         for lane in event.state.lanes:
             self._lanes[lane.lane] = LaneTape(lane.lane, lane.upstream, lane.provider, None, knobs=lane.knobs)
+        for agent in event.state.agents:
+            self._decided(event.at, agent.name, None, paused=agent.paused, stopped=agent.stopped)
+        if event.state.paused:
+            self._ordered_before(event.at, "PauseAdmissions", {"paused": True})
         for ticket in event.state.tickets:
             self._arrived(replace(ticket.arrived, at=event.at))
-            if ticket.state in ("waiting", "streaming"):
+            if ticket.state in FLYING:
                 arrived = ticket.arrived
                 self._granted(ev.Granted(event.at, arrived.ticket, arrived.agent, arrived.lane, ticket.attempt, 0.0))
+
+    def _recalled(self, event: ev.AgentRecalled) -> None:
+        self._decided(event.at, event.agent, event.priority, paused=event.paused, stopped=event.stopped)
+
+    def _decided(self, at: float, agent: str, priority: Priority | None, *, paused: bool, stopped: bool) -> None:
+        """What holds of an agent from before the journal."""
+        if priority is not None:
+            self._ordered_before(at, "SetPriority", {"agent": agent, "priority": priority.name.lower()})
+        if paused:
+            self._ordered_before(at, "PauseAgent", {"agent": agent, "paused": True})
+        if stopped:
+            self._ordered_before(at, "StopAgent", {"agent": agent, "stopped": True})
+
+    def _ordered_before(self, at: float, name: str, arguments: dict[str, Any]) -> None:
+        order = Order(at, number=self._number(), who="recording", name=name, arguments=arguments)
+        self._orders.append(order)
+        self._follow(None, order)
 
     def _arrived(self, event: ev.Arrived) -> None:
         asked = Asked(event.at, number=self._number(), arrived=event)

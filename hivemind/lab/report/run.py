@@ -63,7 +63,7 @@ class Run:
     @property
     def foreign(self) -> bool:
         """It is somebody else's recording: HiveMind had no part in it."""
-        return self.began.source in ("har", "mitmproxy")
+        return self.began.foreign
 
     @cached_property
     def saved(self) -> Saved:
