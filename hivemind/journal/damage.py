@@ -26,6 +26,8 @@ class Damage:
     gaps: int = 0
     lost: int = 0
     """Lines that the writer had to drop, in so many gaps."""
+    gap_why: str = ""
+    """Why, where all of them have the same reason."""
     ended: bool = False
     """The writer ended in good order."""
     guessed: str = ""
@@ -41,6 +43,13 @@ class Damage:
     backwards: int = 0
     """Times that the clock went back."""
     first_backwards: str = ""
+
+    def gap(self, lost: int, why: str) -> None:
+        """The writer dropped so many lines."""
+        why = "".join(letter if letter.isprintable() else "?" for letter in why[:80])
+        self.gap_why = why if not self.gaps or why == self.gap_why else ""
+        self.gaps += 1
+        self.lost += lost
 
     def told(self) -> list[str]:
         """One line for each thing that is wrong; none where nothing is."""
@@ -58,7 +67,8 @@ class Damage:
         if self.gaps:
             are = "event is" if self.lost == 1 else "events are"
             where = "a gap" if self.gaps == 1 else f"{self.gaps:,} gaps"
-            lines.append(f"{self.lost:,} {are} missing in {where}: the disk was full or too slow")
+            why = self.gap_why or "the disk was full, slow or gone"
+            lines.append(f"{self.lost:,} {are} missing in {where}: {why}")
         if self.backwards:
             how_often = "once" if self.backwards == 1 else f"{self.backwards:,} times"
             lines.append(f"the clock goes back {how_often}, the first time at {self.first_backwards}")

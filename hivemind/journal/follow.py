@@ -8,7 +8,6 @@ from typing import IO
 
 from hivemind.scheduler.events import Event
 
-from .damage import Damage
 from .files import part_of, part_path
 from .head import opened
 from .order import Order
@@ -21,7 +20,7 @@ def follow(journal: Journal, rest: Callable[[], object]) -> Iterator[Event]:
 
     Raises: UsageError: a part of it can't be read.
     """
-    journal.damage = damage = Damage(guessed=journal.guessed, part=journal.began.part)
+    journal.damage = damage = journal.known_damage()
     order = Order(journal.began, damage)
     if journal.guessed:
         yield journal.began

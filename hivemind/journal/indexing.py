@@ -26,7 +26,6 @@ from hivemind.world.costs import Price
 
 from .activity import Seconds
 from .cursor import Cursor
-from .damage import Damage
 from .files import parts_from
 from .index import FORMAT, Block, IndexReader, IndexWriter, Of, Stale, fits, head_of, same_journal, seen_at
 from .marks import Marker
@@ -56,7 +55,7 @@ class Pass:
         """`world` stands as it did at the last block's end. Raises: OSError: the journal can't be read."""
         self._index = index
         self._world = world
-        self._damage = Damage(guessed=journal.guessed, part=journal.began.part) if last is None else last.damage
+        self._damage = journal.known_damage() if last is None else last.damage
         self._cursor = Cursor(journal.parts, journal.began, None if last is None else last.place, self._damage)
         self._marker = Marker(world)
         self._seconds = Seconds(world, journal.began.at)
@@ -174,9 +173,9 @@ def build(path: Path, index: Path, *, priced: bool, goes_on: Callable[[], bool] 
         work = Pass(journal, writer, last, world)
         with contextlib.closing(work):
             work.run(journal.parts)
-            while being_written(parts_from(path, journal.began)[-1]) and goes_on():
-                work.run(parts_from(path, journal.began), following=True)
-            work.run(parts_from(path, journal.began))
+            while being_written(parts_from(journal.path, journal.began)[-1]) and goes_on():
+                work.run(parts_from(journal.path, journal.began), following=True)
+            work.run(parts_from(journal.path, journal.began))
 
 
 def _gone_on_from(journal: Journal, path: Path, writer: IndexWriter, world: World, priced: bool) -> Block | None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from hivemind.errors import UsageError
 
 from .files import by_beginning, parts_in
-from .head import beginning, last_event, opened
+from .head import last_event, opened
 from .part import being_written
+from .reader import open_journal
 from .records import JournalEnded
 
 COUNTED = 1 << 30
@@ -71,7 +72,7 @@ def listed(folder: Path) -> tuple[list[Listed], list[str]]:
 
 def _listed(name: str, parts: Sequence[Path], size: int, *, counted: bool) -> Listed:
     """Raises: UsageError."""
-    began, _ = beginning(parts[0])
+    began = open_journal(parts[0]).began
     last = last_event(parts[-1])
     end = "ended" if isinstance(last, JournalEnded) else "cut off"
     if being_written(parts[-1]):

@@ -51,10 +51,10 @@ class Player:
         self.parts = journal.parts
         self.world = World(at=0, wall=0, address="", upstreams=())
         self.approximate = False
-        self._path = path
+        self._path = path = journal.path
         self._clock = clock
         self._price = prices_then(self.began) if priced else None
-        self._found = Damage(guessed=journal.guessed, part=self.began.part)
+        self._found = journal.known_damage()
         """What was come upon while playing."""
         self._known = Known(path, self.began, priced=priced, indexed=indexed)
         self._starts = Starts(self.began, self._known)

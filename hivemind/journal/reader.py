@@ -12,7 +12,7 @@ from hivemind.errors import UsageError
 from hivemind.scheduler.events import Event
 
 from .damage import Damage
-from .files import part_of, part_path, parts_from
+from .files import part_of, part_path, parts_from, parts_in
 from .format import BadLine, Unknown, begin_of, event_of, version_of
 from .head import BOM, beginning, opened
 from .order import LONGEST_S, Order
@@ -38,13 +38,19 @@ class Journal:
     """Filled while :meth:`events` goes on."""
     guessed: str = ""
     """As of :attr:`Damage.guessed`."""
+    unread: tuple[str, ...] = ()
+    """Of parts before the first, as of :attr:`Damage.unread`."""
+
+    def known_damage(self) -> Damage:
+        """What is wrong with it as far as its beginning tells."""
+        return Damage(guessed=self.guessed, part=self.began.part, unread=list(self.unread))
 
     def events(self, without: frozenset[type[Event]] = frozenset()) -> Iterator[Event]:
         """Everything that can be read, in order; where the first line can't, the stand-in for it comes first.
 
         Kinds that nobody wants can be left out, which saves their reading.
         """
-        self.damage = damage = Damage(guessed=self.guessed, part=self.began.part)
+        self.damage = damage = self.known_damage()
         damage.missing = missing_among(self.parts)
         order = Order(self.began, damage)
         if self.guessed:
@@ -65,17 +71,37 @@ class Journal:
 
 
 def open_journal(path: Path) -> Journal:
-    """The journal that begins with this file, and goes on in later parts of it beside.
+    """The journal that begins with this file, and goes on in later parts of it beside. Where nothing in the file can be
+    read, the journal begins with the first part after it that can.
 
     Raises: UsageError: there is none, or nothing in it can be read.
     """
-    began, guessed = beginning(path)
-    return Journal(path, began, parts_from(path, began), guessed=guessed)
+    unread: list[str] = []
+    for part in (path, *_later(path)):
+        try:
+            began, guessed = beginning(part)
+        except UsageError as error:
+            unread.append(str(error))
+        else:
+            return Journal(part, began, parts_from(part, began), guessed=guessed, unread=tuple(unread))
+    raise UsageError(unread[0])
+
+
+def _later(path: Path) -> list[Path]:
+    """Parts of the same journal beside this one, by their names."""
+    named = part_of(path.name)
+    if named is None or not path.is_file():
+        return []
+    try:
+        beside = parts_in(path.parent).get(named[0], {})
+    except OSError:
+        return []
+    return [beside[part] for part in sorted(beside) if part > named[1]]
 
 
 def first_line(path: Path) -> JournalBegan:
     """Raises: UsageError: the file can't be read, or isn't a journal of ours."""
-    return beginning(path)[0]
+    return open_journal(path).began
 
 
 def missing_among(parts: tuple[Path, ...]) -> list[str]:
@@ -128,8 +154,7 @@ def read_events(
             event = mended
         kind = type(event)
         if kind is Gap:
-            damage.gaps += 1
-            damage.lost += event.lost  # type: ignore[attr-defined]  # a Gap
+            damage.gap(event.lost, event.why)  # type: ignore[attr-defined]  # a Gap
         elif kind is JournalEnded:
             damage.ended = True
         elif kind is JournalBegan:

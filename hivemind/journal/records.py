@@ -35,6 +35,11 @@ class JournalBegan(Event):
     source: str = "proxy"
     """`proxy`: recorded as it happened; `har`, `mitmproxy`: made of somebody else's recording; `what-if`: simulated."""
 
+    @property
+    def foreign(self) -> bool:
+        """It is somebody else's recording: HiveMind had no part in it."""
+        return self.source in ("har", "mitmproxy")
+
 
 @record
 class Gap(Event):

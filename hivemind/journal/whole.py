@@ -18,10 +18,10 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
 
     Raises: UsageError: it can't be written.
     """
+    if path.is_dir():
+        raise UsageError(f"{path}: can't be written (is a folder)")
     draft = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}")
     try:
-        if path.is_dir():
-            raise IsADirectoryError(None, "is a folder")
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             yield file
         draft.replace(path)

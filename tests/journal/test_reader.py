@@ -123,7 +123,7 @@ def test_gaps(tmp_path: Path) -> None:
     events = [began(), Gap(101.0, 100.5, 40, "disk full"), Gap(103.0, 102.0, 2, "disk full")]
     assert read(written(at(tmp_path), events)) == (
         events,
-        ["42 events are missing in 2 gaps: the disk was full or too slow"],
+        ["42 events are missing in 2 gaps: disk full"],
     )
 
 
@@ -181,7 +181,7 @@ def test_parts(tmp_path: Path) -> None:
 
 
 def test_a_part_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A later part that can't be read costs itself alone; a first one is an error."""
+    """A part that can't be read costs itself alone, and the first that can is the journal's beginning."""
     first = written(at(tmp_path), run()[:-1])
     second = written(tmp_path / f"{NAME}.2.jsonl", [began(130.0, part=2)])
     third = written(tmp_path / f"{NAME}.3.jsonl", [began(140.0, part=3)])
@@ -197,8 +197,23 @@ def test_a_part_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(list(journal.events())) == len(run())
     assert journal.parts == (first, second, third)
     assert journal.damage.told() == [f"{second}: can't be read (Permission denied)"]
-    with pytest.raises(UsageError, match="Permission denied"):
-        open_journal(second)
+    journal = open_journal(second)
+    assert (journal.path, len(list(journal.events()))) == (third, 1)
+    assert journal.damage.told() == [
+        "begins with part 3: what was in the parts before isn't here",
+        f"{second}: can't be read (Permission denied)",
+    ]
+
+
+@pytest.mark.parametrize("first", [b"", b"\0" * 4096, bytes(range(256)) * 64])
+def test_a_first_part_of_which_nothing_is_left(tmp_path: Path, first: bytes) -> None:
+    """The journal begins with the second, and it is told."""
+    at(tmp_path).write_bytes(first)
+    second = written(tmp_path / f"{NAME}.2.jsonl", [began(130.0, part=2), *run()[1:]])
+    journal = open_journal(at(tmp_path))
+    assert len(list(journal.events())) == len(run())
+    assert (journal.path, journal.parts) == (second, (second,))
+    assert [each.startswith(str(at(tmp_path))) for each in journal.damage.told()][-1]
 
 
 def test_two_in_one_file(tmp_path: Path) -> None:
