@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from hivemind.errors import UsageError
@@ -48,6 +49,8 @@ class Recording:
     """What each began with."""
     tenacious: bool
     """Its agents went on after an error that they saw."""
+    repeated_s: tuple[float, ...]
+    """Its clients ask again so often for what they got an error for, so long after each."""
 
     @property
     def wall_offset(self) -> float:
@@ -98,6 +101,7 @@ def _recording(path: Path, taper: Taper, tally: Tally, told: Sequence[str]) -> R
         providers=providers,
         lanes={key: lane.config or _assumed(lane) for key, lane in lanes.items()},
         tenacious=_tenacious(tape.asked),
+        repeated_s=_repeated_s(tape.asked),
     )
 
 
@@ -134,6 +138,17 @@ def _tenacious(asked: Sequence[Asked]) -> bool:
             else:
                 died += 1
     return went_on > died
+
+
+def _repeated_s(asked: Sequence[Asked]) -> tuple[float, ...]:
+    pauses: list[list[float]] = []
+    for each in asked:
+        if each.repeats is None or each.repeats.end == "left":
+            continue
+        if each.repeated > len(pauses):
+            pauses.append([])
+        pauses[each.repeated - 1].append(each.at - each.repeats.ended_at)
+    return tuple(median(each) for each in pauses)
 
 
 def _caveats(providers: Mapping[str, Provider]) -> list[str]:

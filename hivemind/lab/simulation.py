@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from hivemind.scheduler import Scheduler, Ticket, TicketState
+from hivemind.scheduler import Refusal, Scheduler, Ticket, TicketState
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.budget import Price, price_by
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
@@ -33,6 +33,8 @@ _SOONEST_S = 2e-6
 PROGRESS_S = 1.0
 """Between two signs of life of a stream; it has :data:`MOST_PROGRESS` of them at most."""
 MOST_PROGRESS = 8
+_FINAL = 403
+"""Status of a refusal after which clients don't ask again."""
 _HELD = frozenset({"waiting", "blocked"})
 """States of tasks that can't be claimed yet."""
 SAMPLE_S = 1.0
@@ -60,6 +62,8 @@ class Plan:
     draws: bool = False
     tenacious: bool = False
     """Agents go on after an error that they saw; else they die of their first one."""
+    repeated_s: Sequence[float] = ()
+    """Before that, their clients ask again so often, so long after each error."""
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +97,8 @@ class Simulation:
         self._to_do = sum(1 for asked in plan.tape.asked if asked.end != "open")
         """Requests that aren't over, of those that were when the recording ended."""
         self._dead: set[str] = set()
+        self._again: dict[Asked, tuple[int, int]] = {}
+        """Of requests that are asked again without having been so in the recording: how often, and their tries."""
         self._later: dict[str, list[Command]] = {}
         """What was ordered of agents that nobody knows yet."""
 
@@ -159,7 +165,8 @@ class Simulation:
         scheduler = self._scheduler
         if arrived.lane not in scheduler.lanes:
             scheduler.open_lane(now, arrived.lane, self._plan.lanes[arrived.lane])
-        flight = _Flight(asked)
+        again, tried = self._again.get(asked, (0, 0))
+        flight = _Flight(asked, tried)
         if self._later and arrived.agent in self._later:
             scheduler.meet(arrived.agent, now, arrived.parent)
             for order in self._later.pop(arrived.agent):
@@ -167,12 +174,13 @@ class Simulation:
         ticket = scheduler.arrive(now, request_of(asked))
         ticket.tag = flight
         flight.ticket = ticket
-        for delay_s, step in asked.beside:
-            self._follow(now, delay_s, step)
+        if not again:
+            for delay_s, step in asked.beside:
+                self._follow(now, delay_s, step)
         if ticket.state is TicketState.FLYING:
             self._fly(now, flight, ticket)
-        elif ticket.state is TicketState.DONE:
-            self._over(now, asked, "refused")
+        elif ticket.refusal is not None:
+            self._turned_away(now, flight, ticket.refusal)
             return
         if asked.end == "left" and asked.left_flying_s is None:
             self._push(now + (asked.left_after_s or 0.0), _LEAVE, flight, 0)
@@ -235,7 +243,7 @@ class Simulation:
             self._over(now, asked, "answered")
             return
         self._draw = self._thrown(asked, ticket.attempts)
-        if self._scheduler.fail(now, ticket, answer.failure, answer.usage) is None:
+        if self._scheduler.fail(now, ticket, answer.failure, answer.usage) is None and not self._ask_again(now, flight):
             self._over(now, asked, "failed")
         self._draw = None
 
@@ -268,6 +276,21 @@ class Simulation:
             return None
         self._plan.upstreams[ticket.lane.key].left(answer)
         return begun(answer.usage) if ticket.content_started else None
+
+    def _turned_away(self, now: float, flight: _Flight, refusal: Refusal) -> None:
+        if refusal.status == _FINAL or not self._ask_again(now, flight):
+            self._over(now, flight.asked, "refused")
+
+    def _ask_again(self, now: float, flight: _Flight) -> bool:
+        """The client asks once more for what it got an error for, as clients of this recording do."""
+        asked = flight.asked
+        again = self._again.get(asked, (0, 0))[0] + 1
+        pauses = self._plan.repeated_s
+        if asked.end != "answered" or asked.repeated + again > len(pauses):
+            return False
+        self._again[asked] = again, flight.next_try
+        self._push(now + pauses[asked.repeated + again - 1], _ARRIVE, asked)
+        return True
 
     def _over(self, now: float, asked: Asked, how: str) -> None:
         """A request has ended; whatever followed from that follows."""
@@ -363,7 +386,7 @@ class Simulation:
                 if ticket.refusal is not None:
                     if ticket.state is TicketState.FLYING:
                         scheduler.abandon(now, ticket, self._given_up(flight, ticket))
-                    self._over(now, flight.asked, "refused")
+                    self._turned_away(now, flight, ticket.refusal)
                 elif ticket.state is TicketState.FLYING:
                     self._fly(now, flight, ticket)
         tell = self._plan.tell

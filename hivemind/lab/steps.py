@@ -77,6 +77,14 @@ class Asked(Step):
         return next((one for one in reversed(self.tries) if one.whole and one.failure is None), None)
 
     @property
+    def repeated(self) -> int:
+        """How often it had been asked for before."""
+        count, each = 0, self.repeats
+        while each is not None:
+            count, each = count + 1, each.repeats
+        return count
+
+    @property
     def kind(self) -> tuple[int, str, str, bool]:
         """What a repetition of it has in common with it."""
         arrived = self.arrived

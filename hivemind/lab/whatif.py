@@ -62,6 +62,7 @@ def simulate(
         sampled=tell is not None,
         draws=draws,
         tenacious=recording.tenacious,
+        repeated_s=recording.repeated_s,
     )
     with uncollected():
         Simulation(plan).run()

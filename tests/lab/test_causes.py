@@ -1,0 +1,107 @@
+"""After what an agent asks, where it sends several at a time, has sub-agents, or shares its name with others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab.kit import FREE, LANE, asked, failed, recorded, served
+
+from hivemind.lab.recording import Recording
+from hivemind.lab.steps import Asked
+from hivemind.lab.whatif import parse_changes, simulate
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import FailureKind
+
+
+def request(recording: Recording, ticket: int) -> Asked:
+    """The one with that ticket."""
+    return next(each for each in recording.tape.asked if each.arrived.ticket == ticket)
+
+
+def causes(recording: Recording, ticket: int) -> list[tuple[int, float]]:
+    """Tickets from whose end that one follows, and how long after."""
+    step = request(recording, ticket)
+    return [
+        (each.arrived.ticket, round(delay_s, 6))
+        for each in recording.tape.asked
+        for delay_s, after in each.after
+        if after is step
+    ]
+
+
+def test_whoever_sent_several_waits_for_all_of_them(tmp_path: Path) -> None:
+    """Even where another one of them is the last to end."""
+    burst = [event for n in range(3) for event in served(0.01 * n, n, "a", takes_s=2.0 + n, size=100 * (n + 1))]
+    recording = recorded(tmp_path, burst, served(5.02, 7, "a", size=50))
+    assert causes(recording, 7) == [(0, 1.0), (1, 1.0), (2, 1.0)]
+    assert request(recording, 7).awaits == 3
+    one = simulate(recording, parse_changes(["max_concurrency=1"]))
+    assert one.wall_s == pytest.approx(2.0 + 3.0 + 4.0 + 1.0 + 1.0)
+
+
+def test_those_that_share_a_name_go_their_own_ways(tmp_path: Path) -> None:
+    """Each request follows from one answer, none from the same one twice."""
+    two = [*served(0.0, 1, "key", takes_s=2.0), *served(0.6, 2, "key", takes_s=2.0)]
+    recording = recorded(tmp_path, two, served(3.0, 3, "key", takes_s=2.0), served(3.4, 4, "key", takes_s=2.0))
+    assert (causes(recording, 3), causes(recording, 4)) == ([(2, pytest.approx(0.4))], [(1, pytest.approx(1.4))])
+
+
+def test_a_parent_waits_for_all_of_its_sub_agents(tmp_path: Path) -> None:
+    """It goes on when the last of them is done."""
+
+    def sub(at: float, ticket: int, name: str, takes_s: float) -> Iterator[ev.Event]:
+        yield asked(at, ticket, name, parent="lead")
+        yield ev.Granted(at, ticket, name, LANE, 1, 0.0)
+        yield ev.Finished(at + takes_s, ticket, name, LANE, "m", 200, 1, None, takes_s)
+
+    recording = recorded(
+        tmp_path,
+        served(0.0, 1, "lead"),
+        sub(1.5, 2, "lead/a", 4.0),
+        sub(1.5, 3, "lead/b", 2.0),
+        served(6.0, 4, "lead"),
+        served(7.5, 5, "lead"),
+    )
+    assert causes(recording, 4) == [(2, 0.5), (3, 0.5)]
+    assert causes(recording, 5) == [(4, 0.5)]
+
+
+def test_a_client_that_gave_up_asks_again(tmp_path: Path) -> None:
+    """Only where it still gives up."""
+    gives_up = [asked(0.5, 1, "b"), ev.Abandoned(4.5, 1, "b", LANE, False)]
+    recording = recorded(tmp_path, served(0.0, 0, "a", takes_s=5.0), gives_up, served(5.5, 2, "b"))
+    assert request(recording, 2).repeats is request(recording, 1)
+    figures = simulate(recording)
+    assert (figures.requests, figures.answered, figures.left) == (2, 2, 0)
+
+
+def test_clients_ask_again_as_they_were_seen_to(tmp_path: Path) -> None:
+    """What the proxy no longer hides from them they try again themselves, as often and as long after."""
+
+    def hit(at: float, ticket: int, agent: str) -> Iterator[ev.Event]:
+        yield asked(at, ticket, agent)
+        yield ev.Granted(at, ticket, agent, LANE, 1, 0.0)
+        yield failed(at + 1.0, ticket, agent, FailureKind.SERVER_ERROR, again_s=0.0)
+        yield ev.Granted(at + 1.0, ticket, agent, LANE, 2, 0.0)
+        yield ev.Finished(at + 2.0, ticket, agent, LANE, "m", 200, 2, None, 2.0)
+
+    seen = [asked(0.0, 1, "a"), ev.Granted(0.0, 1, "a", LANE, 1, 0.0), failed(1.0, 1, "a", FailureKind.CLIENT_ERROR)]
+    others = [event for n in range(9) for event in served(50.0 + 2 * n, 50 + n, "b")]
+    recording = recorded(tmp_path, seen, served(1.5, 2, "a"), hit(20.0, 3, "c"), others)
+    assert recording.repeated_s == (0.5,)
+    told: list[ev.Event] = []
+    figures = simulate(recording, parse_changes(["retry.max_attempts=1"]), tell=told.append)
+    assert [each.at for each in told if isinstance(each, ev.Arrived) and each.agent == "c"] == [20.0, 21.5]
+    assert figures.finished == 3
+
+
+def test_what_came_at_one_moment_comes_in_its_order(tmp_path: Path) -> None:
+    """Also where each of them follows from something else."""
+    agents = ("a", "b", "a", "c", "b", "a")
+    burst = [event for n, agent in enumerate(agents) for event in served(0.0, n, agent, size=n + 1)]
+    recording = recorded(tmp_path, burst, lane=FREE)
+    told: list[ev.Event] = []
+    simulate(recording, tell=told.append)
+    assert tuple(each.agent for each in told if isinstance(each, ev.Arrived)) == agents
