@@ -11,6 +11,12 @@ from hivemind.lab.measures import Measure, Spread, measures, spread
 from . import words
 from .table import Cell, Column, lines
 
+USUAL = "USUAL SETTINGS"
+"""What stands over what HiveMind makes of a recording that it had no part in."""
+FOREIGN = (
+    "This was recorded without HiveMind: what it would have made of the same traffic with its usual settings can't be"
+    " held against anything that really happened."
+)
 _CLOSE = 0.005
 """A difference below this share is none to speak of."""
 _TRUSTED = 0.05
@@ -20,6 +26,12 @@ _RECORDED = (
     Column("RECORDED", right=True),
     Column("REPLAYED", right=True, spare=1),
     Column("OFF BY", right=True, spare=2),
+)
+_IMPORTED = (
+    Column(""),
+    Column("RECORDED", right=True),
+    Column("WITH HIVEMIND", right=True),
+    Column("DIFFERENCE", right=True),
 )
 _BEST = (
     Column(""),
@@ -35,28 +47,41 @@ _CHANGED = (
 )
 
 
-def table(recorded: Figures, replayed: Sequence[Figures], changed: Sequence[Figures], room: int | None) -> list[str]:
+def table(
+    recorded: Figures,
+    replayed: Sequence[Figures],
+    changed: Sequence[Figures],
+    room: int | None,
+    *,
+    foreign: bool = False,
+) -> list[str]:
     """A row for each figure. Of several runs (the same seeds for both) the mean is shown, and how sure the difference
-    is. Nothing `changed`: only what was replayed."""
-    columns = _RECORDED + _CHANGED if changed else _RECORDED
+    is. Nothing `changed`: only what was replayed. `foreign`: it was recorded without HiveMind, so that replaying it
+    isn't the same again but an answer."""
+    first = _IMPORTED if foreign else _RECORDED
+    columns = first + _CHANGED if changed else (*first, Column("", spare=3)) if foreign else first
     rows = []
     for measure in measures([recorded, *replayed, *changed]):
         was, before = measure.of(recorded), _mean(measure, replayed)
-        doubt = abs(before - was) if len(replayed) == 1 and before is not None and was is not None else 0.0
-        row: list[Cell | str] = [
-            measure.name,
-            _amount(measure, [recorded]),
-            _amount(measure, replayed),
-            _off(was, before),
-        ]
+        known = len(replayed) == 1 and not foreign
+        doubt = abs(before - was) if known and before is not None and was is not None else 0.0
+        row: list[Cell | str] = [measure.name, _amount(measure, [recorded]), _amount(measure, replayed)]
+        if foreign:
+            made = _difference(measure, [recorded] * len(replayed), replayed)
+            row += [made[0]] if changed else made
+        else:
+            row += [_off(was, before)]
         if changed:
             row += [_amount(measure, changed), *_difference(measure, replayed, changed, doubt)]
         rows.append(row)
     return lines(columns, rows, room)
 
 
-def means(before: Sequence[Figures], after: Sequence[Figures], room: int | None) -> list[str]:
-    """A row for each figure of the same runs with recorded and with other settings; one that is 0 isn't there."""
+def means(before: Sequence[Figures], after: Sequence[Figures], room: int | None, *, foreign: bool = False) -> list[str]:
+    """A row for each figure of the same runs with recorded and with other settings; one that is 0 isn't there.
+
+    `foreign`: nothing was recorded with HiveMind, so the first settings are its usual ones.
+    """
     rows: list[list[Cell | str]] = []
     for measure in measures([*before, *after]):
         was, now = _mean(measure, before), _mean(measure, after)
@@ -64,7 +89,8 @@ def means(before: Sequence[Figures], after: Sequence[Figures], room: int | None)
             rows.append(
                 [measure.name, _amount(measure, before), _amount(measure, after), *_difference(measure, before, after)]
             )
-    return lines(_BEST, rows, room)
+    columns = (_BEST[0], Column(USUAL, right=True), *_BEST[2:]) if foreign else _BEST
+    return lines(columns, rows, room)
 
 
 def honesty(recorded: Figures, replayed: Sequence[Figures], *, drawn: bool) -> Cell:

@@ -85,6 +85,8 @@ def _run(namespace: argparse.Namespace) -> int:
 def _notes(recordings: Sequence[Recording], found: Tuned) -> list[str]:
     """What is wrong with the recordings, and what the model can't know."""
     lines = []
+    if any(each.began.foreign for each in recordings):
+        lines.append("what was imported ran without HiveMind, so it begins with HiveMind's usual settings")
     for place, each in enumerate(recordings):
         runs = () if found.check is None else found.check.after_in(place)
         if found.goal == "dollars" and each.figures.unpriced_tokens:

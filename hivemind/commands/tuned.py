@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -35,20 +36,27 @@ def told(
     found: Tuned, recordings: Sequence[Recording], began: Sequence[Began], notes: Sequence[str], room: int | None
 ) -> list[str]:
     """For people."""
+    foreign = all(each.began.foreign for each in recordings)
     text = [styled(f"goal: less {GOALS[found.goal]}", "bold") + f"; {_tried(found)}", ""]
     if found.kept:
-        text += lines(_CHANGES, _changes(found, began), room)
+        text += lines(_named(_CHANGES, "USUAL") if foreign else _CHANGES, _changes(found, began), room)
         if any(each.worth is not None for each in found.kept):
             text += [styled(line, "dim") for line in wrapped(_WORTH, room)]
         text += [""]
     if found.check is not None:
         if len(recordings) > 1:
-            text += [*lines(_JOURNALS, _journals(found, recordings), room), ""]
-        text += [*comparing.means(found.check.before, found.check.after, room), ""]
+            heads = _named(_JOURNALS, comparing.USUAL) if foreign else _JOURNALS
+            text += [*lines(heads, _journals(found, recordings), room), ""]
+        text += [*comparing.means(found.check.before, found.check.after, room, foreign=foreign), ""]
     sure = verdict(found)
     for line, style in ((sure.text, sure.style), *((f"Note: {printable(note)}.", "warn") for note in notes)):
         text += [styled(each, style) for each in wrapped(line, room)]
     return text
+
+
+def _named(columns: tuple[Column, ...], second: str) -> tuple[Column, ...]:
+    """With another word over the second one."""
+    return (columns[0], replace(columns[1], title=second), *columns[2:])
 
 
 def verdict(found: Tuned) -> Cell:

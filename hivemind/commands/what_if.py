@@ -12,7 +12,7 @@ import msgspec
 from hivemind.errors import UsageError
 from hivemind.lab.changes import Change, orders, parse_changes
 from hivemind.lab.figures import Figures, Price
-from hivemind.lab.keeping import kept_as_journal
+from hivemind.lab.keeping import kept_as_journal, writable
 from hivemind.lab.recording import Recording, load
 from hivemind.lab.whatif import Faults, simulate
 from hivemind.lab.workers import Job, Runs, Workers
@@ -72,14 +72,15 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(namespace: argparse.Namespace) -> int:
     faults, seeds = _seeds(namespace)
     changes = parse_changes(namespace.set)
+    out = None if namespace.out is None else writable(Path(namespace.out).expanduser(), force=namespace.force)
     (path,) = recorded.found(namespace, [namespace.file])
     price = recorded.price()
     with recorded.underway("reading"):
         recording = load(path, price)
     with recorded.underway("simulating"):
         found = compared(recording, path, changes, faults, seeds, price)
-    if namespace.out is not None:
-        kept_as_journal(recording, changes, Path(namespace.out), faults, seeds[0], force=namespace.force)
+    if out is not None:
+        kept_as_journal(recording, changes, out, faults, seeds[0], force=namespace.force)
     if namespace.json:
         print(msgspec.json.format(as_json(found), indent=2).decode())
     else:
@@ -154,9 +155,11 @@ def told(found: Compared) -> list[str]:
         head.append((f"changed: {', '.join(map(str, found.changes))}", "bold"))
     if len(found.replayed) > 1:
         head.append((f"means of {len(found.replayed)} runs, faults and latencies drawn anew for each", "dim"))
+    foreign = recording.began.foreign
     honesty = comparing.honesty(figures, found.replayed, drawn=found.faults == "drawn")
-    notes = [(honesty.text, honesty.style), *((f"Note: {printable(line)}.", "warn") for line in found.notes)]
-    table = comparing.table(figures, found.replayed, found.changed, room)
+    trust = (comparing.FOREIGN, "dim") if foreign else (honesty.text, honesty.style)
+    notes = [trust, *((f"Note: {printable(line)}.", "warn") for line in found.notes)]
+    table = comparing.table(figures, found.replayed, found.changed, room, foreign=foreign)
     return [*_paragraphs(head, room), "", *table, "", *_paragraphs(notes, room)]
 
 
@@ -170,6 +173,7 @@ def as_json(found: Compared) -> bytes:
     return msgspec.json.encode(
         {
             "journal": found.recording.name,
+            "source": found.recording.began.source,
             "changes": {change.name: change.value for change in found.changes},
             "faults": found.faults,
             "recorded": found.recording.figures,

@@ -162,6 +162,8 @@ def test_by_name(journal: Path, capsys: pytest.CaptureFixture[str], tmp_path: Pa
             "--out: writes one run, so it goes with one seed (--seed says which)",
         ),
         (["--force"], "--force: goes with --out"),
+        (["--out", "no/such"], "--out no/such.jsonl: can't be written (no such folder)"),
+        (["--out", "/"], "--out /: can't be written (is a folder)"),
     ],
 )
 def test_refused(journal: Path, capsys: pytest.CaptureFixture[str], args: list[str], told: str) -> None:
@@ -169,6 +171,20 @@ def test_refused(journal: Path, capsys: pytest.CaptureFixture[str], args: list[s
     assert main(["what-if", str(journal), *args]) == 2
     assert capsys.readouterr() == ("", f"hivemind: {told}\n")
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("source", ["har", "mitmproxy"])
+def test_what_was_imported(journal: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, source: str) -> None:
+    """HiveMind had no part in it, so what it makes of it is an answer and not a test of the model."""
+    first, _, rest = journal.read_bytes().partition(b"\n")
+    imported = tmp_path / "imported.jsonl"
+    imported.write_bytes(first.replace(b'"source":"proxy"', f'"source":"{source}"'.encode()) + b"\n" + rest)
+    out = does(capsys, "what-if", str(imported))
+    assert "WITH HIVEMIND" in out
+    assert "This was recorded without HiveMind: " in out
+    assert "off" not in out.lower().split()
+    assert len(row(does(capsys, "what-if", str(imported), "--set", "max_concurrency=1"), "wall time")) == 6
+    assert json.loads(does(capsys, "what-if", str(imported), "--json"))["source"] == source
 
 
 def test_no_journal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -165,12 +165,13 @@ def test_out_is_written_whole(tmp_path: Path, capsysbinary: pytest.CaptureFixtur
     assert stat.S_IMODE((tmp_path / "a.csv").stat().st_mode) == 0o600
     assert main(["journal", "export", str(path), "--csv"]) == 0
     assert capsysbinary.readouterr().out == (tmp_path / "a.csv").read_bytes()
-    for out in (path, tmp_path, tmp_path / "no" / "such.csv"):
+    for out in (path, tmp_path, Path("/"), tmp_path / "no" / "such.csv"):
         assert main(["journal", "export", str(path), "--csv", "--out", str(out)]) == 2
     told = capsysbinary.readouterr().err.decode().splitlines()
     assert told == [
         f"hivemind: --out {path}: is the journal itself",
         f"hivemind: {tmp_path}: can't be written (is a folder)",
+        "hivemind: /: can't be written (is a folder)",
         f"hivemind: {tmp_path / 'no' / 'such.csv'}: can't be written (No such file or directory)",
     ]
     assert path.read_bytes() == before

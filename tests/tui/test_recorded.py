@@ -62,7 +62,9 @@ def test_whoever_reads_may_stop(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("beside", [["--demo"], ["--attach", "http://127.0.0.1:1"], ["--upstream", "http://h"]])
+@pytest.mark.parametrize(
+    "beside", [["--demo"], ["--attach", "http://127.0.0.1:1"], ["--upstream", "http://h"], ["--port", "99"]]
+)
 def test_other_things_to_show_do_not_go_with_it(tmp_path: Path, beside: list[str]) -> None:
     """A recording and a proxy at once is a mistake, which is named."""
     with pytest.raises(UsageError, match=f"{beside[0]}: doesn't go with --replay"):

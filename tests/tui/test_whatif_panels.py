@@ -101,6 +101,20 @@ def test_what_the_recording_cannot_know_is_told() -> None:
     assert "no more than 8 requests in flight were recorded; how 20 at once fare is extrapolated" in shown
 
 
+@pytest.mark.parametrize("size", ["narrow", "large"])
+def test_what_was_recorded_without_hivemind_is_said_to_be(size: str) -> None:
+    """Nothing is called off there, or replayed with recorded settings."""
+    looked = msgspec.structs.replace(LOOKED, foreign=True)
+    assert "recorded without HiveMind" in drawn("comparison", replace(CHOSEN, looked=looked), "large")
+    for changes in ((), (BETA,)):
+        made = msgspec.structs.replace(outcome(*changes), foreign=True)
+        shown = drawn("comparison", replace(CHOSEN, outcome=made), size)
+        assert "with HiveMind" in shown
+        assert "recorded without HiveMind" in shown
+        assert "replayed" not in shown
+        assert ("with HiveMind" in drawn("courses", replace(CHOSEN, outcome=made), size)) is not bool(changes)
+
+
 def test_names_from_outside_are_harmless() -> None:
     """A recording is named by whoever wrote it."""
     looked = msgspec.structs.replace(LOOKED, name="bad\x1b[31m", told=("worse\x1b]0;x\x07",))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tui.trials import BETA, FIGURES, outcome, run
 
+from hivemind.lab.changes import Change
 from hivemind.lab.figures import Waits
 from hivemind_tui.whatif import verdict
 from hivemind_tui.whatif.verdict import ALIKE, BETTER, OTHER, UNSURE, WORSE, Row
@@ -92,3 +94,21 @@ def test_little_room_keeps_what_matters() -> None:
 def test_shares_have_no_more_digits_than_they_deserve() -> None:
     """One below ten percent, none above."""
     assert [verdict.signed(share) for share in (0.008, -0.0994, 0.12, -0.0001)] == ["+0.8%", "-9.9%", "+12%", "0.0%"]
+
+
+def imported(*changes: Change, **tried: object) -> Outcome:
+    """A recording that HiveMind had no part in."""
+    return msgspec.structs.replace(outcome(*changes, **tried), foreign=True)
+
+
+def test_hivemind_is_held_against_what_ran_without_it() -> None:
+    """The first simulated run is no test of the model but an answer, so it is better or worse by itself."""
+    alone = msgspec.structs.replace(imported(), replayed=run(wall_s=600.0), tried=run(wall_s=600.0))
+    assert row(alone, "wall time").verdict == BETTER
+    more = run(wall_s=900.0, answered=412, failed=0)
+    assert row(msgspec.structs.replace(alone, replayed=more, tried=more), "wall time").verdict == OTHER
+    assert row(imported(BETA, wall_s=772.0), "wall time").verdict == BETTER
+    assert row(outcome(BETA, wall_s=772.0), "wall time").verdict == BETTER
+    doubtful = {"recorded": run(wall_s=600.0), "tried": run(wall_s=700.0)}
+    assert row(msgspec.structs.replace(imported(BETA), **doubtful), "wall time").verdict == BETTER
+    assert row(msgspec.structs.replace(outcome(BETA), **doubtful), "wall time").verdict == UNSURE

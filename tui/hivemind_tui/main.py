@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _DEMO_WITHOUT_SCREEN_S = 20.0
 _FIRST_FRAME_S = 3.0
 _AGENTS, _SEED = 11, 2125
+_OF_REPLAYS = {"state_dir", "log_level"}
+"""Settings that mean something where no proxy runs."""
 """Of the demo, where nobody says otherwise."""
 
 
@@ -149,7 +151,8 @@ def _replaying(namespace: argparse.Namespace, settings: Settings) -> Asked:
     from hivemind.settings.flags import given_flags
 
     others = {"--attach": namespace.attach, "--token-file": namespace.token_file, "--demo": namespace.demo}
-    others["--upstream"] = given_flags(namespace).get("upstream")
+    for key in sorted(given_flags(namespace).keys() - _OF_REPLAYS):
+        others[f"--{key.replace('_', '-')}"] = True
     for other, given in others.items():
         if given:
             raise UsageError(f"{other}: doesn't go with --replay, which shows what was recorded")

@@ -36,9 +36,10 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     cells, rows = body_size(ink, width, height)
     sheet = view.sheet
     outcome = sheet.outcome
-    title = f"As recorded against {words(outcome.changes)}" if outcome and outcome.changes else "As recorded, replayed"
-    if outcome is None:
-        title = "Recorded traffic, other settings"
+    title = "Recorded traffic, other settings"
+    if outcome is not None:
+        alone = "As recorded, with HiveMind" if outcome.foreign else "As recorded, replayed"
+        title = f"As recorded against {words(outcome.changes)}" if outcome.changes else alone
     head = _progress(sheet, cells, ink) or _trouble(sheet, cells, ink)
     if outcome is None:
         body = [*head, *_facts(sheet, cells, ink)]
@@ -90,6 +91,9 @@ def _facts(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
             ),
         ]
         rows += [*_doubts(sheet, cells, ink), ink.row(cells)]
+    if looked is not None and looked.foreign:
+        without = "It was recorded without HiveMind; enter shows what HiveMind would have made of it, as it usually is."
+        rows += [*(ink.row(cells, (line, "text")) for line in wrapped(without, max(1, cells))), ink.row(cells)]
     told = (
         "Choose settings at the left, then enter: the recorded agents ask again, through the real scheduler, in time"
         " that is only computed, of a provider fitted to the recording. No proxy feels any of it until A applies it."
@@ -116,7 +120,8 @@ def _table(outcome: Outcome, cells: int, room: int, ink: Ink) -> list[Strip]:
     columns = 3 if outcome.changes else 2
     figure = min(_FIGURE[1], max(_FIGURE[0], (cells - _LABEL - _DIFFERENCE - 2) // columns))
     second = "dim" if outcome.changes else "accent"
-    heads = (("recorded", "info"), ("replayed", second), ("changed", "accent"))[:columns]
+    replayed = verdict.WITH_HIVEMIND if outcome.foreign else "replayed"
+    heads = (("recorded", "info"), (replayed, second), ("changed", "accent"))[:columns]
     body = [
         ink.row(
             cells,
@@ -145,6 +150,8 @@ def _row(row: Row, figure: int, changed: bool, cells: int, ink: Ink) -> Strip:
 
 def _honesty(outcome: Outcome, cells: int, ink: Ink) -> list[Strip]:
     """How well the model does where the truth is known, and what the signs stand for."""
+    if outcome.foreign:
+        return _foreign(outcome, cells, ink)
     wall, waits = verdict.off_by(outcome)
     trust: list[Span] = [
         ("replayed with the recorded settings: ", "dim"),
@@ -155,17 +162,31 @@ def _honesty(outcome: Outcome, cells: int, ink: Ink) -> list[Strip]:
     ]
     if cells < sum(len(text) for text, _ in trust):
         trust[0] = ("replayed: ", "dim")
-    if not outcome.changes:
-        return [ink.row(cells, *trust)]
+    return [ink.row(cells, *trust), *_meanings(outcome, cells, ink)] if outcome.changes else [ink.row(cells, *trust)]
+
+
+def _foreign(outcome: Outcome, cells: int, ink: Ink) -> list[Strip]:
+    """Nothing is known by which the model could be held to account."""
+    said = (
+        "recorded without HiveMind: with its usual settings it would have come to that, which nothing can be held"
+        " against"
+    )
+    if cells < len(said):
+        said = "recorded without HiveMind, so nothing tells how far the model is off"
+    return [ink.row(cells, (fit(said, cells), "dim")), *_meanings(outcome, cells, ink)]
+
+
+def _meanings(outcome: Outcome, cells: int, ink: Ink) -> list[Strip]:
     meanings = ((BETTER, "better"), (WORSE, "worse"), (UNSURE, "too little to tell"))
     if other := _other_work(outcome):
-        return [ink.row(cells, *trust), ink.row(cells, (f"{ink.glyphs.warn} ", "wait"), (other, "text"))]
+        return [ink.row(cells, (f"{ink.glyphs.warn} ", "wait"), (other, "text"))]
     signs = [
         (rank, [(f"{getattr(ink.glyphs, _SIGNS[each][0])} ", _SIGNS[each][1]), (meaning, "dim")])
         for rank, (each, meaning) in enumerate(meanings)
     ]
-    note: list[Span] = [("difference: changed from replayed", "dim")]
-    return [ink.row(cells, *trust), ink.row(cells, *fitting(cells, [*signs, (3, note)]))]
+    before = verdict.WITH_HIVEMIND if outcome.foreign else "replayed"
+    note: list[tuple[int, list[Span]]] = [(3, [(f"difference: changed from {before}", "dim")])]
+    return [ink.row(cells, *fitting(cells, [*signs, *(note if outcome.changes else ())]))]
 
 
 def _other_work(outcome: Outcome) -> str:

@@ -11,6 +11,7 @@ from hivemind_tui.format import count, seconds
 from hivemind_tui.ink import Ink, Span, body_size
 from hivemind_tui.plots.canvas import Canvas, Runs
 from hivemind_tui.view import View
+from hivemind_tui.whatif.verdict import WITH_HIVEMIND
 from hivemind_tui.whatif.wire import Course, Outcome
 
 _SCALE = 14
@@ -38,9 +39,14 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
         return ink.frame("Over time", "", body, width, height)
     parted = outcome.parted_s
     note = "" if not outcome.changes else "the changes make no difference" if parted is None else _parting(parted)
-    title = "Over time: recorded and changed" if outcome.changes else "Over time: recorded and replayed"
+    title = f"Over time: recorded and {_second(outcome)}"
     body = [ink.row(cells, *spans) for spans in _drawn(outcome, cells, rows, ink)]
     return ink.frame(title, note, body, width, height)
+
+
+def _second(outcome: Outcome) -> str:
+    """What the recorded run is drawn beside."""
+    return "changed" if outcome.changes else WITH_HIVEMIND if outcome.foreign else "replayed"
 
 
 def _parting(parted_s: float) -> str:
@@ -107,7 +113,7 @@ def sampled(values: Sequence[float | None], width_s: float, span_s: float, colum
 
 def _legend(outcome: Outcome, ink: Ink) -> Runs:
     signs = ("━", "━") if ink.glyphs.braille else (".", "*")
-    name = "changed" if outcome.changes else "replayed"
+    name = _second(outcome)
     return [
         (" " * _SCALE, "dim"),
         (f"{signs[0]} ", _RECORDED),

@@ -16,6 +16,8 @@ from .wire import Outcome
 BETTER, WORSE, ALIKE, UNSURE, OTHER = "better", "worse", "alike", "unsure", "other"
 """Verdicts. `unsure`: the difference is no larger than what the model is off by, or below a percent; `other`: it comes
 of other work, because less was done, or more."""
+WITH_HIVEMIND = "with HiveMind"
+"""What `replayed` is of a recording that HiveMind had no part in."""
 _LEAST = 0.01
 """Share from which on a difference counts, however good the model."""
 TRUSTED, DOUBTED = 0.05, 0.15
@@ -95,7 +97,8 @@ def more_was_done(outcome: Outcome) -> int:
 
     What isn't done takes no time and costs nothing, so other figures can't be better for it, nor worse for more.
     """
-    before, after = outcome.replayed.figures, outcome.tried.figures
+    first = outcome.recorded if outcome.foreign and not outcome.changes else outcome.replayed
+    before, after = first.figures, outcome.tried.figures
     return after.answered - before.answered or after.finished - before.finished
 
 
@@ -147,13 +150,14 @@ def _row(figure: _Figure, outcome: Outcome) -> Row | None:
     recorded, replayed, tried = (
         figure.value(run.figures) for run in (outcome.recorded, outcome.replayed, outcome.tried)
     )
-    difference, verdict = _judged(figure, recorded, replayed, tried)
+    difference, verdict = _judged(figure, None if outcome.foreign else recorded, replayed, tried)
+    if not outcome.changes:
+        difference, verdict = _judged(figure, None, recorded, replayed)
+        if not outcome.foreign:
+            verdict = ALIKE if verdict == ALIKE else UNSURE
     more = more_was_done(outcome)
     if not figure.counts_endings and ((more < 0 and verdict == BETTER) or (more > 0 and verdict == WORSE)):
         verdict = OTHER
-    if not outcome.changes:
-        difference, verdict = _judged(figure, None, recorded, replayed)
-        verdict = ALIKE if verdict == ALIKE else UNSURE
     first, second, third = (
         _with_all(figure, run.figures) for run in (outcome.recorded, outcome.replayed, outcome.tried)
     )
@@ -172,7 +176,8 @@ def _judged(figure: _Figure, recorded: float | None, replayed: float | None, tri
     text = _told(figure, replayed, tried)
     if not text:
         return "", ALIKE
-    if recorded is not None and abs(more) <= max(abs(replayed - recorded), _LEAST * abs(replayed)):
+    doubt = 0.0 if recorded is None else abs(replayed - recorded)
+    if abs(more) <= max(doubt, _LEAST * abs(replayed)):
         return text, UNSURE
     return text, BETTER if (more > 0) is figure.more_is_better else WORSE
 

@@ -52,6 +52,8 @@ class Looked(msgspec.Struct, frozen=True, tag=True):
     """By knob, how often the operator turned it meanwhile."""
     told: tuple[str, ...]
     """What is wrong with it, a line each."""
+    foreign: bool = False
+    """It was recorded without HiveMind."""
 
 
 class Course(msgspec.Struct, frozen=True):
@@ -88,6 +90,8 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
     """Simulated with the changes; the same as `replayed` where there are none."""
     parted_s: float | None
     """From the begin until the two simulated runs differ; None: they never do."""
+    foreign: bool = False
+    """It was recorded without HiveMind, so `replayed` is what HiveMind's usual settings would have made of it."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):

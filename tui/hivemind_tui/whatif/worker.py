@@ -130,23 +130,26 @@ class Desk:
             _knobs(recording),
             seen.turned,
             tuple(recording.told),
+            recording.began.foreign,
         )
         self._course, self._recording, self._mark = seen.fold.course(), recording, mark
         return self._looked
 
     def _tried(self, changes: tuple[Change, ...]) -> Outcome:
         assert self._recording is not None
+        foreign = self._recording.began.foreign
         if self._replayed is None:
             self._parting = Parting()
-            self._replayed = self._run((), "replaying with the recorded settings")
+            self._replayed = self._run((), f"replaying with {'the usual' if foreign else 'the recorded'} settings")
         recorded = Run(self._recording.figures, self._course)
         if not changes:
-            return Outcome((), recorded, self._replayed, self._replayed, None)
+            return Outcome((), recorded, self._replayed, self._replayed, None, foreign)
         self._parting.second()
         tried = self._run(changes, "simulating " + ", ".join(map(str, changes)))
         self._parting.ended()
         parted = self._parting.at
-        return Outcome(changes, recorded, self._replayed, tried, None if parted is None else parted - self._began)
+        parted_s = None if parted is None else parted - self._began
+        return Outcome(changes, recorded, self._replayed, tried, parted_s, foreign)
 
     def _run(self, changes: tuple[Change, ...], words: str) -> Run:
         assert self._recording is not None
