@@ -66,7 +66,7 @@ def begin_recording(
             given.bodies,
         ),
         Limits(given.max_mb << 20, given.max_hours * _HOUR_S, _WITH_BODIES if given.bodies else WAITING_MOST),
-        keep=engine.world.keep,
+        take=engine.world.take,
         tell=engine.tell,
         wall=wall,
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,11 +20,12 @@ import msgspec
 
 from hivemind.scheduler import events as ev
 from hivemind.snapshot import RecordingView
-from hivemind.world.state import WorldState
+from hivemind.world.taken import Taken
 
+from .carried import carried_line, weight_of
 from .files import part_path
 from .format import Encoded, encoded, line_of, lines_of
-from .records import Carried, Gap, JournalBegan, JournalEnded
+from .records import Gap, JournalBegan, JournalEnded
 from .writer import Later, NewPart, Writer
 
 _log = logging.getLogger(__name__)
@@ -46,6 +48,8 @@ RESTING_S = 60.0
 """Between two samples while nothing changes."""
 PROGRESS_S = 1.0
 """Between two reports of a stream."""
+_TURN_S = 0.0005
+"""For others, while the thread makes a long line."""
 _HEAD = 32
 """About how long a line's beginning is."""
 _UNWRITABLE = (TypeError, ValueError, msgspec.MsgspecError)
@@ -70,7 +74,7 @@ class _Gap:
 class Recorder:
     """Of one proxy, on its loop.
 
-    `began` is the first line. `keep` gives the world's state at a moment, to begin a new part with. `tell` takes an
+    `began` is the first line. `take` gives how the world stands at a moment, to begin a new part with. `tell` takes an
     event that is to happen: that recording fails, or goes on. `wall` is the time of day in seconds since the epoch.
     """
 
@@ -80,7 +84,7 @@ class Recorder:
         began: JournalBegan,
         limits: Limits,
         *,
-        keep: Callable[[float], WorldState],
+        take: Callable[[float], Taken],
         tell: Callable[[ev.Event], object],
         wall: Callable[[], float],
     ) -> None:
@@ -88,7 +92,7 @@ class Recorder:
         self._writer = writer
         self._began = began
         self._limits = limits
-        self._keep = keep
+        self._take = take
         self._tell = tell
         self._wall = wall
         self._path = writer.path
@@ -289,10 +293,15 @@ class Recorder:
 
     def _catch_up(self, at: float) -> None:
         """How everything stands, whatever of it was missed: else requests that ended meanwhile would go on for ever."""
-        line = line_of(Carried(at, self._keep(at)))
-        self._writer.put(line)
-        self._in_part += len(line)
+        carried = self._carried(at)
+        self._writer.put(carried)
+        self._in_part += carried.weight
         self._behind = False
+
+    def _carried(self, at: float) -> Later:
+        """In the thread others have their turn in between: of many agents and tasks it takes long."""
+        taken = self._take(at)
+        return Later(partial(carried_line, at, taken, _let_others), weight_of(taken), 0)
 
     def _begin_anew(self) -> None:
         """The file takes nothing more; what waited for it is missing, though not in what the next one begins with."""
@@ -307,12 +316,17 @@ class Recorder:
         at = self._loop.time()
         began = replace(self._began, at=at, wall=self._wall(), part=self._began.part + 1)
         self._began, self._path = began, part_path(self._path.parent, began.journal, began.part)
-        self._writer.put(NewPart(self._path, line_of(began) + line_of(Carried(at, self._keep(at)))))
+        self._writer.put(NewPart(self._path, line_of(began)))
+        self._writer.put(self._carried(at))
         self._part_at, self._in_part, self._sample, self._behind = at, 0, None, False
 
 
 def _joined(made: list[Encoded]) -> bytes:
     return b"".join(map(lines_of, made))
+
+
+def _let_others() -> None:
+    time.sleep(_TURN_S)
 
 
 def _reason(error: OSError) -> str:

@@ -105,9 +105,10 @@ class AgentFold:
         agent.last_seen = at
         return agent
 
-    def keep(self) -> AgentState:
-        """As it stands, apart from its open tickets."""
-        return AgentState(*_values(self))
+    def take(self) -> tuple[Any, ...]:
+        """As it stands, apart from its open tickets: what an :class:`AgentState` is made of."""
+        values: tuple[Any, ...] = _values(self)
+        return values
 
     @classmethod
     def restored(cls, state: AgentState) -> AgentFold:

@@ -25,7 +25,7 @@ from .lines import TOLD, line_of
 from .queue import Queue
 from .requests import RequestLog
 from .sentences import TOLD_ALREADY, knob_value
-from .state import Carried, Counts, OpenTicket, WorldState
+from .state import Carried, OpenTicket, WorldState
 from .tasks import TaskBook
 from .tickets import BY_OPERATOR, STOPPED, End, TicketFold
 
@@ -136,45 +136,6 @@ class Fold:
             agent.tickets.clear()
 
     # --- Written down, and gone on from --------------------------------------------------------------------------
-
-    def keep(self, at: float) -> WorldState:
-        """How it stands at this moment, which is not before the last event's."""
-        self._costs.settle(self._price)
-        return WorldState(
-            at=at,
-            started_at=self._started_at,
-            paused=self._paused,
-            drained=self._drained,
-            ending=self._ending,
-            agents=tuple([agent.keep() for agent in self._agents.values()]),
-            tickets=tuple([ticket.keep() for ticket in self._tickets.values()]),
-            lanes=tuple(self._lanes.values()),
-            sampled_at=self._queue.at,
-            providers=tuple(self._providers.items()),
-            curves=self._curves.keep(),
-            marks=self._curves.keep_marks(),
-            pool=self._budgets.pool,
-            spent=self._budgets.keep_spent(),
-            tasks=self._tasks.keep(self._agents),
-            numbered=self._tasks.numbered,
-            lines=tuple(self._lines),
-            counts=self._counts(),
-        )
-
-    def _counts(self) -> Counts:
-        return Counts(
-            requests=self._requests,
-            finished=self._finished_ones,
-            failed=self._failed,
-            refused=self._refused_ones,
-            left=self._left,
-            retries=self._retries,
-            rescued=self._rescued,
-            usage=self._usage,
-            wasted=self._wasted,
-            dollars=self._costs.dollars,
-            priced=self._costs.priced,
-        )
 
     def restore(self, state: WorldState) -> None:
         """From now on it stands so, whatever it was told before; it goes on remembering requests that are over."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, TaskAdded
 from hivemind.scheduler.gauges import LaneState
@@ -97,6 +98,11 @@ class TaskStands:
     dollars: float
     used_before: tuple[int, float] | None
     """Where it runs: what its agent had used, in tokens and dollars, when it began to."""
+
+
+TASK_TAKEN = (*(field.name for field in fields(TaskStands) if field.name != "used_before"), "moved")
+"""Of a task, what is taken of it."""
+Values = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)

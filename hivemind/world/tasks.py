@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import chain, islice
+from operator import attrgetter
 
 from hivemind.scheduler.events import TaskAdded, TaskChanged, TaskForgotten
 from hivemind.scheduler.tasks import OPEN, TASK_STATES
@@ -11,10 +12,11 @@ from hivemind.scheduler.types import Priority
 from hivemind.snapshot import TASKS_SHOWN, TaskView
 
 from .agents import AgentFold
-from .state import TaskStands, WorldState
+from .state import TASK_TAKEN, Values, WorldState
 
 _FIRST = ("running", "ready", "waiting", "blocked")
 """Which of too many tasks are shown rather than others."""
+_values = attrgetter(*TASK_TAKEN)
 _ENDED = tuple(state for state in TASK_STATES if state not in OPEN)
 
 
@@ -103,26 +105,10 @@ class TaskBook:
         self._running: dict[str, dict[str, None]] = {}
         """By agent, those that it works on, the latest at the end."""
 
-    def keep(self, agents: Mapping[str, AgentFold]) -> tuple[TaskStands, ...]:
-        """All of them, the one that moved last at the end."""
-        return tuple([self._keep(task, agents) for task in sorted(self._tasks.values(), key=_moved)])
-
-    def _keep(self, task: TaskFold, agents: Mapping[str, AgentFold]) -> TaskStands:
-        work = self._work.get(task.added.task)
-        return TaskStands(
-            added=task.added,
-            number=task.number,
-            own=task.own,
-            priority=task.priority,
-            state=task.state,
-            since=task.since,
-            attempt=task.attempt,
-            note=task.note,
-            ran_s=task.ran_s,
-            tokens=task.tokens,
-            dollars=task.dollars,
-            used_before=None if work is None else work.before(agents),
-        )
+    def take(self, agents: Mapping[str, AgentFold]) -> tuple[list[Values], dict[str, tuple[int, float]]]:
+        """All of them, as of :class:`.taken.Taken`; and by those that run, what their agent had used before."""
+        used_before = {name: work.before(agents) for name, work in self._work.items()}
+        return list(map(_values, self._tasks.values())), used_before
 
     def restore(self, state: WorldState, agents: Mapping[str, AgentFold]) -> None:
         """As they stood; `agents` are those that are known."""
@@ -266,7 +252,3 @@ class TaskBook:
 
 def _number(task: TaskFold) -> int:
     return task.number
-
-
-def _moved(task: TaskFold) -> int:
-    return task.moved

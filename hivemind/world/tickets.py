@@ -41,10 +41,6 @@ class Attempt:
         self.ended_at: float | None = None
         self.failed: AttemptFailed | None = None
 
-    def keep(self) -> AttemptState:
-        """As it stands."""
-        return AttemptState(self.granted, self.first_content_at, self.ended_at, self.failed)
-
     @classmethod
     def restored(cls, state: AttemptState) -> Attempt:
         """One that stands so."""
@@ -101,25 +97,6 @@ class TicketFold:
         self.view: RequestView | None = None
         """As it was last shown; of no use once the request is among those that changed."""
         self.revision = 0
-
-    def keep(self) -> OpenTicket:
-        """As it stands; it is open."""
-        return OpenTicket(
-            arrived=self.arrived,
-            provider=self.provider,
-            priority=self.priority,
-            state=self.state,
-            since=self.since,
-            attempt=self.attempt,
-            attempts=tuple([attempt.keep() for attempt in self.attempts]),
-            waited_s=self.waited_s,
-            output_tokens=self.output_tokens,
-            usage=self.usage,
-            retry_at=self.retry_at,
-            last_error=self.last_error,
-            gate=self.gate,
-            notes=tuple([_kept_note(note) for note in self.notes or ()]),
-        )
 
     @classmethod
     def restored(cls, kept: OpenTicket, agent: AgentFold) -> TicketFold:
@@ -302,7 +279,8 @@ class TicketFold:
         )
 
 
-def _kept_note(note: Note) -> Note:
+def kept_note(note: Note) -> Note:
+    """As it is written down."""
     at, what, numbers = note
     if what in BY_HAND or not math.isinf(numbers[1]):
         return note

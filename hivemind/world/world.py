@@ -10,6 +10,8 @@ from hivemind.snapshot import QUEUE_SHOWN, AgentView, LaneView, Snapshot, Totals
 from .agents import AgentFold
 from .costs import Price
 from .fold import Fold
+from .state import Counts, WorldState
+from .taken import Taken, ticket_values
 
 
 class World(Fold):
@@ -41,6 +43,55 @@ class World(Fold):
         flying = sum(1 for ticket in self._tickets.values() if not ticket.waits)
         levels = [lane.active if math.isinf(lane.level) else lane.level for lane in self._lanes.values()]
         return flying, len(self._tickets) - flying, float(sum(levels))
+
+    def keep(self, at: float) -> WorldState:
+        """How it stands at this moment, which is not before the last event's."""
+        return self.take(at).state()
+
+    def take(self, at: float) -> Taken:
+        """Likewise, in little time."""
+        self._costs.settle(self._price)
+        rest = WorldState(
+            at=at,
+            started_at=self._started_at,
+            paused=self._paused,
+            drained=self._drained,
+            ending=self._ending,
+            agents=(),
+            tickets=(),
+            lanes=tuple(self._lanes.values()),
+            sampled_at=self._queue.at,
+            providers=tuple(self._providers.items()),
+            curves=self._curves.keep(),
+            marks=self._curves.keep_marks(),
+            pool=self._budgets.pool,
+            spent=self._budgets.keep_spent(),
+            tasks=(),
+            numbered=self._tasks.numbered,
+            lines=tuple(self._lines),
+            counts=self._counts(),
+        )
+        return Taken(
+            rest,
+            [agent.take() for agent in self._agents.values()],
+            list(map(ticket_values, self._tickets.values())),
+            *self._tasks.take(self._agents),
+        )
+
+    def _counts(self) -> Counts:
+        return Counts(
+            requests=self._requests,
+            finished=self._finished_ones,
+            failed=self._failed,
+            refused=self._refused_ones,
+            left=self._left,
+            retries=self._retries,
+            rescued=self._rescued,
+            usage=self._usage,
+            wasted=self._wasted,
+            dollars=self._costs.dollars,
+            priced=self._costs.priced,
+        )
 
     def snapshot(self, at: float) -> Snapshot:
         """The world at this moment, which is not before the last event's."""

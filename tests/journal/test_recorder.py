@@ -46,7 +46,7 @@ class Run:
             self.writer,
             JournalBegan(0.0, 1000.0, NAME, 1, "hivemind 0"),
             Limits(max_bytes, max_age_s, waiting),
-            keep=self.world.keep,
+            take=self.world.take,
             tell=self.tell,
             wall=lambda: 2000.0,
         )
@@ -179,7 +179,7 @@ async def test_what_a_part_carries() -> None:
     run = Run(max_bytes=1)
     arrived = ev.Arrived(1.0, 1, "alice", "lane", "model", "model", Priority.NORMAL, False, 1, 1)
     run.happen(arrived, granted(1, 1.0))
-    await until(lambda: len(run.disk.sheets) > 1)
+    await until(lambda: any(isinstance(event, Carried) for event in run.disk.events()))
     carried = next(event for event in run.disk.events() if isinstance(event, Carried))
     fresh = World(at=0.0, wall=1000.0, address="", upstreams=())
     fresh.apply(carried)
