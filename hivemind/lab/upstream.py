@@ -181,7 +181,7 @@ class Upstream:
         first_s *= slower
         if answer.headed_s is not None:
             answer.headed_s *= slower
-        if rest_s > 0:
+        if answer.first_s is not None:
             rest_s *= provider.pace.factor(now, flying, chosen.granted_at, chosen.flying)
             answer.first_s = first_s
         answer.took_s = first_s + rest_s
@@ -189,15 +189,15 @@ class Upstream:
 
 def _as(one: Try) -> Answer:
     """What was recorded, once more."""
-    first_s = one.first_s if one.first_s is not None and one.first_s < one.took_s else None
     told = one.failure
     if told is None:
+        first_s = one.first_s if one.first_s is not None and one.first_s < one.took_s else None
         headed_s = one.headed_s if one.headed_s is not None and one.headed_s < one.took_s else None
         return Answer(one.took_s, first_s, headed_s, one.usage, None, one.status)
     failure = Failure(told.kind, told.retryable, told.status, told.delay_s, told.message)
     return Answer(
         one.took_s,
-        first_s,
+        one.first_s,  # once content has come, nobody tries again
         usage=one.usage,
         failure=failure,
         status=one.status,
