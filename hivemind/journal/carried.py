@@ -10,29 +10,29 @@ from typing import TypeVar
 import msgspec
 
 from hivemind.world.state import Carried, WorldState
-from hivemind.world.taken import Taken, agent_state, ticket_state
+from hivemind.world.taken import Taken, ticket_state
 
 from .format import begin_of
 
 AT_ONCE = 50
 """Agents, requests or tasks: half a millisecond's worth."""
-_AGENT, _TICKET, _TASK = 1_000, 1_500, 600
-"""About how many bytes of memory each takes."""
+_LEAST, _VALUE, _TICKET = 10_000, 40, 1_500
+"""About how many bytes of memory it takes, and each value of an agent or task, and each request."""
 _encode = msgspec.json.Encoder().encode
 V = TypeVar("V")
 
 
 def weight_of(taken: Taken) -> int:
     """About how many bytes of memory it takes until it is written."""
-    return _AGENT * (1 + len(taken.agents)) + _TICKET * len(taken.tickets) + _TASK * len(taken.tasks)
+    return _LEAST + _VALUE * (len(taken.agents) + len(taken.tasks)) + _TICKET * len(taken.tickets)
 
 
 def carried_line(at: float, taken: Taken, rest: Callable[[], object]) -> bytes:
     """What :func:`.format.line_of` makes of the event; `rest` is called between pieces, to let others run."""
     made = {
-        "agents": _array(taken.agents, agent_state, rest),
+        "agents": _array(taken.agent_starts(), taken.agent, rest),
         "tickets": _array(taken.tickets, ticket_state, rest),
-        "tasks": _array(taken.moved(), taken.task_state, rest),
+        "tasks": _array(taken.task_starts(), taken.task, rest),
     }
     state = {name: made.get(name, getattr(taken.rest, name)) for name in _FIELDS}
     return begin_of(Carried) + _encode({"at": at, "state": state})[1:] + b"\n"

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _ORDER = ("streaming", "waiting", "retry", "queued")
 """An agent with several tickets is shown in the liveliest state of them."""
 _KEPT = tuple(field.name for field in fields(AgentState))
-_values = attrgetter(*_KEPT)
+agent_values = attrgetter(*_KEPT)
+"""Of an agent, what an :class:`AgentState` is made of: all but its open tickets."""
 
 
 class AgentFold:
@@ -105,16 +106,11 @@ class AgentFold:
         agent.last_seen = at
         return agent
 
-    def take(self) -> tuple[Any, ...]:
-        """As it stands, apart from its open tickets: what an :class:`AgentState` is made of."""
-        values: tuple[Any, ...] = _values(self)
-        return values
-
     @classmethod
     def restored(cls, state: AgentState) -> AgentFold:
         """One that stands so, without tickets."""
         agent = cls(state.name)
-        for name, value in zip(_KEPT, _values(state), strict=True):
+        for name, value in zip(_KEPT, agent_values(state), strict=True):
             setattr(agent, name, value)
         return agent
 

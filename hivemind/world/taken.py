@@ -1,18 +1,22 @@
 """How a world stands, taken down at once and made into a value later.
 
 Taking is all that has to happen between two events, and takes a microsecond an agent, request or task; the rest may be
-done in another thread, and in pieces.
+done in another thread, and in pieces. Values of agents and tasks stand in a row: as many tuples, the collector of
+garbage would look at each of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
+from typing import Any
 
-from .state import AgentState, AttemptState, OpenTicket, TaskStands, Values, WorldState
+from .state import TASK_TAKEN, AgentState, AttemptState, OpenTicket, TaskStands, Values, WorldState
 from .tickets import Attempt, Note, TicketFold, kept_note
 
 _TICKET = tuple(field.name for field in fields(OpenTicket) if field.name not in ("attempts", "notes"))
+_PER_AGENT, _PER_TASK = len(fields(AgentState)), len(TASK_TAKEN)
 _ticket_values = attrgetter(*_TICKET)
 _attempt_values = attrgetter(*(field.name for field in fields(AttemptState)))
 TicketValues = tuple[Values, tuple[Values, ...], tuple[Note, ...]]
@@ -25,9 +29,10 @@ class Taken:
 
     rest: WorldState
     """Without agents, requests and tasks."""
-    agents: list[Values]
+    agents: list[Any]
+    """The values of one after the other's, as are the tasks'."""
     tickets: list[TicketValues]
-    tasks: list[Values]
+    tasks: list[Any]
     used_before: dict[str, tuple[int, float]]
     """By task, of those that run."""
 
@@ -35,28 +40,36 @@ class Taken:
         """All of it."""
         return replace(
             self.rest,
-            agents=tuple([agent_state(each) for each in self.agents]),
+            agents=tuple([self.agent(start) for start in self.agent_starts()]),
             tickets=tuple([ticket_state(each) for each in self.tickets]),
-            tasks=tuple([self.task_state(each) for each in self.moved()]),
+            tasks=tuple([self.task(start) for start in self.task_starts()]),
         )
 
-    def moved(self) -> list[Values]:
-        """Of the tasks, the one that moved last at the end."""
-        return sorted(self.tasks, key=_moved)
+    def agent_starts(self) -> Sequence[int]:
+        """Where each one's values begin."""
+        return range(0, len(self.agents), _PER_AGENT)
 
-    def task_state(self, values: Values) -> TaskStands:
-        """Of one."""
-        return TaskStands(*(*values[:-1], self.used_before.get(values[0].task)))
+    def task_starts(self) -> Sequence[int]:
+        """Likewise; of the one that moved last at the end."""
+        return sorted(range(0, len(self.tasks), _PER_TASK), key=self._moved)
+
+    def agent(self, start: int) -> AgentState:
+        """The one whose values begin there."""
+        return AgentState(*self.agents[start : start + _PER_AGENT])
+
+    def task(self, start: int) -> TaskStands:
+        """Likewise."""
+        own = self.tasks[start : start + _PER_TASK - 1]
+        return TaskStands(*(*own, self.used_before.get(own[0].task)))
+
+    def _moved(self, start: int) -> int:
+        moved: int = self.tasks[start + _PER_TASK - 1]
+        return moved
 
 
 def ticket_values(ticket: TicketFold) -> TicketValues:
     """Of a request, what is taken of it."""
     return _ticket_values(ticket), tuple([_values_of(each) for each in ticket.attempts]), tuple(ticket.notes or ())
-
-
-def agent_state(values: Values) -> AgentState:
-    """Of one."""
-    return AgentState(*values)
 
 
 def ticket_state(values: TicketValues) -> OpenTicket:
@@ -72,8 +85,3 @@ def ticket_state(values: TicketValues) -> OpenTicket:
 def _values_of(attempt: Attempt) -> Values:
     values: Values = _attempt_values(attempt)
     return values
-
-
-def _moved(values: Values) -> int:
-    moved: int = values[-1]
-    return moved

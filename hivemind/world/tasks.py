@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import chain, islice
 from operator import attrgetter
+from typing import Any
 
 from hivemind.scheduler.events import TaskAdded, TaskChanged, TaskForgotten
 from hivemind.scheduler.tasks import OPEN, TASK_STATES
@@ -12,7 +13,7 @@ from hivemind.scheduler.types import Priority
 from hivemind.snapshot import TASKS_SHOWN, TaskView
 
 from .agents import AgentFold
-from .state import TASK_TAKEN, Values, WorldState
+from .state import TASK_TAKEN, WorldState
 
 _FIRST = ("running", "ready", "waiting", "blocked")
 """Which of too many tasks are shown rather than others."""
@@ -105,10 +106,10 @@ class TaskBook:
         self._running: dict[str, dict[str, None]] = {}
         """By agent, those that it works on, the latest at the end."""
 
-    def take(self, agents: Mapping[str, AgentFold]) -> tuple[list[Values], dict[str, tuple[int, float]]]:
+    def take(self, agents: Mapping[str, AgentFold]) -> tuple[list[Any], dict[str, tuple[int, float]]]:
         """All of them, as of :class:`.taken.Taken`; and by those that run, what their agent had used before."""
         used_before = {name: work.before(agents) for name, work in self._work.items()}
-        return list(map(_values, self._tasks.values())), used_before
+        return list(chain.from_iterable(map(_values, self._tasks.values()))), used_before
 
     def restore(self, state: WorldState, agents: Mapping[str, AgentFold]) -> None:
         """As they stood; `agents` are those that are known."""

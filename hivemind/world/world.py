@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 
 from hivemind.requests import RequestDetail, Requests
 from hivemind.snapshot import QUEUE_SHOWN, AgentView, LaneView, Snapshot, Totals
 
-from .agents import AgentFold
+from .agents import AgentFold, agent_values
 from .costs import Price
 from .fold import Fold
 from .state import Counts, WorldState
@@ -73,7 +74,7 @@ class World(Fold):
         )
         return Taken(
             rest,
-            [agent.take() for agent in self._agents.values()],
+            list(chain.from_iterable(map(agent_values, self._agents.values()))),
             list(map(ticket_values, self._tickets.values())),
             *self._tasks.take(self._agents),
         )
