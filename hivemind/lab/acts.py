@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from hivemind.control.commands import command_from
 from hivemind.scheduler.commands import Command, SubmitTasks
+from hivemind.scheduler.events import Arrived
 from hivemind.scheduler.types import Request, TaskSpec, Usage
 
 from .steps import Asked, Order
 
 
 def request_of(asked: Asked) -> Request:
-    """What was asked."""
-    arrived = asked.arrived
+    """What was asked. It is made once, for however many simulations."""
+    if asked.request is None:
+        asked.request = _request(asked.arrived)
+    return asked.request
+
+
+def _request(arrived: Arrived) -> Request:
     return Request(
         agent=arrived.agent,
         lane=arrived.lane,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import NamedTuple
 
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
@@ -181,8 +182,7 @@ def _rounded(whole: Sequence[tuple[float, int, float]]) -> bool:
     return len(parts) >= 3 and same >= 0.9 * len(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Amounts:
+class Amounts(NamedTuple):
     """What one request takes of each kind of window."""
 
     tokens_in: int
@@ -226,11 +226,12 @@ class Limiter:
 
     def wait_s(self, now: float, family: str, amounts: Amounts) -> float:
         """How long the request would have to wait; 0: it fits."""
-        waits = (
-            allowance.wait_s(now, amounts.first(limit.kind, reserves=self._reserves))
-            for limit, allowance in self._windows.get(family, ())
-        )
-        return max(waits, default=0.0)
+        longest_s = 0.0
+        for limit, allowance in self._windows.get(family, ()):
+            wait_s = allowance.wait_s(now, amounts.first(limit.kind, reserves=self._reserves))
+            if wait_s > longest_s:
+                longest_s = wait_s
+        return longest_s
 
     def left(self, now: float, family: str) -> dict[WindowKind, int]:
         """What remains of each window."""

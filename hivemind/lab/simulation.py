@@ -25,7 +25,7 @@ from .steps import Asked, Order, Step
 from .tape import Tape
 from .upstream import Answer, Upstream
 
-_ARRIVE, _ORDER, _HEAD, _FIRST, _END, _LEAVE, _WAKE, _PROGRESS, _SAMPLE = range(9)
+_ARRIVE, _ORDER, _WAKE, _SAMPLE, _HEAD, _FIRST, _END, _LEAVE, _PROGRESS = range(9)
 _PLACES = 6
 """Of a second. Closer together is at the same moment, and keeps its order, whatever is lost in adding up."""
 _SOONEST_S = 2e-6
@@ -114,12 +114,18 @@ class Simulation:
             self._follow(began, delay_s, step)
         if self._plan.sampled or self._plan.config.feedback.enabled:
             self._push(began + SAMPLE_S, _SAMPLE, None)
-        heap, now = self._heap, began
+        heap, now, timers = self._heap, began, self._scheduler.timers
+        happen, settle, take = self._happen, self._settle, heapq.heappop
         while heap and self._to_do:
-            _, _, at, kind, subject, attempt = heapq.heappop(heap)
-            now = max(now, at)
-            self._happen(now, at, kind, subject, attempt)
-            self._settle(now)
+            _, _, at, kind, subject, attempt = take(heap)
+            if at > now:
+                now = at
+            happen(now, at, kind, subject, attempt)
+            settle(now)
+            wake_at = timers.next_at
+            if wake_at is not None and wake_at < self._wake_at:
+                self._wake_at = max(wake_at, now)
+                self._push(self._wake_at, _WAKE, None)
             if self._claims and not heap:
                 self._unclaimed(now)
 
@@ -131,36 +137,34 @@ class Simulation:
         return self._plan.rng.random() if drawn is None else drawn
 
     def _happen(self, now: float, at: float, kind: int, subject: object, attempt: int) -> None:
-        if kind == _WAKE:
-            if self._wake_at == at:
-                self._wake_at = math.inf
-                self._scheduler.advance(now)
-        elif kind == _ARRIVE:
-            assert isinstance(subject, Asked)
-            self._arrive(now, subject)
-        elif kind == _ORDER:
-            assert isinstance(subject, Order)
-            self._order(now, subject)
-        elif kind == _SAMPLE:
-            self._scheduler.events.append(self._scheduler.sample(now))
-            if self._heap:  # else nothing will ever happen again
-                self._push(now + SAMPLE_S, _SAMPLE, None)
-        else:
-            assert isinstance(subject, _Flight)
-            ticket = subject.ticket
+        if _HEAD <= kind <= _PROGRESS:
+            flight: _Flight = subject  # type: ignore[assignment]  # whoever pushed it saw to that
+            ticket = flight.ticket
             if ticket is None or ticket.state is TicketState.DONE:
                 return
             if kind == _LEAVE:
-                self._leave(now, subject, ticket, attempt)
+                self._leave(now, flight, ticket, attempt)
             elif ticket.attempts == attempt and ticket.state is TicketState.FLYING:
-                self._go_on(now, kind, subject, ticket)
+                self._go_on(now, kind, flight, ticket)
+        elif kind == _ARRIVE:
+            self._arrive(now, subject)  # type: ignore[arg-type]  # likewise
+        elif kind == _WAKE:
+            if self._wake_at == at:
+                self._wake_at = math.inf
+                self._scheduler.advance(now)
+        elif kind == _ORDER:
+            self._order(now, subject)  # type: ignore[arg-type]  # likewise
+        else:
+            self._scheduler.events.append(self._scheduler.sample(now))
+            if self._heap:  # else nothing will ever happen again
+                self._push(now + SAMPLE_S, _SAMPLE, None)
 
     # --- Requests ------------------------------------------------------------------------------------------------
 
     def _arrive(self, now: float, asked: Asked) -> None:
         arrived = asked.arrived
         if arrived.agent in self._dead:
-            self._never(now, asked)
+            self._skip(now, asked)
             return
         scheduler = self._scheduler
         if arrived.lane not in scheduler.lanes:
@@ -301,24 +305,18 @@ class Simulation:
             self._dead.add(agent)
         for delay_s, step in asked.after:
             if isinstance(step, Asked) and step.repeats is asked and how == "answered":
-                self._spared(now, step)
+                self._skip(now, step)
             else:
                 self._follow(now, delay_s, step)
 
-    def _spared(self, now: float, asked: Asked) -> None:
-        """A client needn't ask again, since it was answered."""
+    def _skip(self, now: float, asked: Asked) -> None:
+        """It isn't asked: its client was answered before, or its agent is dead. Others go on all the same."""
         self._to_do -= asked.end != "open"
         for delay_s, step in (*asked.beside, *asked.after):
             if isinstance(step, Asked) and step.repeats is asked:
-                self._spared(now, step)
+                self._skip(now, step)
             else:
                 self._follow(now, delay_s, step)
-
-    def _never(self, now: float, asked: Asked) -> None:
-        """Its agent is dead; what others did after it they do all the same."""
-        self._to_do -= asked.end != "open"
-        for delay_s, step in (*asked.beside, *asked.after):
-            self._follow(now, delay_s, step)
 
     def _follow(self, now: float, delay_s: float, step: Step) -> None:
         """It comes so much later, if all that it follows from is over."""
@@ -389,12 +387,10 @@ class Simulation:
                     self._turned_away(now, flight, ticket.refusal)
                 elif ticket.state is TicketState.FLYING:
                     self._fly(now, flight, ticket)
-        tell = self._plan.tell
-        if tell is not None:
-            for event in scheduler.events:
-                tell(event)
-        scheduler.events.clear()
-        at = scheduler.wake_at()
-        if at is not None and at < self._wake_at:
-            self._wake_at = max(at, now)
-            self._push(self._wake_at, _WAKE, None)
+        events = scheduler.events
+        if events:
+            tell = self._plan.tell
+            if tell is not None:
+                for event in events:
+                    tell(event)
+            events.clear()

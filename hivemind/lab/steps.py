@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import Usage
+from hivemind.scheduler.types import Request, Usage
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +70,9 @@ class Asked(Step):
     """Its client left so long after its last attempt had begun."""
     repeats: Asked | None = None
     """The failed one that its client asks again."""
+
+    request: Request | None = None
+    """The same for the scheduler, once it is wanted."""
 
     @property
     def answered(self) -> Try | None:
