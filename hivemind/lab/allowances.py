@@ -6,6 +6,7 @@ The mock provider counts so, and the model that is fitted to a recording.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Protocol
 
 _ROUNDING_S = 1e-6
@@ -85,3 +86,31 @@ class TokenBucket:
 
     def _filled(self, now: float) -> float:
         return min(self._size, self._level + self._rate * max(0.0, now - self._at))
+
+
+class TakenByOthers:
+    """An allowance of which others take too, at moments that are known."""
+
+    def __init__(self, allowance: Allowance, taken: Sequence[tuple[float, float]]) -> None:
+        """`taken` is when and how much, in order."""
+        self._allowance = allowance
+        self._to_come = list(reversed(taken))
+
+    def wait_s(self, now: float, amount: float) -> float:
+        return self._at(now).wait_s(now, amount)
+
+    def take(self, now: float, amount: float) -> None:
+        self._at(now).take(now, amount)
+
+    def settle(self, now: float, amount: float) -> None:
+        self._at(now).settle(now, amount)
+
+    def reading(self, now: float) -> tuple[int, float]:
+        return self._at(now).reading(now)
+
+    def _at(self, now: float) -> Allowance:
+        to_come = self._to_come
+        while to_come and to_come[-1][0] <= now:
+            at, amount = to_come.pop()
+            self._allowance.take(at, amount)
+        return self._allowance

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import NamedTuple
 
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
-from .allowances import Allowance, FixedWindow, TokenBucket
+from .allowances import Allowance, FixedWindow, TakenByOthers, TokenBucket
 
 Told = tuple[float, WindowReading]
 """When a reply came, and what it said of one window."""
@@ -56,8 +56,15 @@ class FittedLimit:
     pool: str = ""
     """Whoever has the same name here draws on the same window; empty: nobody else does."""
 
+    others: tuple[tuple[float, float], ...] = ()
+    """What was taken of it by others, and when."""
+
     def begin(self, now: float) -> Allowance:
         """As it stood when the recording began."""
+        allowance = self._begun(now)
+        return TakenByOthers(allowance, self.others) if self.others else allowance
+
+    def _begun(self, now: float) -> Allowance:
         if not self.fixed:
             return TokenBucket(self.limit, self.span_s, self.size)
         window = FixedWindow(self.limit, self.span_s)
@@ -201,6 +208,11 @@ Pools = dict[tuple[str, WindowKind], Allowance]
 """Windows that several draw on, by the name of the pool."""
 
 
+def _same_end(told_s: float | None, found_s: float) -> bool:
+    """Both are about the same window, which isn't nearly over."""
+    return told_s is not None and told_s > _ONE_END_S and abs(told_s - found_s) <= _ONE_END_S
+
+
 class Limiter:
     """The windows of one lane while they are used: a request is charged to each of its family, or to none."""
 
@@ -236,6 +248,24 @@ class Limiter:
     def left(self, now: float, family: str) -> dict[WindowKind, int]:
         """What remains of each window."""
         return {limit.kind: allowance.reading(now)[0] for limit, allowance in self._windows.get(family, ())}
+
+    def missing(
+        self, now: float, family: str, readings: Iterable[WindowReading]
+    ) -> Iterator[tuple[FittedLimit, float]]:
+        """Windows of requests of which less remains than should; it is taken."""
+        told = {each.kind: each for each in readings}
+        for limit, allowance in self._windows.get(family, ()):
+            reading = told.get(limit.kind)
+            if limit.kind is not WindowKind.REQUESTS or reading is None or reading.remaining is None:
+                continue
+            left, reset_in_s = allowance.reading(now)
+            missing = left - reading.remaining
+            # Of a window that has just begun anew one side may not have heard; a bucket's drops are rounded.
+            if limit.fixed and not _same_end(reading.reset_in_s, reset_in_s):
+                continue
+            if missing >= (1 if limit.fixed else 2):
+                allowance.take(now, missing)
+                yield limit, float(missing)
 
     def nearly(self, now: float, family: str) -> bool:
         """Of some window so little is left that a refusal is no wonder."""

@@ -11,7 +11,7 @@ from hivemind.scheduler.types import FailureKind
 from .latency import Latency, Sample, fit_latency
 from .limits import FittedLimit, Limiter, Pools, fit_limits
 from .refusals import Taken, explain, is_, limits_by_refusals, uncharged
-from .sharing import reserves, shared_limits
+from .sharing import reserves, shared_limits, with_others
 from .steps import Asked, Try
 from .tape import LaneTape
 
@@ -75,19 +75,19 @@ def fit_providers(
 
     `offset` is added to a moment to have the time of day.
     """
-    taken = {
-        key: sorted(
-            ((each, one) for each in requests for one in each.tries if one.whole), key=lambda pair: pair[1].granted_at
-        )
+    sent = {
+        key: sorted(((each, one) for each in requests for one in each.tries), key=lambda pair: pair[1].granted_at)
         for key, requests in asked.items()
     }
+    taken = {key: [(each, one) for each, one in pairs if one.whole] for key, pairs in sent.items()}
     limits = {key: fit_limits(lanes[key].readings, began_at) or limits_by_refusals(taken[key]) for key in asked}
-    limits = shared_limits(lanes, taken, limits, began_at, offset)
+    limits = shared_limits(lanes, sent, limits, began_at, offset)
+    limits = with_others(lanes, sent, limits, began_at, offset)
     pools: Pools = {}
     limiters = {
         key: Limiter(limits[key], began_at, offset, reserves=reserves(lanes[key]), pools=pools) for key in asked
     }
-    refusals = explain(taken, limiters)
+    refusals = explain(sent, limiters)
     lasted_s = max(1.0, ends_at - began_at)
     return {key: _fitted(lanes[key], asked[key], taken[key], limits[key], refusals[key], lasted_s) for key in asked}
 

@@ -26,6 +26,8 @@ _NAMES: tuple[Callable[[LaneTape, str], str], ...] = (
 )
 """Who may be in one pool: all models of a key, all keys with one model, all."""
 
+Heard = tuple[float, str, tuple[WindowReading, ...], Limiter]
+"""When, of which models, what, and the limiter."""
 Limits = dict[str, list[FittedLimit]]
 """By lane."""
 
@@ -43,13 +45,13 @@ def shared_limits(
     offset: float,
 ) -> Limits:
     """The same limits, with pools where there are any."""
+    pools = [pooled for name in _NAMES if (pooled := _pooled(lanes, limits, name)) != limits]
+    if not pools:
+        return limits
     best, least = limits, _misfit(lanes, taken, limits, began_at, offset)
     if least <= _WORST:
         return limits
-    for name in _NAMES:
-        pooled = _pooled(lanes, limits, name)
-        if pooled == limits:
-            continue
+    for pooled in pools:
         off = _misfit(lanes, taken, pooled, began_at, offset)
         if off < _BETTER * least:
             best, least = pooled, off
@@ -78,6 +80,16 @@ def _misfit(
     lanes: Mapping[str, LaneTape], taken: Mapping[str, Sequence[Taken]], limits: Limits, began_at: float, offset: float
 ) -> float:
     """By what part of a limit what should remain differs from what replies said, on average."""
+    offs: list[float] = []
+    for at, family, readings, limiter in heard(lanes, taken, limits, began_at, offset):
+        offs += _off(limiter.left(at, family), readings)
+    return fmean(offs) if offs else 0.0
+
+
+def heard(
+    lanes: Mapping[str, LaneTape], taken: Mapping[str, Sequence[Taken]], limits: Limits, began_at: float, offset: float
+) -> Iterator[Heard]:
+    """What replies said, each with the limiter of its lane as it should stand then."""
     pools: Pools = {}
     limiters = {
         key: Limiter(limits[key], began_at, offset, reserves=reserves(lanes[key]), pools=pools) for key in taken
@@ -87,16 +99,14 @@ def _misfit(
         key=lambda each: each[0],
         reverse=True,
     )
-    offs: list[float] = []
     for at, begins, key, asked, one in moments(taken):
         while told and told[-1][0] < at:
             heard_at, lane, family, readings = told.pop()
-            offs += _off(limiters[lane].left(heard_at, family), readings)
+            yield heard_at, family, readings, limiters[lane]
         if not begins:
             limiters[key].settle(at, asked.arrived.family, one.usage)
         elif not uncharged(one):
             limiters[key].charge(at, asked.arrived.family, amounts_of(asked, one))
-    return fmean(offs) if offs else 0.0
 
 
 def _off(left: Mapping[WindowKind, int], readings: Iterable[WindowReading]) -> Iterator[float]:
@@ -104,3 +114,21 @@ def _off(left: Mapping[WindowKind, int], readings: Iterable[WindowReading]) -> I
     for each in readings:
         if each.remaining is not None and each.limit and each.kind in left:
             yield abs(left[each.kind] - each.remaining) / each.limit
+
+
+def with_others(
+    lanes: Mapping[str, LaneTape], taken: Mapping[str, Sequence[Taken]], limits: Limits, began_at: float, offset: float
+) -> Limits:
+    """The same limits, with what was taken of them by nobody who is in the recording: others who have the key."""
+    found: dict[int, list[tuple[float, float]]] = {}
+    for at, family, readings, limiter in heard(lanes, taken, limits, began_at, offset):
+        for limit, missing in limiter.missing(at, family, readings):
+            found.setdefault(id(limit), []).append((at, missing))
+    if not found:
+        return limits
+    pools = {each.pool: found[id(each)] for mine in limits.values() for each in mine if each.pool and id(each) in found}
+
+    def of(limit: FittedLimit) -> tuple[tuple[float, float], ...]:
+        return tuple(pools.get(limit.pool, ()) if limit.pool else found.get(id(limit), ()))
+
+    return {key: [replace(each, others=of(each)) for each in mine] for key, mine in limits.items()}

@@ -90,3 +90,24 @@ def test_a_short_look_at_a_window_makes_it_no_shorter(tmp_path: Path) -> None:
     (provider,) = recorded(tmp_path, events).providers.values()
     (limit,) = provider.limits
     assert (limit.fixed, limit.span_s) == (True, 60.0)
+
+
+def test_what_somebody_else_takes_of_a_key_is_taken(tmp_path: Path) -> None:
+    """At the time when it was noticed, in a simulation too; what was sent and given up isn't somebody else's."""
+    events: list[ev.Event] = []
+    for number in range(12):
+        at, others = float(number), 7 if number >= 6 else 0
+        told = (WindowReading(WindowKind.REQUESTS, 40, 39 - number - others - (number > 2), 60.0 - at - 0.5),)
+        events += answered(at, number, LANE, told)
+    events += [
+        ev.Arrived(2.6, 50, "gone", LANE, "m", "m", Priority.NORMAL, False, 10, 10, size_chars=40),
+        ev.Granted(2.6, 50, "gone", LANE, 1, 0.0),
+        ev.Abandoned(2.9, 50, "gone", LANE, True),
+    ]
+    recording = recorded(tmp_path, events)
+    ((limit,),) = (provider.limits for provider in recording.providers.values())
+    assert limit.others == ((6.5, 7.0),)
+    said: list[ev.Event] = []
+    simulate(recording, tell=said.append)
+    left = [each.readings[0].remaining for each in said if isinstance(each, ev.LimitsRead)]
+    assert left == [39, 38, 37, 35, 34, 33, 25, 24, 23, 22, 21, 20]
