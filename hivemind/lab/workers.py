@@ -6,9 +6,11 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
@@ -44,6 +46,7 @@ class Workers:
     """A process for each core, as a context manager. Each reads the recordings for itself, at its first job."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
+        self._others = frozenset(multiprocessing.active_children())
         self._pool = ProcessPoolExecutor(
             _cores(),
             mp_context=multiprocessing.get_context("spawn"),
@@ -57,19 +60,36 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:
+            # What they compute is of no use any more, and one that died while it began would be waited for in vain.
+            for process in frozenset(multiprocessing.active_children()) - self._others:
+                process.kill()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def __call__(self, jobs: Sequence[Job]) -> list[Figures | None]:
         """See :data:`Runs`. Raises: HiveMindError: a process died."""
         futures: list[Future[Figures | None]] = []
         try:
-            futures = [self._pool.submit(_simulated, job) for job in jobs]
+            with _undisturbed():
+                futures = [self._pool.submit(_simulated, job) for job in jobs]
             return [future.result() for future in futures]
         except BrokenExecutor:
             raise HiveMindError("a simulating process ended by itself; is there memory enough?") from None
         finally:
             for future in futures:
                 future.cancel()
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits until this is over, and those who are born meanwhile never hear of it: in a terminal it goes to all
+    processes, and one that it met while it was beginning would die with a traceback."""
+    resource_tracker.ensure_running()  # which would let the signal through, once it has started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _cores() -> int:

@@ -150,6 +150,20 @@ def test_ctrl_c(badly: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
+def test_ctrl_c_while_its_processes_begin(badly: Path) -> None:
+    """They never hear of it, so that none dies with a traceback and nobody waits for it."""
+    command = [str(_HIVEMIND), "what-if", str(badly), "--seeds", "1000", "--set", "max_concurrency=2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while len(started := children.read_text().split()) < 2:  # the first one counts what they share
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.communicate(timeout=60) == (b"", b"")
+    assert process.returncode == 130
+    all_end(started)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_killed(badly: Path, number: int, code: int) -> None:
     """Its processes end with it, however it ends; told to end, it says nothing more."""
