@@ -6,7 +6,7 @@ by their names. JSON has no infinity, so a number without a limit is null (:mod:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from itertools import chain, repeat
 from typing import Any, get_args
@@ -71,10 +71,19 @@ def encoded(events: list[ev.Event]) -> Encoded:
 
 def lines_of(found: Encoded) -> bytes:
     """The lines of events that :func:`encoded` took."""
+    return b"".join(chain.from_iterable(_in_pieces(found)))
+
+
+def each_line_of(found: Encoded) -> list[bytes]:
+    """Likewise, one by one."""
+    return list(map(b"".join, _in_pieces(found)))
+
+
+def _in_pieces(found: Encoded) -> Iterable[tuple[bytes, bytes, bytes]]:
     kinds, values = found
     # No line break is in an object but between two: JSON has none in its texts.
     bodies = values[1:-1].split(b"\n{")
-    return b"".join(chain.from_iterable(zip(map(_PREFIXES.__getitem__, kinds), bodies, repeat(b"\n"))))
+    return zip(map(_PREFIXES.__getitem__, kinds), bodies, repeat(b"\n"))
 
 
 def begin_of(kind: type[ev.Event]) -> bytes:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 import msgspec
 
@@ -22,9 +22,10 @@ from hivemind.scheduler import events as ev
 from hivemind.snapshot import RecordingView
 from hivemind.world.taken import Taken
 
+from .batch import Batch, joined, let_others
 from .carried import carried_line, weight_of
 from .files import part_path
-from .format import Encoded, encoded, line_of, lines_of
+from .format import encoded, line_of
 from .records import Gap, JournalBegan, JournalEnded
 from .writer import Later, NewPart, Writer
 
@@ -48,10 +49,6 @@ RESTING_S = 60.0
 """Between two samples while nothing changes."""
 PROGRESS_S = 1.0
 """Between two reports of a stream."""
-_TURN_S = 0.0005
-"""For others, while the thread makes a long line."""
-_HEAD = 32
-"""About how long a line's beginning is."""
 _UNWRITABLE = (TypeError, ValueError, msgspec.MsgspecError)
 
 
@@ -96,10 +93,12 @@ class Recorder:
         self._tell = tell
         self._wall = wall
         self._path = writer.path
-        self._fresh: list[ev.Event] = []
+        self._fresh: list[ev.Event | Later] = []
         self.record: Callable[[Sequence[ev.Event]], object] = self._fresh.extend
         """Takes what happened; all that is done on the path of a request."""
-        self._made: list[Encoded] = []
+        self._fresh_weight = 0
+        """Of what is still to be made, among them."""
+        self._made: list[Batch] = []
         self._count = self._size = 0
         """Of lines in what is made, and bytes."""
         self._first_at = began.at
@@ -117,22 +116,24 @@ class Recorder:
         self._lost_before = 0
         """Of these, what was told."""
         self._trouble = ""
-        self._unwritable: set[type[ev.Event]] = set()
+        self._unwritable: set[type] = set()
         writer.put(line_of(began))
         self._timer: asyncio.Handle = self._loop.call_later(EVERY_S, self._tick)
 
     def later(self, at: float, line: Later) -> None:
         """A line that takes long to make, of something that happened now."""
-        self._write_all_down()
-        self._hand_over()
+        if self._gap is None and not self.has_room(line.weight):
+            self._write_all_down()
+            self._hand_over()
         if self._gap is None and self.has_room(line.weight):
-            self._writer.put(line)
+            self._fresh.append(line)
+            self._fresh_weight += line.weight
         else:
             self._miss(at, 1, self._why_no_room())
 
     def has_room(self, size: int) -> bool:
         """So many bytes more may wait for the disk."""
-        return self._writer.waiting + size <= self._limits.waiting
+        return self._writer.waiting + self._size + self._fresh_weight + size <= self._limits.waiting
 
     def view(self) -> RecordingView:
         """How it stands."""
@@ -176,35 +177,37 @@ class Recorder:
 
     def _write_down(self) -> None:
         """Make of the next events that happened what the thread makes lines of."""
-        events = self._fresh[:AT_ONCE]
+        taken = self._fresh[:AT_ONCE]
         del self._fresh[:AT_ONCE]
-        kinds = set(map(type, events))
+        kinds = set(map(type, taken))
         if ev.Progress in kinds or ev.Sampled in kinds:
-            events = [event for event in events if self._is_news(event)]
-        if not events:
+            taken = [each for each in taken if isinstance(each, Later) or self._is_news(each)]
+        events, between = _apart(taken) if Later in kinds else (cast(list[ev.Event], taken), [])
+        if not taken:
             return
         if not self._made:
-            self._first_at = events[0].at
+            self._first_at = events[0].at if events else self._loop.time()
         try:
-            self._add(encoded(events), len(events))
+            self._add(Batch(encoded(events), between))
         except _UNWRITABLE:
-            for event in events:
-                self._write_one(event)
+            for each in taken:
+                self._write_one(each)
         if self._size >= CHUNK:
             self._hand_over()
 
-    def _write_one(self, event: ev.Event) -> None:
+    def _write_one(self, one: ev.Event | Later) -> None:
         try:
-            self._add(encoded([event]), 1)
+            self._add(Batch(encoded([]), [(0, one)]) if isinstance(one, Later) else Batch(encoded([one])))
         except _UNWRITABLE as error:
-            self._complain(event, error)
+            self._complain(one, error)
 
-    def _add(self, made: Encoded, lines: int) -> None:
-        self._made.append(made)
-        self._count += lines
-        self._size += len(made[1]) + lines * _HEAD
+    def _add(self, batch: Batch) -> None:
+        self._made.append(batch)
+        self._count += batch.count
+        self._size += batch.weight
+        self._fresh_weight -= sum(later.weight for _, later in batch.between)
 
-    def _complain(self, event: ev.Event, error: Exception) -> None:
+    def _complain(self, event: object, error: Exception) -> None:
         self._lost += 1
         self._lost_before += 1
         if type(event) not in self._unwritable:
@@ -222,7 +225,7 @@ class Recorder:
             return
         made, self._made, lines, self._count, size, self._size = self._made, [], self._count, 0, self._size, 0
         if self._gap is None and (last or self.has_room(size)):
-            self._writer.put(Later(partial(_joined, made), size, lines))
+            self._writer.put(Later(partial(joined, made), size, lines))
             self._in_part += size
         else:
             self._miss(self._first_at, lines, self._why_no_room())
@@ -301,7 +304,7 @@ class Recorder:
     def _carried(self, at: float) -> Later:
         """In the thread others have their turn in between: of many agents and tasks it takes long."""
         taken = self._take(at)
-        return Later(partial(carried_line, at, taken, _let_others), weight_of(taken), 0)
+        return Later(partial(carried_line, at, taken, let_others), weight_of(taken), 0)
 
     def _begin_anew(self) -> None:
         """The file takes nothing more; what waited for it is missing, though not in what the next one begins with."""
@@ -321,12 +324,16 @@ class Recorder:
         self._part_at, self._in_part, self._sample, self._behind = at, 0, None, False
 
 
-def _joined(made: list[Encoded]) -> bytes:
-    return b"".join(map(lines_of, made))
-
-
-def _let_others() -> None:
-    time.sleep(_TURN_S)
+def _apart(taken: Sequence[ev.Event | Later]) -> tuple[list[ev.Event], list[tuple[int, Later]]]:
+    """Events, and what stands between them."""
+    events: list[ev.Event] = []
+    between: list[tuple[int, Later]] = []
+    for each in taken:
+        if isinstance(each, Later):
+            between.append((len(events), each))
+        else:
+            events.append(each)
+    return events, between
 
 
 def _reason(error: OSError) -> str:

@@ -169,13 +169,14 @@ class Writer:
             self._look_after(item.path)
             lines = item.head
         else:
-            lines = item if isinstance(item, bytes) else _made(item)
+            lines = item if isinstance(item, bytes) else made(item)
         done, stopped = self._sheet.append(lines)
         self.written += done
         return (None if done == len(lines) else lines[done:]), stopped
 
 
-def _made(item: Later) -> bytes:
+def made(item: Later) -> bytes:
+    """Its lines; none where they can't be made, which is logged."""
     try:
         return item.make()
     except Exception:  # whatever it is: the lines after it are written all the same

@@ -18,6 +18,8 @@ SHORTEST = 8
 _SHORTEST_COOKIE = 16
 _LONGEST_KNOWN = 100
 """Characters of a name that is remembered, not to be looked at again."""
+_LONGEST_HEADER = 300
+"""Likewise, of a header."""
 
 _NAMED = {
     name.decode() for names in (CREDENTIAL_HEADERS, *(p.auth_headers for p in PROFILES.values())) for name in names
@@ -57,14 +59,25 @@ def query_fields(query: str) -> list[tuple[str, str, str]]:
 def credentials_in(headers: Headers, target: bytes) -> list[str]:
     """The values of all credentials that are long enough to be looked for elsewhere, the longest first."""
     path, _, query = target.decode("latin-1").partition("?")
-    found = {value for _, name, value in query_fields(query) if is_secret(name)}
-    found |= {match[2] for match in TOKEN_IN_PATH.finditer(path)}
-    for name, value in texts(headers):
-        if is_secret(name):
-            found |= {value, SCHEME.sub("", value, count=1), *_cookies(name, value)}
-        found |= set(_BEARER.findall(value))
+    found = {match[2] for match in TOKEN_IN_PATH.finditer(path)}
+    if query:
+        found |= {value for _, name, value in query_fields(query) if is_secret(name)}
+    for name, value in headers:
+        if len(name) + len(value) <= _LONGEST_HEADER:
+            found.update(_in_header(name, value))
+        else:
+            found.update(_in_header.__wrapped__(name, value))
     found |= {unquote(each) for each in found}
     return sorted((each for each in found if len(each) >= SHORTEST), key=len, reverse=True)
+
+
+@lru_cache(maxsize=2048)  # most headers are the same in each request
+def _in_header(name: bytes, value: bytes) -> frozenset[str]:
+    ((name_, text),) = texts([(name, value)])
+    found = set(_BEARER.findall(text))
+    if is_secret(name_):
+        found |= {text, SCHEME.sub("", text, count=1), *_cookies(name_, text)}
+    return frozenset(found)
 
 
 def less(text: str, credentials: Iterable[str]) -> str:

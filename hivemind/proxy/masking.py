@@ -6,7 +6,7 @@ credentials have (:func:`hivemind.logs.redact`); and the very values found so, w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from urllib.parse import unquote
@@ -53,7 +53,19 @@ def masked_target(heads: Heads, found: list[str]) -> tuple[str, str]:
 
 def masked_headers(headers: Headers, found: list[str]) -> tuple[tuple[str, str], ...]:
     """Names in lower case, values as they may be shown."""
-    return tuple((_anywhere(name, found), _value(name, value, found)) for name, value in texts(headers))
+    known = tuple(found)
+    return tuple([_header(name, value, known) for name, value in headers])
+
+
+def _header(name: bytes, value: bytes, found: tuple[str, ...]) -> tuple[str, str]:
+    masked = _masked_header if len(name) + len(value) <= _LONGEST_KNOWN else _masked_header.__wrapped__
+    return masked(name, value, found)
+
+
+@lru_cache(maxsize=2048)  # most headers are the same in each request
+def _masked_header(name: bytes, value: bytes, found: tuple[str, ...]) -> tuple[str, str]:
+    ((name_, text),) = texts([(name, value)])
+    return _anywhere(name_, found), _value(name_, text, found)
 
 
 def _path(heads: Heads, found: list[str]) -> str:
@@ -67,7 +79,7 @@ def _path(heads: Heads, found: list[str]) -> str:
     return MASK if _holds_any(unquote(whole), found) else whole
 
 
-def _value(name: str, value: str, found: list[str]) -> str:
+def _value(name: str, value: str, found: Sequence[str]) -> str:
     if is_secret(name):
         scheme = SCHEME.match(value)
         return f"{scheme[1]} {MASK}" if scheme else MASK
@@ -85,11 +97,11 @@ def _looks(name: str, value: str) -> bool:
     return any(redact(text) != text for text in {f"{name}: {value}", f"{name}: {unquote(value)}"})
 
 
-def _holds_any(text: str, found: list[str]) -> bool:
+def _holds_any(text: str, found: Sequence[str]) -> bool:
     return any(each in text for each in found)
 
 
-def _anywhere(text: str, found: list[str]) -> str:
+def _anywhere(text: str, found: Sequence[str]) -> str:
     """Without what was found, and with nothing that would upset a terminal."""
     text = less(text, found)
     return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

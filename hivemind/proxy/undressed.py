@@ -72,7 +72,7 @@ def undressed(body: bytes, secrets: Iterable[str]) -> tuple[bytes, int]:
 def _without_lent(body: bytes) -> tuple[bytes, int]:
     """Without those that it lends, and how many they were."""
     spans = set()
-    for hint in _HINTS:
+    for hint in _HINTS if len(body) > _BLOCK else filter(body.__contains__, _HINTS):
         for place in _places(body, hint):
             start = body.rfind(b'"', max(0, place - _NAME_LENGTH), place)
             match = _FIELD.match(body, start) if start >= 0 else None
