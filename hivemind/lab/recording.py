@@ -51,6 +51,10 @@ class Recording:
     """Its agents went on after an error that they saw."""
     repeated_s: tuple[float, ...]
     """Its clients ask again so often for what they got an error for, so long after each."""
+    patience_s: Mapping[str, float]
+    """By agent, after what time its clients give up, where that is always the same."""
+    left_again_s: tuple[float, ...]
+    """Then they ask again so often, so long after each time."""
 
     @property
     def wall_offset(self) -> float:
@@ -81,6 +85,11 @@ def _counted(events: Iterable[Event], tally: Tally) -> Iterator[Event]:
         yield event
 
 
+_OFTEN = 3
+_SAME = 0.02
+"""Of a time: what differs by no more is the same."""
+
+
 def _recording(path: Path, taper: Taper, tally: Tally, told: Sequence[str]) -> Recording:
     tape = taper.tape()
     figures = tally.figures()
@@ -101,7 +110,9 @@ def _recording(path: Path, taper: Taper, tally: Tally, told: Sequence[str]) -> R
         providers=providers,
         lanes={key: lane.config or _assumed(lane) for key, lane in lanes.items()},
         tenacious=_tenacious(tape.asked),
-        repeated_s=_repeated_s(tape.asked),
+        repeated_s=_repeated_s(tape.asked, left=False),
+        patience_s=_patience_s(tape.asked),
+        left_again_s=_repeated_s(tape.asked, left=True),
     )
 
 
@@ -140,15 +151,33 @@ def _tenacious(asked: Sequence[Asked]) -> bool:
     return went_on > died
 
 
-def _repeated_s(asked: Sequence[Asked]) -> tuple[float, ...]:
-    pauses: list[list[float]] = []
+def _repeated_s(asked: Sequence[Asked], *, left: bool) -> tuple[float, ...]:
+    pauses: list[float] = []
+    most = 0
     for each in asked:
-        if each.repeats is None or each.repeats.end == "left":
-            continue
-        if each.repeated > len(pauses):
-            pauses.append([])
-        pauses[each.repeated - 1].append(each.at - each.repeats.ended_at)
-    return tuple(median(each) for each in pauses)
+        if each.repeats is not None and (each.repeats.end == "left") == left:
+            pauses.append(each.at - each.repeats.ended_at)
+            most = max(most, each.repeated)
+    return (median(pauses),) * most if pauses else ()
+
+
+def _patience_s(asked: Sequence[Asked]) -> dict[str, float]:
+    """Of agents whose clients left after the same time whenever they did, and never waited longer."""
+    gone: dict[str, list[float]] = {}
+    waited: dict[str, float] = {}
+    for each in asked:
+        took_s = each.ended_at - each.at
+        if each.end == "left":
+            gone.setdefault(each.arrived.agent, []).append(took_s)
+        elif each.end != "open":
+            waited[each.arrived.agent] = max(took_s, waited.get(each.arrived.agent, 0.0))
+    return {
+        agent: median(times)
+        for agent, times in gone.items()
+        if len(times) >= _OFTEN
+        and max(times) - min(times) <= _SAME * max(times)
+        and waited.get(agent, 0.0) <= max(times)
+    }
 
 
 def _caveats(providers: Mapping[str, Provider]) -> list[str]:

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import heapq
 import math
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
 from hivemind.scheduler import Refusal, Scheduler, Ticket, TicketState
-from hivemind.scheduler import events as ev
-from hivemind.scheduler.budget import Price, price_by
+from hivemind.scheduler.budget import price_by
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
-from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.types import Request, Usage
 
 from .acts import begun, command_of, request_of, setting_of
+from .plan import Plan
 from .steps import Asked, Order, Step
-from .tape import Tape
-from .upstream import Answer, Upstream
+from .upstream import Answer
 
 _ARRIVE, _ORDER, _WAKE, _SAMPLE, _HEAD, _FIRST, _END, _LEAVE, _PROGRESS = range(9)
 _PLACES = 6
@@ -39,31 +36,6 @@ _HELD = frozenset({"waiting", "blocked"})
 """States of tasks that can't be claimed yet."""
 SAMPLE_S = 1.0
 """Between two samples of the gauges, where somebody looks."""
-
-
-@dataclass(slots=True)
-class Plan:
-    """What to simulate."""
-
-    tape: Tape
-    config: SchedulerConfig
-    lanes: Mapping[str, LaneConfig]
-    upstreams: Mapping[str, Upstream]
-    rng: random.Random
-    orders: Sequence[Command] = ()
-    """Given at the start."""
-    overruled: frozenset[str] = frozenset()
-    """Names of settings that keep their value, whatever was decided in the recording."""
-    price: Price | None = None
-    tell: Callable[[ev.Event], object] | None = None
-    """Called with each event."""
-    sampled: bool = False
-    """Take samples of the gauges too."""
-    draws: bool = False
-    tenacious: bool = False
-    """Agents go on after an error that they saw; else they die of their first one."""
-    repeated_s: Sequence[float] = ()
-    """Before that, their clients ask again so often, so long after each error."""
 
 
 @dataclass(slots=True, eq=False)
@@ -186,7 +158,10 @@ class Simulation:
         elif ticket.refusal is not None:
             self._turned_away(now, flight, ticket.refusal)
             return
-        if asked.end == "left" and asked.left_flying_s is None:
+        patience_s = self._plan.patience_s.get(arrived.agent)
+        if patience_s is not None:
+            self._push(now + patience_s, _LEAVE, flight, 0)
+        elif asked.end == "left" and asked.left_flying_s is None:
             self._push(now + (asked.left_after_s or 0.0), _LEAVE, flight, 0)
 
     def _fly(self, now: float, flight: _Flight, ticket: Ticket) -> None:
@@ -201,7 +176,8 @@ class Simulation:
         attempt = ticket.attempts
         if leaves_s is not None:
             answer.took_s = max(answer.took_s, leaves_s * 2)
-            self._push(now + leaves_s, _LEAVE, flight, attempt)
+            if asked.arrived.agent not in self._plan.patience_s:
+                self._push(now + leaves_s, _LEAVE, flight, attempt)
         if answer.headed_s is not None:
             self._push(now + answer.headed_s, _HEAD, flight, attempt)
         if answer.first_s is not None:
@@ -247,7 +223,9 @@ class Simulation:
             self._over(now, asked, "answered")
             return
         self._draw = self._thrown(asked, ticket.attempts)
-        if self._scheduler.fail(now, ticket, answer.failure, answer.usage) is None and not self._ask_again(now, flight):
+        if self._scheduler.fail(now, ticket, answer.failure, answer.usage) is None and not self._ask_again(
+            now, flight, self._plan.repeated_s
+        ):
             self._over(now, asked, "failed")
         self._draw = None
 
@@ -271,7 +249,8 @@ class Simulation:
             return
         usage = self._given_up(flight, ticket)
         self._scheduler.abandon(now, ticket, usage)
-        self._over(now, flight.asked, "left")
+        if not self._ask_again(now, flight, self._plan.left_again_s):
+            self._over(now, flight.asked, "left")
 
     def _given_up(self, flight: _Flight, ticket: Ticket) -> Usage | None:
         """What an attempt has used that isn't seen to its end."""
@@ -282,14 +261,13 @@ class Simulation:
         return begun(answer.usage) if ticket.content_started else None
 
     def _turned_away(self, now: float, flight: _Flight, refusal: Refusal) -> None:
-        if refusal.status == _FINAL or not self._ask_again(now, flight):
+        if refusal.status == _FINAL or not self._ask_again(now, flight, self._plan.repeated_s):
             self._over(now, flight.asked, "refused")
 
-    def _ask_again(self, now: float, flight: _Flight) -> bool:
-        """The client asks once more for what it got an error for, as clients of this recording do."""
+    def _ask_again(self, now: float, flight: _Flight, pauses: Sequence[float]) -> bool:
+        """The client asks once more for what it got no answer to, as clients of this recording do."""
         asked = flight.asked
         again = self._again.get(asked, (0, 0))[0] + 1
-        pauses = self._plan.repeated_s
         if asked.end != "answered" or asked.repeated + again > len(pauses):
             return False
         self._again[asked] = again, flight.next_try

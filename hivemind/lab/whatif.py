@@ -14,8 +14,9 @@ from .changes import parse_changes as parse_changes
 from .collecting import uncollected
 from .figures import Figures, Price, Tally
 from .limits import Pools
+from .plan import Plan
 from .recording import Recording
-from .simulation import Plan, Simulation
+from .simulation import Simulation
 from .upstream import Upstream
 
 Faults = Literal["recorded", "drawn"]
@@ -63,6 +64,8 @@ def simulate(
         draws=draws,
         tenacious=recording.tenacious,
         repeated_s=recording.repeated_s,
+        patience_s=recording.patience_s,
+        left_again_s=recording.left_again_s,
     )
     with uncollected():
         Simulation(plan).run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,22 @@ def test_what_came_at_one_moment_comes_in_its_order(tmp_path: Path) -> None:
     told: list[ev.Event] = []
     simulate(recording, tell=told.append)
     assert tuple(each.agent for each in told if isinstance(each, ev.Arrived)) == agents
+
+
+def test_clients_that_time_out_do_so_whatever_they_wait_for(tmp_path: Path) -> None:
+    """Where one always left after the same time and never waited longer, it leaves then too when it was answered."""
+    events: list[ev.Event] = []
+    for number in range(3):
+        at = number * 20.0
+        events += served(at, number * 2, "long", takes_s=9.0)
+        events += [asked(at + 0.5, number * 2 + 1, "b"), ev.Abandoned(at + 4.5, number * 2 + 1, "b", LANE, False)]
+    events += served(60.0, 8, "c", takes_s=3.0)
+    events += served(60.5, 9, "b", waits_s=2.5, takes_s=1.0, size=77)
+    recording = recorded(tmp_path, events, lane=replace(FREE, max_concurrency=1))
+    assert recording.patience_s == {"b": 4.0}
+    told: list[ev.Event] = []
+    simulate(recording, parse_changes(["agent.b.priority=low"]), tell=told.append)
+    assert [each.at for each in told if isinstance(each, ev.Finished) and each.agent == "b"] == [pytest.approx(64.01)]
+    told.clear()
+    simulate(recording, parse_changes(["rpm=1"]), tell=told.append)
+    assert [each for each in told if isinstance(each, ev.Finished) and each.agent == "b"] == []
