@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hivemind import __version__
+from hivemind.snapshot import RecordingView
 
 from .bodies import Bodies
 from .recorder import WAITING_MOST, Limits, Recorder
@@ -72,6 +73,11 @@ def begin_recording(
     )
     engine.record = recorder.record
     return recorder
+
+
+def never_begun(folder: Path) -> RecordingView:
+    """What is shown where a journal was wanted and couldn't be made."""
+    return RecordingView(str(folder), 0, 0, "its file couldn't be made")
 
 
 def bodies_for(recorder: Recorder | None, settings: Settings, engine: Engine) -> Bodies | None:

@@ -33,7 +33,7 @@ from hivemind.control.messages import (
 )
 from hivemind.control.tokenfile import Key
 from hivemind.journal.bodies import Bodies
-from hivemind.journal.opening import begin_recording, bodies_for
+from hivemind.journal.opening import begin_recording, bodies_for, never_begun
 from hivemind.journal.recorder import Recorder
 from hivemind.prices import Prices
 from hivemind.providers.base import Dialect
@@ -174,7 +174,9 @@ class Proxy:
         """The world at this moment."""
         self.engine.world.address = self.address
         snapshot = self.engine.snapshot()
-        return snapshot if self.journal is None else replace(snapshot, recording=self.journal.view())
+        if self.journal is not None:
+            return replace(snapshot, recording=self.journal.view())
+        return snapshot if self.record_in is None else replace(snapshot, recording=never_begun(self.record_in))
 
     def health(self) -> tuple[str, float]:
         """What it is doing, as in :attr:`Snapshot.mode`, and for how many seconds it has been up; cheap."""

@@ -75,11 +75,13 @@ async def test_what_happened(tmp_path: Path) -> None:
 
 
 async def test_a_place_where_nothing_can_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """One warning, and the traffic goes on without a journal."""
+    """One warning, the traffic goes on without a journal, and whoever looks at the proxy sees that."""
     (tmp_path / "file").write_text("")
     async with recorded(tmp_path / "file", [ANSWER]) as (proxy, _), client() as web:
         assert (await web.post(proxy.url + MESSAGES, content=PLAIN_BODY)).status_code == 200
-        assert proxy.snapshot().recording is None
+        view = proxy.snapshot().recording
+        assert view is not None
+        assert (view.path, view.failing) == (str(tmp_path / "file"), "its file couldn't be made")
     warnings = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
     assert len(warnings) == 1
     assert str(tmp_path / "file") in warnings[0]

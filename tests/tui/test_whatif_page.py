@@ -165,7 +165,8 @@ async def test_without_a_recording_it_is_said_why(tmp_path: Path) -> None:
     missing = tmp_path / "20261121-140000-8765.jsonl"
     attached = live(missing)
     attached.link = Link("attached", "http://there:8765")
-    sources = (FakeSource(world()), live(missing, failing="no space left"), live(missing), attached)
+    never = live(tmp_path, failing="no room")
+    sources = (FakeSource(world()), live(missing, failing="no space left"), live(missing), attached, never)
     told = []
     for source in sources:
         async with on_page(source) as (pilot, _):
@@ -175,6 +176,7 @@ async def test_without_a_recording_it_is_said_why(tmp_path: Path) -> None:
     assert "no space left" in told[1]
     assert told[2].endswith("can't be read")
     assert told[3].endswith("on this machine; over there: hivemind what-if 20261121-140000-8765")
+    assert "no room" in told[4]
 
 
 async def test_a_journal_is_simulated_from_its_first_part(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def recording_of(source: Source, snapshot: Snapshot) -> Path:
     if view is None:
         raise Rejected("nothing is recorded: a demo leaves no journal, nor does a proxy with journal.enabled off")
     path = Path(view.path)
-    if not os.access(path, os.R_OK):
+    if not os.access(path, os.R_OK) or path.is_dir():
         raise Rejected(_out_of_reach(path, source.link, view.failing))
     return _first_part(path)
 
