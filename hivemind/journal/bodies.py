@@ -30,6 +30,8 @@ COMING_MOST = 64 << 20
 """Bytes of all answers that are still coming."""
 _HEADS = 1 << 10
 """About what heads take."""
+_SHARE = 0.75
+"""Of what may wait for the disk; the rest is for what happened, which is worth more."""
 _TOO_LONG = f"it is longer than {LONGEST >> 20} MiB"
 _TOO_MANY = "too many were waiting to be written"
 _UNREADABLE = f"it can't be unpacked, or is longer than {LONGEST >> 20} MiB"
@@ -55,7 +57,7 @@ class Bodies:
         """Have a line made of a body, or without it."""
         if not left_out and len(body) > LONGEST:
             left_out = _TOO_LONG
-        if not left_out and not self._recorder.has_room(len(body) + _HEADS):
+        if not left_out and not self._recorder.has_room(len(body) + _HEADS, _SHARE):
             left_out = _TOO_MANY
         if left_out:
             body = b""

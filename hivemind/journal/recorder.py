@@ -131,9 +131,9 @@ class Recorder:
         else:
             self._miss(at, 1, self._why_no_room())
 
-    def has_room(self, size: int) -> bool:
-        """So many bytes more may wait for the disk."""
-        return self._writer.waiting + self._size + self._fresh_weight + size <= self._limits.waiting
+    def has_room(self, size: int, share: float = 1.0) -> bool:
+        """So many bytes more may wait for the disk, in this share of what there is room for."""
+        return self._writer.waiting + self._size + self._fresh_weight + size <= self._limits.waiting * share
 
     def view(self) -> RecordingView:
         """How it stands."""

@@ -310,6 +310,18 @@ async def test_lines_that_are_made_later() -> None:
     assert run.recorder.view().lost == 1
 
 
+async def test_lines_among_events_that_cannot_be_written() -> None:
+    """They are there, in order, whatever is wrong with the events around them, or with one of themselves."""
+    run = Run()
+    run.recorder.record([granted(1)])
+    run.recorder.later(0.0, Later(line(2), 100))
+    run.recorder.record([replace(granted(3), agent="\ud800"), granted(4)])
+    run.recorder.later(0.0, Later(lambda: bytes(1 // 0), 100))
+    run.recorder.later(0.0, Later(line(5), 100))
+    assert numbers(await run.end()) == [1, 2, 4, 5]
+    assert run.recorder.has_room(run.recorder._limits.waiting)
+
+
 def line(number: int) -> Callable[[], bytes]:
     return lambda: line_of(granted(number))
 
