@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -29,6 +29,8 @@ from hivemind.scheduler.events import Event
 from hivemind.server import run_loop, serve
 from hivemind.settings import Settings
 from hivemind_mock.demo import SEED, bad_day, run_demo_agents, run_demo_provider
+from hivemind_mock.runs import Plan, run
+from hivemind_mock.scenarios import SCENARIOS
 from hivemind_mock.work import at_tasks
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.picture import CONVERTER, placed_text
@@ -76,7 +78,9 @@ RECORDED = (
         " g 4 0 percent_sign enter n right",
     ),
     Picture("replay_small", "g 5 0 percent_sign enter", size=SMALL),
-    Picture("whatif", "w g right right right right j j j right right enter"),
+)
+WHAT_IF = (
+    Picture("whatif", "end w g right right right j j j right right right right enter"),
     Picture("whatif_small", "w enter", size=SMALL),
 )
 
@@ -87,9 +91,9 @@ async def take(pilot: Pilot[str], picture: Picture, title: str = "hivemind-tui -
     pilot.app.theme = picture.theme
     for key in picture.keys.split():
         await pilot.press(key)
+        for simulating in [each for each in pilot.app.workers if each.group == "what if"]:
+            await simulating.wait()
     await asyncio.sleep(SETTLE_S)
-    for simulating in [each for each in pilot.app.workers if each.group == "what if"]:
-        await simulating.wait()
     await pilot.pause()
     svg = pilot.app.export_screenshot(title=title, simplify=True)
     for key in ("escape", "escape", "1"):
@@ -129,7 +133,16 @@ async def live_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str]]:
         sink.close(proxy.engine.now())
 
 
-async def recorded_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str]]:
+def evening(folder: Path) -> Path:
+    """A journal of a whole run, which takes no time: eleven agents before a provider that is slow and has faults."""
+    slow = replace(SCENARIOS["replay-11"], turns=14, rpm=600, tpm=2_000_000, base_s=2.0, jitter_s=0.8)
+    plan = Plan(replace(slow, bad_gateway=0.05, reset=0.03, spike=0.05, concurrency=8), "hivemind", 1, journals=folder)
+    run(plan)
+    assert plan.journal is not None
+    return plan.journal
+
+
+async def recorded_pictures(journal: Path, pictures: Sequence[Picture]) -> AsyncIterator[tuple[Picture, str]]:
     """Those of what was recorded."""
     player = Player.open(journal, priced=True)
     plots = PlotProcess()
@@ -139,12 +152,20 @@ async def recorded_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str]]
         app = ReplayRoom(source, plots=plots, environment=ENVIRONMENT)
         async with app.run_test(size=LARGE) as pilot:
             await asyncio.sleep(SETTLE_S)
-            for picture in RECORDED:
+            for picture in pictures:
                 yield picture, await take(pilot, picture, "hivemind-tui --replay latest")
                 await pilot.press("backslash")
     finally:
         player.close()
         await plots.aclose()
+
+
+async def what_if_pictures() -> AsyncIterator[tuple[Picture, str]]:
+    """Those of what other settings would have done with a whole run."""
+    with tempfile.TemporaryDirectory() as folder:
+        journal = await asyncio.to_thread(evening, Path(folder))
+        async for made in recorded_pictures(journal, WHAT_IF):
+            yield made
 
 
 async def all_pictures() -> AsyncIterator[tuple[Picture, str]]:
@@ -153,7 +174,9 @@ async def all_pictures() -> AsyncIterator[tuple[Picture, str]]:
         journal = Path(folder) / time.strftime("%Y%m%d-%H%M%S-8765.jsonl")
         async for made in live_pictures(journal):
             yield made
-        async for made in recorded_pictures(journal):
+        async for made in recorded_pictures(journal, RECORDED):
+            yield made
+        async for made in what_if_pictures():
             yield made
 
 
