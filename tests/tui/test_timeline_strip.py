@@ -121,6 +121,14 @@ def test_nobody_takes_it_for_live() -> None:
     assert "REPLAY x4" in head(view, 40)
 
 
+def test_a_recording_of_no_address_has_no_empty_place_for_it() -> None:
+    """What was imported or simulated was never served anywhere."""
+    nowhere = View(replace(world(), address=""), playback=playback())
+    assert "   → anthropic" not in head(nowhere)
+    assert "  → anthropic" in head(nowhere)
+    assert "→" not in head(replace(nowhere, snapshot=replace(nowhere.snapshot, upstreams=())))
+
+
 def test_damage_is_told() -> None:
     """What is wrong with the recording stands in the header, and how much more is."""
     hurt = replace(

@@ -71,7 +71,9 @@ def _health(view: View, ink: Ink) -> list[Chunk]:
     if view.filter:
         chunks.append((3, [("filter ", "dim"), (fit(view.filter, _FILTER).rstrip(), "accent")]))
     upstreams = ", ".join(name for name, _ in snapshot.upstreams)
-    chunks.append((6, [(snapshot.address, "text"), (f" {ink.glyphs.arrow} ", "dim"), (upstreams, "text")]))
+    here: list[Span] = [(snapshot.address, "text"), (" ", "text")] if snapshot.address else []
+    there: list[Span] = [(f"{ink.glyphs.arrow} ", "dim"), (upstreams, "text")] if upstreams else []
+    chunks += [(6, [*here, *there])] if here or there else []
     if lane is not None:
         chunks += _lane(lane.state, ink)
     chunks.append((2, [("queue ", "dim"), (str(snapshot.queued), "wait" if snapshot.queued else "strong")]))
