@@ -28,7 +28,7 @@ TINY = rounds.Sizes(
         streams=2, pace=Pace(4, 0.005), skip=1, rounds=1, warm_s=0.05, measure_s=0.05, agents=2, starts=1
     ),
     fleet=FleetSizes(agents=30, requests=60, lessons=1, times=1),
-    recording=RecordingSizes(rounds=1, warm_s=0.05, measure_s=0.05),
+    recording=RecordingSizes(pairs=1, rounds=1, warm_s=0.05, measure_s=0.05),
     seeking=SeekingSizes(megabytes=1, seeks=3, openings=2),
     clients=(1, 2),
 )

@@ -46,7 +46,7 @@ _SCREEN = ScreenSizes(
 _QUICK_SCREEN = replace(_SCREEN, pace=Pace(80, 0.05), rounds=3, measure_s=0.5, starts=3)
 _FLEET = FleetSizes(agents=200, requests=2_000, lessons=2, times=4)
 _SEEKING = SeekingSizes(megabytes=1000, seeks=100, openings=10)
-_RECORDING = RecordingSizes(rounds=61, warm_s=0.03, measure_s=0.25)
+_RECORDING = RecordingSizes(pairs=5, rounds=13, warm_s=0.03, measure_s=0.25)
 FULL = Sizes(
     *(5, 0.3, 1.7),
     stream_rounds=3,
@@ -66,7 +66,7 @@ QUICK = Sizes(
     skip=20,
     screen=_QUICK_SCREEN,
     fleet=replace(_FLEET, times=2),
-    recording=replace(_RECORDING, rounds=25, measure_s=0.15),
+    recording=replace(_RECORDING, pairs=3, rounds=9, measure_s=0.15),
     seeking=SeekingSizes(megabytes=200, seeks=40, openings=5),
 )
 
