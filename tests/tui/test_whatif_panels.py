@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -109,10 +110,18 @@ def test_what_was_recorded_without_hivemind_is_said_to_be(size: str) -> None:
     for changes in ((), (BETA,)):
         made = msgspec.structs.replace(outcome(*changes), foreign=True)
         shown = drawn("comparison", replace(CHOSEN, outcome=made), size)
-        assert "with HiveMind" in shown
+        assert re.search(r"recorded +(with )?HiveMind +", shown)
+        assert "recordedw" not in shown
         assert "recorded without HiveMind" in shown
         assert "replayed" not in shown
         assert ("with HiveMind" in drawn("courses", replace(CHOSEN, outcome=made), size)) is not bool(changes)
+
+
+def test_more_done_than_without_hivemind_is_told() -> None:
+    """By as much as it is more than what was recorded."""
+    more = run(answered=420, failed=0)
+    made = msgspec.structs.replace(outcome(), replayed=more, tried=more, foreign=True)
+    assert "11 more requests answered" in drawn("comparison", replace(CHOSEN, outcome=made), "large")
 
 
 def test_names_from_outside_are_harmless() -> None:

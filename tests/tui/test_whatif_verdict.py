@@ -107,8 +107,6 @@ def test_hivemind_is_held_against_what_ran_without_it() -> None:
     assert row(alone, "wall time").verdict == BETTER
     more = run(wall_s=900.0, answered=412, failed=0)
     assert row(msgspec.structs.replace(alone, replayed=more, tried=more), "wall time").verdict == OTHER
-    assert row(imported(BETA, wall_s=772.0), "wall time").verdict == BETTER
-    assert row(outcome(BETA, wall_s=772.0), "wall time").verdict == BETTER
     doubtful = {"recorded": run(wall_s=600.0), "tried": run(wall_s=700.0)}
     assert row(msgspec.structs.replace(imported(BETA), **doubtful), "wall time").verdict == BETTER
     assert row(msgspec.structs.replace(outcome(BETA), **doubtful), "wall time").verdict == UNSURE

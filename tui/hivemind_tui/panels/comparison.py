@@ -118,9 +118,11 @@ def _table(outcome: Outcome, cells: int, room: int, ink: Ink) -> list[Strip]:
     honest = _honesty(outcome, cells, ink)
     rows = verdict.fitting(verdict.rows(outcome), room - 1 - len(honest))
     columns = 3 if outcome.changes else 2
-    figure = min(_FIGURE[1], max(_FIGURE[0], (cells - _LABEL - _DIFFERENCE - 2) // columns))
+    figure = min(_FIGURE[1] + outcome.foreign, max(_FIGURE[0], (cells - _LABEL - _DIFFERENCE - 2) // columns))
     second = "dim" if outcome.changes else "accent"
-    replayed = verdict.WITH_HIVEMIND if outcome.foreign else "replayed"
+    replayed = "replayed"
+    if outcome.foreign:
+        replayed = verdict.WITH_HIVEMIND if figure > len(verdict.WITH_HIVEMIND) else "HiveMind"
     heads = (("recorded", "info"), (replayed, second), ("changed", "accent"))[:columns]
     body = [
         ink.row(
@@ -194,7 +196,7 @@ def _other_work(outcome: Outcome) -> str:
     more = verdict.more_was_done(outcome)
     if not more:
         return ""
-    if outcome.tried.figures.answered == outcome.replayed.figures.answered:
+    if outcome.tried.figures.answered == verdict.measured_by(outcome).answered:
         return "other agents finish, so the two runs did other work"
     if more > 0:
         return f"{count(more)} more requests answered, which takes time and costs something"

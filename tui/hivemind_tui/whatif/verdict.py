@@ -97,9 +97,13 @@ def more_was_done(outcome: Outcome) -> int:
 
     What isn't done takes no time and costs nothing, so other figures can't be better for it, nor worse for more.
     """
-    first = outcome.recorded if outcome.foreign and not outcome.changes else outcome.replayed
-    before, after = first.figures, outcome.tried.figures
+    before, after = measured_by(outcome), outcome.tried.figures
     return after.answered - before.answered or after.finished - before.finished
+
+
+def measured_by(outcome: Outcome) -> Figures:
+    """What the last run is compared with: the one before it."""
+    return (outcome.recorded if outcome.foreign and not outcome.changes else outcome.replayed).figures
 
 
 def fitting(found: Sequence[Row], room: int) -> list[Row]:
