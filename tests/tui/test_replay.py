@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tui.decks import AT, LANE, LENGTH_S, Deck, recording
+from tui.worlds import world
 
 from hivemind.journal.records import JournalBegan
 from hivemind.scheduler import events as ev
@@ -15,7 +16,7 @@ from hivemind.scheduler.commands import PauseAdmissions, Rejected
 from hivemind.settings.write import Draft
 from hivemind_tui.gather import Gatherer
 from hivemind_tui.playback import KINDS
-from hivemind_tui.replay import ReplaySource
+from hivemind_tui.replay import ReplaySource, recounted
 from hivemind_tui.view import View
 
 
@@ -66,6 +67,22 @@ def test_played_it_is_what_happened() -> None:
     played(recorded, clock, 8)
     assert recorded.snapshot().totals.requests == 15
     assert recorded.snapshot().at == recorded.playback().at
+
+
+def test_between_two_gauges_the_counts_are_those_of_the_requests() -> None:
+    """What was last measured is up to a second old; what flies and waits is known at every moment."""
+    recorded, _, _ = source()
+    moments = [event for event in recording() if isinstance(event, ev.Arrived | ev.Granted) and event.at > AT + 5]
+    assert len(moments) > 20
+    for event in moments:
+        recorded.go(event.at)
+        settled(recorded)
+        snapshot = recorded.snapshot()
+        assert snapshot.lanes
+        assert sum(lane.state.active for lane in snapshot.lanes) == len(snapshot.slots)
+        assert sum(lane.state.waiting + lane.state.retrying for lane in snapshot.lanes) == snapshot.queued
+    whole = world()
+    assert recounted(replace(whole, queued=len(whole.queue) + 5)).lanes[0].state.waiting == whole.lanes[0].state.waiting
 
 
 def test_events_are_never_skipped() -> None:

@@ -83,7 +83,7 @@ class ReplaySource:
     def snapshot(self) -> Snapshot:
         """The world at the moment shown; made once for each."""
         if self._snapshot is None:
-            self._snapshot = self._player.world.snapshot(self._shown_at)
+            self._snapshot = recounted(self._player.world.snapshot(self._shown_at))
         return self._snapshot
 
     def requests(self, since: int) -> Requests:
@@ -321,6 +321,20 @@ class ReplaySource:
 
     def _tell(self, note: str, kind: str = "") -> None:
         self._note, self._note_kind, self._noted_s = note, kind, self._clock()
+
+
+def recounted(snapshot: Snapshot) -> Snapshot:
+    """With as many requests in flight and waiting as there are: gauges were taken once a second, all else is exact."""
+    flying = Counter(ticket.lane for ticket in snapshot.slots)
+    known = len(snapshot.queue) == snapshot.queued
+    states = Counter((ticket.lane, ticket.state) for ticket in snapshot.queue)
+    lanes = []
+    for lane in snapshot.lanes:
+        key, state = lane.state.lane, replace(lane.state, active=flying[lane.state.lane])
+        if known:
+            state = replace(state, waiting=states[key, "queued"], retrying=states[key, "retry"])
+        lanes.append(replace(lane, state=state))
+    return replace(snapshot, lanes=tuple(lanes))
 
 
 def told_of(mark: Marked) -> str:
