@@ -101,8 +101,10 @@ class Simulation:
             if self._claims and not heap:
                 self._unclaimed(now)
 
-    def _push(self, at: float, kind: int, subject: object, attempt: int = 0) -> None:
-        heapq.heappush(self._heap, (round(at, _PLACES), next(self._numbers), at, kind, subject, attempt))
+    def _push(self, at: float, kind: int, subject: object, attempt: int = 0, number: int | None = None) -> None:
+        """`number`: its place in the recording, which decides of what comes at the same moment."""
+        place = next(self._numbers) if number is None else number
+        heapq.heappush(self._heap, (round(at, _PLACES), place, at, kind, subject, attempt))
 
     def _throw(self) -> float:
         drawn, self._draw = self._draw, None
@@ -172,7 +174,8 @@ class Simulation:
         if own is not None and not own.whole:
             leaves_s, own = asked.left_flying_s, None
         answer = flight.answer = upstream.answer(now, asked, own, ticket.lane.gate.active)
-        flight.next_try += answer.recorded
+        recorded = answer.recorded
+        flight.next_try += recorded is not None
         attempt = ticket.attempts
         if leaves_s is not None:
             answer.took_s = max(answer.took_s, leaves_s * 2)
@@ -181,11 +184,15 @@ class Simulation:
         if answer.headed_s is not None:
             self._push(now + answer.headed_s, _HEAD, flight, attempt)
         if answer.first_s is not None:
-            self._push(now + answer.first_s, _FIRST, flight, attempt)
+            number = None if recorded is None else recorded.first_number
+            self._push(now + answer.first_s, _FIRST, flight, attempt, number)
             self._stream(now, flight, answer, answer.first_s, attempt)
         ends_at = now + answer.took_s
         key = round(max(ends_at, now + _SOONEST_S), _PLACES)
-        heapq.heappush(self._heap, (key, next(self._numbers), ends_at, _END, flight, attempt))
+        number = None if recorded is None else recorded.end_number
+        heapq.heappush(
+            self._heap, (key, next(self._numbers) if number is None else number, ends_at, _END, flight, attempt)
+        )
 
     def _stream(self, now: float, flight: _Flight, answer: Answer, first_s: float, attempt: int) -> None:
         """Signs of life between its first content and its end."""

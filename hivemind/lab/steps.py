@@ -27,6 +27,10 @@ class Try:
     status: int = 200
     whole: bool = False
     """It came to an end of its own: answered or failed."""
+    first_number: int | None = None
+    """Of its first content among all steps, as :attr:`Step.number`."""
+    end_number: int | None = None
+    """Likewise, of its end."""
 
 
 @dataclass(slots=True, eq=False)

@@ -192,6 +192,7 @@ class Taper:
         if asked is not None and asked.tries:
             last = asked.tries[-1]
             last.first_s, last.headed_s = event.at - last.granted_at, event.headed_s
+            last.first_number = self._number()
 
     def _failed(self, event: ev.AttemptFailed) -> None:
         asked = self._open.get(event.ticket)
@@ -231,7 +232,7 @@ class Taper:
             self._close(event.ticket, asked, event.at, "refused")
 
     def _land(self, lane: str, last: Try, at: float) -> None:
-        last.took_s = at - last.granted_at
+        last.took_s, last.end_number = at - last.granted_at, self._number()
         self._flying[lane] = max(0, self._flying.get(lane, 0) - 1)  # it may have flown elsewhere: lines get lost
 
     def _close(self, ticket: int, asked: Asked, at: float, how: str) -> None:

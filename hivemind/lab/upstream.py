@@ -32,8 +32,8 @@ class Answer:
     """None: it is answered."""
     status: int = 200
     charged: bool = True
-    recorded: bool = False
-    """It is what was recorded of this very attempt."""
+    recorded: Try | None = None
+    """What was recorded of this very attempt, where it is that."""
 
 
 class Upstream:
@@ -85,7 +85,7 @@ class Upstream:
                 return self._refusal(FailureKind.RATE_LIMITED, 429, float(math.ceil(wait_s)))
             self._limiter.charge(now, family, amounts)
         answer = _as(chosen)
-        answer.recorded = chosen is own
+        answer.recorded = chosen if chosen is own else None
         self._at_work += answer.charged
         self._scale(answer, chosen, now, flying)
         return answer
