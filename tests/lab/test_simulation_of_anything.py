@@ -144,8 +144,8 @@ def test_no_figure_depends_on_hashes(journal: Path) -> None:
 
 
 def test_nothing_waits_for_what_never_comes(tmp_path: Path) -> None:
-    """A task that was claimed though another comes first, of whose end the journal lacks the line: its agent asks, and is
-    turned away in the end."""
+    """A task that was claimed though another comes first, of whose end the journal lacks the line: its agent asks, and
+    is turned away in the end."""
     added = [ev.TaskAdded(0.0, task, "b", task, Priority.NORMAL, 0, after) for task, after in _TASKS]
     orders = [
         ev.Commanded(0.0, "runner", "SubmitTasks", {"tasks": ["b.x", "b.y"]}),
