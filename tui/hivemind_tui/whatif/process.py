@@ -17,6 +17,8 @@ from .wire import HEAD, MESSAGE_LIMIT, Looked, Message, Outcome, Question, Refus
 
 _log = logging.getLogger(__name__)
 _COMMAND = (sys.executable, "-m", "hivemind_tui.whatif.worker")
+_ENDS_S = 2.0
+"""For a child whose last word was heard to be gone."""
 _LAST_WORDS = 16 << 10
 
 
@@ -82,6 +84,10 @@ class Simulation:
         child = self._child
         if child is None:
             return f"the simulation can't be started: {error}"
+        if not isinstance(error, msgspec.DecodeError):
+            # It is ending by itself. Killed in the midst of that, it loses its exit code to whoever killed it.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(child.wait(), _ENDS_S)
         await self.aclose()
         assert child.stderr is not None
         said = (await child.stderr.read(_LAST_WORDS)).decode(errors="replace").strip()
