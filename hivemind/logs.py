@@ -4,50 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import sys
 from types import TracebackType
 from typing import TextIO
 
+from .redaction.text import LONGEST_TEXT, redact
 from .snapshot import Line
 
-_HIDDEN = "***"
-_SECRETS = (
-    # A header or a setting, by its name: `authorization: Bearer x`, `'x-api-key': 'x'`, `(b'api-key', b'x')`.
-    re.compile(
-        r"""((?:proxy-)?authorization|(?:set-)?cookie"""
-        r"""|(?:[\w-]*[-_])?(?:api[-_]?key|auth[-_]token|hivemind[-_]token|control[-_]token))"""
-        r"""(['"]?\s*[:=,]\s*(?:b?['"])?(?:bearer\s+|basic\s+)?)[^\s'",;)&]+""",
-        re.IGNORECASE,
-    ),
-    # A key in a query: `?key=x`, `&access_token=x`.
-    re.compile(
-        r"([?&;](?:[\w.-]*[-_.])?(?:key|token|auth|sig|signature|secret|password|credential|assertion))"
-        r"(=)[^\s&;'\"]+",
-        re.IGNORECASE,
-    ),
-    # Anything after the word Bearer.
-    re.compile(r"\b(bearer)(\s+)[^\s'\",;)]+", re.IGNORECASE),
-    # User name and password in a URL.
-    re.compile(r"(://)()[^\s/@'\"]+(?=@)"),
-    # The usual forms of keys, wherever they stand.
-    re.compile(
-        r"()()\b(?:sk-[\w-]{8,}|AIza[\w-]{16,}|(?:gsk_|hf_|r8_|xai-|pplx-|gh[a-z]_|glpat-)[A-Za-z0-9]{20,}"
-        r"|github_pat_\w{20,}|nvapi-[\w-]{20,}|ya29\.[\w-]{20,}|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)*)"
-    ),
-)
+_LONGEST_TRACEBACK = 1 << 16
+"""Characters of a line with a traceback in it, at level debug."""
 _EXPECTED = (
     "ASGI callable returned without completing response",
     "Unsupported upgrade request",
     "No supported WebSocket library detected",
 )
-
-
-def redact(text: str) -> str:
-    """The text with every credential that can be recognised replaced by asterisks."""
-    for pattern in _SECRETS:
-        text = pattern.sub(rf"\1\2{_HIDDEN}", text)
-    return text
 
 
 class LineFormatter(logging.Formatter):
@@ -61,7 +31,7 @@ class LineFormatter(logging.Formatter):
         self._tracebacks = tracebacks
 
     def format(self, record: logging.LogRecord) -> str:
-        line = redact(super().format(record))
+        line = redact(super().format(record), _LONGEST_TRACEBACK if self._tracebacks else LONGEST_TEXT)
         return line if self._tracebacks else line.replace("\r", " ").replace("\n", " | ")
 
     def formatException(

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hivemind.logs import LineFormatter, configure, hush_uvicorn, redact
+from hivemind.logs import LineFormatter, configure, hush_uvicorn
+from hivemind.redaction.text import redact
 
 SECRET = "s3kr1t-value-000"
 FORMS = ("gsk_", "hf_", "r8_", "xai-", "pplx-", "ghp_", "glpat-", "github_pat_", "nvapi-", "ya29.")

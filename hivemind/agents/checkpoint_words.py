@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hivemind.amounts import dollars, how_used, owner
 from hivemind.commands.table import Cell, Column, lines
 from hivemind.commands.words import money
-from hivemind.logs import redact
+from hivemind.redaction.text import redact
 
 from .checkpoints import Checkpoint, Found, TaskPlace, Used
 from .transcript import printable

@@ -11,7 +11,7 @@ from typing import Literal
 import yaml
 
 from hivemind.amounts import WantedBudget
-from hivemind.logs import redact
+from hivemind.redaction.text import holds_key
 from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.suggest import did_you_mean
@@ -144,7 +144,7 @@ def _plan(reading: Reading, root: Node, path: Path) -> Plan:
                     f"task {task_name[:40]!r}: a name is letters, digits, . _ and -, and with the"
                     " plan's before it at most 80 of them",
                 )
-            elif redact(f"{name}.{task_name}") != f"{name}.{task_name}":
+            elif holds_key(f"{name}.{task_name}"):
                 reading.wrong(where, "a task's name would be shown, and this one looks like a key; choose another")
             elif task_name in tasks:
                 reading.wrong(where, f"task {task_name} is there twice, first in line {tasks[task_name].line}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from hivemind.logs import redact
+from hivemind.redaction.text import holds_key
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.suggest import did_you_mean
 
@@ -44,7 +44,7 @@ def checked_who(who: str) -> str:
     name = who.strip()
     if not 0 < len(name) <= WHO_LENGTH or not name.isprintable():
         raise Rejected(f"who: must be 1 to {WHO_LENGTH} printable characters")
-    if redact(name) != name:
+    if holds_key(name):
         raise Rejected("who: would be shown, and this one looks like a key; choose another")
     if name == HERE:
         raise Rejected(f"who: {HERE} is whoever sits at the proxy's own screen; choose another")

@@ -12,12 +12,11 @@ from functools import cached_property, partial
 
 from hivemind.providers.encoding import decode_body
 from hivemind.proxy.call import Call
-from hivemind.proxy.credentials import credentials_in
-from hivemind.proxy.forms import without_keys
-from hivemind.proxy.masking import longest_first, masked_headers, masked_target, secrets_of
 from hivemind.proxy.remembered import Heads
-from hivemind.proxy.undressed import undressed
 from hivemind.proxy.upstream.base import Headers, UpstreamResponse
+from hivemind.redaction.bodies import redact_body
+from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
+from hivemind.redaction.values import credentials_in, longest_first
 
 from .format import line_of
 from .recorder import Recorder
@@ -143,7 +142,7 @@ class _Asked:
         self._own = own
 
     @cached_property
-    def secrets(self) -> list[str]:
+    def secrets(self) -> tuple[str, ...]:
         return secrets_of(self.heads, self._own)
 
 
@@ -164,14 +163,14 @@ def _response(
     return line_of(ResponseBody(at, asked.heads.ticket, attempt, status, shown, text, encoding, left_out))
 
 
-def _written(headers: Headers, body: bytes, left_out: str, secrets: list[str]) -> tuple[str, str, str]:
+def _written(headers: Headers, body: bytes, left_out: str, secrets: tuple[str, ...]) -> tuple[str, str, str]:
     """The body as text, how that is to be read, and why there is none."""
     if left_out or not body:
         return "", "", left_out
     plain = decode_body([(name.lower(), value) for name, value in headers], body, LONGEST)
     if not plain:
         return "", "", _UNREADABLE
-    plain = without_keys(undressed(plain, secrets)[0])
+    plain, _ = redact_body(plain, secrets)
     try:
         return plain.decode(), "", ""
     except UnicodeDecodeError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hivemind import __version__
+from hivemind.redaction.values import own_credentials
 from hivemind.snapshot import RecordingView
 
 from .bodies import Bodies
@@ -84,5 +85,4 @@ def bodies_for(recorder: Recorder | None, settings: Settings, engine: Engine) ->
     """What hears bodies, where they are to be recorded."""
     if recorder is None or not settings.journal.bodies:
         return None
-    own = (settings.token, settings.control_token)
-    return Bodies(recorder, engine.now, tuple(each.get_secret_value() for each in own if each is not None))
+    return Bodies(recorder, engine.now, own_credentials(settings))

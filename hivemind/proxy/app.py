@@ -39,6 +39,7 @@ from hivemind.prices import Prices
 from hivemind.providers.base import Dialect
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
+from hivemind.redaction.values import credentials_in, own_credentials
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler.commands import Command
 from hivemind.settings import Settings
@@ -50,11 +51,11 @@ from hivemind.world import World
 from .asgi import not_http, plain, read_body
 from .audience import Audience, Receive, Send
 from .books import books
-from .call import Call, request_of
+from .call import Call, described, request_of
 from .engine import Engine
 from .exchange import Exchange, Keepalive
 from .headers import fields, for_upstream
-from .identity import Address, BadIdentity, address, identify
+from .identity import LOOKS_LIKE_A_KEY, Address, BadIdentity, address, identify
 from .keeping import Keeper, keeper_of
 from .masking import with_heads
 from .pricing import Pricing
@@ -118,6 +119,7 @@ class Proxy:
         self._keepalive = Keepalive(settings.keepalive_after_s, settings.keepalive_every_s)
         self._max_body = settings.max_body_mb << 20
         self._token = settings.token.get_secret_value().encode() if settings.token else None
+        self._secrets = own_credentials(settings)
         self._resends = Resends()
         self._remembered = Remembered()
         self._prices = prices
@@ -191,7 +193,7 @@ class Proxy:
         detail, heads = self.engine.detail(ticket), self._remembered.find(ticket)
         if detail is None or heads is None:
             return detail
-        return with_heads(detail, heads, (self._token.decode(),) if self._token else ())
+        return with_heads(detail, heads, self._secrets)
 
     def apply(self, command: Command, who: str = "you") -> None:
         """Carry out an operator's command.
@@ -324,16 +326,20 @@ class Proxy:
             known = ", ".join(f"/to/{name}/" for name, _ in self._routes.names)
             await self._refuse(send, place, 404, "unknown_route", f"no upstream for this path; name one: {known}")
             return None
+        secrets = (*self._secrets, *credentials_in(pairs, scope["raw_path"] + b"?" + query))
+        facts, client = described(facts, client, secrets)
         try:
             auth_headers = route.origin.profile.auth_headers
             identity = identify(headers, query, place.agent, client, facts.session, auth_headers)
+            if any(each in identity.agent for each in secrets):
+                raise BadIdentity(LOOKS_LIKE_A_KEY)
         except BadIdentity as error:
             await self._refuse(send, place, 400, "bad_request", str(error))
             return None
         target = route.origin.base_path.encode() + place.raw_path + (b"?" + query if query else b"")
         method = scope["method"].encode()
         lane = f"{route.origin.name}:{identity.credential}"
-        return Call(method, target, for_upstream(pairs), body, route, dialect, facts, client, identity, lane)
+        return Call(method, target, for_upstream(pairs), body, route, dialect, facts, client, identity, lane, secrets)
 
     async def _see_through(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         engine = self.engine

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hivemind.logs import redact
 from hivemind.providers.base import Dialect, Facts
 from hivemind.providers.clients import Client
 from hivemind.providers.profiles import family
+from hivemind.redaction.heads import masked_path
+from hivemind.redaction.text import concealed, identifier, label, less
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import Failure, FailureKind, Request, record
 from hivemind.settings import Origin
 
-from .credentials import credentials_in, less
 from .headers import Headers, without
 from .identity import Identity
 from .upstream.base import ConnectFailed, Disconnected, NotTrusted, Upstream, UpstreamError, UpstreamTimeout
@@ -29,6 +29,8 @@ class Route:
     origin: Origin
     upstream: Upstream
     lane: LaneConfig
+    secrets: tuple[str, ...] = ()
+    """Credentials of the proxy that the way to it goes through, which may repeat them in what it says."""
 
 
 @record
@@ -46,6 +48,9 @@ class Call:
     identity: Identity
     lane: str
     """Key of the lane: upstream and credential."""
+    secrets: tuple[str, ...] = ()
+    """The values of the credentials that the request came with, the longest first: nothing that is shown or written of
+    it may have them."""
 
     def headers_for(self, committed: bool) -> Headers:
         """A response that was begun without an encoding can only go on without one."""
@@ -74,7 +79,20 @@ class Call:
         """The failure as it may be shown: its words are the upstream's, which may quote what it was sent."""
         if not failure.message:
             return failure
-        return replace(failure, message=less(failure.message, credentials_in(self.headers, self.target)))
+        return replace(failure, message=concealed(less(failure.message, self.secrets), self.route.secrets))
+
+
+def described(facts: Facts, client: Client, secrets: tuple[str, ...]) -> tuple[Facts, Client]:
+    """Both with the names in them as they may be shown and remembered: bounded, printable, and without these secrets
+    or keys of known forms. What goes upstream is the request itself."""
+    model, session = label(facts.model, secrets), identifier(facts.session, secrets)
+    if model != facts.model or session != facts.session:
+        facts = replace(facts, model=model, session=session)
+    if client.session or client.agent or client.parent:
+        ids = [identifier(each, secrets) for each in (client.session, client.agent, client.parent)]
+        if ids != [client.session, client.agent, client.parent]:
+            client = replace(client, session=ids[0], agent=ids[1], parent=ids[2])
+    return facts, client
 
 
 def request_of(call: Call, *, kept_company: bool) -> Request:
@@ -97,11 +115,18 @@ def request_of(call: Call, *, kept_company: bool) -> Request:
 
 
 def shown_path(call: Call) -> str:
-    """The path as the upstream's API has it, without query, as it may be written down."""
-    return _shown_path(call.target.partition(b"?")[0], call.route.origin.base_path)
+    """The path as the upstream's API has it, without query, as it may be written down; empty if it is too long to be
+    one that we know."""
+    path, base = call.target.partition(b"?")[0], call.route.origin.base_path
+    if len(path) > _LONGEST_PATH + len(base):
+        return ""
+    shown = _shown_path(path, base)
+    if call.secrets and shown:
+        shown = masked_path(shown, "", call.secrets) if "%" in shown else less(shown, call.secrets)
+    return shown
 
 
 @lru_cache(maxsize=1024)  # paths repeat, and looking for secrets takes longer than all else that is done with them
 def _shown_path(path: bytes, base: str) -> str:
     text = path.decode("latin-1").removeprefix(base)
-    return redact(text) if text.isprintable() and len(text) <= _LONGEST_PATH else ""
+    return masked_path(text) if text.isprintable() else ""

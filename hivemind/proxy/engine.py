@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hivemind.logs import redact
 from hivemind.providers.base import Limits
+from hivemind.redaction.text import redact
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler import Scheduler, Ticket, TicketState
 from hivemind.scheduler.accounts import Account

@@ -12,12 +12,15 @@ from functools import lru_cache
 from hashlib import blake2b
 from urllib.parse import unquote, unquote_to_bytes
 
-from hivemind.logs import redact
 from hivemind.providers.clients import Client
+from hivemind.redaction.text import holds_key
 from hivemind.scheduler.types import Priority, record
 
 CREDENTIAL_HEADERS = (b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key")
 NAME_LENGTH = 80
+LOOKS_LIKE_A_KEY = "an agent's name would be shown, and this one looks like a key; choose another"
+_LONGEST_REMEMBERED = 512
+"""Bytes of a path that is cached taken apart."""
 _PREFIXES = (b"/agent/", b"/to/", b"/token/")
 
 
@@ -53,8 +56,10 @@ class Identity:
 
 def address(raw_path: bytes) -> Address:
     """Take `/to/<upstream>`, `/agent/<name>` and `/token/<token>`, in any order, off the front of a path."""
-    # An agent asks for the same path again and again; one that holds a secret isn't kept.
-    return _take_apart(raw_path) if b"/token/" in raw_path else _remembered(raw_path)
+    # An agent asks for the same path again and again; one that holds a secret, or is long, isn't kept.
+    if len(raw_path) > _LONGEST_REMEMBERED or b"/token/" in raw_path:
+        return _take_apart(raw_path)
+    return _remembered(raw_path)
 
 
 def _take_apart(raw_path: bytes) -> Address:
@@ -114,11 +119,12 @@ def checked_name(name: str) -> str:
 
     Raises: BadIdentity: it can't be one.
     """
-    if redact(name) != name:
-        raise BadIdentity("an agent's name would be shown, and this one looks like a key; choose another")
+    _checked(name)  # before anything that takes longer with a longer name
+    if holds_key(name):
+        raise BadIdentity(LOOKS_LIKE_A_KEY)
     if name in (".", ".."):
         raise BadIdentity(f"an agent's name can't be {name}, which clients leave out of its path; choose another")
-    return _checked(name)
+    return name
 
 
 def fingerprint(headers: Mapping[bytes, bytes], query: bytes, auth_headers: tuple[bytes, ...] = ()) -> str:

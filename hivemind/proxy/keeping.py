@@ -18,6 +18,7 @@ from typing import Any
 
 from hivemind.agents.checkpoints import Asked, Checkpoint, Reason, TaskPlace, Used, checkpoint_name, write
 from hivemind.amounts import how_used, owner
+from hivemind.redaction.values import own_credentials
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.tasks import OPEN, Task
@@ -291,7 +292,7 @@ def keeper_of(
     if folder is None or not settings.checkpoint.enabled:
         return None
     given = settings.checkpoint
-    own = (settings.token.get_secret_value(),) if settings.token else ()
+    own = own_credentials(settings)
     return Keeper(folder, engine, processes, wall, max_bytes=given.max_mb << 20, keep=given.keep, secrets=own)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from hivemind.logs import redact
+from hivemind.redaction.text import redact
 from hivemind.scheduler.commands import BeginAgent, Command, FinishTask, Rejected, SetBudget, SubmitTasks
 
 from .identity import BadIdentity, checked_name

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hivemind.providers.route import provider_for_path
+from hivemind.redaction.values import credentials_of_url
 from hivemind.settings import Settings
 
 from .call import Route
@@ -58,6 +59,7 @@ def open_routes(settings: Settings, transports: Mapping[str, httpx.AsyncBaseTran
     Raises: UsageError, ValueError: with one line, when an upstream can't be opened as the settings say.
     """
     via = settings.via.get_secret_value() if settings.via else None
+    secrets = credentials_of_url(via) if via else ()
     ca_file = str(settings.ca_file) if settings.ca_file else None
     return Routes(
         [
@@ -71,6 +73,7 @@ def open_routes(settings: Settings, transports: Mapping[str, httpx.AsyncBaseTran
                     transport=(transports or {}).get(origin.name),
                 ),
                 settings.lane_config(origin),
+                secrets,
             )
             for origin in settings.origins()
         ]

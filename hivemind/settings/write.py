@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hivemind.errors import UsageError
-from hivemind.logs import redact
+from hivemind.redaction.text import redact
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.knobs import KNOBS
 from hivemind.suggest import did_you_mean
@@ -153,4 +153,4 @@ def _masked(text: str) -> str:
     key = rf"""^([ \t#]*["']?(?:{names})["']?[ \t]*=[ \t]*)"""
     for value in (r"(\"{3}|'{3})[\s\S]*?\2", r".+$"):
         text = re.sub(key + value, rf"\1{_HIDDEN}", text, flags=re.MULTILINE)
-    return redact(text)
+    return redact(text, None)

@@ -13,9 +13,9 @@ from typing import Any, Protocol, cast
 
 from hivemind.control.guard import Guard, Locked
 from hivemind.control.replies import failure
-from hivemind.logs import redact
 from hivemind.proxy.asgi import read_body
 from hivemind.proxy.identity import checked_name
+from hivemind.redaction.text import redact
 
 from .desk import Caller
 from .here import Here, Proxied

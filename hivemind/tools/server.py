@@ -23,7 +23,7 @@ from mcp_types import Tool as Listed
 from pydantic import ValidationError
 
 from hivemind import __version__
-from hivemind.logs import redact
+from hivemind.redaction.text import redact
 from hivemind.scheduler.commands import Rejected
 
 from .desk import Caller, Desk, Unavailable
@@ -91,7 +91,7 @@ async def called(desk: Desk, caller: Caller, name: str, arguments: dict[str, Any
 
 
 def _failed(text: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=redact(text))], is_error=True)
+    return CallToolResult(content=[TextContent(type="text", text=redact(text, None))], is_error=True)
 
 
 def _listed(tool: Tool, style: str) -> Listed:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.proxy.credentials import credentials_in, is_secret
 from hivemind.proxy.headers import Headers
 from hivemind.proxy.masking import with_heads
 from hivemind.proxy.remembered import Heads, Remembered
+from hivemind.redaction.names import is_secret
+from hivemind.redaction.values import credentials_in
 from hivemind.requests import RequestDetail, RequestView
 from hivemind.scheduler.types import Priority
 

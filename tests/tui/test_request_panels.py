@@ -10,7 +10,7 @@ from textual.strip import Strip
 from tui.courses import AT, EVIL, cases, of_agent, of_all, of_request
 from tui.worlds import empty_world, world
 
-from hivemind.proxy.credentials import MASK as PROXY_MASK
+from hivemind.redaction.text import MASK as PROXY_MASK
 from hivemind_tui import navigation
 from hivemind_tui.glyphs import ASCII
 from hivemind_tui.ink import Ink

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from hivemind.journal.bodies import LONGEST
 from hivemind.journal.records import RequestBody, ResponseBody
 from hivemind.providers.encoding import decode_body
-from hivemind.proxy.forms import without_keys
 from hivemind.proxy.headers import Headers
-from hivemind.proxy.masking import masked_headers, masked_target, secrets_of
 from hivemind.proxy.remembered import Heads
-from hivemind.proxy.undressed import undressed
+from hivemind.redaction.bodies import redact_body
+from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
 
 from .understood import Tried
 
@@ -46,7 +45,7 @@ def bodies_of(
         yield ResponseBody(answered_at, ticket, attempt, entry.status, shown, text, encoding, left_out)
 
 
-def _written(headers: Headers, body: bytes, secrets: list[str]) -> tuple[str, str, str]:
+def _written(headers: Headers, body: bytes, secrets: tuple[str, ...]) -> tuple[str, str, str]:
     """The body as text, how that is to be read, and why there is none."""
     if not body:
         return "", "", ""
@@ -55,7 +54,7 @@ def _written(headers: Headers, body: bytes, secrets: list[str]) -> tuple[str, st
         return "", "", "it can't be unpacked"
     if len(plain) > LONGEST:
         return "", "", f"it is longer than {LONGEST >> 20} MiB"
-    plain = without_keys(undressed(plain, secrets)[0])
+    plain, _ = redact_body(plain, secrets)
     try:
         return plain.decode(), "", ""
     except UnicodeDecodeError:

@@ -5,16 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from hivemind.logs import redact
 from hivemind.providers.base import Facts, Limits, StreamForm, TapState
 from hivemind.providers.clients import Client, client_of
 from hivemind.providers.detect import dialect_for
 from hivemind.providers.limits import read_limits
 from hivemind.providers.profiles import profile_for
 from hivemind.providers.tapping import form_of
-from hivemind.proxy.credentials import credentials_in, less
+from hivemind.proxy.call import described
 from hivemind.proxy.headers import fields
-from hivemind.proxy.identity import Address, BadIdentity, Identity, address, checked_name, fingerprint, identify
+from hivemind.proxy.identity import (
+    LOOKS_LIKE_A_KEY,
+    Address,
+    BadIdentity,
+    Identity,
+    address,
+    checked_name,
+    fingerprint,
+    identify,
+)
+from hivemind.redaction.heads import masked_path
+from hivemind.redaction.text import less, redact
+from hivemind.redaction.values import credentials_in
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 
 from .entry import Entry
@@ -67,12 +78,13 @@ def understood(entry: Entry) -> Tried | None:
     facts = dialect.facts(place.path, entry.query.decode("latin-1"), entry.headers, entry.body or b"{}")
     if dialect.name == "plain" or not facts.inference or entry.method != "POST":
         return None
-    facts = _with_hints(facts, entry)
-    client, profile = client_of(entry.headers), profile_for(entry.origin)
-    identity = _identity(entry, place, client, facts, profile.auth_headers)
+    secrets = credentials_in(entry.headers, entry.path + b"?" + entry.query)
+    facts, client = described(_with_hints(facts, entry), client_of(entry.headers), secrets)
+    profile = profile_for(entry.origin)
+    identity = _identity(entry, place, client, facts, profile.auth_headers, secrets)
     state = _tapped(entry, facts)
     left = entry.hints.left or (not entry.status and _says(entry.error, _LEFT))
-    failure = None if left else _failure(entry, facts, state)
+    failure = None if left else _failure(entry, facts, state, secrets)
     return Tried(
         entry=entry,
         address=place,
@@ -81,7 +93,7 @@ def understood(entry: Entry) -> Tried | None:
         identity=identity,
         client=client,
         facts=facts,
-        path=_shown(place.path),
+        path=_shown(place.path, secrets),
         request=blake2b(place.raw_path + b"\0" + entry.body, digest_size=16).digest(),
         limits=read_limits(entry.answer_headers, entry.first_at or entry.ended_at),
         failure=failure,
@@ -105,13 +117,23 @@ def _with_hints(facts: Facts, entry: Entry) -> Facts:
     )
 
 
-def _identity(entry: Entry, place: Address, client: Client, facts: Facts, auth_headers: tuple[bytes, ...]) -> Identity:
+def _identity(
+    entry: Entry,
+    place: Address,
+    client: Client,
+    facts: Facts,
+    auth_headers: tuple[bytes, ...],
+    secrets: tuple[str, ...],
+) -> Identity:
     """As the proxy would have it; a name that it would refuse isn't taken."""
     headers = fields(entry.headers)
     named = place.agent
     try:
         named = checked_name(entry.hints.agent) if entry.hints.agent else named
-        return identify(headers, entry.query, named, client, facts.session, auth_headers)
+        identity = identify(headers, entry.query, named, client, facts.session, auth_headers)
+        if any(each in identity.agent for each in secrets):
+            raise BadIdentity(LOOKS_LIKE_A_KEY)
+        return identity
     except BadIdentity:
         credential = fingerprint(headers, entry.query, auth_headers)
         return Identity(f"key-{credential}", None, False, credential, None)
@@ -126,7 +148,7 @@ def _tapped(entry: Entry, facts: Facts) -> TapState:
     return tap.state
 
 
-def _failure(entry: Entry, facts: Facts, state: TapState) -> Failure | None:
+def _failure(entry: Entry, facts: Facts, state: TapState, secrets: tuple[str, ...]) -> Failure | None:
     wall = entry.first_at or entry.ended_at
     if not entry.status:
         kind = entry.hints.kind or _kind(entry.error)
@@ -137,10 +159,9 @@ def _failure(entry: Entry, facts: Facts, state: TapState) -> Failure | None:
         failure = failure or Failure(FailureKind.CLIENT_ERROR, False, entry.status)
         if entry.hints.kind is not None:
             failure = replace(failure, kind=entry.hints.kind)
-        secrets = credentials_in(entry.headers, entry.path + b"?" + entry.query)
         return replace(failure, message=redact(less(failure.message, secrets)))
     if state.error is not None:
-        return replace(state.error, message=redact(state.error.message))
+        return replace(state.error, message=redact(less(state.error.message, secrets)))
     # An answer that the recorder didn't keep, or not all of, says nothing of how it ended.
     cut = facts.stream and bool(entry.answer) and entry.whole and not state.complete
     if cut or entry.error or entry.hints.kind is not None:
@@ -161,5 +182,5 @@ def _says(text: str, words: tuple[str, ...]) -> bool:
     return any(word in lowered for word in words)
 
 
-def _shown(path: str) -> str:
-    return redact(path) if path.isprintable() and len(path) <= _LONGEST_PATH else ""
+def _shown(path: str, secrets: tuple[str, ...]) -> str:
+    return masked_path(path, "", secrets) if path.isprintable() and len(path) <= _LONGEST_PATH else ""

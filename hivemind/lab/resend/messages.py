@@ -13,9 +13,10 @@ from hivemind.journal.records import RequestBody
 from hivemind.providers.base import Dialect, Facts
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
-from hivemind.proxy.credentials import MASK, is_secret, query_fields
 from hivemind.proxy.headers import HOP_BY_HOP, OWN
 from hivemind.proxy.identity import CREDENTIAL_HEADERS, address
+from hivemind.redaction.names import is_secret, query_fields
+from hivemind.redaction.text import MASK
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import record
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hivemind.redaction.values import credentials_of_url
+
 from .base import Timeouts, Upstream
 from .native import NativeUpstream
 from .origin import Origin
@@ -38,10 +40,18 @@ def open_upstream(
         return NativeUpstream(origin, context=context, timeouts=timeouts, max_idle=max_idle)
     from .proxied import proxied_transport
 
-    return _over(origin, proxied_transport(via, ca_file, context, max_idle), timeouts, dials=True)
+    transport = proxied_transport(via, ca_file, context, max_idle)
+    return _over(origin, transport, timeouts, dials=True, secrets=credentials_of_url(via))
 
 
-def _over(origin: Origin, transport: httpx.AsyncBaseTransport, timeouts: Timeouts, *, dials: bool) -> Upstream:
+def _over(
+    origin: Origin,
+    transport: httpx.AsyncBaseTransport,
+    timeouts: Timeouts,
+    *,
+    dials: bool,
+    secrets: tuple[str, ...] = (),
+) -> Upstream:
     from .transport import TransportUpstream
 
-    return TransportUpstream(origin, transport, timeouts=timeouts, dials=dials)
+    return TransportUpstream(origin, transport, timeouts=timeouts, dials=dials, secrets=secrets)

@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 import httpcore
 import httpx
 
+from hivemind.redaction.text import concealed
+
 from .base import (
     ConnectFailed,
     Disconnected,
@@ -45,10 +47,21 @@ class TransportUpstream:
     `dials` says that the transport makes connections and asks for a request's body only once one stands, as httpx's own
     does: then the time for connecting is kept here, all handshakes together, and what fails before counts as
     :class:`ConnectFailed` whatever it is called (an upstream proxy that hangs up, say).
+
+    `secrets` are what the transport shows a proxy on its way: that may repeat them in its reasons; no error has them.
     """
 
-    def __init__(self, origin: Origin, transport: httpx.AsyncBaseTransport, *, timeouts: Timeouts, dials: bool) -> None:
+    def __init__(
+        self,
+        origin: Origin,
+        transport: httpx.AsyncBaseTransport,
+        *,
+        timeouts: Timeouts,
+        dials: bool,
+        secrets: tuple[str, ...] = (),
+    ) -> None:
         self._origin = origin
+        self._secrets = secrets
         self._url = httpx.URL(str(origin))
         self._transport = transport
         self._timeouts = timeouts
@@ -75,6 +88,10 @@ class TransportUpstream:
         self._closed = True
         await self._transport.aclose()
         await asyncio.gather(*self._closing)
+
+    def describe(self, exc: BaseException) -> str:
+        """What happened, in one line without credentials."""
+        return concealed(describe(exc), self._secrets) if self._secrets else describe(exc)
 
     def later(self, closing: Coroutine[Any, Any, None]) -> None:
         """Let it run to its end without waiting for it; :meth:`aclose` does."""
@@ -103,7 +120,7 @@ class TransportUpstream:
             async with limit:
                 response = await self._transport.handle_async_request(request)
         except (httpx.LocalProtocolError, httpcore.LocalProtocolError) as exc:
-            raise ValueError(f"the request can't be written: {describe(exc)}") from exc
+            raise ValueError(f"the request can't be written: {self.describe(exc)}") from exc
         except (*_UNREACHED, *_LATE, *_BROKEN) as exc:
             self._drop_connection(course)
             self._explain(exc, course, expired=limit.expired())
@@ -127,12 +144,12 @@ class TransportUpstream:
         if expired and unsent:
             raise ConnectFailed(f"{self._origin}: no connection within {self._timeouts.connect_s:g} s") from exc
         if unsent or isinstance(exc, _UNREACHED):
-            raise (NotTrusted if is_distrust(exc) else ConnectFailed)(f"{self._origin}: {describe(exc)}") from exc
+            raise (NotTrusted if is_distrust(exc) else ConnectFailed)(f"{self._origin}: {self.describe(exc)}") from exc
         if expired:
             raise UpstreamTimeout(f"no response within {self._timeouts.headers_s:g} s") from exc
         if isinstance(exc, _LATE):
-            raise UpstreamTimeout(describe(exc)) from exc
-        raise Disconnected(describe(exc), reused=course.reused) from exc
+            raise UpstreamTimeout(self.describe(exc)) from exc
+        raise Disconnected(self.describe(exc), reused=course.reused) from exc
 
 
 class TransportResponse:
@@ -169,10 +186,10 @@ class TransportResponse:
             self._response = None
             await response.aclose()
         except _LATE as exc:
-            reason = f"no byte of the body for {self._idle_s:g} s" if limit.expired() else describe(exc)
+            reason = f"no byte of the body for {self._idle_s:g} s" if limit.expired() else self._upstream.describe(exc)
             self._drop(UpstreamTimeout(reason))
         except _BROKEN as exc:
-            self._drop(Truncated(describe(exc)))
+            self._drop(Truncated(self._upstream.describe(exc)))
         except BaseException:
             self.close()
             raise

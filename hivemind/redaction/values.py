@@ -1,0 +1,128 @@
+"""The credentials that one request or answer carries, by the names they travel under."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from .names import SHOWN, is_secret, query_fields
+
+if TYPE_CHECKING:
+    from hivemind.settings import Settings
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+SHORTEST = 8
+"""Characters of a credential that is looked for everywhere: a shorter one would be found in innocent words."""
+MOST = 64
+"""Credentials of one request that are looked for everywhere, the longest; no client sends so many. Each is looked for
+in the whole of a body, so their number has to be bounded."""
+_SHORTEST_COOKIE = 16
+_LONGEST_REMEMBERED = 300
+"""Bytes of a header that is cached."""
+_LONGEST_DECODED = 512
+"""Characters of a credential that is looked for in its percent-decoded spelling too."""
+_HARMLESS = frozenset(name.encode() for name in SHOWN)
+SCHEME = re.compile(r"(bearer|basic|token|key)\s++", re.IGNORECASE)
+_BEARER = re.compile(r"\bbearer\s++([^\s'\",;)]+)", re.IGNORECASE)
+TOKEN_IN_PATH = re.compile(r"(/token/)([^/?]+)", re.IGNORECASE)
+
+
+def credentials_in(headers: Headers, target: bytes) -> tuple[str, ...]:
+    """The values of all credentials that are long enough to be looked for elsewhere, the longest first."""
+    found: set[str] = set()
+    for name, value in headers:
+        if name in _HARMLESS:
+            continue
+        # Most headers are the same in each request.
+        remembered = len(name) + len(value) <= _LONGEST_REMEMBERED
+        if values := _remembered_in_header(name, value) if remembered else _in_header(name, value):
+            found |= values
+    if b"=" in target or b"/token/" in target.lower():
+        found.update(_in_target(target.decode("latin-1")))
+    return longest_first(found) if found else ()
+
+
+def longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
+    """Those that are long enough to be looked for, but no more than :data:`MOST`."""
+    return tuple(sorted({each for each in secrets if len(each) >= SHORTEST}, key=len, reverse=True)[:MOST])
+
+
+def credentials_of_url(url: str) -> tuple[str, ...]:
+    """User name and password of a URL, in each spelling in which a peer may repeat them, the longest first."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ()
+    given = parts.netloc.rpartition("@")[0]
+    if not given:
+        return ()
+    user, _, password = given.partition(":")
+    plain = f"{unquote(user)}:{unquote(password)}"
+    found = {given, user, password, plain, unquote(user), unquote(password)}
+    found |= {base64.b64encode(each.encode()).decode() for each in (given, plain)}
+    found |= {each.rstrip("=") for each in found}
+    return tuple(sorted(filter(None, found), key=len, reverse=True))
+
+
+def own_credentials(settings: Settings) -> tuple[str, ...]:
+    """Those of the proxy itself: its tokens, and what it shows the proxy that it goes through."""
+    tokens = (each.get_secret_value() for each in (settings.token, settings.control_token) if each is not None)
+    via = credentials_of_url(settings.via.get_secret_value()) if settings.via else ()
+    return longest_first((*tokens, *via))
+
+
+def texts(headers: Headers) -> list[tuple[str, str]]:
+    """As text, names in lower case."""
+    return [(name.decode("latin-1").lower(), value.decode("latin-1").strip()) for name, value in headers]
+
+
+def _in_target(target: str) -> frozenset[str]:
+    path, _, query = target.partition("?")
+    found = {match[2] for match in TOKEN_IN_PATH.finditer(path)}
+    found |= {value for _, name, value in query_fields(query) if len(value) >= SHORTEST and is_secret(name)}
+    return _spelled(found)
+
+
+def _in_header(name: bytes, value: bytes) -> frozenset[str]:
+    ((name_, text),) = texts([(name, value)])
+    found = set(_BEARER.findall(text)) if "bearer" in text.lower() else set()
+    if is_secret(name_):
+        bare = SCHEME.sub("", text, count=1)
+        found |= {bare if len(bare) >= SHORTEST else text, *_cookies(name_, text)}
+        if text[:6].lower() == "basic ":
+            found.update(_basic(bare))
+    return _spelled(found)
+
+
+_remembered_in_header = lru_cache(maxsize=2048)(_in_header)
+
+
+def _spelled(found: set[str]) -> frozenset[str]:
+    """Those that are looked for, as they stand and percent-decoded."""
+    kept = longest_first(found)
+    return frozenset((*kept, *(unquote(each) for each in kept if "%" in each and len(each) <= _LONGEST_DECODED)))
+
+
+def _basic(encoded: str) -> Iterator[str]:
+    """User name and password as they are, since those are what an error repeats."""
+    try:
+        plain = base64.b64decode(encoded, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return
+    yield plain
+    yield plain.partition(":")[2]
+
+
+def _cookies(name: str, value: str) -> Iterator[str]:
+    """Each cookie's value; what follows it in `set-cookie` isn't one."""
+    pairs = value.split(";")[:1] if name == "set-cookie" else value.split(";") if name == "cookie" else []
+    for pair in pairs:
+        cookie = pair.partition("=")[2].strip()
+        if len(cookie) >= _SHORTEST_COOKIE:
+            yield cookie
