@@ -39,6 +39,7 @@ from hivemind.prices import Prices
 from hivemind.providers.base import Dialect
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
+from hivemind.redaction.forms import text_finder
 from hivemind.redaction.values import credentials_in, own_credentials
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler.commands import Command
@@ -133,6 +134,7 @@ class Proxy:
 
     async def start(self) -> None:
         """Begin to schedule, on the running loop."""
+        text_finder()  # compiled now, since that takes longer than a request may be held up
         self._idle = asyncio.Event()
         self._idle.set()
         self._engine = Engine(self.settings.scheduler_config(), self._rng, self._world, self._wall, self.store)

@@ -1,0 +1,179 @@
+"""A key is forwarded and shown nowhere, wherever in a request it stands: every place against every output."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from proxy.kit import Running, between, client, proxying
+from proxy.upstream.scripted import Handler, Scripted, serving
+from proxy.wire import ANSWER, anthropic_error, http
+
+from hivemind.cli import main
+from hivemind.proxy.identity import LOOKS_LIKE_A_KEY
+from hivemind.redaction.text import LABEL_LENGTH
+from hivemind.scheduler.commands import StopAgent
+
+KNOWN = "sk-ant-api03-THISISSECRET0123456789"
+"""A key that is known by its form."""
+OWN = "gateway.secret.of.this.request"
+"""One that isn't, which the request comes with."""
+FOREIGN = "ghp_THISISSECRET0123456789abcdefghijklmn"
+"""One of another service."""
+SECRETS = (KNOWN, OWN, FOREIGN, quote(OWN, safe="").replace(".", "%2E"), "THISISSECRET", "gateway.sec")
+
+
+def body(model: str = "m", text: str = "hi", session: str = "") -> bytes:
+    """A request's body."""
+    user = json.dumps({"session_id": session})
+    messages = [{"role": "user", "content": text}]
+    return json.dumps({"model": model, "max_tokens": 9, "metadata": {"user_id": user}, "messages": messages}).encode()
+
+
+def spelled(text: str) -> str:
+    """Every character percent-encoded."""
+    return "".join(f"%{byte:02X}" for byte in text.encode())
+
+
+PLACES: dict[str, tuple[str, dict[str, str], bytes]] = {
+    "model": ("/v1/messages", {}, body(model=KNOWN)),
+    "own key as model": ("/v1/messages", {}, body(model=f"x/{OWN}")),
+    "long model": ("/v1/messages", {}, body(model="m" * 150 + " " + KNOWN * 9 + OWN + "z" * 9000)),
+    "model in the path": (f"/v1beta/models/{KNOWN}:generateContent", {}, b'{"contents":[]}'),
+    "own key in the path": (f"/v1beta/models/{OWN}:generateContent", {}, b'{"contents":[]}'),
+    "path": (f"/openai/deployments/{FOREIGN}/chat/completions", {}, body()),
+    "spelled in the path": (f"/openai/deployments/{spelled(OWN)}/chat/completions", {}, body()),
+    "spelled twice": (f"/openai/deployments/{quote(spelled(KNOWN))}/chat/completions", {}, body()),
+    "query": (f"/v1/messages?q={FOREIGN}&key={OWN}&r={OWN}&s={spelled(KNOWN)}", {}, body()),
+    "session header": ("/v1/messages", {"x-claude-code-session-id": OWN}, body()),
+    "session header, known": ("/v1/messages", {"session-id": "gsk_" + FOREIGN[4:]}, body()),
+    "sub-agent": ("/v1/messages", {"x-claude-code-session-id": "s", "x-claude-code-agent-id": KNOWN}, body()),
+    "session in the body": ("/v1/messages", {}, body(session=FOREIGN)),
+    "unknown header": ("/v1/messages", {"x-tenant": OWN, "x-other": FOREIGN, f"x-{FOREIGN.lower()}": "1"}, body()),
+    "known header": ("/v1/messages", {"user-agent": f"me ({OWN}) {FOREIGN}", "x-stainless-os": KNOWN}, body()),
+    "cookie": ("/v1/messages", {"cookie": f"a=1; session={OWN}"}, body(text=f"it is {OWN}")),
+    "text": ("/v1/messages", {}, body(text=f"keys:\n{FOREIGN}\n{KNOWN} and {OWN}")),
+}
+
+
+async def outputs(proxy: Running) -> str:
+    """All that a running proxy shows."""
+    shown = [repr(proxy.snapshot()), repr(proxy.proxy.requests(0)), json.dumps(await proxy.stats())]
+    shown += [repr(proxy.proxy.detail(view.ticket)) for view in proxy.proxy.requests(0).changed]
+    return "\n".join(shown)
+
+
+def written(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """All that is on disk, and what is made of the journal."""
+    (journal,) = (folder / "journals").iterdir()
+    for form, name in (("--csv", "out.csv"), ("--har", "out.har")):
+        assert main(["journal", "export", str(journal), form, "--out", str(folder / name)]) == 0
+    assert main(["report", str(journal), "--markdown", "--out", str(folder / "out.md")]) == 0
+    for flags in ((), ("--json",)):
+        assert main(["journal", "show", str(journal), *flags]) == 0
+    files = [each for each in folder.rglob("*") if each.is_file()]
+    assert len(files) >= 5
+    names = "\n".join(str(each.relative_to(folder)) for each in files)
+    return "\n".join([names, capsys.readouterr().out, *(each.read_bytes().decode("latin-1") for each in files)])
+
+
+def recorded_in(folder: Path) -> str:
+    """The journals' lines."""
+    return "".join(each.read_text("utf-8") for each in folder.iterdir())
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_no_output_has_it(
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither journal, CSV, HAR, report, checkpoint, log, statistics nor detail; the upstream gets it as it came."""
+    caplog.set_level(logging.DEBUG, "hivemind")
+    path, headers, content = PLACES[place]
+    failing = http(400, anthropic_error("invalid_request_error", f"not {OWN}, {KNOWN}"))
+    folders = {"keep_in": tmp_path / "checkpoints", "record_in": tmp_path / "journals"}
+    async with (
+        between([ANSWER], [failing], **folders, journal={"bodies": True}) as (proxy, upstream),  # type: ignore[arg-type]
+        client() as web,
+    ):
+        for _ in range(2):
+            await web.post(proxy.url + path, content=content, headers={"x-api-key": OWN, **headers})
+        shown = await outputs(proxy)
+        for agent in proxy.snapshot().agents:
+            proxy.proxy.apply(StopAgent(agent.name, True))
+            assert proxy.proxy._keeper is not None
+            assert await proxy.proxy._keeper.kept(agent.name)
+    sent = upstream.requests[0]
+    assert len(upstream.requests) == 2
+    assert sent.endswith(content)
+    assert OWN.encode() in sent
+    everything = f"{shown}\n{written(tmp_path, capsys)}\n{caplog.text}"
+    assert [secret for secret in SECRETS if secret in everything] == []
+
+
+@pytest.mark.parametrize("name", [KNOWN, FOREIGN, OWN, f"a-{OWN}", spelled(KNOWN), "a-" * 4000])
+async def test_as_an_agent_s_name(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It is refused with one clear line that doesn't repeat it, in the path and in the header."""
+    async with between([ANSWER]) as (proxy, upstream), client() as web:
+        told = (LOOKS_LIKE_A_KEY, "at most 80 characters")
+        for path, headers in ((f"/agent/{name}/v1/messages", {}), ("/v1/messages", {"x-hivemind-agent": name})):
+            answer = await web.post(proxy.url + path, content=body(), headers={"x-api-key": OWN, **headers})
+            assert answer.status_code == 400
+            assert any(each in answer.json()["error"]["message"] for each in told)
+            assert [secret for secret in (name, *SECRETS) if secret in f"{answer.text}{await outputs(proxy)}"] == []
+        assert upstream.requests == []
+
+
+@pytest.mark.parametrize("model", ["claude\x1b[2J\nsonnet", "m" * 1_000_000, "\N{RIGHT-TO-LEFT OVERRIDE}gpt"])
+async def test_the_length_and_letters_of_a_model(model: str, tmp_path: Path) -> None:
+    """What is counted and recorded of its name is short and printable; two long names stay two."""
+    async with between([ANSWER], record_in=tmp_path) as (proxy, upstream), client() as web:
+        for end in "ab":
+            await web.post(f"{proxy.url}/v1/messages", content=body(model=model + end))
+            assert upstream.requests[-1].endswith(body(model=model + end))
+        models = {view.model for view in proxy.proxy.requests(0).changed}
+        assert len(models) == 2
+        assert all(len(each) <= LABEL_LENGTH and each.isprintable() for each in models)
+    assert len(recorded_in(tmp_path)) < 20_000
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_the_password_of_a_proxy_on_the_way(
+    scheme: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that repeats it in its reason has it masked, in each of its spellings."""
+    caplog.set_level(logging.DEBUG, "hivemind")
+    # base64 of `ann:p@ss w0rd`
+    spellings = ("p@ss w0rd", "p%40ss%20w0rd", "YW5uOnBAc3MgdzByZA==")
+    reason = f"ann {' '.join(spellings)}".encode()
+
+    def made(script: Scripted) -> Handler:
+        async def handle(reader, writer):  # type: ignore[no-untyped-def]
+            await script.request(reader)
+            writer.write(
+                b"HTTP/1.1 407 " + reason + b"\r\nx-reason: " + reason + b"\r\n"
+                b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(reason), reason)
+            )
+            writer.close()
+
+        return handle
+
+    async with (
+        serving(made) as middle,
+        proxying(
+            f"lab={scheme}://127.0.0.1:9",
+            via=f"http://ann:p%40ss%20w0rd@127.0.0.1:{middle.port}",
+            record_in=tmp_path,
+            journal={"bodies": True},
+            retry={"max_attempts": 1},
+        ) as proxy,
+        client() as web,
+    ):
+        answer = await web.post(f"{proxy.url}/v1/messages", content=body(), headers={"x-api-key": OWN})
+        assert answer.status_code >= 400
+        shown = await outputs(proxy)
+    everything = shown + caplog.text + recorded_in(tmp_path)
+    everything += answer.text if scheme == "https" else ""
+    assert [each for each in spellings if each in everything] == []
