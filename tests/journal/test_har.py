@@ -300,3 +300,21 @@ def test_any_entry(tmp_path: Path, data: st.DataObject) -> None:
     journal = open_journal(folder_in(tmp_path) / "n.jsonl")
     assert any(isinstance(event, JournalBegan) for event in journal.events())
     assert journal.damage.told() == []
+
+
+def test_keys_in_odd_places(tmp_path: Path) -> None:
+    """An import masks as the proxy does: in the model, the path, a session, a body and its answer."""
+    foreign = "ghp_" + "S3cr3t" * 6
+    asked = {"model": f"x {KEY}", "max_tokens": 9, "messages": [{"role": "user", "content": f"a\n{foreign}"}]}
+    path = har(
+        tmp_path / "a.har",
+        entry(asked=asked, headers={"x-api-key": "plain-gateway-key", "x-claude-code-session-id": "plain-gateway-key"}),
+        entry(
+            "2026-11-21T18:00:10Z", url=f"{MESSAGES}?q=plain-gateway-key", headers={"x-api-key": "plain-gateway-key"}
+        ),
+        entry("2026-11-21T18:00:20Z", asked=asked | {"model": foreign}, headers={"x-hivemind-agent": foreign}),
+    )
+    journal = imported(tmp_path, path, "--bodies")
+    assert len(of_kind(journal, ev.Arrived)) == 3
+    text = journal.path.read_text("utf-8")
+    assert [each for each in ("S3cr3t", "plain-gateway") if each in text] == []

@@ -95,7 +95,7 @@ async def test_no_output_has_it(
     failing = http(400, anthropic_error("invalid_request_error", f"not {OWN}, {KNOWN}"))
     folders = {"keep_in": tmp_path / "checkpoints", "record_in": tmp_path / "journals"}
     async with (
-        between([ANSWER], [failing], **folders, journal={"bodies": True}) as (proxy, upstream),  # type: ignore[arg-type]
+        between([ANSWER], [failing], **folders, journal={"bodies": True}) as (proxy, upstream),
         client() as web,
     ):
         for _ in range(2):
