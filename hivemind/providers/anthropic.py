@@ -33,7 +33,7 @@ _ERROR_TYPES = {
     529: "overloaded_error",
 }
 _OLD_SESSION = re.compile(r"_session_([0-9A-Za-z-]{1,64})$")
-_GENERATING = re.compile(r"/v1/messages/?$")
+_BATCHES = re.compile(r"/messages/batches/?$")
 
 
 class _Request(Struct):
@@ -42,6 +42,14 @@ class _Request(Struct):
     max_tokens: Raw = Raw()
     metadata: Raw = Raw()
     thread: Raw = Raw()
+
+
+class _Batched(Struct):
+    params: Raw = Raw()
+
+
+class _Batch(Struct):
+    requests: list[_Batched] = []
 
 
 class _Metadata(Struct):
@@ -98,6 +106,7 @@ class _Iteration(Struct):
 
 
 _request = jsonread.decoder(_Request)
+_batch = jsonread.decoder(_Batch)
 _metadata = jsonread.decoder(_Metadata)
 _user_id = jsonread.decoder(_UserId)
 _typed = jsonread.decoder(_Typed)
@@ -216,13 +225,23 @@ def _event_bytes(error: object) -> bytes:
     return b"event: error\ndata: " + encode({"type": "error", "error": error}) + b"\n\n"
 
 
+def _batch_facts(body: bytes) -> Facts:
+    """A batch costs, later, what its requests cost; it is estimated by its size and the model of its first request."""
+    batch = jsonread.read(_batch, body)
+    first = jsonread.read(_request, batch.requests[0].params) if batch and batch.requests else None
+    model = jsonread.text(first.model) if first else ""
+    return Facts(model=model, size_chars=size_chars(body), continues_state=True, unmetered=True)
+
+
 class Anthropic(JsonDialect):
-    """Messages, and beside them token counts, batches and files, which generate nothing now."""
+    """Messages, their token counts and their batches."""
 
     name = "anthropic"
 
     def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
         plain = decode_body(headers, body)
+        if _BATCHES.search(path):
+            return _batch_facts(plain)
         found = jsonread.read(_request, plain) or _Request()
         stream = jsonread.flag(found.stream) is True
         thread = jsonread.read(_typed, found.thread)
@@ -232,7 +251,6 @@ class Anthropic(JsonDialect):
             size_chars=size_chars(plain),
             max_output_tokens=jsonread.count(found.max_tokens),
             continues_state=thread is not None and jsonread.text(thread.type) == "continue",
-            inference=bool(body) and _GENERATING.search(path) is not None,
             session=_session(found.metadata),
             form=StreamForm.SSE if stream else StreamForm.WHOLE,
         )

@@ -25,6 +25,8 @@ class StreamForm(Enum):
     SSE = "sse"
     NDJSON = "ndjson"
     JSON_ARRAY = "json_array"
+    ANY = "any"
+    """Nothing is known of it; it is passed on as it comes."""
 
 
 @record
@@ -41,8 +43,8 @@ class Facts:
     continues_state: bool = False
     """It continues or creates state on the server (threads, previous_response_id, conversation, store: true), so it
     may be sent again only when it surely never arrived."""
-    inference: bool = True
-    """Generates tokens; False for model lists, token counts, probes and the like, which pass without a slot."""
+    unmetered: bool = False
+    """The reply need not say what was used (a batch, an unknown path), so the estimate is charged where it doesn't."""
     session: str = ""
     """A session id carried in the body (Claude Code's metadata.user_id, prompt_cache_key)."""
     form: StreamForm = StreamForm.WHOLE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from .anthropic import Anthropic
 from .base import Dialect
@@ -17,14 +18,28 @@ DIALECTS: dict[str, Dialect] = {
 }
 """Every dialect by its name."""
 
+
+def _path(pattern: str) -> re.Pattern[str]:
+    """In either case: Azure and other servers on IIS don't tell them apart."""
+    return re.compile(pattern, re.IGNORECASE)
+
+
 _PATHS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("anthropic", re.compile(r"/v1/messages(?:/count_tokens|/batches(?:/[^/]+(?:/cancel|/results)?)?)?$")),
-    ("openai_responses", re.compile(r"/responses(?:/compact|/input_tokens)?$")),
-    ("ollama", re.compile(r"/api/(?:chat|generate|embed|embeddings)$")),
-    ("openai_chat", re.compile(r"/(?:chat/completions|completions|embeddings)$")),
-    ("google", re.compile(r"/models/[^/:]+:(?:[a-zA-Z]*[gG]enerateContent|count|embed|batchEmbed|compute)[a-zA-Z]*$")),
-    ("google", re.compile(r"/v1(?:beta\d*|alpha)?/interactions$")),
+    # Without its version too, as Vercel's AI SDK asks where the base URL has none; `/threads/t/messages` is OpenAI's.
+    ("anthropic", _path(r"(?:^|/v1)/messages(?:/count_tokens|/batches(?:/[^/]+(?:/cancel|/results)?)?)?$")),
+    ("openai_responses", _path(r"/responses(?:/compact|/input_tokens)?$")),
+    ("ollama", _path(r"/api/(?:chat|generate|embed|embeddings)$")),
+    ("openai_chat", _path(r"/(?:chat/completions|completions|embeddings)$")),
+    (
+        "google",
+        _path(r"/models/[^/:]+:(?:[a-z]*generateContent|count|embed|batchEmbed|asyncBatchEmbed|compute)[a-z]*$"),
+    ),
+    ("google", _path(r"/v1(?:beta\d*|alpha)?/interactions$")),
 )
+
+
+_LONGEST_PATH = 2048
+"""In characters. No API that we know has a longer one; this bounds what is remembered too."""
 
 
 def dialect_for(path: str) -> Dialect:
@@ -32,6 +47,11 @@ def dialect_for(path: str) -> Dialect:
 
     Ollama's `/api/chat` is told from a gateway's `/api/v1/chat/completions` by its end.
     """
+    return _dialect_for(path) if len(path) <= _LONGEST_PATH else DIALECTS["plain"]
+
+
+@lru_cache(maxsize=256)  # the same few paths are asked for again and again
+def _dialect_for(path: str) -> Dialect:
     path = path.rstrip("/")
     for name, pattern in _PATHS:
         if pattern.search(path):

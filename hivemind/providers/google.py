@@ -21,8 +21,8 @@ from .verdict import judge_event
 
 MODEL_CALL = re.compile(r"/models/([^/:]+):([A-Za-z]+)$")
 """Model and method of a path; Google names the model there and not in the body."""
-_IDLE_METHODS = frozenset({"countTokens", "computeTokens", "batchGenerateContent"})
-"""They generate nothing now: counts, and batches that are worked off later."""
+_BATCH_METHODS = frozenset({"batchGenerateContent", "asyncBatchEmbedContent"})
+"""Batches, which are worked off later; their usage is nowhere in the reply."""
 _SSE_QUERY = re.compile(r"(?:^|&)alt=sse(?:&|$)")
 _STATUS_NAMES = {
     400: "INVALID_ARGUMENT",
@@ -199,6 +199,7 @@ class Google(JsonDialect):
         found = jsonread.read(_request, plain) or _Request()
         call = MODEL_CALL.search(path)
         form = _form(call[2] if call else "", query, found)
+        batch = call is not None and call[2] in _BATCH_METHODS
         config = found.generationConfig if jsonread.filled(found.generationConfig) else found.generation_config
         generation = jsonread.read(_generation, config) or _Generation()
         most = jsonread.count(generation.maxOutputTokens)
@@ -207,8 +208,8 @@ class Google(JsonDialect):
             stream=form is StreamForm.SSE,
             size_chars=size_chars(plain),
             max_output_tokens=jsonread.count(generation.max_output_tokens) if most is None else most,
-            continues_state=_continues(found),
-            inference=bool(body) and not (call and call[2] in _IDLE_METHODS),
+            continues_state=batch or _continues(found),
+            unmetered=batch,
             form=form,
         )
 

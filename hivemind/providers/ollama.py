@@ -113,7 +113,6 @@ class Ollama(JsonDialect):
             stream=stream,
             size_chars=size_chars(plain),
             max_output_tokens=jsonread.count(options.num_predict),
-            inference=bool(body),
             form=StreamForm.NDJSON if stream else StreamForm.WHOLE,
         )
 

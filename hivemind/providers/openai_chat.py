@@ -138,7 +138,6 @@ class OpenAIChat(JsonDialect):
             size_chars=size_chars(plain),
             max_output_tokens=jsonread.count(found.max_tokens) if most is None else most,
             continues_state=jsonread.flag(found.store) is True,
-            inference=bool(body),
             session=jsonread.text(found.prompt_cache_key),
             form=StreamForm.SSE if stream else StreamForm.WHOLE,
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Raw, Struct
 
 from hivemind.scheduler.types import Failure
@@ -23,7 +21,6 @@ from .verdict import judge_event
 _CONTENT = frozenset({"response.output_item.done", "response.content_part.done"})
 """The end of a piece that came without deltas; its beginning is still empty."""
 _TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
-_COUNTING = re.compile(r"/responses/input_tokens/?$")
 
 
 class _Request(Struct):
@@ -120,7 +117,6 @@ class OpenAIResponses(JsonDialect):
             size_chars=size_chars(plain),
             max_output_tokens=jsonread.count(found.max_output_tokens),
             continues_state=chained or stored,
-            inference=bool(body) and _COUNTING.search(path) is None,
             session=jsonread.text(found.prompt_cache_key),
             form=StreamForm.SSE if stream else StreamForm.WHOLE,
         )

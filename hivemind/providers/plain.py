@@ -1,13 +1,99 @@
-"""Everything that generates nothing we know of: model lists, files, probes, other servers' own paths."""
+"""Every path that no other dialect knows: other servers' own, and those of known providers that answer in other forms
+(images, sound, assistants).
+
+What is asked for is unknown, so it is passed on untouched and at once, and its cost is estimated by its size.
+"""
 
 from __future__ import annotations
 
-from hivemind.scheduler.types import Failure
+from msgspec import Raw, Struct
 
-from .base import Facts, Headers, Tap
+from hivemind.scheduler.types import Failure, Usage
+
+from . import jsonread
+from .base import Facts, Headers, StreamForm, Tap, TapState
 from .dialect import JsonDialect, failure_status
+from .encoding import decode_body, header
 from .openai_errors import error_body
-from .tapping import BlindTap
+from .openai_usage import openai_usage
+from .prompt import size_chars
+from .sse import fields
+from .tapping import BlindTap, tap_for
+
+BYTES_PER_CHAR = 250
+"""Bytes of sound, pictures and the like that are estimated as one character of a prompt, so that a megabyte (a minute
+of sound, a photograph) counts as about a thousand tokens."""
+_TEXT = ("application/json", "text/", "application/x-www-form-urlencoded")
+_TAPPED = ("application/json", "text/event-stream", "application/x-ndjson", "application/jsonl")
+"""Media types of replies in which usage is looked for."""
+
+
+class _Request(Struct):
+    model: Raw = Raw()
+    max_tokens: Raw = Raw()
+    max_tokens_to_sample: Raw = Raw()
+    max_output_tokens: Raw = Raw()
+
+
+class _Reply(Struct):
+    usage: Raw = Raw()
+    response: Raw = Raw()
+    message: Raw = Raw()
+
+
+class _CacheCounts(Struct):
+    cache_creation_input_tokens: Raw = Raw()
+    cache_read_input_tokens: Raw = Raw()
+
+
+_request = jsonread.decoder(_Request)
+_reply = jsonread.decoder(_Reply)
+_cache_counts = jsonread.decoder(_CacheCounts)
+
+
+class PlainReader:
+    """Looks for a `usage` object as OpenAI's and Anthropic's APIs have it, at the top of a reply or of an event, or in
+    the `response` or `message` of one. The last one counts."""
+
+    __slots__ = ("state",)
+
+    def __init__(self) -> None:
+        self.state = TapState()
+
+    def record(self, record: bytes) -> None:
+        if b'"usage"' in record:
+            self.whole(fields(record)[1] or record)
+
+    def whole(self, body: bytes) -> None:
+        found = jsonread.read(_reply, body)
+        if found is None:
+            return
+        inner = jsonread.read(_reply, found.response) or jsonread.read(_reply, found.message)
+        usage = _usage(found.usage) or (_usage(inner.usage) if inner else None)
+        if usage is not None:
+            self.state.usage, self.state.usage_final = usage, True
+
+    def closed(self) -> None:
+        """Nobody knows its end marker, so any clean end is one."""
+        self.state.complete = True
+
+
+class PlainTap:
+    """Reads like another tap, but the reply begins with its first byte, and an error in it is nobody's to judge."""
+
+    __slots__ = ("_inner", "state")
+
+    def __init__(self, inner: Tap) -> None:
+        self._inner = inner
+        self.state = inner.state
+
+    def feed(self, data: bytes) -> None:
+        self._inner.feed(data)
+        self.state.content_started = True
+
+    def end(self) -> None:
+        self._inner.end()
+        self.state.error, self.state.complete = None, True
 
 
 class Plain(JsonDialect):
@@ -16,10 +102,28 @@ class Plain(JsonDialect):
     name = "plain"
 
     def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
-        return Facts(size_chars=len(body), inference=False)
+        """An attempt that reached the upstream isn't repeated, since nobody knows what it did there."""
+        media = header(headers, b"content-type").lower()
+        if media and not media.startswith(_TEXT):
+            return Facts(
+                size_chars=len(body) // BYTES_PER_CHAR, continues_state=True, unmetered=True, form=StreamForm.ANY
+            )
+        plain = decode_body(headers, body)
+        found = jsonread.read(_request, plain) or _Request()
+        limits = (found.max_tokens, found.max_tokens_to_sample, found.max_output_tokens)
+        most = [count for limit in limits if (count := jsonread.count(limit)) is not None]
+        return Facts(
+            model=jsonread.text(found.model),
+            size_chars=size_chars(plain),
+            max_output_tokens=most[0] if most else None,
+            continues_state=True,
+            unmetered=True,
+            form=StreamForm.ANY,
+        )
 
     def tap(self, status: int, headers: Headers, facts: Facts) -> Tap:
-        return BlindTap()
+        media = header(headers, b"content-type").lower()
+        return PlainTap(tap_for(PlainReader(), headers, facts)) if media.startswith(_TAPPED) else BlindTap()
 
     def error_body(self, status: int, reason: str, message: str, retry_s: int | None) -> bytes:
         return error_body(status, reason, message)
@@ -32,3 +136,17 @@ class Plain(JsonDialect):
 
     def keepalive(self, client: str) -> bytes:
         return b"\n"
+
+
+def _usage(raw: Raw) -> Usage | None:
+    found = openai_usage(raw)
+    if found is None or (counts := jsonread.read(_cache_counts, raw)) is None:
+        return found
+    written, read = jsonread.count(counts.cache_creation_input_tokens), jsonread.count(counts.cache_read_input_tokens)
+    # Anthropic's input tokens are those besides the cache's, so these add to them.
+    return Usage(
+        found.input_tokens,
+        found.cache_read_tokens + (read or 0),
+        found.cache_write_tokens + (written or 0),
+        found.output_tokens,
+    )

@@ -14,7 +14,7 @@ _ROUTES: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"/api/(?:(?:chat|generate|embed|embeddings|tags|ps|show|version|pull|push|create|copy|delete)$|blobs/)"
         ),
     ),
-    ("anthropic", re.compile(r"/v1/(?:messages|skills)(?:/|$)|/api/hello$")),
+    ("anthropic", re.compile(r"/v1/(?:messages|skills)(?:/|$)|^/messages(?:/|$)|/api/hello$")),
     (
         "openai",
         re.compile(

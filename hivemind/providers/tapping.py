@@ -21,6 +21,9 @@ MAX_WHOLE = 32 * 1024 * 1024
 
 _NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 
+_VAGUE_TYPES = ("", "text/plain", "application/octet-stream", "application/stream+json")
+"""Media types that servers give a stream which they don't describe."""
+
 
 class Reader(Protocol):
     """Knows the events of one dialect and keeps the state of one reply."""
@@ -125,15 +128,16 @@ def form_of(headers: Headers, expected: StreamForm) -> StreamForm:
         return StreamForm.SSE
     if media in _NDJSON_TYPES:
         return StreamForm.NDJSON
-    if media == "application/json" and expected is StreamForm.SSE:
-        return StreamForm.WHOLE
-    return expected
+    if expected not in (StreamForm.SSE, StreamForm.NDJSON) or media in _VAGUE_TYPES:
+        return expected
+    # An object of JSON is a line of NDJSON too.
+    return expected if media == "application/json" and expected is StreamForm.NDJSON else StreamForm.WHOLE
 
 
 def tap_for(reader: Reader, headers: Headers, facts: Facts) -> Tap:
     """The tap that fits a reply's content type and encoding."""
     form = form_of(headers, facts.form)
-    if form is StreamForm.WHOLE:
+    if form in (StreamForm.WHOLE, StreamForm.ANY):
         return WholeTap(reader, headers)
     splitter: Splitter = SseSplitter()
     if form is StreamForm.NDJSON:

@@ -39,6 +39,7 @@ from hivemind.prices import Prices
 from hivemind.providers.base import Dialect
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
+from hivemind.providers.free import METHOD_OVERRIDES, is_free
 from hivemind.redaction.forms import text_finder
 from hivemind.redaction.values import credentials_in, own_credentials
 from hivemind.requests import RequestDetail, Requests
@@ -65,6 +66,7 @@ from .relay import relay
 from .remembered import Remembered
 from .resend import Resends
 from .routing import open_routes
+from .unknown import UnknownPaths
 from .watching import listen, watch
 
 if TYPE_CHECKING:
@@ -123,6 +125,7 @@ class Proxy:
         self._secrets = own_credentials(settings)
         self._resends = Resends()
         self._remembered = Remembered()
+        self._unknown_paths = UnknownPaths()
         self._prices = prices
         self._pricing: Pricing | None = None
         self._active = 0
@@ -267,6 +270,8 @@ class Proxy:
         if b"websocket" in headers.get(b"upgrade", b"").lower():
             # Clients that try a WebSocket first fall back to POST at once on this status, and only on this one.
             await plain(send, 426, b"this proxy speaks HTTP, not WebSocket\n", (b"upgrade", b"HTTP/1.1"))
+        elif place.flaw:
+            await self._refuse(send, place, 400, "bad_request", place.flaw)
         elif place.upstream is None and is_tools_path(place.path):
             await self._tools(scope, place.path, place.agent, receive, send)
         elif not self._may_enter(headers, place, own):
@@ -308,7 +313,7 @@ class Proxy:
                 self._idle.set()
 
     async def _answer(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
-        if not call.facts.inference:
+        if call.free:
             await self._watched(relay(call, Audience(send)), scope, receive)
             return
         original = self._resends.original(call, asyncio.get_running_loop().time())
@@ -341,12 +346,17 @@ class Proxy:
         target = route.origin.base_path.encode() + place.raw_path + (b"?" + query if query else b"")
         method = scope["method"].encode()
         lane = f"{route.origin.name}:{identity.credential}"
-        return Call(method, target, for_upstream(pairs), body, route, dialect, facts, client, identity, lane, secrets)
+        free = is_free(scope["method"], place.raw_path, body) and headers.keys().isdisjoint(METHOD_OVERRIDES)
+        if not free and dialect.name == "plain":
+            self._unknown_paths.tell(scope["method"], place.path)
+        return Call(
+            method, target, for_upstream(pairs), body, route, dialect, facts, client, identity, lane, secrets, free
+        )
 
     async def _see_through(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         engine = self.engine
         engine.open_lane(call.lane, call.route.lane)
-        if self._keeper is not None:
+        if self._keeper is not None and not call.facts.unmetered:
             self._keeper.conversations.keep(call, self._wall())
         ticket = engine.arrive(request_of(call, kept_company=call.facts.stream))
         heads = self._remembered.add(ticket.id, scope)

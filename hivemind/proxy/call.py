@@ -51,6 +51,8 @@ class Call:
     secrets: tuple[str, ...] = ()
     """The values of the credentials that the request came with, the longest first: nothing that is shown or written of
     it may have them."""
+    free: bool = False
+    """It costs nothing, so it is passed on without a ticket, whatever its agent may still use."""
 
     def headers_for(self, committed: bool) -> Headers:
         """A response that was begun without an encoding can only go on without one."""

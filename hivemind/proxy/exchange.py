@@ -27,7 +27,7 @@ from .headers import Headers, for_client, value
 from .prelude import Prelude, plain
 from .refusals import text_of
 from .remembered import Heads
-from .reply import Reply, is_stream, read_most
+from .reply import Reply, in_pieces, misfit_of, misfit_text, read_most
 from .telling import Telling
 from .upstream.base import Truncated, UpstreamError, UpstreamResponse
 
@@ -158,6 +158,9 @@ class Exchange:
             self._engine.headers(self.ticket, read_limits(response.headers, self._wall()))
             if response.status >= 400:
                 return await self._answered_error(response)
+            misfit = misfit_of(response.status, response.headers, self.call.facts)
+            if misfit:
+                return await self._answered_misfit(response, misfit)
             return await self._answered(response)
         finally:
             response.close()
@@ -178,11 +181,31 @@ class Exchange:
         # The rest of a very long one goes through as it comes.
         return await self._failed(failure, Reply(response, body, stream=not (ended or self.audience.started)))
 
+    async def _answered_misfit(self, response: UpstreamResponse, misfit: str) -> bool:
+        """What came isn't an answer, and asking again would bring the same. It is passed on as it is, and says nothing
+        of the upstream's load: neither congestion nor a latency."""
+        try:
+            body, ended = await read_most(response, 1)
+        except UpstreamError as error:
+            return await self._failed(self.call.failure_of(error))
+        if self.audience.started:
+            return await self._misfit_to_begun(misfit)
+        failure = Failure(FailureKind.CLIENT_ERROR, False, response.status, message=misfit)
+        return await self._failed(failure, Reply(response, body, stream=not ended))
+
+    async def _misfit_to_begun(self, misfit: str) -> bool:
+        """The client was promised a stream, in which only an error of our own can tell what came instead."""
+        failure = Failure(FailureKind.CLIENT_ERROR, False, message=misfit)
+        await self._leave_company()
+        self._engine.fail(self.ticket, failure, self._usage())
+        await self._say(400, "not_a_stream", f"the upstream answered {misfit}", None)
+        return True
+
     async def _answered(self, response: UpstreamResponse) -> bool:
         """The upstream said yes; hold what comes until it can't be taken back."""
         tap = self.call.dialect.tap(response.status, response.headers, self.call.facts)
         state = self._tap = tap.state
-        if not (self.call.facts.stream or is_stream(response.headers)):
+        if not in_pieces(response.headers, self.call.facts):
             return await self._answered_whole(response, tap)
         prelude = Prelude(lambda: self._begin(response), self.audience, PRELUDE_S)
         try:
@@ -220,10 +243,11 @@ class Exchange:
         try:
             while data := await response.read():
                 tap.feed(data)
-                held.append(data)
                 size += len(data)
-                if size > HOLD_LIMIT:
-                    return await self._flow(response, tap, await self._begin(response), b"".join(held))
+                if size <= HOLD_LIMIT:
+                    held.append(data)
+                elif not self.audience.started:
+                    return await self._flow(response, tap, await self._begin(response), b"".join([*held, data]))
         except UpstreamError as error:
             return await self._failed(self.call.failure_of(error))
         tap.end()
@@ -240,6 +264,8 @@ class Exchange:
             self._engine.succeed(self.ticket, response.status, self._usage())
             await self.audience.answer(response.status, self._head(response), body)
             return True
+        if whole:
+            return await self._misfit_to_begun(misfit_text(response.status, response.headers, stream=True))
         try:
             body = plain(decoder_for(response.headers), body)
         except Truncated as error:
@@ -379,10 +405,12 @@ class Exchange:
             self._company = None
 
     def _usage(self) -> Usage | None:
-        """What the provider counted, else what can be guessed from what came."""
+        """What the provider counted, else what can be guessed from what came, or from what was asked for."""
         state = self._tap
         if state is None:
             return None
+        if state.usage is None and self.call.facts.unmetered:
+            return Usage(input_tokens=self.ticket.estimated_input, output_tokens=self.ticket.estimated_output)
         if state.usage is not None and (state.usage_final or not state.output_chars):
             return state.usage
         guess = self._output_tokens()

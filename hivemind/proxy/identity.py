@@ -7,6 +7,7 @@ is never kept: a short one-way hash of it names the lane.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
@@ -19,8 +20,11 @@ from hivemind.scheduler.types import Priority, record
 CREDENTIAL_HEADERS = (b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key")
 NAME_LENGTH = 80
 LOOKS_LIKE_A_KEY = "an agent's name would be shown, and this one looks like a key; choose another"
-_LONGEST_REMEMBERED = 512
-"""Bytes of a path that is cached taken apart."""
+LONGEST_REMEMBERED = 512
+"""Bytes of a path that is taken apart once and remembered."""
+_PARAMETERS = re.compile(r";[^/]*")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+_DOTS = re.compile(r"/\.{1,2}(?:[/;]|$)")
 _PREFIXES = (b"/agent/", b"/to/", b"/token/")
 
 
@@ -33,12 +37,14 @@ class Address:
     """A request's path, taken apart."""
 
     path: str
-    """Without our prefixes, decoded."""
+    """Without our prefixes, decoded, and without parameters (`;x=1`): what an upstream may take it for."""
     raw_path: bytes
-    """The same as it came."""
+    """The same as it goes upstream: as it came, but for empty segments (`//`)."""
     agent: str | None
     upstream: str | None
     token: str | None
+    flaw: str = ""
+    """Why it is refused: servers differ in what they make of such a path; empty where it is fine."""
 
 
 @record
@@ -57,33 +63,64 @@ class Identity:
 def address(raw_path: bytes) -> Address:
     """Take `/to/<upstream>`, `/agent/<name>` and `/token/<token>`, in any order, off the front of a path."""
     # An agent asks for the same path again and again; one that holds a secret, or is long, isn't kept.
-    if len(raw_path) > _LONGEST_REMEMBERED or b"/token/" in raw_path:
+    if len(raw_path) > LONGEST_REMEMBERED or b"/token/" in raw_path:
         return _take_apart(raw_path)
     return _remembered(raw_path)
 
 
 def _take_apart(raw_path: bytes) -> Address:
     found: dict[bytes, str] = {}
-    rest = raw_path
+    flaw = ""
+    rest = _one_slash(raw_path)
     while rest.startswith(_PREFIXES):
         head, _, tail = rest[1:].partition(b"/")
         if head in found:
             break
         name, slash, after = tail.partition(b"/")
         if not name:
+            # Taken for a path of the upstream's, or without the slash, its name would be the next segment.
+            flaw = "" if tail in (b"", b"/") else f"/{head.decode()}/ must be followed by a name"
             break
         found[head] = unquote(name.decode("latin-1"))
-        rest = slash + after or b"/"
+        rest = _one_slash(slash + after) or b"/"
+    while b"//" in rest:
+        rest = rest.replace(b"//", b"/")
+    path = (unquote_to_bytes(rest) if b"%" in rest else rest).decode("utf-8", "replace")
     return Address(
-        path=(unquote_to_bytes(rest) if b"%" in rest else rest).decode("utf-8", "replace"),
+        path=_PARAMETERS.sub("", path) if ";" in path else path,
         raw_path=rest,
         agent=found.get(b"agent"),
         upstream=found.get(b"to"),
         token=found.get(b"token"),
+        flaw=flaw or flaw_of(path),
     )
 
 
 _remembered = lru_cache(maxsize=1024)(_take_apart)
+
+
+def _one_slash(path: bytes) -> bytes:
+    """The path, beginning with one slash where it begins with several."""
+    return b"/" + path.lstrip(b"/") if path.startswith(b"//") else path
+
+
+def flaw_of(path: str) -> str:
+    """Why a decoded path is refused; empty: it isn't.
+
+    Servers and the proxies before them differ in whether they resolve such a path, and to what: one that is scheduled
+    as this would be served as that, or lie outside the upstream's base path. Clients resolve dots themselves
+    (RFC 3986, 5.2.4), so none that we know sends them.
+    """
+    if not path.startswith("/"):
+        return "the path must begin with a slash"
+    if "\\" in path:
+        return "the path must not hold a backslash"
+    if not path.isprintable() and _CONTROLS.search(path):
+        return "the path must not hold control characters"
+    # What is left of percent-encoding was encoded twice.
+    if _DOTS.search(path) or ("%" in path and _DOTS.search(unquote(path))):
+        return "the path must not hold segments of dots (. or ..), in any encoding; send it resolved"
+    return ""
 
 
 def identify(

@@ -1,4 +1,4 @@
-"""Requests that generate nothing (lists of models, token counts, files) pass without a ticket."""
+"""Requests that cost nothing (lists of models, token counts, files) pass without a ticket."""
 
 from __future__ import annotations
 

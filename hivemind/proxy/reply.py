@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from hivemind.providers.base import Facts, StreamForm
+from hivemind.providers.tapping import form_of
 
 from .headers import Headers, value
 from .upstream.base import UpstreamResponse
 
 _STREAMED = (b"text/event-stream", b"application/x-ndjson", b"application/stream+json", b"application/jsonl")
+_MEDIA = re.compile(rb"[a-z0-9][a-z0-9.+-]{0,40}/[a-z0-9][a-z0-9.+-]{0,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,40 @@ async def read_most(response: UpstreamResponse, limit: int) -> tuple[bytes, bool
     return b"".join(parts), False
 
 
-def is_stream(headers: Headers) -> bool:
-    """Whether what comes with this head comes in pieces that mean something by themselves."""
+def in_pieces(headers: Headers, facts: Facts) -> bool:
+    """Whether a reply comes in pieces that are passed on one by one, rather than as a whole that may be held."""
+    if facts.form is StreamForm.ANY or _media(headers) in _STREAMED:
+        return True
+    return facts.stream and form_of(headers, facts.form) is not StreamForm.WHOLE
+
+
+def misfit_of(status: int, headers: Headers, facts: Facts) -> str:
+    """What came in place of an answer, in a few words; empty: an answer.
+
+    A redirect is never one. Where a stream was asked for, neither is a reply without a body, nor a page: a captive
+    portal's, or a gateway's to log in. A whole reply in JSON is what servers send that know no streams.
+    """
+    if status >= 300:
+        return misfit_text(status, headers, stream=facts.stream)
+    if not facts.stream or (status not in (204, 205) and not _is_page(headers, facts)):
+        return ""
+    return misfit_text(status, headers, stream=True)
+
+
+def misfit_text(status: int, headers: Headers, *, stream: bool) -> str:
+    """Such as `302, not a stream` or `200 text/html, not a stream`."""
+    media = _media(headers) if status < 300 else b""
+    what = f"{status} {media.decode()}" if _MEDIA.fullmatch(media) else str(status)
+    return f"{what}, not {'a stream' if stream else 'an answer'}"
+
+
+def _is_page(headers: Headers, facts: Facts) -> bool:
+    media = _media(headers)
+    if media in _STREAMED or media.endswith(b"json"):
+        return False
+    return form_of(headers, facts.form) is StreamForm.WHOLE
+
+
+def _media(headers: Headers) -> bytes:
     content_type = value(headers, b"content-type") or b""
-    return content_type.partition(b";")[0].strip().lower() in _STREAMED
+    return content_type.partition(b";")[0].strip().lower()

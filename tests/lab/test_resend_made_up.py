@@ -36,7 +36,6 @@ def test_it_is_read_as_the_recorded_one_was(path: str, stream: bool, size: int) 
     facts = dialect_for(made.path).facts(made.path, made.query, made.headers, made.body)
     assert (facts.size_chars, facts.model, facts.max_output_tokens) == (size, "gemini-2.5-pro", 40)
     assert facts.stream is (stream and not path.endswith(":generateContent"))  # which has a path of its own to stream
-    assert facts.inference
     assert not facts.continues_state
 
 

@@ -54,8 +54,8 @@ def test_facts() -> None:
     "body", [b"", b"{", b"[]", b'{"model": 5, "stream": "yes", "max_tokens": "x", "metadata": []}']
 )
 def test_unreadable_requests_keep_defaults(body: bytes) -> None:
-    """What can't be read is left at its default; without a body nothing is generated."""
-    assert WIRE.facts(PATH, "", [], body) == Facts(size_chars=len(body), inference=bool(body))
+    """What can't be read is left at its default."""
+    assert WIRE.facts(PATH, "", [], body) == Facts(size_chars=len(body))
 
 
 @pytest.mark.parametrize(("coding", "pack"), [(b"gzip", gzip.compress), (b"zstd", zstandard.compress)])
@@ -68,18 +68,23 @@ def test_compressed_requests(coding: bytes, pack: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "inference"),
+    ("body", "model"),
     [
-        ("/v1/messages", True),
-        ("/gateway/v1/messages/", True),
-        ("/v1/messages/count_tokens", False),
-        ("/v1/messages/batches", False),
-        ("/v1/messages/batches/b_1/results", False),
+        (
+            {"requests": [{"custom_id": "1", "params": {"model": "claude-opus-4-8"}}, {"params": {"model": "b"}}]},
+            "claude-opus-4-8",
+        ),
+        ({"requests": []}, ""),
+        ({"requests": "x"}, ""),
+        ([], ""),
     ],
 )
-def test_only_messages_generate(path: str, inference: bool) -> None:
-    """Token counts and batches pass without a slot."""
-    assert WIRE.facts(path, "", [], b"{}").inference is inference
+def test_batches(body: object, model: str) -> None:
+    """A batch counts with all that is in it, by its first model; it may not be created twice, and its reply says
+    nothing of what it will use."""
+    data = json.dumps(body).encode()
+    found = WIRE.facts("/v1/messages/batches", "", [], data)
+    assert found == Facts(model, size_chars=len(data), continues_state=True, unmetered=True)
 
 
 def test_threads_continue_state() -> None:

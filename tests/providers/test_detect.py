@@ -13,6 +13,9 @@ PATHS = {
         "/v1/messages/count_tokens",
         "/v1/messages/batches/b/cancel",
         "/a/b/v1/messages",
+        "/V1/Messages",
+        "/messages",
+        "/messages/batches",
     ],
     "openai_chat": [
         "/v1/chat/completions",
@@ -55,8 +58,12 @@ PATHS = {
         "/v1/responses/resp_1",
         "/v1beta/interactions/i_1",
         "/v1/messages/other",
+        "/v1/threads/t_1/messages",
+        "/v1/complete",
+        "/v1/images/generations",
         "/v1/chat/completions/c_1",
         "/v1/my-embeddings",
+        "/v1/" + "x" * 3000 + "/v1/messages",
     ],
 }
 
@@ -65,12 +72,6 @@ PATHS = {
 def test_paths(name: str, path: str) -> None:
     """Each API's paths, behind any base path, are told apart; the rest is plain."""
     assert dialect_for(path).name == name
-
-
-@pytest.mark.parametrize("path", PATHS["plain"])
-def test_plain_paths_generate_nothing(path: str) -> None:
-    """Lists, files and probes pass without a slot."""
-    assert not dialect_for(path).facts(path, "", [], b"").inference
 
 
 def test_names() -> None:

@@ -44,21 +44,23 @@ def facts(path: str, query: str = "", **body: object) -> Facts:
 
 
 @pytest.mark.parametrize(
-    ("path", "query", "stream", "form", "inference"),
+    ("path", "query", "stream", "form", "batch"),
     [
-        (f"{MODEL}:generateContent", "", False, StreamForm.WHOLE, True),
-        (f"{MODEL}:streamGenerateContent", "alt=sse", True, StreamForm.SSE, True),
-        (f"{MODEL}:streamGenerateContent", "key=k&alt=sse", True, StreamForm.SSE, True),
-        (f"{MODEL}:streamGenerateContent", "", False, StreamForm.JSON_ARRAY, True),
-        ("/v1/models/gemini-2.5-flash:embedContent", "", False, StreamForm.WHOLE, True),
+        (f"{MODEL}:generateContent", "", False, StreamForm.WHOLE, False),
+        (f"{MODEL}:streamGenerateContent", "alt=sse", True, StreamForm.SSE, False),
+        (f"{MODEL}:streamGenerateContent", "key=k&alt=sse", True, StreamForm.SSE, False),
+        (f"{MODEL}:streamGenerateContent", "", False, StreamForm.JSON_ARRAY, False),
+        ("/v1/models/gemini-2.5-flash:embedContent", "", False, StreamForm.WHOLE, False),
         (f"{MODEL}:countTokens", "", False, StreamForm.WHOLE, False),
-        (f"{MODEL}:batchGenerateContent", "", False, StreamForm.WHOLE, False),
+        (f"{MODEL}:batchGenerateContent", "", False, StreamForm.WHOLE, True),
     ],
 )
-def test_the_path_says_it(path: str, query: str, stream: bool, form: StreamForm, inference: bool) -> None:
-    """Model, method and form of the reply are in the path and the query."""
+def test_the_path_says_it(path: str, query: str, stream: bool, form: StreamForm, batch: bool) -> None:
+    """Model, method and form of the reply are in the path and the query. A batch may not be created twice, and its
+    reply says nothing of what it will use."""
     found = facts(path, query, contents=[])
-    assert (found.model, found.stream, found.form, found.inference) == ("gemini-2.5-flash", stream, form, inference)
+    assert (found.model, found.stream, found.form) == ("gemini-2.5-flash", stream, form)
+    assert (found.unmetered, found.continues_state) == (batch, batch)
 
 
 def test_output_limit() -> None:

@@ -41,7 +41,7 @@ def facts(path: str, **body: object) -> Facts:
 def test_it_streams_unless_told_otherwise(path: str, body: dict[str, object], stream: bool) -> None:
     """Chat and generate stream by default; embeddings never do."""
     found = WIRE.facts(path, "", [], json.dumps({"model": "m", **body}).encode())
-    assert (found.model, found.stream, found.inference) == ("m", stream, True)
+    assert (found.model, found.stream) == ("m", stream)
     assert found.form is (StreamForm.NDJSON if stream else StreamForm.WHOLE)
 
 

@@ -57,12 +57,6 @@ def test_state_only_when_asked_for() -> None:
     assert not facts().continues_state
 
 
-def test_lists_of_completions_generate_nothing() -> None:
-    """GET on the same path has no body."""
-    assert not WIRE.facts(PATH, "", [], b"").inference
-    assert facts(model="m").inference
-
-
 def test_a_whole_stream() -> None:
     """The role-only chunk is prelude, the extra chunk carries the usage, [DONE] is the end."""
     tap = tapped(ROLE)

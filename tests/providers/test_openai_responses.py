@@ -70,12 +70,6 @@ def test_no_state(body: dict[str, object]) -> None:
     assert not WIRE.facts(PATH, "", [], json.dumps(body).encode()).continues_state
 
 
-def test_counting_generates_nothing() -> None:
-    """Token counts need no slot; compaction does."""
-    assert not facts("/v1/responses/input_tokens").inference
-    assert facts("/v1/responses/compact").inference
-
-
 def test_a_whole_stream() -> None:
     """Created, queued and in progress are prelude; the first item is content; the closing event counts."""
     tap = tapped(*PRELUDE)

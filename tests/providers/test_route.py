@@ -10,6 +10,7 @@ from hivemind.providers.route import provider_for_path
 ROUTES = {
     "/v1/messages": "anthropic",
     "/v1/messages/count_tokens": "anthropic",
+    "/messages": "anthropic",
     "/v1/skills": "anthropic",
     "/api/hello": "anthropic",
     "/v1/chat/completions": "openai",

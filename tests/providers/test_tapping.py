@@ -214,6 +214,10 @@ def test_broken_compression_flows() -> None:
         (b"text/plain", StreamForm.SSE, StreamForm.SSE),
         (b"", StreamForm.NDJSON, StreamForm.NDJSON),
         (b"text/plain", StreamForm.WHOLE, StreamForm.WHOLE),
+        (b"text/html; charset=utf-8", StreamForm.SSE, StreamForm.WHOLE),
+        (b"text/html", StreamForm.NDJSON, StreamForm.WHOLE),
+        (b"application/problem+json", StreamForm.SSE, StreamForm.WHOLE),
+        (b"text/html", StreamForm.JSON_ARRAY, StreamForm.JSON_ARRAY),
     ],
 )
 def test_the_content_type_has_the_last_word(media: bytes, expected: StreamForm, form: StreamForm) -> None:

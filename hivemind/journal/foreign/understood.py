@@ -8,6 +8,7 @@ from hashlib import blake2b
 from hivemind.providers.base import Facts, Limits, StreamForm, TapState
 from hivemind.providers.clients import Client, client_of
 from hivemind.providers.detect import dialect_for
+from hivemind.providers.free import is_free
 from hivemind.providers.limits import read_limits
 from hivemind.providers.profiles import profile_for
 from hivemind.providers.tapping import form_of
@@ -76,7 +77,7 @@ def understood(entry: Entry) -> Tried | None:
     dialect = dialect_for(place.path)
     # Recorders leave long bodies out; the path tells what was asked for all the same.
     facts = dialect.facts(place.path, entry.query.decode("latin-1"), entry.headers, entry.body or b"{}")
-    if dialect.name == "plain" or not facts.inference or entry.method != "POST":
+    if dialect.name == "plain" or entry.method != "POST" or is_free(entry.method, place.raw_path, entry.body):
         return None
     secrets = credentials_in(entry.headers, entry.path + b"?" + entry.query)
     facts, client = described(_with_hints(facts, entry), client_of(entry.headers), secrets)

@@ -1,0 +1,82 @@
+"""What needs no ticket."""
+
+from __future__ import annotations
+
+import pytest
+
+from hivemind.providers.free import is_free
+
+FREE_POSTS = [
+    "/v1/messages/count_tokens",
+    "/v1/messages/count_tokens/",
+    "/gateway/v1/messages/count_tokens",
+    "/v1/messages/batches/b_1/cancel",
+    "/v1/responses/input_tokens",
+    "/openai/v1/responses/resp_1/cancel",
+    "/v1/files",
+    "/openai/files",
+    "/files",
+    "/upload/v1beta/files",
+    "/v1/uploads",
+    "/v1/uploads/u_1/parts",
+    "/v1/skills/s_1/versions",
+    "/v1/batches/b_1/cancel",
+    "/v1beta/batches/b_1:cancel",
+    "/v1/threads/t_1/runs/r_1/cancel",
+    "/v1beta/models/gemini-2.5-flash:countTokens",
+    "/v1/projects/p/locations/l/publishers/google/models/m:computeTokens",
+    "/tokenize",
+    "/v1/tokenize",
+    "/api/show",
+    "/api/pull",
+    "/api/blobs/sha256:00ff",
+]
+PAID_POSTS = [
+    "/v1/messages",
+    "/v1/messages/batches",
+    "/v1/complete",
+    "/v1/images/generations",
+    "/v1/images/edits",
+    "/v1/audio/speech",
+    "/v1/audio/transcriptions",
+    "/v1/threads/runs",
+    "/v1/threads/t_1/runs",
+    "/v1/threads/t_1/runs/r_1/submit_tool_outputs",
+    "/v1/batches",
+    "/v1/fine_tuning/jobs",
+    "/v1/vector_stores/v_1/files",
+    "/v1beta/models/m:batchGenerateContent",
+    "/v1beta/models/imagen-4:predict",
+    "/v1beta/cachedContents",
+    "/V1/MESSAGES/COUNT_TOKENS",
+    "/v1/messages%2Fcount_tokens",
+    "/v1/messages;/count_tokens",
+    "/v1/messages%3f/v1/files",
+    "/v1/messages/%63ount_tokens",
+    "/x" * 300 + "/v1/files",
+    "/api/chat",
+    "/",
+    "",
+]
+
+
+@pytest.mark.parametrize("path", FREE_POSTS)
+def test_known_to_be_free(path: str) -> None:
+    """Token counts, uploads, ends of what was begun, and Ollama's own models."""
+    assert is_free("POST", path.encode(), b"{}")
+    assert not is_free("PUT", path.encode(), b"{}")
+    assert not is_free("PATCH", path.encode(), b"{}")
+
+
+@pytest.mark.parametrize("path", PAID_POSTS)
+def test_everything_else_may_cost(path: str) -> None:
+    """So does what is written in another way than it is known by, and what nobody knows."""
+    assert not is_free("POST", path.encode(), b"{}")
+    assert not is_free("POST", path.encode(), b"")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE"])
+def test_methods_that_generate_nothing(method: str) -> None:
+    """They list, look up and remove; with a body nobody knows what they do."""
+    assert is_free(method, b"/v1/messages/batches/b_1/results", b"")
+    assert not is_free(method, b"/v1/messages", b"{}")

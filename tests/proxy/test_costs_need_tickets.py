@@ -1,0 +1,259 @@
+"""Whatever may cost goes through the scheduler, under whichever name; what is known to be free passes by it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from proxy.kit import Hang, Running, Seen, between, playing, proxying, raw, request
+from proxy.upstream.scripted import Scripted, serving
+from proxy.wire import ANSWER, JSON, PLAIN_BODY, SSE, chunk, data, head, http
+
+from hivemind.proxy.unknown import MOST_SHAPES, UnknownPaths, shape_of
+from hivemind.scheduler.commands import SetBudget, StopAgent
+
+PAID = [
+    "/v1/messages",
+    "/v1/messages/batches",
+    "/v1/complete",
+    "/v1/images/generations",
+    "/v1/audio/transcriptions",
+    "/v1/audio/speech",
+    "/v1/threads/runs",
+    "/v1/batches",
+    "/v1beta/models/imagen-4:predict",
+    "/of/some/other/server",
+    "/V1/messages",
+    "/v1//messages",
+    "//v1/messages",
+    "/v1/%6dessages",
+    "/v1%2Fmessages",
+    "/v1/messages;x=1",
+    "/v1/messages%3f/v1/files",
+]
+AMBIGUOUS = [
+    "/v1/./messages",
+    "/v1/x/../messages",
+    "/../admin",
+    "/..",
+    "/v1/%2e%2e/%2E./admin",
+    "/v1/..%2fadmin",
+    "/v1/..;/admin",
+    "/v1/%252e%252e/admin",
+    "/..//_control",
+    "/v1/..%5cadmin",
+    "/v1\\messages",
+    "/v1/messages%00",
+    "/v1/messages%0d%0a",
+]
+FREE = [
+    ("GET", "/v1/models"),
+    ("HEAD", "/v1/models"),
+    ("OPTIONS", "/v1/messages"),
+    ("DELETE", "/v1/files/f_1"),
+    ("POST", "/v1/messages/count_tokens"),
+    ("POST", "/v1/files"),
+]
+
+
+async def say(proxy: Running, path: str, body: bytes = PLAIN_BODY, *headers: str, method: str = "POST") -> int:
+    """The status of one request."""
+    async with raw(proxy.port) as direct:
+        await direct.send(request(path, body, *headers, method=method))
+        status, found = await direct.head()
+        if method != "HEAD":
+            await direct.body(found)
+        return status
+
+
+@asynccontextmanager
+async def stopped(**values: object) -> AsyncIterator[tuple[Running, Scripted]]:
+    """An agent called `a` that the operator stopped, and an upstream that counts what reaches it."""
+    async with between([ANSWER], **values) as (proxy, upstream):
+        assert await say(proxy, "/agent/a/v1/messages") == 200
+        proxy.proxy.apply(StopAgent("a", True))
+        upstream.requests.clear()
+        yield proxy, upstream
+
+
+async def test_a_stopped_agent_is_refused_whatever_may_cost() -> None:
+    """By every path and in every spelling; PUT and PATCH too, and a GET that says it is a POST."""
+    async with stopped() as (proxy, upstream):
+        assert {path: await say(proxy, f"/agent/a{path}") for path in PAID} == dict.fromkeys(PAID, 403)
+        assert await say(proxy, "/agent/a/v1/files", method="PUT") == 403
+        assert await say(proxy, "/agent/a/v1/anything", method="PATCH") == 403
+        assert await say(proxy, "/agent/a/v1/messages", method="GET") == 403
+        assert await say(proxy, "/agent/a/v1/messages", b"", "x-http-method-override: POST", method="GET") == 403
+        assert upstream.requests == []
+
+
+async def test_what_is_free_passes_all_the_same() -> None:
+    """A stopped agent may look things up, and is charged for nothing."""
+    async with stopped() as (proxy, upstream):
+        for method, path in FREE:
+            assert await say(proxy, f"/agent/a{path}", PLAIN_BODY if method == "POST" else b"", method=method) == 200
+        assert [Seen.of(each).target.decode() for each in upstream.requests] == [path for _, path in FREE]
+        assert proxy.snapshot().totals.requests == 1
+
+
+@pytest.mark.parametrize("path", AMBIGUOUS)
+@pytest.mark.parametrize("prefix", ["", "/agent/x", "/to/lab", "/agent/x/to/lab"])
+async def test_ambiguous_paths_are_refused(path: str, prefix: str) -> None:
+    """What servers would take for different things, some of them outside the base path, is one clear 400."""
+    async with serving(playing([ANSWER])) as upstream, proxying(f"lab={upstream.url}/api/v1") as proxy:
+        async with raw(proxy.port) as direct:
+            await direct.send(request(prefix + path, PLAIN_BODY))
+            status, headers = await direct.head()
+            said = json.loads(await direct.body(headers))["error"]["message"]
+        assert status == 400
+        assert said.startswith("HiveMind: the path must not hold ")
+        assert upstream.requests == []
+
+
+@pytest.mark.parametrize("path", ["/agent//v1/messages", "/to//v1/messages", "/agent/x/to//v1/messages"])
+async def test_a_prefix_without_its_name(path: str) -> None:
+    """An unset variable in a base URL is told, rather than that the path's next segment became the name."""
+    async with between([ANSWER]) as (proxy, upstream):
+        assert await say(proxy, path) == 400
+        assert upstream.requests == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "reaches"),
+    [
+        ("/v1//messages", "/v1/messages"),
+        ("//v1///messages//", "/v1/messages/"),
+        ("//agent/x//v1/messages", "/v1/messages"),
+        ("/agent/x//to/lab//v1/messages", "/v1/messages"),
+        ("/v1/%6dessages?a=//&b=..", "/v1/%6dessages?a=//&b=.."),
+        ("/v1/files/a%2Fb;c=d", "/v1/files/a%2Fb;c=d"),
+        ("/.well-known/x", "/.well-known/x"),
+        ("/v1/a..b/...", "/v1/a..b/..."),
+    ],
+)
+async def test_what_was_understood_is_what_is_sent(sent: str, reaches: str) -> None:
+    """Empty segments are left out; everything else goes on byte for byte."""
+    async with serving(playing([ANSWER])) as upstream, proxying(f"lab={upstream.url}/api/v1") as proxy:
+        assert await say(proxy, sent) == 200
+        assert Seen.of(upstream.requests[0]).target.decode() == "/api/v1" + reaches
+
+
+async def test_unknown_paths_are_estimated_and_charged() -> None:
+    """By the size of what is sent, unless the answer says what was used."""
+    told = http(200, {"usage": {"input_tokens": 50, "output_tokens": 4000}})
+    async with between([http(200, {"created": 1})], [told], [http(400, {})]) as (proxy, _):
+        await say(proxy, "/agent/silent/v1/complete", b'{"prompt":"%s","max_tokens_to_sample":9}' % (b"x" * 4000))
+        await say(proxy, "/agent/telling/v1/images/generations")
+        await say(proxy, "/agent/refused/v1/images/generations")
+        used = {agent.name: (agent.usage.total_input, agent.usage.output_tokens) for agent in proxy.snapshot().agents}
+        assert used["silent"][0] in range(1000, 1020)
+        assert used["silent"][1] == 9
+        assert used["telling"] == (50, 4000)
+        assert used["refused"] == (0, 0)
+
+
+async def test_a_batch_is_charged_for_what_is_in_it() -> None:
+    """So an agent whose budget is used up creates no other."""
+    params = {"model": "claude-opus-4-8", "max_tokens": 100, "messages": [{"role": "user", "content": "x" * 40_000}]}
+    body = json.dumps({"requests": [{"custom_id": "1", "params": params}]}).encode()
+    async with between([http(200, {"id": "msgbatch_1", "processing_status": "in_progress"})]) as (proxy, upstream):
+        await say(proxy, "/agent/a/v1/messages/batches", body)
+        (agent,) = proxy.snapshot().agents
+        assert agent.usage.total_input >= 10_000
+        proxy.proxy.apply(SetBudget("a", tokens=10_000))
+        assert await say(proxy, "/agent/a/v1/messages/batches", body) == 403
+        assert len(upstream.requests) == 1
+
+
+async def test_unknown_requests_take_slots() -> None:
+    """They wait for one as any other request does."""
+    gate = asyncio.Event()
+    async with between([gate, ANSWER], [ANSWER], max_concurrency=1) as (proxy, upstream):
+        first = asyncio.create_task(say(proxy, "/agent/a/v1/messages"))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        second = asyncio.create_task(say(proxy, "/agent/b/v1/images/generations"))
+        await proxy.until(lambda world: world.queued == 1)
+        gate.set()
+        assert (await first, await second) == (200, 200)
+
+
+MULTIPART = b'--x\r\ncontent-disposition: form-data; name="file"; filename="a.mp3"\r\n\r\n' + bytes(range(256)) * 5000
+
+
+async def test_binary_bodies_go_both_ways() -> None:
+    """Forms with files, and sound, byte for byte; their size doesn't count as if it were text."""
+    sound = bytes(range(256)) * 12_000
+    body = MULTIPART + b"\r\n--x--\r\n"
+    async with between([http(200, sound, "content-type: audio/mpeg")]) as (proxy, upstream):
+        async with raw(proxy.port, limit=8 << 20) as direct:
+            media = "content-type: multipart/form-data; boundary=x"
+            await direct.send(request("/agent/a/v1/audio/transcriptions", body, media))
+            status, headers = await direct.head()
+            assert (status, await direct.body(headers)) == (200, sound)
+        assert Seen.of(upstream.requests[0]).body == body
+        (agent,) = proxy.snapshot().agents
+        assert 1000 < agent.usage.total_input < 2000
+
+
+@pytest.mark.parametrize("media", [SSE, "content-type: audio/mpeg", JSON, "content-type: text/html"])
+async def test_unknown_answers_flow_at_once(media: str) -> None:
+    """Nothing is held: the client has the first bytes while the upstream still works on the next."""
+    gate = asyncio.Event()
+    first = data(delta="hello")
+    async with between([head(media), chunk(first), gate, chunk(b"rest"), b"0\r\n\r\n"]) as (proxy, _):
+        async with raw(proxy.port) as direct:
+            await direct.send(request("/v1/threads/runs", b'{"stream":true}'))
+            status, headers = await direct.head()
+            assert (status, await direct.chunks(len(first))) == (200, first)
+            gate.set()
+            assert await direct.body(headers) == b"rest"
+        await proxy.until(lambda world: world.totals.finished == 1)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 529])
+async def test_unknown_requests_are_not_repeated(status: int) -> None:
+    """Nobody knows what an attempt that reached the upstream did there; its error is the client's."""
+    async with between([http(status, {"error": "x"}, "retry-after: 0")], [ANSWER]) as (proxy, upstream):
+        assert await say(proxy, "/v1/images/generations") == status
+        assert len(upstream.requests) == 1
+
+
+async def test_a_client_that_leaves_frees_the_slot() -> None:
+    """An unknown request is given up like any other."""
+    async with between([Hang()], [ANSWER], max_concurrency=1) as (proxy, upstream):
+        async with raw(proxy.port) as direct:
+            await direct.send(request("/v1/images/generations", PLAIN_BODY))
+            await upstream.until(lambda: len(upstream.requests) == 1)
+            direct.leave(hard=True)
+        assert await say(proxy, "/v1/images/generations") == 200
+
+
+async def test_each_unknown_path_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """By its shape, without ids; what is known or free isn't told."""
+    caplog.set_level(logging.INFO, "hivemind.proxy.unknown")
+    async with between([ANSWER]) as (proxy, _):
+        for path in ("/v1/threads/thread_a1/runs", "/v1/threads/thread_b2/runs", "/v1/messages", "/v1/files"):
+            await say(proxy, path)
+        await say(proxy, "/v1/models", b"", method="GET")
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["POST /v1/threads/*/runs"]
+
+
+def test_shapes() -> None:
+    """Ids, keys and odd characters have no place in a line of the log, and neither have endless paths."""
+    assert shape_of("/v1beta/models/imagen-4.0:predict") == "/v1beta/models/*"
+    assert shape_of("/v1/images/edits") == "/v1/images/edits"
+    assert shape_of("/x/sk-ant-api03-abcdefghij0123456789/\x1b[31m/" + "y/" * 99) == "/x/*/*/y/y/y/y/y/*"
+
+
+def test_only_so_many_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    """A program that invents paths fills neither log nor memory."""
+    caplog.set_level(logging.INFO, "hivemind.proxy.unknown")
+    unknown = UnknownPaths()
+    for first in range(26):
+        for second in range(26):
+            unknown.tell("POST", f"/{chr(97 + first)}/{chr(97 + second)}")
+    assert len(caplog.records) == MOST_SHAPES + 1
