@@ -23,7 +23,7 @@ from hivemind.suggest import did_you_mean
 
 Config = TypeVar("Config", SchedulerConfig, LaneConfig)
 
-_LANE = frozenset({"aimd", "circuit", "max_concurrency", "rpm", "tpm"})
+_LANE = frozenset({"aimd", "circuit", "max_concurrency", "max_concurrency_per_upstream", "rpm", "tpm"})
 """Settings and sections that are a lane's; the others are the scheduler's."""
 _SCHEDULER = frozenset({"retry", "queue", "budget", "feedback", "features", "max_agents", "agent_idle_s"})
 _PARTS: Mapping[str, tuple[str, ...]] = {
@@ -263,8 +263,8 @@ def _on_lane(lane: LaneConfig, section: str, key: str, value: Any) -> LaneConfig
         if value is None:
             value = getattr(getattr(profile, section), key)
         return _within(lane, section, key, value)
-    values = {key: getattr(profile, key) if value is None else value}
-    if key != "max_concurrency":
+    values = {key: getattr(profile, key, 0) if value is None else value}
+    if key in ("rpm", "tpm"):
         values[f"{key}_binding"] = bool(value)
     return _with(lane, values)
 

@@ -137,6 +137,11 @@ class Profile:
     max_concurrency: int
     auth_headers: tuple[bytes, ...]
     """Headers that may carry the credential, most specific first."""
+    auth_query: tuple[bytes, ...] = ()
+    """Fields of the query that may."""
+    one_lane: bool = False
+    """Its limits hold for all who ask it, whatever credential they show: it needs none, or nobody knows which of those
+    shown it reads."""
     limit_headers: tuple[bytes, ...] = ()
     """Names of its rate-limit headers, for people and tests; :func:`read_limits` understands them all everywhere."""
     retryable_statuses: frozenset[int] = frozenset({408, 429, 500, 502, 503, 504, 529})

@@ -67,6 +67,7 @@ GOOGLE = Profile(
     tpm=100_000,
     max_concurrency=8,
     auth_headers=(b"x-goog-api-key", b"authorization"),
+    auth_query=(b"key", b"access_token"),
 )
 OLLAMA = Profile(
     name="ollama",
@@ -75,6 +76,7 @@ OLLAMA = Profile(
     tpm=10_000_000,
     max_concurrency=2,
     auth_headers=(b"authorization",),
+    one_lane=True,
     aimd=AimdConfig(beta=0.7, latency_target_s=10.0),
 )
 GENERIC = Profile(
@@ -84,6 +86,7 @@ GENERIC = Profile(
     tpm=100_000,
     max_concurrency=5,
     auth_headers=(b"x-api-key", b"api-key", b"x-goog-api-key", b"authorization"),
+    one_lane=True,
     limit_headers=_OPENAI_LIMITS,
     retryable_statuses=_HOSTED,
 )

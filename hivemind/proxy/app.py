@@ -57,7 +57,7 @@ from .call import Call, described, request_of
 from .engine import Engine
 from .exchange import Exchange, Keepalive
 from .headers import fields, for_upstream
-from .identity import LOOKS_LIKE_A_KEY, Address, BadIdentity, address, identify
+from .identity import LOOKS_LIKE_A_KEY, Address, BadIdentity, address, identify, lane_credential
 from .keeping import Keeper, keeper_of
 from .masking import with_heads
 from .pricing import Pricing
@@ -345,7 +345,7 @@ class Proxy:
             return None
         target = route.origin.base_path.encode() + place.raw_path + (b"?" + query if query else b"")
         method = scope["method"].encode()
-        lane = f"{route.origin.name}:{identity.credential}"
+        lane = f"{route.origin.name}:{lane_credential(pairs, query, route.origin.profile)}"
         free = is_free(scope["method"], place.raw_path, body) and headers.keys().isdisjoint(METHOD_OVERRIDES)
         if not free and dialect.name == "plain":
             self._unknown_paths.tell(scope["method"], place.path)

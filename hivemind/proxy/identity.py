@@ -8,20 +8,28 @@ is never kept: a short one-way hash of it names the lane.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from urllib.parse import unquote, unquote_to_bytes
+from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
+from hivemind.providers.base import Profile
 from hivemind.providers.clients import Client
 from hivemind.redaction.text import holds_key
 from hivemind.scheduler.types import Priority, record
 
 CREDENTIAL_HEADERS = (b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key")
+ANONYMOUS = "anonymous"
+"""Of requests that show no credential."""
+SEVERAL = "several"
+"""Of those that show different ones."""
+EVERYBODY = "all"
+"""Of all requests to an upstream whose limits don't go by credentials."""
 NAME_LENGTH = 80
 LOOKS_LIKE_A_KEY = "an agent's name would be shown, and this one looks like a key; choose another"
 LONGEST_REMEMBERED = 512
 """Bytes of a path that is taken apart once and remembered."""
+_MOST_FIELDS = 100
 _PARAMETERS = re.compile(r";[^/]*")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _DOTS = re.compile(r"/\.{1,2}(?:[/;]|$)")
@@ -171,10 +179,41 @@ def fingerprint(headers: Mapping[bytes, bytes], query: bytes, auth_headers: tupl
     if secret is None:
         secret = next((part[4:] for part in query.split(b"&") if part.startswith(b"key=")), None)
     if not secret:
-        return "anonymous"
-    secret = secret.strip()
-    if secret[:7].lower() == b"bearer ":
-        secret = secret[7:].strip()
+        return ANONYMOUS
+    return _hashed(_secret(secret))
+
+
+def lane_credential(headers: Sequence[tuple[bytes, bytes]], query: bytes, profile: Profile) -> str:
+    """Which of an upstream's lanes a request belongs to: the fingerprint of the credential that its provider reads.
+
+    What the provider doesn't read makes no lane, or made-up credentials would each bring an allowance of their own.
+    Where several different ones are shown, nobody knows which of them the provider goes by, so all such requests share
+    one lane; and all requests do where it may go by none.
+    """
+    if profile.one_lane:
+        return EVERYBODY
+    shown = {_secret(value) for name, value in headers if name in profile.auth_headers}
+    if profile.auth_query and query:
+        try:
+            found = parse_qsl(query, max_num_fields=_MOST_FIELDS)
+        except ValueError:
+            return SEVERAL  # so many fields that nobody knows which the provider reads
+        shown.update(_secret(value) for name, value in found if name in profile.auth_query)
+    shown.discard(b"")
+    if len(shown) > 1:
+        return SEVERAL
+    return _hashed(shown.pop()) if shown else ANONYMOUS
+
+
+def _secret(value: bytes) -> bytes:
+    """A credential without its scheme and spacing, which providers read in any spelling."""
+    words = value.split()
+    if len(words) > 1 and words[0].lower() == b"bearer":
+        del words[0]
+    return b" ".join(words)
+
+
+def _hashed(secret: bytes) -> str:
     return blake2b(secret, digest_size=4, person=b"hivemind-lane").hexdigest()
 
 

@@ -94,6 +94,8 @@ class LaneConfig:
     """The provider charges the larger of max_tokens and its estimate at the start (OpenAI)."""
     count_cache_reads: bool = True
     """Whether cache reads count toward the input limit (not Anthropic's)."""
+    max_concurrency_per_upstream: int = 0
+    """Most requests in flight in all lanes of the upstream together; 0: no limit."""
     aimd: AimdConfig = field(default_factory=AimdConfig)
     circuit: CircuitConfig = field(default_factory=CircuitConfig)
 

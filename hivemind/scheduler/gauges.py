@@ -38,10 +38,14 @@ class Hold:
     """Until it flies, by the pace at which slots and windows have come free; None: nobody can tell."""
 
 
-GATES = ("paused", "parked", "circuit", "slot", "requests", "tokens", "budget", "held", "dependency", "backoff")
-"""Admissions are paused; the provider asked for a pause; the circuit is open; no slot is free; a window of requests, or
-of tokens, is used up; so is what is left of a budget of the agent's; the operator holds the agent; its task waits for
-others; between two attempts."""
+GATES = (
+    *("paused", "parked", "circuit", "slot", "upstream", "requests", "tokens"),
+    *("budget", "held", "dependency", "backoff"),
+)
+"""Admissions are paused; the provider asked for a pause; the circuit is open; no slot is free; all lanes of the
+upstream together have as many requests in flight as they may; a window of requests, or of tokens, is used up; so is
+what is left of a budget of the agent's; the operator holds the agent; its task waits for others; between two
+attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,10 @@ class LaneState:
     """The next tickets in about the order in which they will fly, :data:`UPCOMING_SHOWN` at most."""
     knobs: Mapping[str, float] = field(default_factory=dict)
     """Every knob's value now, by its name in :data:`~hivemind.scheduler.knobs.KNOBS`; 0 where there is no limit."""
+    upstream_active: int = 0
+    """Requests in flight in all lanes of this upstream, where their number is limited."""
+    upstream_limit: int = 0
+    """Most of them; 0: no limit."""
 
 
 UPCOMING_SHOWN = 100

@@ -52,18 +52,28 @@ class Lane:
         "gate",
         "hold_s",
         "key",
+        "last_grant",
         "next_grant_at",
         "parked_until",
         "plan",
+        "proven",
         "queue",
         "retries",
         "retry_budget",
         "settings",
+        "total",
         "used_at",
         "wake_at",
     )
 
-    def __init__(self, key: str, config: LaneConfig, settings: SchedulerConfig, events: list[ev.Event]) -> None:
+    def __init__(
+        self,
+        key: str,
+        config: LaneConfig,
+        settings: SchedulerConfig,
+        events: list[ev.Event],
+        total: Gate | None = None,
+    ) -> None:
         self.key = key
         self._events = events
         self.config = config
@@ -71,6 +81,12 @@ class Lane:
         ceiling = _ceiling(config, settings)
         self.aimd = Aimd(config.aimd, ceiling)
         self.gate = Gate(ceiling)
+        self.total = total
+        """The gate that all lanes of the upstream share; None: their number together has no limit."""
+        self.last_grant = 0
+        """Number of the scheduler's grant that was its last; 0: there was none."""
+        self.proven = False
+        """A request of it was answered, so that its credential isn't made up."""
         self.circuit = Circuit(config.circuit)
         self.queue = LaneQueue(settings.queue)
         self.allowances: dict[str, Allowance] = {}
@@ -123,6 +139,11 @@ class Lane:
         return self._knobs
 
     @property
+    def vacant(self) -> float:
+        """How many more fit, here and in the upstream as a whole."""
+        return self.gate.vacant if self.total is None else min(self.gate.vacant, self.total.vacant)
+
+    @property
     def at_rest(self) -> bool:
         """Nothing is on it, and nobody decided anything about it that would be lost with it."""
         busy = self.gate.active or self.queue.waiting or self.retries
@@ -157,11 +178,15 @@ class Lane:
         if not self.gate.free:
             self.aimd.gate_full()
             return math.inf
+        if self.total is not None and not self.total.free:
+            return math.inf  # whoever gives a slot of it back asks all lanes that share it
         return self.next_grant_at if now < self.next_grant_at else None
 
     def enter(self, ticket: Ticket, now: float) -> None:
         """Take a slot and the reservations for the ticket."""
         self.gate.enter()
+        if self.total is not None:
+            self.total.enter()
         if not self.gate.free:
             self.aimd.gate_full()
         if self.settings.backpressure:
@@ -178,6 +203,8 @@ class Lane:
     def leave(self, ticket: Ticket, now: float) -> None:
         """Give the slot back; what was reserved is settled apart."""
         self.gate.leave()
+        if self.total is not None:
+            self.total.leave()
         self.circuit.return_lease(ticket.id)
         held_s = now - ticket.granted_at
         self.hold_s = held_s if self.hold_s is None else self.hold_s + LATEST_WEIGHT * (held_s - self.hold_s)
@@ -206,6 +233,7 @@ class Lane:
 
     def succeeded(self, now: float, ticket: Ticket, ttft_s: float) -> None:
         """First content came."""
+        self.proven = True
         self.failure_share -= LATEST_WEIGHT * self.failure_share
         self.failures_in_row = 0
         if not self.settings.backpressure:
@@ -312,6 +340,8 @@ class Lane:
             plan=self.plan,
             knobs=self.knobs,
             upcoming=holds(self, now, paused),
+            upstream_active=0 if self.total is None else self.total.active,
+            upstream_limit=0 if self.total is None else int(self.total.limit),
         )
 
     @property

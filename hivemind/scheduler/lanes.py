@@ -6,6 +6,9 @@ from .lane import Lane
 
 KEPT = 256
 """Lanes remembered; beyond it those go that are at rest and were used longest ago."""
+UNPROVEN_KEPT = 32
+"""Of these, lanes whose credential no provider has accepted so far. Made-up ones come as fast as they can be refused,
+and mustn't displace what was learned of real ones."""
 
 
 class Lanes(dict[str, Lane]):
@@ -13,8 +16,13 @@ class Lanes(dict[str, Lane]):
 
     def make_room(self) -> None:
         """Forget the older half of those that nobody will miss, where there are too many."""
-        if len(self) < KEPT:
-            return
-        at_rest = sorted((lane for lane in self.values() if lane.at_rest), key=lambda lane: lane.used_at)
+        unproven = [lane for lane in self.values() if not lane.proven]
+        if len(unproven) >= UNPROVEN_KEPT:
+            self._forget_half(unproven)
+        if len(self) >= KEPT:
+            self._forget_half(list(self.values()))
+
+    def _forget_half(self, lanes: list[Lane]) -> None:
+        at_rest = sorted((lane for lane in lanes if lane.at_rest), key=lambda lane: lane.used_at)
         for lane in at_rest[: (len(at_rest) + 1) // 2]:
             del self[lane.key]

@@ -19,6 +19,7 @@ from .agents import Agents
 from .commands import Command
 from .config import LaneConfig, SchedulerConfig
 from .feedback import Feedback
+from .gate import Gate
 from .lane import Lane
 from .lanes import Lanes
 from .operate import carry_out, end_boost
@@ -70,6 +71,9 @@ class Scheduler:
         """Tickets that were granted, turned away, or are to be ended, since the caller last took them."""
         self._draw = draw
         self._numbers = 0
+        self._grants = 0
+        self._totals: dict[str, Gate] = {}
+        """Of each upstream with a limit of its own: the gate that its lanes share."""
 
     # --- What happened -------------------------------------------------------------------------------------------
 
@@ -78,7 +82,8 @@ class Scheduler:
         lane = self.lanes.get(key)
         if lane is None:
             self.lanes.make_room()
-            lane = self.lanes[key] = Lane(key, self.tuned.begin(config), self.config, self.events)
+            config = self.tuned.begin(config)
+            lane = self.lanes[key] = Lane(key, config, self.config, self.events, self._total_of(config))
             self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider, lane.config))
         return lane
 
@@ -271,23 +276,50 @@ class Scheduler:
             and (not agent.limits or budget.has_room(self, ticket))
         )
 
+    def _total_of(self, config: LaneConfig) -> Gate | None:
+        most = config.max_concurrency_per_upstream
+        if not most or not self.config.admission:
+            return None
+        total = self._totals.get(config.upstream)
+        if total is None:
+            total = self._totals[config.upstream] = Gate(float(most))
+        return total
+
     def _pump(self, lane: Lane, now: float) -> None:
-        """Grant as many of the lane's waiting tickets as now fit."""
+        """Grant as many waiting tickets as now fit: the lane's, and those of the lanes that share its upstream's gate.
+
+        Of these the lane with the fewest in flight is next, among equals the one that was granted something longest
+        ago, so that none has more of the upstream than another that wants it.
+        """
+        if lane.total is None:
+            while self._grant_next(lane, now):
+                pass
+            return
+        sharing = [each for each in self.lanes.values() if each.total is lane.total and each.queue.waiting]
+        while sharing:
+            first = min(sharing, key=lambda each: (each.gate.active, each.last_grant))
+            if not self._grant_next(first, now):
+                sharing.remove(first)
+
+    def _grant_next(self, lane: Lane, now: float) -> bool:
+        """Grant the lane's next waiting ticket, if it fits now."""
         while lane.queue.waiting and not (self.paused or self.draining):
             until = lane.closed_until(now)
             if until is not None:
                 self._set_wake(lane, until)
-                return
-            ticket, delay_s = lane.queue.pick(now, lambda t: lane.window_delay_s(t, now), lane.gate.vacant)
+                return False
+            ticket, delay_s = lane.queue.pick(now, lambda t: lane.window_delay_s(t, now), lane.vacant)
             if ticket is None:
                 self._set_wake(lane, now + delay_s)
-                return
+                return False
             if ticket.agent.limits and not budget.has_room(self, ticket):
                 continue  # its agent is held now, and the others are asked
             ticket.state = TicketState.FLYING
             lane.queue.drop(ticket)
             self._grant(ticket, now)
             self.decisions.append(ticket)
+            return True
+        return False
 
     def _move_on(self, ticket: Ticket, now: float) -> None:
         """An attempt has ended."""
@@ -303,6 +335,8 @@ class Scheduler:
         agent.flying += 1
         budget.reserve(self, ticket)
         ticket.lane.enter(ticket, now)
+        self._grants += 1
+        ticket.lane.last_grant = self._grants
         ticket.lane.queue.served(ticket, now)
         self.events.append(ticket.granted(now))
 

@@ -61,6 +61,9 @@ class _View:
         self._for_all, self._lead_s, self._stagger_s = _whole_lane(lane, now, paused)
         self._for_line = self._for_all or (None if lane.gate.free else ("slot", None))
         self._unknowable = paused or lane.circuit.forced == "open"
+        if self._for_line is None and lane.total is not None and not lane.total.free:
+            self._for_line = ("upstream", None)
+            self._unknowable = True  # other lanes may come first
         slots, active, hold_s = lane.gate.slots, lane.gate.active, lane.hold_s
         self._pace_s = None if hold_s is None else hold_s / slots
         """Between two slots coming free."""

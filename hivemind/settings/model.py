@@ -75,6 +75,8 @@ class Settings(BaseSettings):
     """What to assume of the provider; unset: found by the upstream's URL."""
     max_concurrency: Annotated[int, Field(ge=0, le=100_000)] | None = None
     """Most requests in flight at once; 0: no limit; unset: the profile's."""
+    max_concurrency_per_upstream: Annotated[int, Field(ge=0, le=100_000)] = 0
+    """Most requests in flight at once to one upstream, whatever keys they carry; 0: no limit."""
     rpm: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
     """Requests a minute; 0: no limit of ours; unset: the provider's headers, before them the profile's."""
     tpm: Annotated[int, Field(ge=0, le=10_000_000_000)] | None = None
@@ -211,6 +213,7 @@ class Settings(BaseSettings):
         return replace(
             lane,
             max_concurrency=lane.max_concurrency if self.max_concurrency is None else self.max_concurrency,
+            max_concurrency_per_upstream=self.max_concurrency_per_upstream,
             rpm=lane.rpm if self.rpm is None else self.rpm,
             tpm=lane.tpm if self.tpm is None else self.tpm,
             rpm_binding=bool(self.rpm),

@@ -129,6 +129,7 @@ HELD: Mapping[str, Callable[..., str]] = {
     "parked": _because("the provider asked for a pause"),
     "circuit": _because("the circuit is open"),
     "slot": _slot,
+    "upstream": _because("its upstream has as many requests in flight as it may"),
     "requests": _room_in("requests"),
     "tokens": _room_in("tokens"),
     "budget": _because("its agent's budget is used up"),

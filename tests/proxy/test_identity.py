@@ -112,7 +112,8 @@ async def test_credential_is_the_last_resort() -> None:
         world = proxy.snapshot()
         first, other, nobody = world.agents
         assert (first.requests, other.requests, nobody.name) == (6, 1, "key-anonymous")
-        assert len({lane.state.lane for lane in world.lanes}) == 3
+        # Nobody knows which of them a server of no known kind reads, so its limits hold for all together.
+        assert [lane.state.lane for lane in world.lanes] == ["lab:all"]
         assert [Seen.of(r).values(b"authorization") for r in upstream.requests[1:2]] == [[f"Bearer {key}".encode()]]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from proxy.kit import Pairs, between, raw, request
+from proxy.kit import Pairs, Play, between, raw, request
 from proxy.wire import (
     ANSWER,
     OLLAMA,
@@ -100,7 +100,7 @@ async def test_a_redirect_of_what_is_no_stream() -> None:
 async def test_a_page_flows() -> None:
     """Its first bytes are passed on while it is still written."""
     gate = asyncio.Event()
-    page = [head(HTML), chunk(PAGE), gate, chunk(b"rest"), b"0\r\n\r\n"]
+    page: Play = [head(HTML), chunk(PAGE), gate, chunk(b"rest"), b"0\r\n\r\n"]
     async with between(page) as (proxy, _), raw(proxy.port) as direct:
         await direct.send(request(MESSAGES, STREAM_BODY))
         _, headers = await direct.head()

@@ -197,6 +197,7 @@ GATE_SIGNS: Mapping[str, Sign] = {
     "parked": Sign("clock", "parked", "wait", "the provider asked for a pause"),
     "circuit": Sign("cross", "circuit", "bad", "the circuit is open, so nothing is sent upstream"),
     "slot": Sign("clock", "slot", "wait", "every slot is taken"),
+    "upstream": Sign("clock", "upstream", "wait", "all keys together have as many requests in flight as they may"),
     "requests": Sign("clock", "requests", "wait", "the rate window has no request left for it"),
     "tokens": Sign("clock", "tokens", "wait", "the rate window has too few tokens left for it"),
     "budget": Sign("warn", "budget", "bad", "what is left of its agent's budget isn't enough"),

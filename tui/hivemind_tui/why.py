@@ -150,6 +150,12 @@ def _slot(case: _Case) -> str:
     return "waits for a slot: " + _listed(taken, _first(case))
 
 
+def _upstream(case: _Case) -> str:
+    lane = case.lane
+    taken = f"all {lane.upstream_limit} are taken" if lane is not None and lane.upstream_limit else "all are taken"
+    return "waits for a place at the upstream, which all keys share: " + _listed(taken, _first(case))
+
+
 def _requests(case: _Case) -> str:
     window = _tightest(case, (WindowKind.REQUESTS,))
     left = "" if window is None else f"{count(window.remaining)} of {count(window.limit)} left"
@@ -223,6 +229,7 @@ _TELLERS: Mapping[str, Callable[[_Case], str]] = {
     "parked": _parked,
     "circuit": _circuit,
     "slot": _slot,
+    "upstream": _upstream,
     "requests": _requests,
     "tokens": _tokens,
     "budget": _budget,

@@ -23,6 +23,7 @@ from hivemind.proxy.identity import (
     checked_name,
     fingerprint,
     identify,
+    lane_credential,
 )
 from hivemind.redaction.heads import masked_path
 from hivemind.redaction.text import less, redact
@@ -54,7 +55,7 @@ class Tried:
     address: Address
     provider: str
     lane: str
-    """Its credential's fingerprint; the upstream's name is still to be given."""
+    """As of :func:`~hivemind.proxy.identity.lane_credential`; the upstream's name is still to be given."""
     identity: Identity
     client: Client
     facts: Facts
@@ -90,7 +91,7 @@ def understood(entry: Entry) -> Tried | None:
         entry=entry,
         address=place,
         provider=profile.name,
-        lane=identity.credential,
+        lane=lane_credential(entry.headers, entry.query, profile),
         identity=identity,
         client=client,
         facts=facts,
