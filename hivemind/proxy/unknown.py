@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 
-from hivemind.logs import redact
+from hivemind.redaction.text import redact
 
 _log = logging.getLogger(__name__)
 
