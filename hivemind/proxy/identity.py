@@ -192,7 +192,8 @@ def lane_credential(headers: Sequence[tuple[bytes, bytes]], query: bytes, profil
     """
     if profile.one_lane:
         return EVERYBODY
-    shown = {_secret(value) for name, value in headers if name in profile.auth_headers}
+    names = profile.auth_headers
+    shown = {_secret(value) for name, value in headers if name in names}
     if profile.auth_query and query:
         try:
             found = parse_qsl(query, max_num_fields=_MOST_FIELDS)

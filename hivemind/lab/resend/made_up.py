@@ -118,7 +118,7 @@ def _shape(dialect: str, path: str) -> _Shape | None:
         return {"generate": _ollama_generate, "embed": _ollama_embed, "embeddings": _ollama_embeddings}.get(
             path.rpartition("/")[2]
         )
-    if dialect == "anthropic" and not path.endswith("/v1/messages"):
+    if dialect == "anthropic" and not path.endswith("/messages"):
         return None
     return {
         "anthropic": _anthropic,
