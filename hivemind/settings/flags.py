@@ -52,7 +52,7 @@ def given_flags(namespace: argparse.Namespace) -> dict[str, Any]:
 
 def _help(option: Option) -> str:
     default = option.default
-    if default is None or default == ():
+    if default is None or default in ((), {}):
         return option.help.replace("%", "%%")
     shown = (
         ("on" if default else "off")

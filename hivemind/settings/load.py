@@ -81,6 +81,9 @@ def _explain(error: ErrorDetails, layers: Sequence[Layer], file: str | None) -> 
     path = tuple(part for part in error["loc"] if isinstance(part, str))
     option = find(path)
     given = next((layer.given[path] for layer in layers if path in layer.given), None)
+    if option is None:  # of a whole section, only what its secret may not equal is checked
+        parts = (item for layer in layers for item in layer.given.values() if item.path[: len(path)] == path)
+        given = next((item for item in parts if (part := find(item.path)) and part.secret), None)
     unset = option.flag if option and file is None else " ".join(filter(None, (file, ".".join(path))))
     place = given.place if given else unset
     if error["type"] == "value_error":

@@ -30,6 +30,7 @@ from hivemind.scheduler.config import (
 
 from .origin import Origin, make_origins, split_upstream
 from .sections import (
+    AgentSettings,
     AimdSettings,
     BudgetSettings,
     CheckpointSettings,
@@ -114,6 +115,7 @@ class Settings(BaseSettings):
     checkpoint: CheckpointSettings = CheckpointSettings()
     journal: JournalSettings = JournalSettings()
     mcp: McpSettings = McpSettings()
+    agents: AgentSettings = AgentSettings()
     features: FeatureSettings = FeatureSettings()
 
     @classmethod
@@ -193,6 +195,15 @@ class Settings(BaseSettings):
             except OSError as error:
                 reason = "no certificate in PEM form is in it" if isinstance(error, ssl.SSLError) else error.strerror
                 raise ValueError(f"must be a file of certificates in PEM form ({reason})") from None
+        return value
+
+    @field_validator("agents")
+    @classmethod
+    def _check_credentials(cls, value: AgentSettings, info: ValidationInfo) -> AgentSettings:
+        for name, token in value.credentials.items():
+            for other in ("token", "control_token"):
+                if token == info.data.get(other):
+                    raise ValueError(f"the token of {name} must differ from {other}")
         return value
 
     def origins(self) -> tuple[Origin, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -30,7 +30,7 @@ class Option:
     help: str
     default: Any
     kind: type
-    """`bool`, `int`, `float`, `str` (also for a choice of names), `tuple`, or a type of its own."""
+    """`bool`, `int`, `float`, `str` (also for a choice of names), `tuple`, `dict`, or a type of its own."""
     choices: tuple[str, ...]
     bounds: tuple[Ge | Gt | Le | Lt, ...]
     placeholder: str
@@ -50,7 +50,8 @@ class Option:
 
     @property
     def secret(self) -> bool:
-        return self.kind is SecretStr
+        """Nothing of it is shown. A dictionary holds a secret under each name."""
+        return self.kind in (SecretStr, dict)
 
     @property
     def allowed(self) -> str:
@@ -98,6 +99,8 @@ def _row(path: Path, field: FieldInfo, group: str, text: str) -> Option:
         kind = str
     elif get_origin(kind) is tuple:
         kind = tuple
+    elif get_origin(kind) is Mapping:
+        kind = dict
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     return Option(
         path=path,

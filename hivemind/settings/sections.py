@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 
+from hivemind.agent_names import BadName, normalised, spelled_in
 from hivemind.scheduler.config import (
     BudgetConfig,
     CircuitConfig,
@@ -183,6 +195,46 @@ class McpSettings(Section):
     """Tools may look and submit tasks without commands, but change no setting, priority or budget."""
     names: Literal["dots", "underscores"] = "dots"
     """How tools are listed, hm.submit or hm_submit; both are understood."""
+
+
+class AgentSettings(Section):
+    """Agents' names, and what an agent may say of itself."""
+
+    require_name: bool = False
+    """Refuse requests whose agent has no name of its own, in its path, its headers or by its token."""
+    credentials: Annotated[Mapping[str, SecretStr], Field(json_schema_extra={"metavar": "JSON"})] = {}
+    """A token for each agent, by name: who goes by that name must show it, and who shows it is that agent."""
+    highest_priority: Literal["critical", "high", "normal", "low"] = "high"
+    """The most urgent priority that a request may ask for itself."""
+
+    @field_validator("credentials", mode="wrap")
+    @classmethod
+    def _check_credentials(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Mapping[str, SecretStr]:
+        """A flag and a variable hold JSON. What is wrong is told in one line, which repeats no token."""
+        try:
+            return cls._checked(handler(json.loads(value) if isinstance(value, str) else value))
+        except (ValidationError, json.JSONDecodeError, RecursionError):
+            raise ValueError('must be a token for each agent\'s name, as in {"alice": "TOKEN"}') from None
+
+    @staticmethod
+    def _checked(credentials: Mapping[str, SecretStr]) -> Mapping[str, SecretStr]:
+        """By the names as they are shown. Raises: ValueError."""
+        found: dict[str, SecretStr] = {}
+        for text, token in credentials.items():
+            try:
+                name = normalised(text)
+            except BadName as error:
+                raise ValueError(f"number {len(found) + 1}: {error}") from None
+            twin = spelled_in(found, name)
+            if twin in found:
+                raise ValueError(f"{twin} and {name} are one agent's name, so it can have one token only")
+            if token in found.values():
+                raise ValueError(f"{name} must have a token of its own")
+            secret = token.get_secret_value()
+            if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
+                raise ValueError(f"the token of {name} must be printable ASCII without spaces, at least one character")
+            found[name] = token
+        return found
 
 
 class FeatureSettings(Section):

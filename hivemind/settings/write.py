@@ -23,7 +23,7 @@ from hivemind.suggest import did_you_mean
 from .edit import edited
 from .layers import from_text
 from .load import from_file_alone
-from .options import options
+from .options import Option, options
 
 _HIDDEN = "***"
 _DIGITS = 12
@@ -149,8 +149,27 @@ def _is_whole(before: str, after: str, numbers: Mapping[str, int | float]) -> bo
 
 def _masked(text: str) -> str:
     """The text without the values of secret settings, whether they are in force or commented out."""
-    names = "|".join(option.path[-1] for option in options() if option.secret)
-    key = rf"""^([ \t#]*["']?(?:{names})["']?[ \t]*=[ \t]*)"""
+    keys = "|".join(_written(option) for option in options() if option.secret)
+    key = rf"""^([ \t#]*(?:{keys})[ \t]*=[ \t]*)"""
     for value in (r"(\"{3}|'{3})[\s\S]*?\2", r".+$"):
         text = re.sub(key + value, rf"\1{_HIDDEN}", text, flags=re.MULTILINE)
+    for option in options():
+        if option.kind is dict:
+            text = _table(option).sub(lambda found: found[1] + _ENTRY.sub(rf"\1{_HIDDEN}", found[2]), text)
     return redact(text, None)
+
+
+_ENTRY = re.compile(r"^([^=\n]*=[ \t]*).+$", re.MULTILINE)
+
+
+def _written(option: Option) -> str:
+    """A pattern for the setting's key, in its table or dotted."""
+    *before, last = (rf"""["']?{part}["']?""" for part in option.path)
+    dotted = "".join(rf"(?:{part}[ \t]*\.[ \t]*)?" for part in before) + last
+    return dotted + (r"""(?:[ \t]*\.[^=\n]*)?""" if option.kind is dict else "")
+
+
+def _table(option: Option) -> re.Pattern[str]:
+    """A pattern for a table of secrets: its header, and all that follows to the next one."""
+    name = r"[ \t]*\.[ \t]*".join(rf"""["']?{part}["']?""" for part in option.path)
+    return re.compile(rf"(^[ \t#]*\[[ \t]*{name}[ \t]*\][^\n]*\n)((?:(?![ \t#]*\[)[^\n]*\n?)*)", re.MULTILINE)

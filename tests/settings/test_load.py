@@ -70,6 +70,45 @@ def test_record_bodies(read: Loader) -> None:
     assert not read("--record-bodies", "--journal.bodies", "off").journal.bodies
 
 
+def test_credentials_of_agents(read: Loader) -> None:
+    """A table in the file, JSON as a flag or in a variable; the whole of one source wins."""
+
+    def found(*argv: str, **given: str) -> dict[str, str]:
+        credentials = read(*argv, **given).agents.credentials
+        return {name: token.get_secret_value() for name, token in credentials.items()}
+
+    table = '[agents.credentials]\nAlice = "a"\n"team b" = "b"\n'
+    assert found(file=table) == {"Alice": "a", "team b": "b"}
+    assert found(HIVEMIND_AGENTS__CREDENTIALS='{" Carol ": "c"}') == {"Carol": "c"}
+    assert found("--agents.credentials", '{"dave": "d"}', HIVEMIND_AGENTS__CREDENTIALS='{"carol": "c"}') == {
+        "dave": "d"
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ("sekrit", 'must be a token for each agent\'s name, as in {"alice": "TOKEN"}'),
+        ('["sekrit"]', 'must be a token for each agent\'s name, as in {"alice": "TOKEN"}'),
+        ('{"alice": {"sekrit": 1}}', 'must be a token for each agent\'s name, as in {"alice": "TOKEN"}'),
+        ('{"alice": "a sekrit"}', "the token of alice must be printable ASCII without spaces, at least one character"),
+        ('{"alice": ""}', "the token of alice must be printable ASCII without spaces, at least one character"),
+        ('{"Alice": "sekrit", "alice": "b"}', "Alice and alice are one agent's name, so it can have one token only"),
+        ('{"alice": "sekrit", "bob": "sekrit"}', "bob must have a token of its own"),
+        ('{"alice": "agents-sekrit"}', "the token of alice must differ from token"),
+        ('{"alice": "control-sekrit"}', "the token of alice must differ from control_token"),
+        ('{"alice": "sekrit", "": "b"}', "number 2: an agent's name must have at least one visible character"),
+        ("[" * 100_000, 'must be a token for each agent\'s name, as in {"alice": "TOKEN"}'),
+    ],
+)
+def test_wrong_credentials_of_agents(read: Loader, given: str, line: str) -> None:
+    """One line that names the source and repeats no token."""
+    others = {"HIVEMIND_TOKEN": "agents-sekrit", "HIVEMIND_CONTROL_TOKEN": "control-sekrit"}
+    assert complaint(read, "--agents.credentials", given, **others) == f"--agents.credentials: {line}"
+    variable = complaint(read, HIVEMIND_AGENTS__CREDENTIALS=given, **others)
+    assert variable == f"HIVEMIND_AGENTS__CREDENTIALS (environment): {line}"
+
+
 def test_values_keep_underscores(read: Loader) -> None:
     """Only a flag's name is respelled, never its value."""
     assert read("--upstream=http://a_b/c_d").upstream == ("http://a_b/c_d",)

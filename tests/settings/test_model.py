@@ -195,6 +195,12 @@ def test_control_token_is_another() -> None:
     assert settings(token=SecretStr("x"), control_token=SecretStr("y")).control_token == SecretStr("y")
 
 
+def test_credentials_are_masked() -> None:
+    """Neither printing nor dumping settings shows an agent's token."""
+    found = settings(agents={"credentials": {"alice": "sekrit"}})
+    assert "sekrit" not in f"{found!r} {found} {found.model_dump()} {found.model_dump_json()}"
+
+
 def test_secrets_are_masked() -> None:
     """Neither printing nor dumping settings shows the token."""
     found = settings(token=SecretStr("sekrit"))

@@ -83,6 +83,23 @@ def test_numbers_are_short(tmp_path: Path) -> None:
     assert draft(tmp_path / "a.toml", values).after == "rpm = 50\n\n[aimd]\nbeta = 0.7\n\n[retry]\nbase_s = 2\n"
 
 
+def test_the_difference_shows_no_credential_of_an_agent(tmp_path: Path) -> None:
+    """However the file spells the table."""
+    path = tmp_path / "hivemind.toml"
+    for table in (
+        '[agents.credentials]\nalice = "sekrit"\n"b b" = \'sekrit2\'\n# c = "sekrit"\n',
+        '[ "agents" . credentials ]\nalice = "sekrit"\n',
+        '[agents]\ncredentials.alice = "sekrit"\ncredentials."b b" = "sekrit2"\n',
+        '[agents]\ncredentials = { alice = "sekrit", bob = "sekrit2" }\n',
+        'agents.credentials.alice = "sekrit"\n',
+        '# [agents.credentials]\n# alice = "sekrit"\n',
+    ):
+        path.write_text(f"{table}\n[circuit]\nwindow = 5\n")
+        shown = "\n".join(draft(path, {"circuit.window": 7}).diff)
+        assert "-window = 5\n+window = 7" in shown
+        assert "sekrit" not in shown, table
+
+
 def test_diff(tmp_path: Path) -> None:
     """The difference is what `diff -u` shows, without the secrets that stand near it."""
     path = tmp_path / "hivemind.toml"
