@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from itertools import islice
 
-from hivemind.logs import redact
+from hivemind.redaction.text import holds_key
 
 LONGEST = 80
 """Characters of a name."""
 MOST_KNOWN = 65_536
 """Names that :class:`KnownNames` holds; beyond it those that nobody needs any more are dropped."""
 
+LOOKS_LIKE_A_KEY = "an agent's name would be shown, and this one looks like a key; choose another"
 _TOO_LONG = f"an agent's name must be printable and at most {LONGEST} characters long"
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
@@ -68,8 +69,8 @@ def _normalised(text: str) -> str:
     _check_characters(name)
     if name in (".", ".."):
         raise BadName(f"an agent's name can't be {name}, which clients leave out of its path; choose another")
-    if redact(name) != name:
-        raise BadName("an agent's name would be shown, and this one looks like a key; choose another")
+    if holds_key(name):
+        raise BadName(LOOKS_LIKE_A_KEY)
     if not ascii_only:
         for part in name.split("/"):
             _check_scripts(part)

@@ -10,6 +10,7 @@ from graphlib import TopologicalSorter
 
 import msgspec
 
+from hivemind.agent_names import same
 from hivemind.control.messages import TaskState
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import (
@@ -172,11 +173,12 @@ def _changed(desk: Desk, state: TaskState, spec: TaskSpec, how: How) -> list[str
     begun = state.state in ("running", "done", "cancelled") or (state.state == "failed" and not how.retry_failed)
     if begun and state.spec.command != spec.command:
         return [f"{where} is {state.state}, so its command can't change; change it back, or begin anew with --fresh"]
-    same = replace(state.spec, command=spec.command, priority=spec.priority, attempts=spec.attempts)
-    if same == spec:
+    agent = spec.agent if same(state.spec.agent or spec.id, spec.agent or spec.id) else state.spec.agent
+    before = replace(state.spec, command=spec.command, priority=spec.priority, attempts=spec.attempts, agent=agent)
+    if before == spec:
         return []
     names = {"after": "after", "agent": "agent", "estimated_tokens": "estimate", "on_failure": "on_failure"}
-    what = [name for field, name in names.items() if getattr(state.spec, field) != getattr(spec, field)]
+    what = [name for field, name in names.items() if getattr(before, field) != getattr(spec, field)]
     return [f"{where}: {' and '.join(what)} can't change any more; change it back, or begin anew with --fresh"]
 
 

@@ -20,6 +20,7 @@ from typing import Literal
 
 import msgspec
 
+from hivemind.agent_names import same
 from hivemind.scheduler.events import BudgetState
 
 FORMAT = 1
@@ -243,7 +244,7 @@ def listed(folder: Path) -> tuple[list[Found], list[str]]:
 def latest(found: Sequence[Found], name: str) -> Found | None:
     """The checkpoint of that name, or the newest of the agent of that name; None: there is neither."""
     exact = next((each for each in found if each.checkpoint.name == name), None)
-    return exact or next((each for each in found if each.checkpoint.agent == name), None)
+    return exact or next((each for each in found if same(each.checkpoint.agent, name)), None)
 
 
 def read(path: Path) -> Found:

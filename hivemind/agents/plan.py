@@ -10,6 +10,7 @@ from typing import Literal
 
 import yaml
 
+from hivemind.agent_names import BadName, normalised, same
 from hivemind.amounts import WantedBudget
 from hivemind.redaction.text import holds_key
 from hivemind.scheduler.tasks import Tasks
@@ -188,7 +189,7 @@ def _task(reading: Reading, name: str, where: Node, node: Node, common: Common, 
         reading.wrong(where, f"{what} it has no command")
     agent = reading.text(keys["agent"][1], f"{what} agent") if "agent" in keys else None
     if agent is not None:
-        _check_agent(reading, keys["agent"][1], f"{what} agent", agent, batch)
+        agent = _checked_agent(reading, keys["agent"][1], f"{what} agent", agent, batch)
     return PlannedTask(
         name,
         line_of(where),
@@ -225,15 +226,15 @@ def _common(reading: Reading, keys: Mapping[str, tuple[Node, Node]], outer: Comm
     return Common(cwd, priority, timeout, restarts, delay, on_failure, env)
 
 
-def _check_agent(reading: Reading, node: Node, what: str, name: str, batch: str) -> None:
-    from hivemind.proxy.identity import BadIdentity, checked_name  # which takes a while to load
-
-    if name == batch:
+def _checked_agent(reading: Reading, node: Node, what: str, name: str, batch: str) -> str:
+    """The name as it is shown."""
+    if same(name, batch):
         reading.wrong(node, f"{what} {name}: that is what the batch itself is called; choose another")
     try:
-        checked_name(name)
-    except BadIdentity as error:
+        return normalised(name)
+    except BadName as error:
         reading.wrong(node, f"{what}: {error}")
+        return name
 
 
 def _check_graph(reading: Reading, plan: Plan) -> None:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hivemind.agent_names import spelled_in
 from hivemind.commands import asking
 from hivemind.commands.status import world
 from hivemind.control.client import NoAnswer
@@ -59,7 +60,11 @@ def _run(namespace: argparse.Namespace) -> int:
     proxy = _proxy_if_any(namespace, settings)
     kept = latest(found := _kept(settings), namespace.name)
     agent = namespace.name if kept is None else kept.checkpoint.agent
-    stands = UNKNOWN if proxy is None else standing(agent, world(proxy).snapshot, proxy.get("/budgets", BudgetsPart))
+    stands = UNKNOWN
+    if proxy is not None:
+        snapshot = world(proxy).snapshot
+        agent = spelled_in((each.name for each in snapshot.agents), agent)
+        stands = standing(agent, snapshot, proxy.get("/budgets", BudgetsPart))
     if kept is None and not stands.known:
         raise UsageError(_unknown(namespace.name, proxy, found))
     as_json = asking.wants_json(namespace)

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hivemind import __version__
+from hivemind.agent_names import same
 from hivemind.agents import checkpoints as keeping
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler.commands import Command, Rejected
@@ -183,7 +184,7 @@ class Control:
 
     async def checkpoints(self, query: CheckpointsQuery) -> CheckpointsPart:
         found, unreadable = await self._kept()
-        mine = (each.checkpoint for each in found if query.agent in (None, each.checkpoint.agent))
+        mine = (each.checkpoint for each in found if query.agent is None or same(query.agent, each.checkpoint.agent))
         return CheckpointsPart(tuple(mine), tuple(unreadable))
 
     async def checkpoint(self, name: str) -> CheckpointShown:

@@ -11,8 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hivemind import __version__
+from hivemind.agent_names import KnownNames
 from hivemind.errors import UsageError
+from hivemind.proxy.claims import Claims
 from hivemind.scheduler.events import Event
+from hivemind.settings.sections import AgentSettings
 
 from .asked import add_folder_flags, state_folder
 from .files import folder_in, part_path, parts_in
@@ -96,10 +99,11 @@ def _source(path: Path) -> str:
 
 def _understood(entries: Iterable[Entry | Unreadable | None], counts: Counter[str]) -> Iterator[Tried]:
     """Those that are requests of models; the others are counted, by why they aren't."""
+    claims = Claims(KnownNames(), AgentSettings())
     for entry in entries:
         if isinstance(entry, Unreadable):
             counts[str(entry)] += 1
-        elif entry is None or (tried := understood(entry)) is None:
+        elif entry is None or (tried := understood(entry, claims)) is None:
             counts["no requests of models"] += 1
         else:
             yield tried

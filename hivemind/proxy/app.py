@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hivemind import __version__
+from hivemind import __version__, agent_names
 from hivemind.agents.checkpoints import folder_in
 from hivemind.control.app import control_app
 from hivemind.control.guard import guards_itself, is_own, may_scrape
@@ -54,10 +54,11 @@ from .asgi import not_http, plain, read_body
 from .audience import Audience, Receive, Send
 from .books import books
 from .call import Call, described, request_of
+from .claims import Claims
 from .engine import Engine
 from .exchange import Exchange, Keepalive
 from .headers import fields, for_upstream
-from .identity import LOOKS_LIKE_A_KEY, Address, BadIdentity, address, identify, lane_credential
+from .identity import Address, BadIdentity, address, claimed_name, identify, lane_credential
 from .keeping import Keeper, keeper_of
 from .masking import with_heads
 from .pricing import Pricing
@@ -131,6 +132,7 @@ class Proxy:
         self._active = 0
         self._idle: asyncio.Event | None = None
         self._engine: Engine | None = None
+        self._claims: Claims | None = None
         self._processes: Processes | None = None
         self._control = control_app(self)
         self._tools = ToolsEndpoint(self, enabled=settings.mcp.enabled)
@@ -146,7 +148,8 @@ class Proxy:
                 self.record_in, self.settings, self._engine, self.address, self._routes.names, self._wall
             )
             self._bodies = bodies_for(self.journal, self.settings, self._engine)
-        self._processes = Processes(self._engine, self.settings.max_agents)
+        self._claims = Claims(self._engine.names, self.settings.agents)
+        self._processes = Processes(self._engine, self.settings.max_agents, self._claims)
         if self.keep_in is None and self.store is not None:
             self.keep_in = folder_in(self.store.path.parent)
         self._keeper = keeper_of(self.settings, self.keep_in, self._engine, self._processes, self._wall)
@@ -230,8 +233,13 @@ class Proxy:
         """All tasks of a batch, or (None) all."""
         return self.processes.tasks(batch)
 
+    def spelling(self, name: str) -> str:
+        """The name under which an agent is known, of whatever spelling of it; the same where it isn't."""
+        return self.engine.spelling(name)
+
     def budgets(self, agent: str | None) -> BudgetsPart:
         """What one agent, or (None) each at hand, used and may use. Raises: Rejected."""
+        agent = None if agent is None else self.spelling(agent)
         return books("" if self.control_key is None else self.control_key.run, *self.engine.books, agent)
 
     def claim(self, wanted: WantTask, who: str) -> Claim:
@@ -254,6 +262,12 @@ class Proxy:
         """What runners have started."""
         assert self._processes is not None, "call start() first"
         return self._processes
+
+    @property
+    def claims(self) -> Claims:
+        """What agents call themselves, and the tokens that some names are bound to."""
+        assert self._claims is not None, "call start() first"
+        return self._claims
 
     @property
     def engine(self) -> Engine:
@@ -288,7 +302,16 @@ class Proxy:
             return True
         if own and may_scrape(place.path, headers.get(b"authorization", b""), self._token, self.control_key):
             return True
-        return hmac.compare_digest(headers.get(TOKEN_HEADER) or (place.token or "").encode(), self._token)
+        if any(hmac.compare_digest(token, self._token) for token in _tokens(headers, place)):
+            return True
+        return self._proven(headers, place) is not None
+
+    def _proven(self, headers: Fields, place: Address) -> str | None:
+        """The agent whose own token was shown."""
+        if not self.claims.any_bound:
+            return None
+        found = (self.claims.agent_of(token) for token in _tokens(headers, place))
+        return next((agent for agent in found if agent is not None), None)
 
     async def _forward(self, scope: Scope, headers: Fields, place: Address, receive: Receive, send: Send) -> None:
         assert self._idle is not None, "call start() first"
@@ -337,11 +360,14 @@ class Proxy:
         facts, client = described(facts, client, secrets)
         try:
             auth_headers = route.origin.profile.auth_headers
-            identity = identify(headers, query, place.agent, client, facts.session, auth_headers)
+            if agent_names.tables_wanted(claimed_name(headers, place.agent)):
+                await asyncio.to_thread(agent_names.load_tables)
+            proven = self._proven(headers, place)
+            identity = identify(headers, query, place.agent, client, facts.session, auth_headers, self.claims, proven)
             if any(each in identity.agent for each in secrets):
-                raise BadIdentity(LOOKS_LIKE_A_KEY)
+                raise BadIdentity(agent_names.LOOKS_LIKE_A_KEY)
         except BadIdentity as error:
-            await self._refuse(send, place, 400, "bad_request", str(error))
+            await self._refuse(send, place, error.status, error.reason, str(error))
             return None
         target = route.origin.base_path.encode() + place.raw_path + (b"?" + query if query else b"")
         method = scope["method"].encode()
@@ -405,3 +431,11 @@ class Proxy:
         world = World(at=at, wall=self._wall(), address=self.address, upstreams=self._routes.names)
         world.tell = self.tell or world.tell
         return world
+
+
+def _tokens(headers: Fields, place: Address) -> tuple[bytes, ...]:
+    """What was shown as a token for this proxy, in a header or in the path."""
+    header, path = headers.get(TOKEN_HEADER), place.token
+    if header:
+        return (header,) if path is None else (header, path.encode("utf-8", "replace"))
+    return () if path is None else (path.encode("utf-8", "replace"),)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from hivemind.agent_names import BadName, KnownNames, normalised
 from hivemind.providers.base import Limits
 from hivemind.redaction.text import redact
 from hivemind.requests import RequestDetail, Requests
@@ -27,7 +28,7 @@ from hivemind.snapshot import Snapshot
 from hivemind.store import Ledger, Store
 from hivemind.world import World
 
-from .names import check_names, fit_to_show
+from .names import fit_to_show, spelled
 
 SAMPLE_EVERY_S = 1.0
 """Between two samples of every lane's gauges."""
@@ -61,6 +62,11 @@ class Engine:
         self._day = _day(wall())
         self.ledger = None if store is None else Ledger(self._scheduler, store, wall, self._day)
         """None: nothing outlives the proxy."""
+        self.names = KnownNames(self._is_called)
+        """The spellings of all agents that are known."""
+        agents, tasks = self._scheduler.agents, self._scheduler.tasks
+        for name in (*agents, *agents.past, *(task.agent for task in tasks.values())):
+            self.names.add(name)
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at: float | None = None
         self._sampler = self._loop.call_later(SAMPLE_EVERY_S, self._sample_again)
@@ -173,12 +179,25 @@ class Engine:
         """
         if self._ending and isinstance(command, Drain) and not command.draining:
             raise Rejected("the proxy is shutting down, which can't be taken back")
-        agents = self._scheduler.agents
-        check_names(command, lambda name: name in agents or name in agents.past)
+        command = spelled(command, self.names, self._is_called)
         try:
             self._scheduler.apply(self._time(), fit_to_show(command), who)
         finally:
             self._sample()
+
+    def spelling(self, name: str) -> str:
+        """The name under which an agent is known, of whatever spelling of it; the same where it isn't."""
+        if self._is_called(name):
+            return name
+        try:
+            return self.names.find(normalised(name)) or name
+        except BadName:
+            return name
+
+    def _is_called(self, name: str) -> bool:
+        """Whether an agent has this very name."""
+        scheduler = self._scheduler
+        return name in scheduler.agents or name in scheduler.agents.past or bool(scheduler.tasks.of_agent(name))
 
     def tell(self, event: Event) -> None:
         """Something else happened than the scheduler knows of."""

@@ -11,12 +11,16 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
+from hivemind.agent_names import LONGEST, BadName, normalised
 from hivemind.providers.base import Profile
 from hivemind.providers.clients import Client
-from hivemind.redaction.text import holds_key
 from hivemind.scheduler.types import Priority, record
+
+if TYPE_CHECKING:
+    from .claims import Claims
 
 CREDENTIAL_HEADERS = (b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key")
 ANONYMOUS = "anonymous"
@@ -25,19 +29,27 @@ SEVERAL = "several"
 """Of those that show different ones."""
 EVERYBODY = "all"
 """Of all requests to an upstream whose limits don't go by credentials."""
-NAME_LENGTH = 80
-LOOKS_LIKE_A_KEY = "an agent's name would be shown, and this one looks like a key; choose another"
 LONGEST_REMEMBERED = 512
 """Bytes of a path that is taken apart once and remembered."""
 _MOST_FIELDS = 100
 _PARAMETERS = re.compile(r";[^/]*")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _DOTS = re.compile(r"/\.{1,2}(?:[/;]|$)")
+AGENT_HEADERS = (b"x-hivemind-agent", b"x-hivemind-agent-id")
+_MOST_BYTES = 12 * LONGEST + 1
+"""Of a name as it comes, that are read: each character has four bytes at most, each of them percent-encoded, and one
+more makes it too long."""
 _PREFIXES = (b"/agent/", b"/to/", b"/token/")
 
 
 class BadIdentity(ValueError):
-    """A name or priority that can't be used; the text says what would be right."""
+    """A name, token or priority that can't be used; the text says what would be right."""
+
+    def __init__(self, text: str, status: int = 400, reason: str = "bad_request") -> None:
+        super().__init__(text)
+        self.status = status
+        """Of the answer that says so."""
+        self.reason = reason
 
 
 @record
@@ -62,7 +74,7 @@ class Identity:
     agent: str
     parent: str | None
     named: bool
-    """The agent has a name or session of its own; else it is known by its credential alone, perhaps with others."""
+    """The agent has a name or session of its own; else it is known by its key alone, perhaps with others."""
     credential: str
     """Fingerprint, or `anonymous`."""
     priority: Priority | None
@@ -89,7 +101,7 @@ def _take_apart(raw_path: bytes) -> Address:
             # Taken for a path of the upstream's, or without the slash, its name would be the next segment.
             flaw = "" if tail in (b"", b"/") else f"/{head.decode()}/ must be followed by a name"
             break
-        found[head] = unquote(name.decode("latin-1"))
+        found[head] = decoded(name if head != b"agent" else name[:_MOST_BYTES])
         rest = _one_slash(slash + after) or b"/"
     while b"//" in rest:
         rest = rest.replace(b"//", b"/")
@@ -138,38 +150,56 @@ def identify(
     client: Client,
     session: str,
     auth_headers: tuple[bytes, ...],
+    claims: Claims,
+    proven: str | None = None,
 ) -> Identity:
     """Who sent this. `named` is the name in the path, `session` an id found in the body, `auth_headers` are those that
-    the provider reads the credential from.
+    the provider reads the credential from, `proven` is the agent whose credential for this proxy was shown.
 
     Raises: BadIdentity.
     """
     credential = fingerprint(headers, query, auth_headers)
-    own = named or _text(headers.get(b"x-hivemind-agent") or headers.get(b"x-hivemind-agent-id"))
-    if own:
-        agent, parent = _within(checked_name(own), client)
+    own = claimed_name(headers, named)
+    root = claims.spelled(own) if own else proven
+    claims.check_named(root is not None)
+    if root is not None:
+        claims.check(root, proven)
+        agent, parent = _within(root, client, claims)
     else:
-        agent, parent = _by_client(client, session)
+        agent, parent = _by_client(client, session, claims)
+        claims.check(agent, None)
+    asked = _priority(headers.get(b"x-hivemind-priority"), client)
     return Identity(
         agent=agent or f"key-{credential}",
         parent=parent,
         named=bool(agent),
         credential=credential,
-        priority=_priority(headers.get(b"x-hivemind-priority"), client),
+        priority=None if asked is None else claims.priority(asked, agent or f"key-{credential}"),
     )
 
 
+def claimed_name(headers: Mapping[bytes, bytes], named: str | None) -> str:
+    """The name that a request gives itself in the path (`named`) or else in a header; empty: none."""
+    if named:
+        return named
+    raw = next((found for name in AGENT_HEADERS if (found := headers.get(name))), None)
+    return "" if raw is None else decoded(raw[:_MOST_BYTES])
+
+
+def decoded(raw: bytes) -> str:
+    """What stands in a path or header, percent-encoded or not."""
+    return (unquote_to_bytes(raw) if b"%" in raw else raw).decode("utf-8", "replace")
+
+
 def checked_name(name: str) -> str:
-    """The name that somebody gave an agent.
+    """The name that somebody gave an agent, as it is shown; see :func:`hivemind.agent_names.normalised`.
 
     Raises: BadIdentity: it can't be one.
     """
-    _checked(name)  # before anything that takes longer with a longer name
-    if holds_key(name):
-        raise BadIdentity(LOOKS_LIKE_A_KEY)
-    if name in (".", ".."):
-        raise BadIdentity(f"an agent's name can't be {name}, which clients leave out of its path; choose another")
-    return name
+    try:
+        return normalised(name)
+    except BadName as error:
+        raise BadIdentity(str(error)) from None
 
 
 def fingerprint(headers: Mapping[bytes, bytes], query: bytes, auth_headers: tuple[bytes, ...] = ()) -> str:
@@ -218,46 +248,42 @@ def _hashed(secret: bytes) -> str:
     return blake2b(secret, digest_size=4, person=b"hivemind-lane").hexdigest()
 
 
-def _by_client(client: Client, session: str) -> tuple[str, str | None]:
+def _by_client(client: Client, session: str, claims: Claims) -> tuple[str, str | None]:
     """A name from the ids that the client sends by itself, and the agent that started this one."""
     ident = client.session or session
     if not ident:
         return "", None
-    root = f"{client.name or 'session'}-{_short(ident)}"
+    kind = client.name or "session"
+    root = claims.derived(f"{kind}-{_short(ident)}")
     if not client.agent:
-        return root, f"{client.name or 'session'}-{_short(client.parent)}" if client.parent else None
-    return _within(root, client)
+        return root, claims.derived(f"{kind}-{_short(client.parent)}") if client.parent else None
+    return _within(root, client, claims)
 
 
-def _within(root: str, client: Client) -> tuple[str, str | None]:
+def _within(root: str, client: Client, claims: Claims) -> tuple[str, str | None]:
     """The sub-agent of that process which asks, and who started it; the process's main agent has no parent here."""
     if not client.agent:
         return root, None
-    return _checked(f"{root}/{_short(client.agent)}"), f"{root}/{_short(client.parent)}" if client.parent else root
+    name = f"{root}/{_short(client.agent)}"
+    if len(name) > LONGEST:
+        raise BadIdentity(f"an agent's name is at most {LONGEST} characters long, with its sub-agent's")
+    return claims.derived(name), claims.derived(f"{root}/{_short(client.parent)}") if client.parent else root
 
 
 def _short(ident: str) -> str:
-    """Enough of an id to tell agents apart, without prefixes that all of them share."""
-    ident = ident.rsplit("_", 1)[-1]
-    return _checked(ident[:8] if len(ident) > 8 else ident)
-
-
-def _checked(name: str) -> str:
-    if len(name) > NAME_LENGTH or not name.isprintable():
-        raise BadIdentity(f"an agent's name must be printable and at most {NAME_LENGTH} characters long")
-    return name
+    """Enough of an id to tell agents apart, without prefixes that all of them share; of an id that can't be shown, a
+    hash."""
+    if not (ident.isascii() and ident.isprintable()):
+        return blake2b(ident.encode("utf-8", "replace"), digest_size=4, person=b"hivemind-id").hexdigest()
+    return ident.rsplit("_", 1)[-1][:8]
 
 
 def _priority(asked: bytes | None, client: Client) -> Priority | None:
     if asked is None:
         return client.priority
-    word = _text(asked).strip().upper()
+    word = asked[:32].decode("latin-1").strip().upper()
     if word in Priority.__members__:
         return Priority[word]
     if word in ("0", "1", "2", "3"):
         return Priority(int(word))
     raise BadIdentity("x-hivemind-priority: must be critical, high, normal or low (or 0 to 3)")
-
-
-def _text(raw: bytes | None) -> str:
-    return "" if raw is None else raw.decode("utf-8", "replace")

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from hivemind.agent_names import BadName, KnownNames, normalised
 from hivemind.redaction.text import redact
-from hivemind.scheduler.commands import BeginAgent, Command, FinishTask, Rejected, SetBudget, SubmitTasks
-
-from .identity import BadIdentity, checked_name
+from hivemind.scheduler.commands import (
+    BeginAgent,
+    BoostAgent,
+    Command,
+    EndAgent,
+    FinishTask,
+    PauseAgent,
+    Rejected,
+    SetBudget,
+    SetPriority,
+    StopAgent,
+    SubmitTasks,
+)
+from hivemind.scheduler.types import TaskSpec
 
 NOTE_LENGTH = 200
 """Of what is said about a task's end, at most."""
@@ -23,27 +35,56 @@ def fit_to_show(command: Command) -> Command:
     return replace(command, note=note if len(note) <= NOTE_LENGTH else note[: NOTE_LENGTH - 1] + "…")
 
 
-def check_names(command: Command, known: Callable[[str], bool]) -> None:
-    """Look at names that nobody has so far.
+def spelled(command: Command, names: KnownNames, known: Callable[[str], bool]) -> Command:
+    """The command, each agent called as it is known; `known` tells of names that somebody goes by already, which may be
+    of an earlier version and stay as they are.
 
-    Raises: Rejected: one of them can't be an agent's.
+    Raises: Rejected: a new name can't be an agent's, or a task's.
     """
-    for name in _given(command):
-        if name and not known(name):
-            try:
-                checked_name(name)
-            except BadIdentity as error:
+
+    def agent(name: str) -> str:
+        if not name or known(name):
+            return name
+        try:
+            found = names.find(name) or names.find(normalised(name))
+            if found is not None:
+                return found
+            return names.spelled(normalised(name)) if introduces else name
+        except BadName as error:
+            if introduces:
                 raise Rejected(str(error)) from None
+            return name  # it is nobody's, which the scheduler says
 
-
-def _given(command: Command) -> Iterator[str | None]:
+    introduces = isinstance(command, SetBudget | BeginAgent | SubmitTasks)
     match command:
-        case SetBudget():
-            yield command.agent
         case BeginAgent():
-            yield from (command.agent, command.parent)
+            return replace(command, agent=agent(command.agent), parent=command.parent and agent(command.parent))
         case SubmitTasks():
-            for spec in command.tasks:
-                yield spec.agent
-                yield spec.id
-                yield spec.batch
+            for name in _of_tasks(command):
+                _check(name, known)
+            return replace(command, tasks=tuple(_with_agent(spec, agent) for spec in command.tasks))
+        case SetBudget(agent=None):
+            return command
+        case SetPriority() | PauseAgent() | BoostAgent() | StopAgent() | EndAgent() | SetBudget(agent=str()):
+            return replace(command, agent=agent(command.agent or ""))
+    return command
+
+
+def _with_agent(spec: TaskSpec, agent: Callable[[str], str]) -> TaskSpec:
+    """A task's agent is called as the task where that isn't said."""
+    name = agent(spec.agent or spec.id)
+    return spec if name == (spec.agent or spec.id) else replace(spec, agent=name)
+
+
+def _of_tasks(command: SubmitTasks) -> Iterator[str]:
+    for spec in command.tasks:
+        yield from (spec.id, spec.batch)
+
+
+def _check(name: str, known: Callable[[str], bool]) -> None:
+    """Raises: Rejected: no task or batch can be called so."""
+    if name and not known(name):
+        try:
+            normalised(name)
+        except BadName as error:
+            raise Rejected(str(error)) from None

@@ -10,8 +10,9 @@ from hivemind.control.messages import Claim, LeavePlace, PlaceGiven, RunUsage, T
 from hivemind.scheduler.commands import BeginAgent, ClaimTask, EndAgent, Rejected, check_exit_code
 from hivemind.scheduler.tasks import OPEN, Task
 
+from .claims import Claims
 from .engine import Engine
-from .identity import BadIdentity, checked_name
+from .identity import BadIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,9 @@ class Process:
 class Processes:
     """Of one proxy, on a running loop."""
 
-    def __init__(self, engine: Engine, limit: int) -> None:
+    def __init__(self, engine: Engine, limit: int, claims: Claims) -> None:
         self._engine = engine
+        self._claims = claims
         self._ledger = engine.ledger
         self._places = Places(limit)
         self._known: dict[str, Process] = {}
@@ -45,8 +47,8 @@ class Processes:
         Raises: Rejected.
         """
         try:
-            agent = checked_name(wanted.agent)
-            parent = wanted.parent and checked_name(wanted.parent)
+            agent = self._claims.spelled(wanted.agent)
+            parent = wanted.parent and self._claims.spelled(wanted.parent)
         except BadIdentity as error:
             raise Rejected(str(error)) from None
         known = self._places.find(agent)
@@ -82,15 +84,16 @@ class Processes:
         Raises: Rejected.
         """
         check_exit_code(ended.exit_code)
-        agent = self._engine.agent(ended.agent)
-        place = self._places.find(ended.agent)
+        name = self._engine.spelling(ended.agent)
+        agent = self._engine.agent(name)
+        place = self._places.find(name)
         if place is not None and place.runner == ended.runner:
-            if self._places.leave(ended.agent):
-                self._ended(ended.agent, ended.exit_code, who)
+            if self._places.leave(name):
+                self._ended(name, ended.exit_code, who)
             self._note_idle()
         elif (place is None or place.until is not None) and agent is not None and ended.exit_code is not None:
-            self._places.leave(ended.agent)
-            self._ended(ended.agent, ended.exit_code, who)  # it was started before this proxy was
+            self._places.leave(name)
+            self._ended(name, ended.exit_code, who)  # it was started before this proxy was
         if agent is None:
             return RunUsage(0, 0.0, 0, None)
         spent = agent.tree.used("run")

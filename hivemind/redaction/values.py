@@ -72,7 +72,11 @@ def credentials_of_url(url: str) -> tuple[str, ...]:
 
 def own_credentials(settings: Settings) -> tuple[str, ...]:
     """Those of the proxy itself: its tokens, and what it shows the proxy that it goes through."""
-    tokens = (each.get_secret_value() for each in (settings.token, settings.control_token) if each is not None)
+    tokens = (
+        each.get_secret_value()
+        for each in (settings.token, settings.control_token, *settings.agents.credentials.values())
+        if each is not None
+    )
     via = credentials_of_url(settings.via.get_secret_value()) if settings.via else ()
     return longest_first((*tokens, *via))
 

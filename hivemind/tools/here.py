@@ -24,6 +24,8 @@ class Proxied(Protocol):
 
     async def settled(self) -> None: ...
 
+    def spelling(self, name: str) -> str: ...
+
 
 class Here:
     """A :class:`~.desk.Desk`; call it on the proxy's loop."""

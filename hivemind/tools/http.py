@@ -14,7 +14,8 @@ from typing import Any, Protocol, cast
 from hivemind.control.guard import Guard, Locked
 from hivemind.control.replies import failure
 from hivemind.proxy.asgi import read_body
-from hivemind.proxy.identity import checked_name
+from hivemind.proxy.headers import fields
+from hivemind.proxy.identity import checked_name, claimed_name
 from hivemind.redaction.text import redact
 
 from .desk import Caller
@@ -31,7 +32,6 @@ _DISCOVERY = ("/.well-known/oauth-", "/.well-known/openid-configuration")
 """Where a client looks for a login that it was told it needs; there is none, and the upstream's isn't ours."""
 CALLER = "hivemind.caller"
 """Where a request's scope says who calls."""
-_AGENT_HEADERS = (b"x-hivemind-agent", b"x-hivemind-agent-id")
 _OFF = "the MCP server is switched off (mcp.enabled)"
 _NO_LOGIN = "there is no login here: /mcp wants the proxy's control token, as in Authorization: Bearer TOKEN"
 _ENDING = "the proxy is shutting down"
@@ -53,6 +53,7 @@ class ToolsEndpoint:
     """Of one proxy, on its loop."""
 
     def __init__(self, proxy: Tooled, *, enabled: bool) -> None:
+        self._proxy = proxy
         self._desk = Here(proxy)
         self._enabled = enabled
         self._guarded = Guard(cast(Any, self._admitted), proxy)
@@ -87,7 +88,8 @@ class ToolsEndpoint:
             await failure(405, _ONLY_POST, {"allow": "POST"})(scope, receive, send)
             return
         try:
-            scope[CALLER] = Caller(_agent(scope[CALLER], scope["headers"]))
+            named = claimed_name(fields(scope["headers"]), scope[CALLER])
+            scope[CALLER] = Caller(self._proxy.spelling(checked_name(named)) if named else None)
         except ValueError as error:
             await failure(400, str(error))(scope, receive, send)
             return
@@ -149,10 +151,3 @@ class ToolsEndpoint:
             else:
                 handler.set_exception(error)
                 handler.exception()  # those who waited may have left
-
-
-def _agent(named: str | None, headers: list[tuple[bytes, bytes]]) -> str | None:
-    """Who calls, by the path or else by a header. Raises: ValueError: it can't be a name."""
-    given = dict(headers)
-    own = named or next((given[name].decode("utf-8", "replace") for name in _AGENT_HEADERS if given.get(name)), None)
-    return checked_name(own) if own else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hivemind.agent_names import same
 from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.types import Usage
 from hivemind.snapshot import AgentView, Totals
@@ -11,7 +12,7 @@ from .failure import ToolFailure, unknown
 from .headroom import headroom
 from .inputs import MetricsInput, StatusInput
 from .outputs import AgentUsage, LaneMetrics, Metrics, ProxyRow, Status, TotalsRow
-from .rows import LANES_SHOWN, agent_row, by_state, cut, in_order, lane_row, money, task_row
+from .rows import LANES_SHOWN, agent_row, by_state, cut, in_order, known_as, lane_row, money, task_row
 
 
 async def status(desk: Desk, caller: Caller, asked: StatusInput) -> Status:
@@ -20,11 +21,13 @@ async def status(desk: Desk, caller: Caller, asked: StatusInput) -> Status:
     upstreams = [name for name, _ in about.upstreams]
     if asked.upstream is not None and asked.upstream not in upstreams:
         raise unknown("upstream", asked.upstream, upstreams)
-    me = asked.agent or caller.agent
+    me = known_as(world, asked.agent or caller.agent)
+    worker = known_as(world, asked.task_agent)
     tasks = [
         task
         for task in await desk.tasks(asked.batch)
-        if asked.task_agent in (None, task.spec.agent or task.spec.id) and asked.task_state in (None, task.state)
+        if worker is None or same(worker, task.spec.agent or task.spec.id)
+        if asked.task_state in (None, task.state)
     ]
     views = {view.id: view for view in world.tasks}
     agents, agents_out = cut(sorted(world.agents, key=_busiest), asked.limit)
@@ -56,7 +59,8 @@ async def status(desk: Desk, caller: Caller, asked: StatusInput) -> Status:
 async def metrics(desk: Desk, caller: Caller, asked: MetricsInput) -> Metrics:
     """What was used, and how it went."""
     world = await desk.world()
-    views = [view for view in world.agents if asked.agent in (None, view.name)]
+    wanted = known_as(world, asked.agent)
+    views = [view for view in world.agents if wanted in (None, view.name)]
     if asked.agent is not None and not views:
         raise unknown("agent", asked.agent, [view.name for view in world.agents])
     shown, left_out = cut(sorted(views, key=lambda view: -_amount(view, asked.order)), asked.limit)

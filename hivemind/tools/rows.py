@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from hivemind.agent_names import spelled_in
 from hivemind.control.messages import TaskState
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState
-from hivemind.snapshot import AgentView, TaskView
+from hivemind.snapshot import AgentView, Snapshot, TaskView
 
 from .outputs import AgentRow, BudgetRow, LaneRow, TaskRow, WindowRow
 
@@ -72,6 +73,11 @@ def budget_row(state: BudgetState) -> BudgetRow:
         unpriced_tokens=state.unpriced,
         share=round(state.share, 4),
     )
+
+
+def known_as(world: Snapshot, name: str | None) -> str | None:
+    """The agent's name as the proxy shows it, of whatever spelling of it; the same where it isn't known."""
+    return None if name is None else spelled_in((view.name for view in world.agents), name)
 
 
 def agent_row(view: AgentView) -> AgentRow:

@@ -22,7 +22,7 @@ from .failure import ToolFailure, unknown
 from .headroom import budgets_of
 from .inputs import BudgetInput, ConfigInput, PriorityInput
 from .outputs import Budgets, Config, KnobRow, Prioritised
-from .rows import LANES_SHOWN, budget_row, cut
+from .rows import LANES_SHOWN, budget_row, cut, known_as
 
 
 async def priority(desk: Desk, caller: Caller, asked: PriorityInput) -> Prioritised:
@@ -62,7 +62,8 @@ async def budget(desk: Desk, caller: Caller, asked: BudgetInput) -> Budgets:
         whose = "all agents together" if agent is None else agent
         ceiling = amounts.ceiling(asked.tokens, asked.dollars, asked.per, asked.covers)
         said = f"The budget of {whose} is set: {ceiling}." if sets else f"The budget of {whose} is taken away."
-    found = _budgets(await desk.world(), agent, pool=asked.pool)
+    world = await desk.world()
+    found = _budgets(world, known_as(world, agent), pool=asked.pool)
     shown, left_out = cut(found, asked.limit)
     return Budgets(
         said=said or _told(found, agent),

@@ -121,7 +121,8 @@ async def test_credential_is_the_last_resort() -> None:
 async def test_priority_of_a_request(word: str, priority: int) -> None:
     """`x-hivemind-priority` sets the priority of the request, by name or number."""
     gate = asyncio.Event()
-    async with between([gate, ANSWER]) as (proxy, _), raw(proxy.port) as direct:
+    settings = {"agents": {"highest_priority": "critical"}}
+    async with between([gate, ANSWER], **settings) as (proxy, _), raw(proxy.port) as direct:
         await direct.send(request(MESSAGES, PLAIN_BODY, f"x-hivemind-priority: {word}"))
         world = await proxy.until(lambda world: len(world.slots) == 1)
         assert world.slots[0].priority is Priority(priority)
@@ -131,7 +132,8 @@ async def test_priority_of_a_request(word: str, priority: int) -> None:
 async def test_urgent_requests_go_first() -> None:
     """With one slot, the waiting requests go in the order of their priority."""
     gate = asyncio.Event()
-    async with between([gate, ANSWER], [ANSWER], max_concurrency=1) as (proxy, upstream):
+    settings = {"agents": {"highest_priority": "critical"}}
+    async with between([gate, ANSWER], [ANSWER], max_concurrency=1, **settings) as (proxy, upstream):
         tasks = [asyncio.create_task(ask(proxy, "/agent/first/v1/messages"))]
         await upstream.until(lambda: len(upstream.requests) == 1)
         for depth, word in enumerate(("low", "normal", "critical", "high"), 1):

@@ -12,8 +12,8 @@ from proxy.kit import Running, between, client, proxying
 from proxy.upstream.scripted import Handler, Scripted, serving
 from proxy.wire import ANSWER, anthropic_error, http
 
+from hivemind.agent_names import LOOKS_LIKE_A_KEY
 from hivemind.cli import main
-from hivemind.proxy.identity import LOOKS_LIKE_A_KEY
 from hivemind.redaction.text import LABEL_LENGTH
 from hivemind.scheduler.commands import StopAgent
 

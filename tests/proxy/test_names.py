@@ -6,8 +6,19 @@ import pytest
 from proxy.kit import between
 from proxy.wire import ANSWER
 
-from hivemind.proxy.names import NOTE_LENGTH, check_names, fit_to_show
-from hivemind.scheduler.commands import BeginAgent, Command, FinishTask, PauseAgent, Rejected, SetBudget, SubmitTasks
+from hivemind.agent_names import KnownNames
+from hivemind.proxy.names import NOTE_LENGTH, fit_to_show, spelled
+from hivemind.scheduler.commands import (
+    BeginAgent,
+    Command,
+    EndAgent,
+    FinishTask,
+    PauseAgent,
+    Rejected,
+    SetBudget,
+    StopAgent,
+    SubmitTasks,
+)
 from hivemind.scheduler.types import TaskSpec
 
 KEY = "sk-ant-api03-abcdefghijklmnop"
@@ -30,17 +41,34 @@ def test_what_would_be_shown_and_must_not(name: str) -> None:
     """A key, what a terminal would take for something else, a page of text."""
     for command in commands(name):
         with pytest.raises(Rejected, match=r"^an agent's name"):
-            check_names(command, lambda _: False)
+            spelled(command, KnownNames(), lambda _: False)
 
 
 def test_whoever_is_known_stays() -> None:
     """However it came by its name; and what names nobody new isn't looked at."""
     for command in commands(KEY)[:2]:
-        check_names(command, lambda name: name == KEY)
-    check_names(PauseAgent(KEY, True), lambda _: False)
-    check_names(SetBudget(None, 5), lambda _: False)
-    for command in commands("alice"):
-        check_names(command, lambda _: False)
+        assert spelled(command, KnownNames(), lambda name: name == KEY) == command
+    for command in (PauseAgent(KEY, True), SetBudget(None, 5), *commands("alice")[:2]):
+        assert spelled(command, KnownNames(), lambda _: False) == command
+
+
+def test_every_spelling_means_the_agent_that_is_known() -> None:
+    """Commands on agents and tasks alike; a task's agent, which is called as the task, too."""
+    names = KnownNames()
+    names.add("Alice")
+    for command in (
+        SetBudget("alice", 5),
+        BeginAgent("ALICE", "alice"),
+        StopAgent(" alice ", True),
+        EndAgent("\uff41lice"),
+    ):
+        assert spelled(command, names, lambda _: False).agent == "Alice"  # type: ignore[union-attr]
+    begun = spelled(BeginAgent("bob", "ALICE"), names, lambda _: False)
+    assert begun == BeginAgent("bob", "Alice")
+    asked = SubmitTasks((TaskSpec("t", agent="alice"), TaskSpec("alice"), TaskSpec("other")))
+    found = spelled(asked, names, lambda _: False)
+    assert isinstance(found, SubmitTasks)
+    assert [task.agent for task in found.tasks] == ["Alice", "Alice", ""]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
+from hivemind.agent_names import LOOKS_LIKE_A_KEY
 from hivemind.providers.base import Facts, Limits, StreamForm, TapState
 from hivemind.providers.clients import Client, client_of
 from hivemind.providers.detect import dialect_for
@@ -13,9 +14,9 @@ from hivemind.providers.limits import read_limits
 from hivemind.providers.profiles import profile_for
 from hivemind.providers.tapping import form_of
 from hivemind.proxy.call import described
+from hivemind.proxy.claims import Claims
 from hivemind.proxy.headers import fields
 from hivemind.proxy.identity import (
-    LOOKS_LIKE_A_KEY,
     Address,
     BadIdentity,
     Identity,
@@ -72,8 +73,8 @@ class Tried:
     """Some of the answer came."""
 
 
-def understood(entry: Entry) -> Tried | None:
-    """None: it isn't a request that makes a model generate something."""
+def understood(entry: Entry, claims: Claims) -> Tried | None:
+    """None: it isn't a request that makes a model generate something. `claims` knows the names of entries before."""
     place = address(entry.path)
     dialect = dialect_for(place.path)
     # Recorders leave long bodies out; the path tells what was asked for all the same.
@@ -83,7 +84,7 @@ def understood(entry: Entry) -> Tried | None:
     secrets = credentials_in(entry.headers, entry.path + b"?" + entry.query)
     facts, client = described(_with_hints(facts, entry), client_of(entry.headers), secrets)
     profile = profile_for(entry.origin)
-    identity = _identity(entry, place, client, facts, profile.auth_headers, secrets)
+    identity = _identity(entry, place, client, facts, profile.auth_headers, secrets, claims)
     state = _tapped(entry, facts)
     left = entry.hints.left or (not entry.status and _says(entry.error, _LEFT))
     failure = None if left else _failure(entry, facts, state, secrets)
@@ -126,13 +127,14 @@ def _identity(
     facts: Facts,
     auth_headers: tuple[bytes, ...],
     secrets: tuple[str, ...],
+    claims: Claims,
 ) -> Identity:
     """As the proxy would have it; a name that it would refuse isn't taken."""
     headers = fields(entry.headers)
     named = place.agent
     try:
         named = checked_name(entry.hints.agent) if entry.hints.agent else named
-        identity = identify(headers, entry.query, named, client, facts.session, auth_headers)
+        identity = identify(headers, entry.query, named, client, facts.session, auth_headers, claims)
         if any(each in identity.agent for each in secrets):
             raise BadIdentity(LOOKS_LIKE_A_KEY)
         return identity
