@@ -59,9 +59,7 @@ def normalised(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _normalised(text: str) -> str:
-    ascii_only = text.isascii()
-    name = text if ascii_only else unicodedata.normalize("NFKC", text)
-    name = " ".join(part for part in name.split(" ") if part)
+    name = tidied(text)
     if len(name) > LONGEST:  # NFKC may make a text longer
         raise BadName(_TOO_LONG)
     if not name:
@@ -71,10 +69,16 @@ def _normalised(text: str) -> str:
         raise BadName(f"an agent's name can't be {name}, which clients leave out of its path; choose another")
     if holds_key(name):
         raise BadName(LOOKS_LIKE_A_KEY)
-    if not ascii_only:
+    if not text.isascii():
         for part in name.split("/"):
             _check_scripts(part)
     return name
+
+
+def tidied(text: str) -> str:
+    """Return a text in NFKC and with single spaces, whether or not it can be a name."""
+    text = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return " ".join(part for part in text.split(" ") if part)
 
 
 def _check_characters(name: str) -> None:

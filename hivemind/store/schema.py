@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TypeVar
 
 import msgspec
@@ -14,6 +15,9 @@ from hivemind.scheduler.saved import SavedAgent, SavedTask
 from hivemind.scheduler.tasks import OPEN
 
 from .records import Batch, Kept, Run
+from .spellings import joined, key, spellings
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -118,6 +122,7 @@ def load(connection: sqlite3.Connection, wall: float) -> Kept:
     """
     with _whole(connection):  # so that what can't be read as a whole stays as it was
         _prune(connection, wall)
+        _join_spellings(connection)
         day, clean = connection.execute("SELECT day, clean FROM state").fetchone()
         agents = connection.execute("SELECT name, record FROM agents ORDER BY seen")
         (last,) = connection.execute("SELECT max(id) FROM runs").fetchone()
@@ -146,6 +151,48 @@ def _prune(connection: sqlite3.Connection, wall: float) -> None:
     connection.execute("DELETE FROM agents WHERE seen < ? AND NOT decided", (wall - AGENT_KEPT_S,))
     connection.execute("DELETE FROM runs WHERE coalesce(ended_at, started_at) < ?", (wall - AGENT_KEPT_S,))
     connection.executemany("DELETE FROM tasks WHERE id = ?", ((name,) for name in gone))
+
+
+def _join_spellings(connection: sqlite3.Connection) -> None:
+    """Make one record of those that earlier versions kept of one agent under several spellings of its name.
+
+    Raises: NotOurs: a record can't be read; sqlite3.Error.
+    """
+    rows = connection.execute("SELECT name, seen, decided, record FROM agents ORDER BY seen").fetchall()
+    tasks = [task for task, _ in _tasks(connection)]
+    ran = [name for (name,) in connection.execute("SELECT DISTINCT agent FROM runs")]
+    called = {task.spec.id: task.spec.agent or task.spec.id for task in tasks}
+    spelled = spellings(((name, bool(decided)) for name, _, decided, _ in rows), (*ran, *called.values()))
+    stray = [name for name, *_ in rows if name and spelled[key(name)] != name]
+    if stray:
+        # Seen last first, after those about whom something was decided.
+        ordered = sorted(rows, key=lambda row: (row[2], row[1]), reverse=True)
+        saved = list(_records("agent", SavedAgent, ((name, record) for name, _, _, record in ordered if name)))
+        seen = {name: at for name, at, *_ in rows}
+        groups: dict[str, list[SavedAgent]] = {}
+        for each in saved:
+            groups.setdefault(spelled[key(each.name)], []).append(each)
+        for name, records in groups.items():
+            whole = joined(name, records, spelled)
+            if records == [whole]:
+                continue
+            if len(records) > 1:
+                _log.warning("%s are one agent, kept as %s from now on", " and ".join(r.name for r in records), name)
+            connection.executemany("DELETE FROM agents WHERE name = ?", ((record.name,) for record in records))
+            at = max(seen[record.name] for record in records)
+            connection.execute("INSERT INTO agents VALUES (?, ?, ?, ?)", (name, at, whole.decided, _text(whole)))
+    connection.executemany(
+        "UPDATE runs SET agent = ? WHERE agent = ?",
+        ((spelled[key(name)], name) for name in ran if spelled[key(name)] != name),
+    )
+    connection.executemany(
+        "UPDATE tasks SET record = ? WHERE id = ?",
+        (
+            (_text(replace(task, spec=replace(task.spec, agent=name))), task.spec.id)
+            for task in tasks
+            if (name := spelled[key(called[task.spec.id])]) != called[task.spec.id]
+        ),
+    )
 
 
 def _ended_long_ago(tasks: Iterable[tuple[SavedTask, float]], horizon: float) -> list[str]:
