@@ -60,6 +60,8 @@ class Job:
         """It ended while its proxy was gone with the runner, so it isn't to blame if it failed."""
         self._place = asyncio.Lock()
         self._left = False
+        self._token = ""
+        """What its process shows as an agent; empty: what all agents show."""
         self._reason = ""
         """Why we ended it."""
 
@@ -82,6 +84,7 @@ class Job:
             command=planned.command,
             cwd=str(planned.common.cwd),
             runner=state.runner,
+            takes_token=True,
             who=WHO,
         )
 
@@ -139,6 +142,7 @@ class Job:
         except Rejected as error:
             desk.say(f"{self.name}: its budget isn't set: {error}", "warn")
         given = {**desk.environ, **planned.common.env}
+        way = way.with_token(self._token)
         environ = environment_for(way, self.agent, given, program=planned.command[0], task=self.state.spec.id)
         command, log = command_for(way, self.agent, planned.command), desk.folder.log(self.name)
         self.phase, self.began = "running", desk.wall()
@@ -169,7 +173,7 @@ class Job:
                 told = True
             else:
                 if given.granted:
-                    self.ahead = None
+                    self.ahead, self._token = None, given.token
                     return True
                 self.ahead = given.ahead
             with contextlib.suppress(TimeoutError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -38,6 +38,10 @@ class Way:
     """The upstream that every request goes to; None: by the path."""
     state_dir: Path | None = None
     """Where its note is found, and files of ours may lie; None: nowhere."""
+
+    def with_token(self, token: str) -> Way:
+        """The same, by a token of one agent's own; with none as it is."""
+        return replace(self, token=token) if token else self
 
     def base(self, agent: str) -> str:
         """The address that belongs to the agent."""

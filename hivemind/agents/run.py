@@ -100,12 +100,12 @@ async def run_agent(
     check_command(job.command, job.cwd, environ)
     wanted, given = await _first_asked(session, job)
     async with _registered(session, wanted) as left:
-        await _queue(session, wanted, given, say)
+        way = session.way.with_token((await _queue(session, wanted, given, say)).token)
         await _decide(session, job, wanted.agent)
         loop = asyncio.get_running_loop()
-        made = environment_for(session.way, wanted.agent, environ, program=job.command[0], task=job.task)
+        made = environment_for(way, wanted.agent, environ, program=job.command[0], task=job.task)
         began = loop.time()
-        process = _started(command_for(session.way, wanted.agent, job.command), job.cwd, made)
+        process = _started(command_for(way, wanted.agent, job.command), job.cwd, made)
         with foreground.given_to(process):
             keeping = asyncio.create_task(_keep(session, wanted), name="keep the place")
             try:
@@ -165,6 +165,7 @@ async def _first_asked(session: Session, job: Job) -> tuple[WantPlace, PlaceGive
         command=job.command,
         cwd=str(job.cwd),
         runner=f"{os.getpid()}-{secrets.token_hex(4)}",
+        takes_token=True,
         who=WHO,
     )
     if name is None:
@@ -205,10 +206,10 @@ async def _name_by_task(session: Session, task: str | None) -> str | None:
     return known[task].spec.agent or task
 
 
-async def _queue(session: Session, wanted: WantPlace, given: PlaceGiven, say: Say) -> None:
-    """Until there is a place."""
+async def _queue(session: Session, wanted: WantPlace, given: PlaceGiven, say: Say) -> PlaceGiven:
+    """Until there is a place, which is returned."""
     if given.granted:
-        return
+        return given
     say(f"{wanted.agent}: queued behind {given.ahead}" if given.ahead else f"{wanted.agent}: queued, and next")
     while not given.granted:
         await asyncio.sleep(min(ASK_EVERY_S, _HEAD_ASKS_EVERY_S * (given.ahead + 1)))
@@ -218,6 +219,7 @@ async def _queue(session: Session, wanted: WantPlace, given: PlaceGiven, say: Sa
             back=lambda: say(f"{wanted.agent}: the proxy is there again"),
         )
     say(f"{wanted.agent}: starts")
+    return given
 
 
 async def _decide(session: Session, job: Job, agent: str) -> None:

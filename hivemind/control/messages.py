@@ -217,6 +217,8 @@ class WantPlace:
     """Unique to the runner and its run: one agent's name has one of them at a time."""
     fresh: bool = False
     """Only if the name is nobody's so far."""
+    takes_token: bool = False
+    """The runner hands the token that it is given to the process."""
     who: str = ANONYMOUS
 
 
@@ -227,6 +229,8 @@ class PlaceGiven:
     granted: bool
     ahead: int
     """Those whose turn is before, where it may not yet."""
+    token: str = field(default="", repr=False)
+    """What the process shows as an agent, which is good for that agent's name alone; empty: what others show."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ class Proxy:
                 self.record_in, self.settings, self._engine, self.address, self._routes.names, self._wall
             )
             self._bodies = bodies_for(self.journal, self.settings, self._engine)
-        self._claims = Claims(self._engine.names, self.settings.agents)
+        self._claims = Claims(self._engine.names, self.settings.agents, self._token)
         self._processes = Processes(self._engine, self.settings.max_agents, self._claims)
         if self.keep_in is None and self.store is not None:
             self.keep_in = folder_in(self.store.path.parent)
@@ -308,8 +308,6 @@ class Proxy:
 
     def _proven(self, headers: Fields, place: Address) -> str | None:
         """The agent whose own token was shown."""
-        if not self.claims.any_bound:
-            return None
         found = (self.claims.agent_of(token) for token in _tokens(headers, place))
         return next((agent for agent in found if agent is not None), None)
 

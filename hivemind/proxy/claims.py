@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import logging
-import secrets
 from hashlib import blake2b
 
 from hivemind.agent_names import BadName, KnownNames, fold
@@ -14,6 +15,7 @@ from .identity import BadIdentity, checked_name
 
 _log = logging.getLogger(__name__)
 
+_RUN = b"run."
 _MOST_TOLD = 4096
 """Agents of which is remembered that their priority was told to be capped."""
 
@@ -21,54 +23,59 @@ _MOST_TOLD = 4096
 class Claims:
     """The names of one proxy's agents, and the credentials that some of them are bound to."""
 
-    def __init__(self, names: KnownNames, settings: AgentSettings) -> None:
+    def __init__(self, names: KnownNames, settings: AgentSettings, token: bytes | None = None) -> None:
+        """`token` is what all agents must show, where they must."""
         self._names = names
         self._require_name = settings.require_name
         self._most_urgent = Priority[settings.highest_priority.upper()]
         self._told: set[str] = set()
-        self._agents: dict[bytes, str] = {}
-        """By the digest of a credential, the agent that it belongs to. Looked up by digest, so that how long it takes
-        tells nothing of the credential."""
-        self._bound: dict[str, bytes] = {}
-        """By an agent's folded name, the digest of its credential: while it runs or, by the settings, always."""
-        self._fixed = {fold(name): token.get_secret_value() for name, token in settings.credentials.items()}
-        """Credentials of the settings, by folded name."""
-        for name in settings.credentials:
-            self._bind(names.add(name), self._fixed[fold(name)])
+        self._run_key = None if token is None else blake2b(token, digest_size=32, person=b"hivemind-runs").digest()
+        """Makes the tokens of runs. Made of the agents' token, so that a run's is good for the next proxy too."""
+        self._running: set[str] = set()
+        """Folded names of agents whose process runs and has a token of its own."""
+        self._fixed = {fold(name): value.get_secret_value() for name, value in settings.credentials.items()}
+        """Tokens of the settings, by folded name."""
+        self._agents = {_digest(self._fixed[fold(name)].encode()): names.add(name) for name in settings.credentials}
+        """By the digest of a token of the settings, the agent that it belongs to. Looked up by digest, so that how long
+        it takes tells nothing of the token."""
 
     # --- Credentials ----------------------------------------------------------------------------------------------
 
-    @property
-    def any_bound(self) -> bool:
-        """Whether a name is bound to a credential at all."""
-        return bool(self._bound)
-
     def agent_of(self, token: bytes) -> str | None:
-        """Return the agent that this credential belongs to; None: it is nobody's."""
-        return self._agents.get(_digest(token))
+        """Return the agent that this token belongs to; None: it is no agent's own."""
+        if self._agents and (agent := self._agents.get(_digest(token))) is not None:
+            return agent
+        if self._run_key is None or not token.startswith(_RUN):
+            return None
+        try:
+            name = base64.urlsafe_b64decode(token[len(_RUN) :].partition(b".")[0] + b"==").decode()
+        except ValueError:
+            return None
+        if fold(name) in self._fixed or not hmac.compare_digest(token, self._run_token(name)):
+            return None
+        return self._names.add(name)
 
-    def issue(self, agent: str, token: str = "") -> str:
-        """Bind an agent's name to a credential for as long as it runs, and return that: the settings' where they bind
-        the name, else `token`, which this proxy issued before it was started anew, or a new one."""
+    def token_of_run(self, agent: str) -> str:
+        """Return the token that an agent's process gets, and bind the name to it until :meth:`run_ended`; the settings'
+        where they bind the name. Empty: the process needs none, because agents need none here."""
         key = fold(agent)
         if key in self._fixed:
             return self._fixed[key]
-        self.withdraw(agent)
-        if not token or _digest(token.encode()) in self._agents:
-            token = secrets.token_urlsafe(24)
-        self._bind(agent, token)
-        return token
+        if self._run_key is None:
+            return ""
+        self._running.add(key)
+        return self._run_token(agent).decode()
 
-    def withdraw(self, agent: str) -> None:
-        """Release a name that :meth:`issue` has bound."""
-        key = fold(agent)
-        if key in self._bound and key not in self._fixed:
-            del self._agents[self._bound.pop(key)]
+    def run_ended(self, agent: str) -> None:
+        """The agent's process has ended, so its name is free again."""
+        self._running.discard(fold(agent))
 
-    def _bind(self, agent: str, token: str) -> None:
-        digest = _digest(token.encode())
-        self._agents[digest] = agent
-        self._bound[fold(agent)] = digest
+    def _run_token(self, agent: str) -> bytes:
+        """`run.NAME.MAC`: it says whose it is, so that nothing has to be kept of it."""
+        assert self._run_key is not None
+        name = base64.urlsafe_b64encode(agent.encode()).rstrip(b"=")
+        mac = blake2b(fold(agent).encode(), key=self._run_key, digest_size=20).hexdigest()
+        return _RUN + name + b"." + mac.encode()
 
     # --- Names ----------------------------------------------------------------------------------------------------
 
@@ -91,7 +98,7 @@ class Claims:
 
         Raises: BadIdentity.
         """
-        if not self._bound:
+        if proven is None and not (self._fixed or self._running):
             return
         name = fold(agent)
         if proven is not None:
@@ -99,7 +106,7 @@ class Claims:
                 text = f"the token that was shown is {proven}'s, so the request can't be {agent}'s"
                 raise BadIdentity(text, 403, "not_your_name")
             return
-        while name not in self._bound:
+        while name not in self._fixed and name not in self._running:
             name, slash, _ = name.rpartition("/")
             if not slash:
                 return

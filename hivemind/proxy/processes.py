@@ -76,7 +76,8 @@ class Processes:
             self._known[agent] = Process(wanted.command, wanted.cwd, wanted.task)
             if self._ledger is not None:
                 self._ledger.run_began(agent, wanted.command, wanted.cwd, wanted.task, goes_on=wanted.running)
-        return PlaceGiven(granted, ahead)
+        token = self._claims.token_of_run(agent) if granted and wanted.takes_token else ""
+        return PlaceGiven(granted, ahead, token)
 
     def leave(self, ended: LeavePlace, who: str) -> RunUsage:
         """A process has ended; tells what it used.
@@ -134,6 +135,7 @@ class Processes:
         self._ended(agent, None, "runner")
 
     def _ended(self, name: str, exit_code: int | None, who: str) -> None:
+        self._claims.run_ended(name)
         self._engine.apply(EndAgent(name, exit_code), who)
         agent = self._engine.agent(name)
         if self._ledger is not None and agent is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from agents.running import at, before, ended, free_port, providing
+from proxy.kit import client
 
 from hivemind.cli import main
 from hivemind.scheduler.types import Priority
@@ -243,3 +244,35 @@ async def test_agents_token(tmp_path: Path) -> None:
     assert without.code == 2
     assert "wants a token of its agents: set HIVEMIND_TOKEN" in without.err
     assert ran.code == 0, ran.err
+
+
+TRIES = """\
+import os, urllib.error, urllib.request
+token = os.environ["HIVEMIND_TOKEN"]
+assert token != os.environ.get("EVERYBODYS", "") and token in os.environ["ANTHROPIC_BASE_URL"]
+for name, shown in (("alice", token), ("ALICE", ""), ("alice", os.environ["EVERYBODYS"]), ("bob", token)):
+    request = urllib.request.Request(
+        f"{os.environ['HIVEMIND_URL']}/agent/{name}/v1/messages",
+        b'{"model": "m", "max_tokens": 9, "messages": []}',
+        {"content-type": "application/json", "x-hivemind-token": shown},
+    )
+    try:
+        print(urllib.request.urlopen(request).status, end=" ")
+    except urllib.error.HTTPError as error:
+        print(error.code, end=" ")
+"""
+
+
+@pytest.mark.parametrize("credentials", [{}, {"Alice": "alices-own-token"}], ids=["of the run", "of the settings"])
+async def test_a_name_is_bound_while_it_runs(tmp_path: Path, credentials: dict[str, str]) -> None:
+    """The process gets a token of its own instead of the one for all, and nobody else goes by its name meanwhile."""
+    (tmp_path / "tries.py").write_text(TRIES)
+    everybodys = "agents-own-token"
+    async with before(tmp_path, token=everybodys, agents={"credentials": credentials}) as (running, place):
+        tokens = {"HIVEMIND_TOKEN": everybodys, "EVERYBODYS": everybodys}
+        ran = await place.ran("--name", "alice", "--", "python", "tries.py", **tokens)
+        async with client() as web:
+            headers = {"x-hivemind-token": everybodys}
+            after = await web.post(f"{running.url}/agent/alice/v1/messages", json={"model": "m"}, headers=headers)
+    assert (ran.code, ran.out.split()) == (0, ["200", "401", "401", "403"]), ran.err
+    assert after.status_code == (401 if credentials else 200)

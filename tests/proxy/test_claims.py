@@ -13,6 +13,7 @@ from proxy.wire import ANSWER, PLAIN_BODY
 
 from hivemind.agent_names import KnownNames
 from hivemind.proxy.claims import Claims
+from hivemind.proxy.identity import BadIdentity
 from hivemind.scheduler.commands import PauseAgent, Rejected, SetBudget, SetPriority, StopAgent
 from hivemind.scheduler.types import Priority
 from hivemind.settings.sections import AgentSettings
@@ -289,22 +290,53 @@ async def test_the_operator_may_do_what_an_agent_may_not() -> None:
         assert detail.view.priority is Priority.CRITICAL
 
 
-# --- Tokens that are issued -------------------------------------------------------------------------------------------
+# --- Tokens of runs ---------------------------------------------------------------------------------------------------
 
 
-def test_a_token_is_issued_and_withdrawn() -> None:
-    """A name is bound for as long as its run; what the settings bind stays bound, to their token."""
-    claims = Claims(KnownNames(), AgentSettings.model_validate(CREDENTIALS))
-    token = claims.issue("carol")
-    assert (claims.agent_of(token.encode()), len(token) >= 32) == ("carol", True)
-    assert claims.issue("carol") != token
-    assert claims.agent_of(token.encode()) is None
-    assert claims.issue("carol", token) == token
-    claims.withdraw("Carol")
-    assert claims.agent_of(token.encode()) is None
+def claims_of(token: bytes | None = b"tok-9f8e7d6c") -> Claims:
+    return Claims(KnownNames(), AgentSettings.model_validate(CREDENTIALS), token)
+
+
+def test_a_run_has_a_token_of_its_own() -> None:
+    """It says whose it is, binds the name while the run lives, and is good for the next proxy with the same token."""
+    claims, later, other = claims_of(), claims_of(), claims_of(b"another")
+    claims.check("Carol", None)
+    token = claims.token_of_run("Carol").encode()
+    assert (claims.agent_of(token), later.agent_of(token), other.agent_of(token)) == ("Carol", "Carol", None)
+    assert token.isascii()
+    claims.check("carol", claims.agent_of(token))
+    for name, proven in (("carol", None), ("carol/sub", None), ("dave", "Carol"), ("carol/sub", "Carol")):
+        with pytest.raises(BadIdentity):
+            claims.check(name, proven)
+    claims.run_ended("CAROL")
     claims.check("carol", None)
-    assert claims.issue("ALICE") == ALICES
-    claims.withdraw("alice")
-    assert claims.agent_of(ALICES.encode()) == "Alice"
-    assert claims.issue("carol", BOBS) != BOBS
-    assert claims.agent_of(BOBS.encode()) == "bob"
+
+
+def test_what_is_no_runs_token() -> None:
+    """Forged, changed, or of a name that the settings bind to a token of their own."""
+    claims = claims_of()
+    token = claims.token_of_run("carol").encode()
+    name, mac = token.split(b".")[1:]
+    alice = Claims(KnownNames(), AgentSettings(), b"tok-9f8e7d6c").token_of_run("alice").encode()
+    for false in (
+        b"run.",
+        b"run.." + mac,
+        b"run." + name,
+        b"run." + name + b"." + mac[:-1] + b"x",
+        b"run.\xff\xfe." + mac,
+        b"run.A." + mac,
+        b"run." + name + b"==." + mac,
+        token + b"x",
+        alice,
+    ):
+        assert claims.agent_of(false) is None, false
+
+
+def test_names_that_the_settings_bind_keep_their_token() -> None:
+    """A run under such a name gets that; the end of the run frees nothing."""
+    claims = claims_of()
+    assert claims.token_of_run("ALICE") == ALICES
+    claims.run_ended("alice")
+    with pytest.raises(BadIdentity, match="bound to a token"):
+        claims.check("alice", None)
+    assert claims_of(None).token_of_run("carol") == ""
