@@ -23,8 +23,8 @@ MOST = 64
 """Credentials of one request that are looked for everywhere, the longest; no client sends so many. Each is looked for
 in the whole of a body, so their number has to be bounded."""
 _SHORTEST_COOKIE = 16
-_LONGEST_REMEMBERED = 300
-"""Bytes of a header that is cached."""
+_LONGEST_REMEMBERED = 1000
+"""Bytes of what one request tells that are cached."""
 _LONGEST_DECODED = 512
 """Characters of a credential that is looked for in its percent-decoded spelling too."""
 _HARMLESS = frozenset(name.encode() for name in SHOWN)
@@ -35,17 +35,25 @@ TOKEN_IN_PATH = re.compile(r"(/token/)([^/?]+)", re.IGNORECASE)
 
 def credentials_in(headers: Headers, target: bytes) -> tuple[str, ...]:
     """The values of all credentials that are long enough to be looked for elsewhere, the longest first."""
+    telling = tuple([pair for pair in headers if pair[0] not in _HARMLESS])
+    if b"=" not in target and b"/token/" not in target.lower():
+        target = b""
+    # An agent's requests mostly have the same ones.
+    if len(target) + sum([len(name) + len(value) for name, value in telling]) <= _LONGEST_REMEMBERED:
+        return _remembered_credentials(telling, target)
+    return _credentials(telling, target)
+
+
+def _credentials(headers: Headers, target: bytes) -> tuple[str, ...]:
     found: set[str] = set()
     for name, value in headers:
-        if name in _HARMLESS:
-            continue
-        # Most headers are the same in each request.
-        remembered = len(name) + len(value) <= _LONGEST_REMEMBERED
-        if values := _remembered_in_header(name, value) if remembered else _in_header(name, value):
-            found |= values
-    if b"=" in target or b"/token/" in target.lower():
-        found.update(_in_target(target.decode("latin-1")))
-    return longest_first(found) if found else ()
+        found |= _in_header(name, value)
+    if target:
+        found |= _in_target(target.decode("latin-1"))
+    return longest_first(found)
+
+
+_remembered_credentials = lru_cache(maxsize=1024)(_credentials)
 
 
 def longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
@@ -102,9 +110,6 @@ def _in_header(name: bytes, value: bytes) -> frozenset[str]:
         if text[:6].lower() == "basic ":
             found.update(_basic(bare))
     return _spelled(found)
-
-
-_remembered_in_header = lru_cache(maxsize=2048)(_in_header)
 
 
 def _spelled(found: set[str]) -> frozenset[str]:

@@ -14,8 +14,10 @@ from proxy.wire import ANSWER, anthropic_error, http
 
 from hivemind.agent_names import LOOKS_LIKE_A_KEY
 from hivemind.cli import main
+from hivemind.control import commands
+from hivemind.proxy import identity
 from hivemind.redaction.text import LABEL_LENGTH
-from hivemind.scheduler.commands import StopAgent
+from hivemind.scheduler.commands import Rejected, StopAgent
 
 KNOWN = "sk-ant-api03-THISISSECRET0123456789"
 """A key that is known by its form."""
@@ -177,3 +179,24 @@ async def test_the_password_of_a_proxy_on_the_way(
     everything = shown + caplog.text + recorded_in(tmp_path)
     everything += answer.text if scheme == "https" else ""
     assert [each for each in spellings if each in everything] == []
+
+
+def test_a_long_name_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its length is looked at first, wherever somebody gives a name."""
+
+    def searched(_: str) -> bool:
+        pytest.fail("searched for keys")
+
+    monkeypatch.setattr(identity, "holds_key", searched)
+    monkeypatch.setattr(commands, "holds_key", searched)
+    with pytest.raises(identity.BadIdentity, match="at most 80"):
+        identity.checked_name("a-" * 4000)
+    with pytest.raises(Rejected, match="1 to 40"):
+        commands.checked_who("a-" * 4000)
+
+
+def test_a_long_path_is_not_remembered() -> None:
+    """A cache of a thousand paths is bounded in bytes too."""
+    before = identity._remembered.cache_info().currsize
+    assert identity.address(b"/agent/ann/" + b"x" * 8000).agent == "ann"
+    assert identity._remembered.cache_info().currsize == before
