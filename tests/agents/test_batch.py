@@ -57,6 +57,19 @@ async def agents(here: Bench) -> dict[str, AgentView]:
         return {agent.name: agent for agent in (await client.world()).snapshot.agents}
 
 
+async def test_a_task_has_a_token_of_its_own(tmp_path: Path) -> None:
+    """Where the proxy wants one of its agents: it is good for the task's agent, and isn't the one for all."""
+    here = bench(tmp_path)
+    line = tell('"$HIVEMIND_AGENT ${HIVEMIND_TOKEN%%.*} ${ANTHROPIC_BASE_URL#*/token/}"')
+    here.write([task("a", line), task("b", line, agent="bob", after=["a"])])
+    ran = await here.run("--token", "everybodys-token")
+    assert ran.code == 0, ran.errors
+    found = [entry.split() for entry in here.journal]
+    assert [(agent, kind) for agent, kind, _ in found] == [("work.a", "run"), ("bob", "run")]
+    assert all("everybodys" not in base and base.endswith(f"/agent/{agent}") for agent, _, base in found)
+    assert found[0][2].split("/")[0] != found[1][2].split("/")[0]
+
+
 async def test_a_tasks_world(tmp_path: Path) -> None:
     """It is told its name, its task and its own path; the plan's and its own variables and folder count."""
     here = bench(tmp_path)

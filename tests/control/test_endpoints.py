@@ -168,7 +168,7 @@ async def test_places() -> None:
     """A place is given while there is one, then one queues; leaving tells what was used and lets the next one in."""
     async with steered(max_agents=1) as (web, proxy):
         ann = {"agent": "ann", "command": ["true"]}
-        assert await good(web, "POST", "places", json=ann) == {"granted": True, "ahead": 0}
+        assert await good(web, "POST", "places", json=ann) == {"granted": True, "ahead": 0, "token": ""}
         bob = {"agent": "bob", "priority": "high"}
         assert (await good(web, "POST", "places", json=bob))["granted"] is False
         async with client() as agent:
