@@ -10,6 +10,7 @@ from .scheduler.accounts import Period
 from .scheduler.ceilings import MOST_DOLLARS, MOST_TOKENS
 from .scheduler.events import BudgetState
 from .scheduler.types import record
+from .shells import command_line
 
 HEADER = b"x-hivemind-budget"
 
@@ -91,6 +92,14 @@ def owner(state: BudgetState) -> str:
     if state.owner is None:
         return "the budget of all agents"
     return f"the budget of {state.owner} and its agents" if state.covers == "subtree" else f"{state.owner}'s budget"
+
+
+def raising(state: BudgetState) -> str:
+    """The command line that raises a budget; the reader fills in the amount. It may be pasted, whatever the owner's
+    name is."""
+    if state.owner is None:
+        return "hivemind budget --pool AMOUNT"
+    return command_line("hivemind budget", state.owner, then="AMOUNT")
 
 
 def ceiling(tokens: int | None, money: float | None, per: str | None = None, covers: str | None = None) -> str:

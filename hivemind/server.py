@@ -21,6 +21,7 @@ from . import logs
 from .console import Console
 from .control.tokenfile import announced, state_dir
 from .errors import BindError, UsageError
+from .shells import word
 
 if TYPE_CHECKING:
     from .proxy.app import Proxy
@@ -126,7 +127,7 @@ def _refusal(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
         return (
             f"port {port} on {host} is in use; choose another with --port, or --port 0 for any free one"
-            f" (if a HiveMind runs there: hivemind-tui --attach http://{_shown(host)}:{port})"
+            f" (if a HiveMind runs there: hivemind-tui --attach {word('bash', f'http://{_shown(host)}:{port}')})"
         )
     if error.errno == errno.EACCES:
         return f"port {port} on {host} needs more rights than this process has; choose one from 1024 on with --port"

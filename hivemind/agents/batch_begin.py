@@ -26,6 +26,7 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import TaskSpec
+from hivemind.shells import command_line
 
 from .attempts import adopt
 from .batch_desk import WHO, Desk
@@ -162,7 +163,8 @@ def _check_runners(desk: Desk, known: Sequence[TaskState]) -> None:
         if state.state == "running" and desk.folder.runner(state.runner) is None:
             raise UsageError(
                 f"{desk.batch}: task {desk.short(state.spec.id)} is run by somebody else"
-                f" ({state.runner or 'its agent'}); wait for it, or end it with: hivemind tasks fail {state.spec.id}"
+                f" ({state.runner or 'its agent'}); wait for it, or end it with:"
+                f" {command_line('hivemind tasks fail', state.spec.id)}"
             )
 
 

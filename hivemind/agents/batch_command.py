@@ -18,6 +18,7 @@ from hivemind.errors import HiveMindError, UsageError
 from hivemind.plugin import Command
 from hivemind.settings import add_flags, from_flags, settings_file
 from hivemind.settings.flags import given_flags
+from hivemind.shells import command_line
 
 if TYPE_CHECKING:
     from hivemind.settings import Settings
@@ -153,7 +154,7 @@ async def _served(
             await asyncio.to_thread(screen.close)
             _tell(standing, report)
             if told:
-                screen.say(f"to go on: hivemind batch {namespace.plan} --resume", "")
+                screen.say(f"to go on: {command_line('hivemind batch --resume', str(namespace.plan))}", "")
     finally:
         await asyncio.to_thread(screen.close)
     return 128 + told[0] if told else 0 if standing.complete else 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hivemind.amounts import raising
 from hivemind.control.client import NoAnswer
 from hivemind.control.messages import RunUsage, TaskState, WantPlace
 from hivemind.scheduler.commands import Rejected
@@ -262,8 +262,7 @@ class Job:
         again = failures <= common.restarts and used.used_up is None and not used.stopped
         if not again:
             if used.used_up is not None:
-                whose = "--pool" if used.used_up.owner is None else shlex.quote(used.used_up.owner)
-                said += f"; raise it with hivemind budget {whose} AMOUNT, then --retry-failed"
+                said += f"; raise it with {raising(used.used_up)}, then --retry-failed"
             self._desk.say(said, "bad")
         else:
             delay_s = common.restart_delay_s

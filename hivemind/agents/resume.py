@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hivemind.amounts import how_used, owner
+from hivemind.amounts import how_used, owner, raising
 from hivemind.control.messages import AgentBudget, BudgetsPart
 from hivemind.scheduler.events import BudgetState
 from hivemind.snapshot import AgentView, Snapshot
@@ -69,8 +69,4 @@ def used_up(agent: str, books: BudgetsPart) -> BudgetState | None:
 
 def how_to_raise(agent: str, state: BudgetState) -> str:
     """In a line."""
-    name = "--pool" if state.owner is None else state.owner
-    return (
-        f"{owner(state)} is used up ({how_used(state)}); raise it with `hivemind budget {name} AMOUNT`,"
-        f" then resume {agent} again"
-    )
+    return f"{owner(state)} is used up ({how_used(state)}); raise it with `{raising(state)}`, then resume {agent} again"

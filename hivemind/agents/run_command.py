@@ -6,20 +6,20 @@ import argparse
 import asyncio
 import json
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hivemind.amounts import WantedBudget, owner, parse_budget, shell_took
+from hivemind.amounts import WantedBudget, owner, parse_budget, raising, shell_took
 from hivemind.control.client import NoAnswer
 from hivemind.errors import UsageError
 from hivemind.plugin import Command
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
 from hivemind.settings.flags import given_flags
+from hivemind.shells import command_line
 
 from .environment import AGENT_VARIABLE, URL_VARIABLE
 from .foreground import Foreground
@@ -205,11 +205,10 @@ def told(outcome: Outcome) -> str:
     used = outcome.usage
     text = f"{text}, {in_words(used.tokens, used.dollars, used.unpriced)}"
     if used.checkpoint is not None:
-        text += f"; what it was at is kept: hivemind checkpoints show {used.checkpoint}"
+        text += f"; what it was at is kept: {command_line('hivemind checkpoints show', used.checkpoint)}"
     if used.used_up is not None and outcome.exit_code:
-        whose = "--pool" if used.used_up.owner is None else shlex.quote(used.used_up.owner)
-        again = f"hivemind resume {shlex.quote(outcome.agent)}"
-        text += f"; {owner(used.used_up)} is used up: hivemind budget {whose} AMOUNT, then {again}"
+        again = command_line("hivemind resume", outcome.agent)
+        text += f"; {owner(used.used_up)} is used up: {raising(used.used_up)}, then {again}"
     return text
 
 

@@ -24,6 +24,7 @@ from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.tasks import OPEN, Task
 from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
+from hivemind.shells import command_line
 
 from .conversations import Conversation, Conversations
 from .engine import Engine
@@ -233,7 +234,8 @@ class Keeper:
         self._failing = False
         if not stop.written:
             stop.written = True
-            _log.info("%s doesn't go on; what it was at is kept: hivemind checkpoints show %s", stop.agent, stop.name)
+            again = command_line("hivemind checkpoints show", stop.name)
+            _log.info("%s doesn't go on; what it was at is kept: %s", stop.agent, again)
 
     def _failed(self, error: OSError) -> None:
         if not self._failing:

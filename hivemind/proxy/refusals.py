@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hivemind.amounts import how_used, owner
+from hivemind.amounts import how_used, owner, raising
 from hivemind.scheduler import Refusal
 
 _TEXTS = {
@@ -20,9 +20,8 @@ def text_of(refusal: Refusal) -> str:
     if refusal.reason == "price_unknown":
         return f"the price of {refusal.detail or 'this model'} isn't known, and this agent has a budget in dollars"
     if refusal.budget is not None:
-        name = refusal.budget.owner or "--pool"
         return (
             f"{owner(refusal.budget)} is used up ({how_used(refusal.budget)}); raise it with"
-            f" `hivemind budget {name} AMOUNT`, or with B in the control room, then ask again"
+            f" `{raising(refusal.budget)}`, or with B in the control room, then ask again"
         )
     return refusal.detail or _TEXTS.get(refusal.reason, refusal.reason.replace("_", " "))

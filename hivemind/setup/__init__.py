@@ -6,9 +6,10 @@ room shows the other while it waits for the first request.
 
 from __future__ import annotations
 
-from .clients import CLIENTS, instructions, quick_lines
+from hivemind.shells import SHELLS, Shell, shell_of
+
+from .clients import CLIENTS, agent_line, instructions, quick_lines
 from .model import Client, Instructions, Snippet, Target
-from .shells import SHELLS, Shell, shell_of
 from .text import as_text
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Shell",
     "Snippet",
     "Target",
+    "agent_line",
     "as_text",
     "instructions",
     "quick_lines",

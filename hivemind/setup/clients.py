@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from . import editors, mcp, sdk, shells, terminal
+from hivemind import shells
+from hivemind.shells import TOKEN, TOKEN_VARIABLE, Shell
+
+from . import editors, mcp, sdk, terminal
 from .model import Client, Instructions, Snippet, Steps, Target
-from .shells import TOKEN, TOKEN_VARIABLE, Shell
 
 CLIENTS: Mapping[str, Client] = {
     client.name: client
@@ -131,6 +133,11 @@ def instructions(client: Client, url: str, agent: str, token: bool, *, shell: Sh
 def quick_lines(url: str, *, token: bool = False, shell: Shell = "bash") -> tuple[tuple[str, str], ...]:
     """The best known clients, each with the one line to begin with; the same line is in its instructions."""
     return tuple((title, line(Target(url, CLIENTS[name].agent, token, shell))) for title, name, line in _QUICK)
+
+
+def agent_line(target: Target) -> str:
+    """The line that points what is started next at the proxy, under this agent's name."""
+    return terminal.claude_code_line(target)
 
 
 def _facts(client: Client, target: Target, steps: Steps) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,8 @@ each. Copilot's command line was tried (1.0); the rest is by the vendors' pages,
 
 from __future__ import annotations
 
-from . import shells
+from hivemind import shells
+
 from .model import Snippet, Steps, Target
 from .reach import is_public
 from .snippets import exports, in_json, unset

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 
-from . import shells
+from hivemind import shells
+
 from .model import Snippet, Steps, Target
 from .reach import is_loopback
 from .snippets import in_json, nothing_to_paste

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote
 
-from .shells import TOKEN, Shell
+from hivemind.shells import TOKEN, Shell
 
 Language = Literal["shell", "command", "toml", "json", "dotenv", "python", "url"]
 """`shell` sets variables of the shell that starts the client, `command` is a program to be run once."""
@@ -28,11 +28,13 @@ class Target:
     @property
     def named(self) -> str:
         """The base URL with the agent's name in it."""
-        return f"{self.url}/agent/{quote(self.agent, safe='')}"
+        # A name that holds the token's placeholder must not be given the token in its place.
+        name = quote(self.agent, safe="").replace(TOKEN, TOKEN.replace("-", "%2D"))
+        return f"{self.url}/agent/{name}"
 
     @property
     def base(self) -> str:
-        """The same with, where one is asked for, a place for the token: :data:`~.shells.TOKEN`."""
+        """The same with, where one is asked for, a place for the token: :data:`~hivemind.shells.TOKEN`."""
         return self.named if not self.token else self.named.replace(self.url, f"{self.url}/token/{TOKEN}", 1)
 
 

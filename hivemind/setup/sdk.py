@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from . import shells
+import json
+
+from hivemind import shells
+
 from .model import Snippet, Steps, Target
 from .snippets import HERE, pointed, unset
 
@@ -53,4 +56,4 @@ def generic(target: Target) -> Steps:
 
 
 def _literal(url: str) -> str:
-    return f'"{url}"'
+    return json.dumps(url)  # whose strings are Python's too

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
-from . import shells
+from hivemind import shells
+
 from .model import Snippet, Target
 from .variables import value_of
 
 HERE = "In the shell that starts it"
+_BARE_IN_DOTENV = re.compile(r"[\w@%+=:,./{}~[\]-]*", re.ASCII)
 
 
 def exports(target: Target, values: Mapping[str, str]) -> str:
@@ -29,7 +32,19 @@ def in_json(where: str, content: object) -> Snippet:
 
 def dotenv(where: str, values: Mapping[str, str]) -> Snippet:
     """A file of variables."""
-    return Snippet(where, "\n".join(f"{name}={value}" for name, value in values.items()), "dotenv")
+    return Snippet(where, "\n".join(f"{name}={_dotenv_value(value)}" for name, value in values.items()), "dotenv")
+
+
+def toml_text(text: str) -> str:
+    """A basic string of TOML, whose escapes include all of JSON's."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _dotenv_value(text: str) -> str:
+    """In single quotes, within which no variable is read: https://saurabh-kumar.com/python-dotenv/reference/"""
+    if _BARE_IN_DOTENV.fullmatch(text):
+        return text
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def unset(target: Target, *names: str, also: str = "") -> Snippet:

@@ -6,11 +6,13 @@ vendors' pages are named with each client (:mod:`.clients`).
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from . import shells
+from hivemind import shells
+
 from .model import Snippet, Steps, Target
-from .snippets import HERE, dotenv, exports, in_json, nothing_to_paste, pointed, unset
+from .snippets import HERE, dotenv, exports, in_json, nothing_to_paste, pointed, toml_text, unset
 from .variables import value_of
 
 INLINE_TOKEN = "{env:" + shells.TOKEN_VARIABLE + "}"
@@ -46,7 +48,7 @@ def claude_code(target: Target) -> Steps:
 
 def codex_line(target: Target) -> str:
     """One session, with nothing in a file."""
-    return "codex -c " + shells.word(target.shell, codex_setting(target.base))
+    return "codex -c " + shells.filled(target.shell, codex_setting(target.base))
 
 
 def codex_setting(base: str) -> str:
@@ -61,7 +63,7 @@ def codex(target: Target) -> Steps:
         "",
         "[model_providers.hivemind]",
         'name = "HiveMind"',
-        f'base_url = "{target.named}/v1"',
+        f"base_url = {toml_text(target.named + '/v1')}",
         'env_key = "OPENAI_API_KEY"',
         'wire_api = "responses"',
     ]
@@ -73,7 +75,7 @@ def codex(target: Target) -> Steps:
             Snippet("In ~/.codex/config.toml, with model_provider above its first [table]", "\n".join(lines), "toml"),
             Snippet(
                 "Then in another terminal, under another name",
-                "codex -c " + shells.word(target.shell, another),
+                "codex -c " + shells.filled(target.shell, another),
                 "shell",
             ),
             Snippet("Or for one session, with nothing in a file", codex_line(target), "shell"),
@@ -97,7 +99,7 @@ def opencode(target: Target) -> Steps:
     """A base URL for each provider in the configuration."""
     url = target.base.replace(shells.TOKEN, INLINE_TOKEN) + "/v1"
     providers = opencode_providers(url)
-    inline = f'{{"provider":{{"anthropic":{{"options":{{"baseURL":"{url}"}}}}}}}}'
+    inline = json.dumps({"provider": {"anthropic": {"options": {"baseURL": url}}}}, separators=(",", ":"))
     return Steps(
         snippets=(
             in_json(

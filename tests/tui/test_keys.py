@@ -321,7 +321,7 @@ async def test_copying_says_what_was_copied() -> None:
     async with screen(busy_source()) as pilot:
         await press(pilot, "y 3 y 5 y")
         notes = [note.message for note in pilot.app._notifications]
-        assert notes[0] == "copied: ANTHROPIC_BASE_URL=http://127.0.0.1:8765/agent/alice"
+        assert notes[0] == "copied: export ANTHROPIC_BASE_URL=http://127.0.0.1:8765/agent/alice"
         assert notes[1].startswith("copied: #60 ")
         assert pilot.app.clipboard in notes[2]
         await press(pilot, "0 j j j y")

@@ -7,9 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hivemind.scheduler.commands import Command, PinLevel, Rejected
-from hivemind.setup import quick_lines
+from hivemind.setup import Target, agent_line, quick_lines
+from hivemind.shells import word
 
 from . import asking, intents, navigation
+from .format import clean
 from .key import LIVE, Key
 from .keymap import here, parsed
 from .listing import line_fields, matching
@@ -96,24 +98,25 @@ def offers(app: ControlRoom, text: str) -> list[Choice]:
 
 
 def worth_copying(view: View) -> str:
-    """What somebody who presses copy here most likely wants: an agent's base URL, a request's number, a line."""
+    """What somebody who presses copy here most likely wants: the line that sets an agent's base URL, a request's
+    number, a line of the log. What a shell may be given is quoted for it; the rest is text on one line."""
     if view.page == "start":
-        lines = quick_lines(view.snapshot.address, token=view.token)
+        lines = quick_lines(view.snapshot.address, token=view.token, shell=view.shell)
         return lines[min(view.scroll, len(lines) - 1)][1]
     if view.page == "whatif":
         return what_if_line(view.sheet)
     if view.page == "tasks" and view.task is not None:
-        return view.task.id
+        return word(view.shell, view.task.id)
     if view.page in ("requests", "agent", "request") and view.request is not None:
-        return f"#{view.request.ticket} {view.request.agent} {view.request.model}".rstrip()
+        return clean(f"#{view.request.ticket} {view.request.agent} {view.request.model}".rstrip())
     if view.page == "log" and view.snapshot.lines:
         shown = matching(view.snapshot.lines, view.log_filter, line_fields) or view.snapshot.lines
         line = shown[max(0, len(shown) - 1 - view.log_back)]
-        return f"{line.tag} {line.who} {line.text}"
+        return clean(f"{line.tag} {line.who} {line.text}")
     who = view.agent.name if view.agent is not None else "alice"
     if view.on != LIVE:
-        return who
-    return f"ANTHROPIC_BASE_URL={view.snapshot.address}/agent/{who}"
+        return word(view.shell, who)
+    return agent_line(Target(view.snapshot.address, who, view.token, view.shell))
 
 
 def _key(app: ControlRoom, key: Key) -> Choice:

@@ -17,6 +17,7 @@ from textual.driver import Driver
 from textual.geometry import Size
 
 from hivemind.scheduler.commands import Command, Rejected
+from hivemind.shells import shell_of
 from hivemind_styles import STYLE_SHEETS
 from hivemind_styles.themes import THEMES
 
@@ -88,7 +89,14 @@ class ControlRoom(Looking, Wondering, LayeredApp):
         snapshot = source.snapshot()
         greeting = not snapshot.totals.requests
         trail = ("start",) if greeting else ("overview",)
-        self._view = View(snapshot, trail=trail, drain_s=drain_s, demo=start_demo is not None, token=token)
+        self._view = View(
+            snapshot,
+            trail=trail,
+            drain_s=drain_s,
+            demo=start_demo is not None,
+            token=token,
+            shell=shell_of(environment, os.name),
+        )
         self._greeting = greeting
         self._gatherer = Gatherer()
         self.simulation = Simulation()
@@ -343,7 +351,8 @@ class ControlRoom(Looking, Wondering, LayeredApp):
         self.put_into_clipboard(actions.worth_copying(self._view))
 
     def put_into_clipboard(self, text: str) -> None:
-        """And say so."""
+        """And say so. Of what isn't printable only line ends are kept: the clipboard is pasted into terminals."""
+        text = "\n".join(map(clean, text.split("\n")))
         self.copy_to_clipboard(text)
         self.notify(f"copied: {clean(text)}", markup=False, timeout=3)
 
@@ -368,5 +377,5 @@ class ControlRoom(Looking, Wondering, LayeredApp):
         self._start_demo = None
         self._source = await start()
         self._gatherer.forget()
-        fresh = View(self._source.snapshot(), drain_s=self._view.drain_s)
+        fresh = View(self._source.snapshot(), drain_s=self._view.drain_s, shell=self._view.shell)
         self.go(fresh)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hivemind.requests import RequestDetail, RequestView
+from hivemind.shells import Shell
 from hivemind.snapshot import AgentView, LaneView, Snapshot, TaskView, TicketView
 
 from .insides import Insides
@@ -78,6 +79,9 @@ class View:
     """What the what-if page shows."""
     drain_s: float = 30.0
     token: bool = False
+    """Agents must show one."""
+    shell: Shell = "bash"
+    """The one whose lines are shown and copied."""
     """Agents must show one."""
     demo: bool = False
     """The demo can be started from here."""

@@ -8,6 +8,7 @@ from itertools import chain
 from textual.strip import Strip
 
 from hivemind.scheduler.types import Priority
+from hivemind.setup import Target
 from hivemind.snapshot import AgentView, TicketView
 from hivemind_tui import why
 from hivemind_tui.budgets import bar, blind, ceilings, covered, figures, period
@@ -203,7 +204,7 @@ def _address(view: View, agent: AgentView, cells: int) -> list[Row]:
 
 
 def _url(view: View, agent: AgentView) -> str:
-    return f"{view.snapshot.address}/agent/{agent.name}"
+    return Target(view.snapshot.address, agent.name, token=view.token).base
 
 
 # --- Side by side ------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from itertools import zip_longest
 
 from textual.strip import Strip
 
+from hivemind.shells import word
 from hivemind.snapshot import LaneView, TicketView
 from hivemind_tui import why
 from hivemind_tui.format import NOTHING, count, fit, level, seconds, whole
@@ -68,8 +69,8 @@ def _empty(view: View, width: int, ink: Ink) -> list[Strip]:
     return [
         ink.row(width, ("Nobody has asked for anything yet. Point an agent here:", "text")),
         ink.row(width),
-        ink.row(width, (f"  ANTHROPIC_BASE_URL={address}/agent/alice claude", "info")),
-        ink.row(width, (f"  OPENAI_BASE_URL={address}/agent/bob/v1 codex", "info")),
+        ink.row(width, (f"  ANTHROPIC_BASE_URL={word(view.shell, f'{address}/agent/alice')} claude", "info")),
+        ink.row(width, (f"  OPENAI_BASE_URL={word(view.shell, f'{address}/agent/bob/v1')} codex", "info")),
     ]
 
 

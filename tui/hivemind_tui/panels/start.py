@@ -62,7 +62,7 @@ def _what(view: View) -> list[list[Span]]:
 
 def _where(view: View, room: int, ink: Ink) -> list[list[Span]]:
     """A line for each client; one too long for the row goes on in the next."""
-    lines = quick_lines(view.snapshot.address, token=view.token)
+    lines = quick_lines(view.snapshot.address, token=view.token, shell=view.shell)
     roomy = room > _BLOCK - 2
     title_cells = _TITLE if roomy else _NARROW_TITLE
     width = max(1, room - title_cells)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Sequence
 
 from hivemind.lab.changes import Change, orders, shown
 from hivemind.scheduler.commands import Command, Rejected, Tune
+from hivemind.setup.snippets import toml_text
+from hivemind.shells import command_line, word
 from hivemind.snapshot import Snapshot
 from hivemind_tui.format import NOTHING, clean
 from hivemind_tui.ink import Span
@@ -56,17 +57,17 @@ def shell_lines(sheet: Sheet) -> list[str]:
         kind, _, rest = change.name.partition(".")
         if kind == "agent":
             name, _, what = rest.rpartition(".")
-            agent, value = shlex.quote(name), shlex.quote(str(change.value))
-            lines.append(
-                f"hivemind set priority {agent} {value}" if what == "priority" else f"hivemind budget {agent} {value}"
-            )
+            program = "hivemind set priority" if what == "priority" else "hivemind budget"
+            lines.append(command_line(program, name, str(change.value)))
     return lines
 
 
 def what_if_line(sheet: Sheet) -> str:
     """The same what-if as a command."""
-    sets = [f"--set {shlex.quote(f'{each.name}={_value(each)}')}" for each in sheet.changes]
-    return " ".join(["hivemind what-if", shlex.quote(sheet.path), *sets])
+    sets = [f"--set {word('bash', f'{each.name}={_value(each)}')}" for each in sheet.changes]
+    # A path that begins with a hyphen would be a flag, and flags behind `--` would be paths.
+    path = f"./{sheet.path}" if sheet.path.startswith("-") else sheet.path
+    return " ".join(["hivemind what-if", word("bash", path), *sets])
 
 
 def difference(sheet: Sheet, snapshot: Snapshot) -> Rows:
@@ -108,5 +109,5 @@ def _toml(value: float | bool | str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return toml_text(value)
     return _plain(value) if math.isfinite(value) else "0"

@@ -160,7 +160,9 @@ def _tell_how(app: ControlRoom, now: Sheet) -> None:
     rows += [[(f"  {line}", "strong")] for line in lines]
     rows += applying.left_over(now)
     rows += [[], choice("y", "copy", "these lines"), [], [("any other key closes this", "dim")]]
-    text = "\n".join([*lines, *applying.for_the_file(now.others)])
+    # Together they go to a shell, to which lines of a file mean something else.
+    mark = "# " if lines else ""
+    text = "\n".join([*lines, *(f"{mark}{line}" for line in applying.for_the_file(now.others))])
     app.ask("How to apply it", rows, {"y": partial(app.put_into_clipboard, text)})
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hivemind.journal.files import parts_in
 from hivemind.scheduler.commands import Rejected
+from hivemind.shells import command_line
 from hivemind.snapshot import Snapshot
 from hivemind_tui.source import Link, Source
 
@@ -29,7 +30,8 @@ def _out_of_reach(path: Path, link: Link, failing: str) -> str:
     if failing:
         return f"the journal can't be written ({failing}), so there is nothing to simulate"
     if link.kind == "attached":
-        return f"{path} can't be read on this machine; over there: hivemind what-if {path.name.partition('.')[0]}"
+        line = command_line("hivemind what-if", path.name.partition(".")[0])
+        return f"{path} can't be read on this machine; over there: {line}"
     return f"{path} can't be read"
 
 

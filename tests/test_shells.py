@@ -3,14 +3,22 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hivemind.agents.resume import how_to_raise
+from hivemind.agents.run import Outcome
+from hivemind.agents.run_command import told
+from hivemind.control.messages import RunUsage
 from hivemind.proxy.identity import BadIdentity, address, checked_name
+from hivemind.proxy.refusals import text_of
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.ticket import Refusal
 from hivemind.setup import CLIENTS, Client, Shell, instructions, shell_of
-from hivemind.setup.shells import curl, exported, removed, variable, word
+from hivemind.shells import command_line, curl, exported, filled, removed, variable, word
 
 URL = "http://127.0.0.1:8765"
 ENVIRON = {"PATH": os.environ["PATH"], "HIVEMIND_TOKEN": "t0k", "ANTHROPIC_API_KEY": "k3y"}
@@ -147,3 +155,104 @@ def test_quotes_of_other_shells() -> None:
 def test_shell_of(environ: dict[str, str], system: str, shell: Shell) -> None:
     """The user's own shell is found; where there is no telling, the system's usual one."""
     assert shell_of(environ, system) == shell
+
+
+NAMES = [
+    "x$(touch PWNED)",
+    "x`touch PWNED`",
+    "it's",
+    'a"; touch PWNED; "b',
+    "'; touch PWNED; '",
+    "a;touch PWNED",
+    "a&touch PWNED&",
+    "a|touch PWNED",
+    "a\ntouch PWNED\n",
+    "a!!b!touch",
+    "~root",
+    "*",
+    "a b  c",
+    "-x",
+    "--token=x",
+    "=ls",
+    "%self",
+    "@(touch PWNED)",
+    "a\\",
+    "a\\'; touch PWNED #",
+    "{a,b}",
+    "<(touch PWNED)",
+    "YOUR-TOKEN",
+    "YOUR-TOKEN$(touch PWNED)'\"",
+    "\u2019; touch PWNED; \u2018",
+]
+"""What somebody could call an agent, a task or a file, and what else may come in its place."""
+PASTED_INTO = [
+    pytest.param(*command, id=command[1], marks=pytest.mark.skipif(not shutil.which(command[1]), reason="not here"))
+    for command in (("bash", "bash"), ("bash", "zsh"), ("bash", "dash"), ("fish", "fish"))
+]
+"""The rules, and the shell that is to understand them."""
+
+
+def pasted(program: str, script: str, folder: Path) -> list[str]:
+    """What a script prints, ended by zero bytes; it may do nothing else."""
+    done = subprocess.run(
+        [program, "-c", script], env={**ENVIRON, "HOME": str(folder)}, cwd=folder, capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stderr, list(folder.glob("[!.]*"))) == (0, b"", [])
+    return done.stdout.decode().split("\0")[:-1]
+
+
+@pytest.mark.parametrize(("shell", "program"), PASTED_INTO)
+def test_pasted_names_run_nothing(shell: Shell, program: str, tmp_path: Path) -> None:
+    """Whatever a name holds, the shell gives it to variable and command letter by letter and runs nothing of it; only
+    the token's place is filled in."""
+    texts = [text for name in NAMES for text in (name, f"http://a/token/YOUR-TOKEN/{name}")]
+    show = "printf '%s\\0'"
+    script = [
+        line
+        for text in texts
+        for line in (exported(shell, "V", text), f'{show} "$V"', command_line(show, text, then="AMOUNT", shell=shell))
+    ]
+    assert pasted(program, "\n".join(script), tmp_path) == [
+        word
+        for text in texts
+        for word in (text.replace("YOUR-TOKEN", "t0k"), *(["--"] if text.startswith("-") else []), text, "AMOUNT")
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_messages_can_be_pasted(name: str, tmp_path: Path) -> None:
+    """The command lines in what agents and people are told, too."""
+    state = BudgetState(name, 10, None, "run", "agent", 10, 0.0, 0)
+    refused = text_of(Refusal("budget", None, 403, state))
+    stopped, ended = how_to_raise(name, state), told(Outcome(name, 1, 1.0, RunUsage(10, 0.0, 0, name, state)))
+    found = [
+        (refused.partition("raise it with `")[2].rpartition("`, or with B")[0], ["budget", name, "AMOUNT"]),
+        (stopped.partition("raise it with `")[2].rpartition("`, then")[0], ["budget", name, "AMOUNT"]),
+        (ended.rpartition(", then ")[2], ["resume", name]),
+    ]
+    for line, words in found:
+        script = f"hivemind() {{ printf '%s\\0' \"$@\"; }}\n{line}"
+        assert [each for each in pasted("bash", script, tmp_path) if each != "--"] == words
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("x$(touch PWNED)", "'x$(touch PWNED)'"),
+        ("a;b", "'a;b'"),
+        ("a`n", "'a`n'"),
+        ("it's", "'it''s'"),
+        ("\u2019; touch PWNED; \u2018", "'\u2019\u2019; touch PWNED; \u2018\u2018'"),
+        ("\u201a\u201b", "'\u201a\u201a\u201b\u201b'"),
+        ("@x", "'@x'"),
+        ("a,b", "'a,b'"),
+        ("-a.b", "'-a.b'"),
+        ("--%", "'--%'"),
+        ("--attach", "--attach"),
+        ("http://a:1/b%20c", "http://a:1/b%20c"),
+        ('/YOUR-TOKEN/$(x)`y"\u201cz', '"/$env:HIVEMIND_TOKEN/`$(x)``y`"`\u201cz"'),
+    ],
+)
+def test_powershell(text: str, shown: str) -> None:
+    """It has typographic quotes too, splatting, arrays, and a backtick where others have a backslash."""
+    assert filled("powershell", text) == shown
