@@ -13,7 +13,7 @@ from functools import lru_cache
 from hivemind.scheduler.types import Utilisation, WindowKind, WindowReading
 
 from .base import Headers, Limits
-from .times import parse_number, reply_time, seconds_until
+from .times import DAY_S, Clocks, clocks, parse_number, seconds_until
 
 _ANTHROPIC = "anthropic-ratelimit-"
 _UNIFIED = "anthropic-ratelimit-unified-"
@@ -28,6 +28,8 @@ _KINDS = {
 }
 _FIELDS = ("limit", "remaining", "reset")
 _PLAN_FIELDS = ("utilization", "status", "reset")
+_LONGEST_PLAN_S = 366 * DAY_S
+"""No plan's limit lasts longer than a year; a later reset is none."""
 _NOTHING = Limits()
 
 Stated = dict[str, dict[str, str]]
@@ -38,8 +40,8 @@ def read_limits(headers: Headers, now_wall_s: float) -> Limits:
     """What a reply's headers say about rate windows; never raises.
 
     `now_wall_s` is seconds since the epoch. Absolute resets are read against the reply's own `Date` where the clocks
-    disagree. A limit of 0 or -1 states nothing. Where a reply states a window twice (an organization's and a project's
-    tokens), the tighter one counts.
+    disagree and that makes sense (:func:`~hivemind.providers.times.seconds_until`). A limit of 0 or -1 states nothing.
+    Where a reply states a window twice (an organization's and a project's tokens), the tighter one counts.
     """
     windows: Stated = {}
     plan: Stated = {}
@@ -49,9 +51,9 @@ def read_limits(headers: Headers, now_wall_s: float) -> Limits:
             (plan if unified else windows).setdefault(window, {})[field] = value.decode("latin-1").strip()
     if not windows and not plan:
         return _NOTHING
-    reply_wall_s = reply_time(headers, now_wall_s)
-    readings = (_reading(window, stated, reply_wall_s) for window, stated in windows.items())
-    shares = (_utilisation(name, stated, reply_wall_s) for name, stated in plan.items())
+    by = clocks(headers, now_wall_s)
+    readings = (_reading(window, stated, by) for window, stated in windows.items())
+    shares = (_utilisation(name, stated, by) for name, stated in plan.items())
     return Limits(_tightest(readings), tuple(share for share in shares if share))
 
 
@@ -71,7 +73,7 @@ def _place(raw: bytes) -> tuple[bool, str, str] | None:
     return (False, window, field) if window in _KINDS and field in _FIELDS else None
 
 
-def _reading(window: str, stated: dict[str, str], reply_wall_s: float) -> WindowReading | None:
+def _reading(window: str, stated: dict[str, str], by: Clocks) -> WindowReading | None:
     limit = _whole(stated.get("limit"))
     remaining = _whole(stated.get("remaining"))
     reset = stated.get("reset")
@@ -81,9 +83,7 @@ def _reading(window: str, stated: dict[str, str], reply_wall_s: float) -> Window
         remaining = None
     if limit is None and remaining is None:
         return None
-    return WindowReading(
-        _KINDS[window], limit, remaining, None if reset is None else seconds_until(reset, reply_wall_s)
-    )
+    return WindowReading(_KINDS[window], limit, remaining, None if reset is None else seconds_until(reset, by))
 
 
 def _tightest(readings: Iterable[WindowReading | None]) -> tuple[WindowReading, ...]:
@@ -100,12 +100,14 @@ def _room(reading: WindowReading) -> float:
     return float("inf") if room is None else room
 
 
-def _utilisation(name: str, stated: dict[str, str], reply_wall_s: float) -> Utilisation | None:
+def _utilisation(name: str, stated: dict[str, str], by: Clocks) -> Utilisation | None:
     used = parse_number(stated.get("utilization", ""))
     if used is None:
         return None
     reset = stated.get("reset")
-    reset_in_s = None if reset is None else seconds_until(reset, reply_wall_s)
+    reset_in_s = None if reset is None else seconds_until(reset, by, _LONGEST_PLAN_S)
+    if reset_in_s is not None and reset_in_s > _LONGEST_PLAN_S:
+        reset_in_s = None
     return Utilisation(name, min(1.0, max(0.0, used)), reset_in_s, stated.get("status", ""))
 
 

@@ -12,6 +12,9 @@ from .encoding import header
 
 MAX_SKEW_S = 2.0
 """A `Date` that differs by more from our clock than a reply's age explains means that the clocks disagree."""
+DAY_S = 86400.0
+LONGEST_S = 1e12
+"""A longer time (this is some 30,000 years) is cut to it, so that whoever reckons with it or shows it may."""
 _LONGEST = 64
 """Characters of a value worth reading."""
 _EPOCH_FROM_S = 1e9
@@ -49,22 +52,35 @@ def parse_moment(value: str) -> float | None:
         return None
 
 
-def reply_time(headers: Headers, now_wall_s: float) -> float:
-    """The provider's idea of now, against which its absolute times are to be read.
+Clocks = tuple[float, ...]
+"""Ideas of what time it is, in seconds since the epoch, the one to be trusted most first."""
 
-    That is our own clock, unless the reply's `Date` is off by more than :data:`MAX_SKEW_S`.
-    """
+
+def clocks(headers: Headers, now_wall_s: float) -> Clocks:
+    """What the provider's absolute times may be read against: the reply's own `Date` where it is off our clock by more
+    than :data:`MAX_SKEW_S`, and our clock."""
     date = parse_moment(header(headers, b"date"))
-    return date if date is not None and abs(date - now_wall_s) > MAX_SKEW_S else now_wall_s
+    return (date, now_wall_s) if date is not None and abs(date - now_wall_s) > MAX_SKEW_S else (now_wall_s,)
 
 
-def seconds_until(value: str, reply_wall_s: float) -> float | None:
-    """Seconds from the reply to a stated moment or for a stated time, not below 0.
+def seconds_until(value: str, by: Clocks, within_s: float = DAY_S) -> float | None:
+    """Seconds from the reply to a stated moment or for a stated time, from 0 to :data:`LONGEST_S`.
 
     Understands RFC 3339, HTTP dates, Go durations, seconds, and seconds or milliseconds since the epoch.
+
+    A moment is read against the first clock that puts it within `within_s` of now. Either clock may be wrong, by years:
+    a machine without a battery for its clock starts in 1970, and a `Date` is whatever the upstream says. The two that
+    come from one machine, moment and `Date`, agree even then; a `Date` that makes nonsense of the moment isn't
+    believed. A moment in the past is now. What a moment means that only our own clock can be asked about, and that is
+    wrong, can't be known here: the scheduler never waits longer for it than a rate window may last.
     """
     amount, absolute = _stated(value)
-    return None if amount is None else max(0.0, amount - reply_wall_s if absolute else amount)
+    if amount is None:
+        return None
+    if absolute:
+        spans = [amount - clock for clock in by]
+        amount = next((span for span in spans if abs(span) <= within_s), spans[0])
+    return min(max(0.0, amount), LONGEST_S)
 
 
 @lru_cache(maxsize=256)

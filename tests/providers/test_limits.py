@@ -127,6 +127,18 @@ def test_subscription_plan() -> None:
     assert stated.plan == (Utilisation("5h", 0.42, 3600.0, "allowed"), Utilisation("7d", 1.0, None, "rejected"))
 
 
+def test_a_plan_s_reset_in_the_year_9999_is_none() -> None:
+    """No plan lasts that long, and nobody is shown it."""
+    stated = {
+        "anthropic_ratelimit_unified_7d_utilization": "0.5",
+        "anthropic_ratelimit_unified_7d_reset": "253402300799",
+    }
+    assert limits(**stated).plan == (Utilisation("7d", 0.5, None, ""),)
+    stated["date"] = "Fri, 31 Dec 9999 23:59:59 GMT"
+    stated["anthropic_ratelimit_unified_7d_reset"] = str(int(NOW) + 600_000)
+    assert limits(**stated).plan == (Utilisation("7d", 0.5, 600_000.0, ""),)
+
+
 @pytest.mark.parametrize("profile", [p for p in PROFILES.values() if p.limit_headers], ids=lambda p: p.name)
 def test_the_headers_that_profiles_name_are_understood(profile: Profile) -> None:
     """Each limit header that a profile lists makes a reading."""

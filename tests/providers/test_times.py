@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemind.providers.times import parse_duration, parse_moment, parse_number, reply_time, seconds_until
+from hivemind.providers.times import LONGEST_S, clocks, parse_duration, parse_moment, parse_number, seconds_until
 
 NOW = 1_790_000_000.0  # 2026-09-21T14:13:20Z
 
@@ -74,24 +74,53 @@ def test_numbers(value: str, number: float | None) -> None:
         ("2026-09-21T14:14:20Z", 60.0),
         ("2026-09-21T14:00:00Z", 0.0),
         ("later", None),
+        ("9" * 60, LONGEST_S),
+        ("9" * 60 + "h", LONGEST_S),
+        ("1e99", LONGEST_S),
+        ("1e400", None),
+        ("inf", None),
+        ("-1e99", 0.0),
     ],
 )
 def test_seconds_until(value: str, seconds: float | None) -> None:
     """Every form of a reset: a moment, a length of time, the epoch in seconds or milliseconds; the past is now."""
-    assert seconds_until(value, NOW) == seconds
+    assert seconds_until(value, (NOW,)) == seconds
 
 
-def test_reply_time_trusts_the_provider_against_skew() -> None:
+def test_the_provider_s_clock_is_trusted_against_skew() -> None:
     """The reply's Date counts only where the clocks differ by more than the age of a reply."""
-    assert reply_time([(b"date", b"Mon, 21 Sep 2026 14:13:21 GMT")], NOW) == NOW
-    assert reply_time([(b"date", b"Mon, 21 Sep 2026 14:23:20 GMT")], NOW) == NOW + 600
-    assert reply_time([(b"date", b"garbage")], NOW) == NOW
-    assert reply_time([], NOW) == NOW
+    assert clocks([(b"date", b"Mon, 21 Sep 2026 14:13:21 GMT")], NOW) == (NOW,)
+    assert clocks([(b"date", b"Mon, 21 Sep 2026 14:23:20 GMT")], NOW) == (NOW + 600, NOW)
+    assert clocks([(b"date", b"garbage")], NOW) == (NOW,)
+    assert clocks([], NOW) == (NOW,)
+
+
+@pytest.mark.parametrize("reset_at", ["2026-09-21T14:14:20Z", str(int(NOW) + 60)])
+@pytest.mark.parametrize(
+    ("date", "own_wall"),
+    [
+        ("Fri, 31 Dec 9999 23:59:59 GMT", NOW),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", NOW),
+        ("Mon, 21 Sep 2026 14:13:20 GMT", 0.0),
+        ("Mon, 21 Sep 2026 14:13:20 GMT", NOW - 300),
+        ("Mon, 21 Sep 2026 14:13:20 GMT", NOW + 300),
+    ],
+)
+def test_the_clock_that_makes_sense_of_a_moment_counts(reset_at: str, date: str, own_wall: float) -> None:
+    """Whether the Date is absurd or our own clock is off, a minute from now is a minute from now."""
+    assert seconds_until(reset_at, clocks([(b"date", date.encode())], own_wall)) == 60.0
+
+
+def test_a_moment_that_no_clock_makes_sense_of_stays_far_away() -> None:
+    """Nobody knows what it means; the scheduler refuses it."""
+    absurd = seconds_until("9999-12-31T23:59:59Z", clocks([(b"date", b"Thu, 01 Jan 1970 00:00:00 GMT")], NOW))
+    assert absurd is not None
+    assert absurd > 1e11
 
 
 @settings(derandomize=True, deadline=None, max_examples=80)
 @given(st.text(max_size=80))
 def test_never_raises(value: str) -> None:
     """Any text is a time or None, and no time is negative."""
-    seconds = seconds_until(value, NOW)
-    assert seconds is None or seconds >= 0
+    seconds = seconds_until(value, (NOW, 0.0))
+    assert seconds is None or 0 <= seconds <= LONGEST_S
