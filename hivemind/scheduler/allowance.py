@@ -80,8 +80,12 @@ class Allowance:
 
     def read(
         self, now: float, readings: tuple[WindowReading, ...], started_at: float, reservation: Reservation | None
-    ) -> None:
-        """Take in a reply's headers; `started_at` and `reservation` are of the attempt that got it."""
+    ) -> list[WindowReading]:
+        """Take in a reply's headers; `started_at` and `reservation` are of the attempt that got it.
+
+        Returns the readings of whose reset people should know: see :meth:`.window.Window.read`.
+        """
+        doubted = []
         charges = {window.kind: charge for window, charge in reservation or ()}
         for reading in readings:
             window = self.windows.get(reading.kind)
@@ -89,9 +93,16 @@ class Allowance:
                 if not reading.limit:
                     continue
                 window = self.windows[reading.kind] = Window(reading.kind, None)
-            window.read(now, reading, started_at, charges.get(reading.kind))
+            if window.read(now, reading, started_at, charges.get(reading.kind)):
+                doubted.append(reading)
             if reading.kind in (WindowKind.INPUT, WindowKind.OUTPUT):
                 self._retire_guess()
+        return doubted
+
+    def release(self, now: float) -> None:
+        """What headers have said holds no longer; our own limits do."""
+        for window in self.windows.values():
+            window.release(now)
 
     def settle(self, now: float, reservation: Reservation, usage: Usage | None, *, sent: bool = True) -> None:
         """The attempt ended. Without a usage its request and input count as used, its output as not produced; an
@@ -125,6 +136,7 @@ class Allowance:
                     remaining=remaining if not math.isinf(remaining) else limit,
                     resets_in_s=window.resets_in_s(now),
                     source=window.source,
+                    probe_in_s=window.probe_in_s(now),
                 )
             )
         return states

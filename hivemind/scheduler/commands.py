@@ -190,7 +190,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseLane:
-    """End a pause that the provider asked for."""
+    """End a pause that the provider asked for, and forget what its headers said of used-up rate windows."""
 
     lane: str
 

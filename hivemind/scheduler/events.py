@@ -10,7 +10,7 @@ from typing import Any
 
 from .config import LaneConfig
 from .gauges import LaneState
-from .types import FailureKind, Priority, Usage, WindowReading, record
+from .types import FailureKind, Priority, Usage, WindowKind, WindowReading, record
 
 
 @record
@@ -329,6 +329,20 @@ class LimitsRead(Event):
     lane: str
     family: str
     readings: tuple[WindowReading, ...]
+
+
+@record
+class ResetDoubted(Event):
+    """A reply stated a reset that its rate window can't have, or said that nothing is left until such a one. One
+    request at a time goes through to check (:mod:`~hivemind.scheduler.window`). Told once a lane, kind and cause."""
+
+    lane: str
+    family: str
+    kind: WindowKind
+    reset_in_s: float
+    """As stated, cut to a number that can be written down."""
+    absurd: bool
+    """No rate window lasts so long, so the reset counts as not stated."""
 
 
 @record

@@ -23,6 +23,9 @@ class WindowState:
     resets_in_s: float | None
     source: str
     """`headers`, `settings` or `profile`."""
+    probe_in_s: float | None = None
+    """Until one request goes through although the provider says that nothing is left: its reset is later than the
+    window can last, and so is checked. None: there is no such doubt, or something is left."""
 
 
 @dataclass(frozen=True, slots=True)

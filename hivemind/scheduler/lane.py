@@ -19,6 +19,7 @@ from .ticket import Ticket
 from .tune import readings
 from .types import Failure, FailureKind, Utilisation, WindowKind, WindowReading
 from .why import holds
+from .window import MOST_RESET_S
 
 LATEST_WEIGHT = 0.1
 """Of the latest attempt, in means that follow the present."""
@@ -26,11 +27,15 @@ MOSTLY = 0.3
 """A lane of which no larger share fails, the last failure included, works but for bad luck."""
 TELL_EVERY_S = 1.0
 """Between two events that tell what replies say of a family's rate windows."""
+LONGEST_TOLD_S = 1e12
+"""Resets are told as at most this, some 30,000 years, so that each is a number that JSON has."""
 MOST_STAGGERED = 20
 """Grants that are spaced out after a pause; whoever comes later meets a lane at work."""
 
 _INNOCENT = frozenset({FailureKind.QUOTA, FailureKind.CLIENT_ERROR})
 """Failures that say nothing about congestion."""
+_REFUSING = frozenset({FailureKind.RATE_LIMITED, FailureKind.QUOTA})
+"""Failures by which the provider enforces a limit."""
 _PARKING = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.SERVER_ERROR})
 
 
@@ -38,6 +43,7 @@ class Lane:
     """Answers whether a ticket may fly now; :class:`~hivemind.scheduler.Scheduler` decides what follows from it."""
 
     __slots__ = (
+        "_doubted",
         "_events",
         "_knobs",
         "_knobs_of",
@@ -111,6 +117,8 @@ class Lane:
         self._knobs: Mapping[str, float] = {}
         self._knobs_of: tuple[object, ...] = ()
         """What the readings of the knobs were made of."""
+        self._doubted: set[tuple[WindowKind, bool]] = set()
+        """Kinds of windows of which it was told that a reset was doubted, and whether as absurd."""
 
     def configure(self, now: float, config: LaneConfig, settings: SchedulerConfig) -> None:
         """Go on with other knobs, at once; what is in flight stays there."""
@@ -224,16 +232,31 @@ class Lane:
             ticket.headed_at = now
             family = ticket.request.family
             allowance = self.allowance(family)
-            allowance.read(now, readings, ticket.granted_at, ticket.reservation)
+            doubted = allowance.read(now, readings, ticket.granted_at, ticket.reservation)
+            if doubted:
+                self._tell_doubts(now, family, doubted)
             if now >= allowance.tell_at:
                 allowance.tell_at = now + TELL_EVERY_S
                 self._events.append(ev.LimitsRead(now, self.key, family, readings))
+
+    def _tell_doubts(self, now: float, family: str, doubted: list[WindowReading]) -> None:
+        for reading in doubted:
+            reset_in_s = LONGEST_TOLD_S
+            if reading.reset_in_s is not None and reading.reset_in_s < LONGEST_TOLD_S:
+                reset_in_s = reading.reset_in_s
+            absurd = reset_in_s > MOST_RESET_S
+            if (reading.kind, absurd) not in self._doubted:
+                self._doubted.add((reading.kind, absurd))
+                self._events.append(ev.ResetDoubted(now, self.key, family, reading.kind, reset_in_s, absurd))
 
     # --- What results say about the lane ---------------------------------------------------------------------------
 
     def succeeded(self, now: float, ticket: Ticket, ttft_s: float) -> None:
         """First content came."""
         self.proven = True
+        for window, charge in ticket.reservation or ():
+            if charge.probe:
+                window.probe_answered()
         self.failure_share -= LATEST_WEIGHT * self.failure_share
         self.failures_in_row = 0
         if not self.settings.backpressure:
@@ -247,6 +270,10 @@ class Lane:
     def failed(self, now: float, ticket: Ticket, failure: Failure) -> bool:
         """An attempt failed. Returns whether that opened the circuit."""
         cause = str(failure.status) if failure.status is not None else failure.kind.value
+        if failure.kind in _REFUSING:
+            for window, charge in ticket.reservation or ():
+                if charge.probe:
+                    window.probe_refused()
         if failure.kind in _INNOCENT:
             # The request's own fault only shows that the upstream is there, which is what a probe asks.
             half_open = self.circuit.state is CircuitState.HALF_OPEN
@@ -295,6 +322,13 @@ class Lane:
         """The pause is over."""
         self.parked_until = -math.inf
         self._events.append(ev.LaneReleased(now, self.key))
+
+    def reopen(self, now: float) -> None:
+        """By an operator: the pause is over, and so is what headers have said of used-up windows. Our own limits
+        hold."""
+        for allowance in self.allowances.values():
+            allowance.release(now)
+        self.release(now)
 
     def follow_level(self) -> None:
         """Hand AIMD's level to the gate (paper, Direct Backpressure-Admission Wiring)."""

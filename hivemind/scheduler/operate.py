@@ -75,7 +75,7 @@ def _steer_lanes(
                 lane.circuit.force(mode)
                 scheduler.events.append(CircuitChanged(now, lane.key, lane.circuit.state.value, f"by {who}"))
             case cmd.ReleaseLane():
-                lane.release(now)
+                lane.reopen(now)
 
 
 def _steer_agent(scheduler: Scheduler, command: cmd.AgentCommand, now: float) -> None:

@@ -9,6 +9,14 @@ drips continuously and states as its reset the moment it would be full. A reset 
 proves a fixed window; several in a row that fit make it a bucket; one far earlier is the end of a minute that began
 before us, or of a window shorter than a minute. Until it is known, a window counts as fixed, which errs on the side of
 waiting.
+
+A header's word never holds requests for longer than its window can last. The windows kept here last a minute, so a
+reset later than that has one of three causes, which one reply can't tell apart: the provider counts a longer window (a
+day's requests), its clock and ours disagree, or the value is wrong. Such a window is *doubtful*: while it is used up,
+one request goes through every :data:`PROBE_S` as a probe, and the reply's word replaces the earlier one. A probe that
+is answered although nothing was left halves the time to the next, down to none, since what the provider says isn't what
+it does; one that is refused starts again with the whole time. A reset later than :data:`MOST_RESET_S` is no reset of a
+rate window at all and counts as not stated.
 """
 
 from __future__ import annotations
@@ -31,18 +39,31 @@ FOREIGN_SHARE = 0.02
 """Requests, and besides a share of the limit, that may be missing from a bucket before somebody else is there."""
 BUCKET_PROOF = 3
 """Readings that must look like a bucket before it is taken for one."""
+ROUNDED_S = 1.0
+"""A reset of a minute may be stated so much later, since most round seconds up."""
 MAX_SHARE = 0.9
 """A request larger than this share of a whole window flies when this much is there; else it would never fit."""
+PROBE_S = 45.0
+"""Between two probes of a doubtful window. Below a minute, so that a lane with a wrong reset answers within one, and
+long enough that a day's window that really is used up costs few refusals."""
+SHORTEST_PROBE_S = 1.0
+"""A time between probes that would be shorter is none at all."""
+MOST_RESET_S = 86400.0
+"""The longest window that any provider states is a day's (requests per day: OpenAI, Groq)."""
+_LARGEST = 1e15
+"""Allowances beyond it are cut: sums of them stay exact enough, and no integer is too large for a float."""
 
 
 class Charge:
     """What one attempt takes from one window: an estimate until it is settled."""
 
-    __slots__ = ("amount", "at", "confirmed", "expired", "settled")
+    __slots__ = ("amount", "at", "confirmed", "expired", "probe", "settled")
 
-    def __init__(self, at: float, amount: float) -> None:
+    def __init__(self, at: float, amount: float, *, probe: bool) -> None:
         self.at = at
         self.amount = amount
+        self.probe = probe
+        """It was taken from a doubtful window that had no room for it."""
         self.confirmed = False
         """The provider's own count includes it."""
         self.expired = False
@@ -53,10 +74,12 @@ class Window:
     """One kind of allowance of one lane and model family."""
 
     __slots__ = (
+        "_asked_at",
         "_blind",
         "_blind_at",
         "_bucket_signs",
         "_charges",
+        "_doubtful",
         "_dripped_at",
         "_epoch_at",
         "_fixed",
@@ -68,6 +91,7 @@ class Window:
         "_missing",
         "_own",
         "_pending",
+        "_probe_s",
         "_read_at",
         "_reset_at",
         "_seen_limit",
@@ -116,6 +140,12 @@ class Window:
         """Waited beyond a stated reset, of a provider that was seen to round it down."""
         self._fixed = False
         self._bucket_signs = 0
+        self._doubtful = False
+        """The provider's last word is of a reset later than the window can last."""
+        self._asked_at = -math.inf
+        """When a request last went through, or a reply first said that a doubtful window is used up."""
+        self._probe_s = PROBE_S
+        """From then to the next probe."""
 
     @property
     def source(self) -> str:
@@ -163,6 +193,12 @@ class Window:
             return max(0.0, self._reset_at - now)
         return max(0.0, self._charges[-1].at + PERIOD_S - now) if self._charges else None
 
+    def probe_in_s(self, now: float) -> float | None:
+        """Until one request may go through although the provider says that nothing is left; None where its word isn't
+        doubtful, or something is left."""
+        self._roll(now)
+        return self._doubt_s(now) if self._doubtful and self._level < 1 else None
+
     def delay_s(self, now: float, amount: float) -> float:
         """Seconds until `amount` may be taken, 0 for now. A guess where it depends on what others use."""
         self._roll(now)
@@ -191,22 +227,40 @@ class Window:
         return math.inf if self._seen_limit is None else self._level - self._margin
 
     def refilled_in_s(self, now: float, missing: float) -> float:
-        """Until so much more than is left may be taken by the headers' word, in however many windows."""
+        """Until so much more than is left may be taken by the headers' word, in however many windows. Where that word
+        is doubtful, until the next probe: what comes after it depends on the reply."""
         assert self._seen_limit is not None
+        if self._doubtful:
+            return self._doubt_s(now)
         if self._bucket:
             return missing * PERIOD_S / self._seen_limit
         return max(0.0, self._reset_at - now) + PERIOD_S * (math.ceil(missing / self._seen_limit) - 1)
 
     def take(self, now: float, amount: float) -> Charge:
         """Reserve on grant."""
-        charge = Charge(now, amount)
+        charge = Charge(now, amount, probe=self._doubtful and self._lacks(amount))
         self._charges.append(charge)
+        self._asked_at = now
         self.used += amount
         self.reserved += amount
         self._pending += amount
         self._own += amount
         self._level -= amount
         return charge
+
+    def release(self, now: float) -> None:
+        """What headers have said holds no longer: by them the window is whole, less what no reply has counted yet."""
+        if self._seen_limit is not None:
+            self._renew(now, now)
+            self._probe_s = PROBE_S
+
+    def probe_answered(self) -> None:
+        """The provider served a probe, so more may go through than its headers say."""
+        self._probe_s = self._probe_s / 2 if self._probe_s >= 2 * SHORTEST_PROBE_S else 0.0
+
+    def probe_refused(self) -> None:
+        """The provider refused a probe for its rate limit, so its headers may be right."""
+        self._probe_s = PROBE_S
 
     def confirm(self, charge: Charge) -> None:
         """The provider's counters include the charge from now on."""
@@ -232,28 +286,67 @@ class Window:
             self._own += change
         charge.amount = real
 
-    def read(self, now: float, reading: WindowReading, started_at: float, charge: Charge | None) -> None:
-        """Take in what a reply's headers said; `charge` is that attempt's own, `started_at` its beginning."""
+    def read(self, now: float, reading: WindowReading, started_at: float, charge: Charge | None) -> bool:
+        """Take in what a reply's headers said; `charge` is that attempt's own, `started_at` its beginning.
+
+        Returns whether people should know of its reset: it can't be one, or by it nothing is left for longer than the
+        window can last.
+        """
         limit = reading.limit if reading.limit is not None and reading.limit > 0 else self._seen_limit
         if limit is None or reading.remaining is None:
-            return
+            return False
+        limit, remaining = float(min(limit, _LARGEST)), float(min(max(reading.remaining, 0), _LARGEST))
+        reset_in_s = reading.reset_in_s
+        absurd = reset_in_s is not None and not reset_in_s <= MOST_RESET_S  # not a number is absurd, too
+        reset_in_s = None if absurd or reset_in_s is None else max(reset_in_s, -PERIOD_S)
+        late = reset_in_s is not None and reset_in_s > PERIOD_S + ROUNDED_S
         self._roll(now)
         own = 0.0
         if charge is not None and not charge.confirmed and self.kind is not WindowKind.OUTPUT:
             own = charge.amount
             self.confirm(charge)
-        self._seen_limit = float(limit)
+        self._seen_limit = limit
         self.enforced = self.binding
-        self._judge(limit, reading)
+        if not late:
+            self._judge(limit, remaining, reset_in_s)
         if started_at >= self._blind_at:
             self._blind = 0.0
-        if self._bucket:
-            self._read_bucket(now, reading.remaining, started_at, own)
+        if late or (absurd and not self._bucket):
+            self._read_doubtful(now, remaining, reset_in_s, started_at, own)
+        elif self._doubtful and reset_in_s is None and not self._bucket:
+            self._read_doubtful(now, remaining, self._reset_at - now, started_at, own)
         else:
-            self._read_fixed(now, reading, started_at, own)
-        if reading.reset_in_s is not None and self._bucket:
-            self._reset_at = now + reading.reset_in_s
+            if self._doubtful:
+                self._trust_again()
+            if self._bucket:
+                self._read_bucket(now, remaining, started_at, own)
+                if reset_in_s is not None:
+                    self._reset_at = now + reset_in_s
+            else:
+                self._read_fixed(now, remaining, reset_in_s, started_at, own)
         self._read_at = now
+        return absurd or (late and remaining <= 0)
+
+    def _read_doubtful(
+        self, now: float, remaining: float, reset_in_s: float | None, started_at: float, own: float
+    ) -> None:
+        """Of a window whose length isn't known, and so neither when it began nor how much of it we used: the newest
+        word counts as it is. A reset that isn't known (None) is guessed."""
+        had_room = self._level > 0 or not self._doubtful
+        fresh = remaining - self._pending - self._blind
+        self._level = fresh if started_at >= self._read_at else min(self._level + own, fresh)
+        self._asked_at = now if had_room and self._level <= 0 else max(self._asked_at, started_at)
+        self._doubtful = True
+        self._guessed = reset_in_s is None
+        self._reset_at = now + (PERIOD_S if reset_in_s is None else reset_in_s)
+        self._epoch_at = -math.inf
+        self._lowest = math.inf
+
+    def _trust_again(self) -> None:
+        """The word that follows is one of our windows again: nothing of the doubtful one is compared with it."""
+        self._doubtful = False
+        self._probe_s = PROBE_S
+        self._reset_at = math.inf
 
     def _read_bucket(self, now: float, remaining: float, started_at: float, own: float) -> None:
         fresh = remaining - self._pending - self._blind
@@ -274,10 +367,11 @@ class Window:
         self._missing = min(max(0.0, faded + expected - remaining), 2 * noise)
         self._foreign = self._missing > noise
 
-    def _read_fixed(self, now: float, reading: WindowReading, started_at: float, own: float) -> None:
-        remaining = float(reading.remaining or 0)
-        if reading.reset_in_s is not None:
-            reset_at = self._reset_of(now, reading.reset_in_s)
+    def _read_fixed(
+        self, now: float, remaining: float, reset_in_s: float | None, started_at: float, own: float
+    ) -> None:
+        if reset_in_s is not None:
+            reset_at = self._reset_of(now, reset_in_s)
             if self._of_the_past(reset_at, remaining, started_at):
                 self._read_past(reset_at, remaining)
                 return
@@ -321,20 +415,18 @@ class Window:
             self._guard_s = min(self._guard_s + 0.5, MOST_GUARD_S)
 
     def _reset_of(self, now: float, reset_in_s: float) -> float:
-        """When a fixed window is whole again. Resets in whole seconds are rounded up by most, so one a little later
-        than a whole window from now means a whole window."""
-        if PERIOD_S < reset_in_s <= PERIOD_S + 1:
-            reset_in_s = PERIOD_S
-        return now + reset_in_s + self._guard_s
+        """When a fixed window is whole again: no later than a whole window from now. Most round resets in whole seconds
+        up, and one that is a little later than a minute from now means a minute."""
+        return now + min(reset_in_s + self._guard_s, PERIOD_S)
 
-    def _judge(self, limit: float, reading: WindowReading) -> None:
+    def _judge(self, limit: float, remaining: float, reset_in_s: float | None) -> None:
         """Fixed window or bucket? See the module's text."""
-        if reading.reset_in_s is None or reading.remaining is None:
+        if reset_in_s is None:
             return
-        drip_s = (limit - reading.remaining) * PERIOD_S / limit
-        if reading.reset_in_s > 1.5 * drip_s + EPOCH_SLACK_S:
+        drip_s = (limit - remaining) * PERIOD_S / limit
+        if reset_in_s > 1.5 * drip_s + EPOCH_SLACK_S:
             self._fixed = True
-        elif 1.5 * reading.reset_in_s + EPOCH_SLACK_S < drip_s:
+        elif 1.5 * reset_in_s + EPOCH_SLACK_S < drip_s:
             self._bucket_signs = 0
         elif not self._fixed:
             self._bucket_signs += 1
@@ -358,18 +450,31 @@ class Window:
                 self.reserved -= old.amount
         if self._seen_limit is None:
             return
-        if self._bucket:
+        if self._bucket and not self._doubtful:
+            # What was used beyond an empty bucket is made up for within a minute, so that every request fits by then.
+            lowest = (MAX_SHARE - 1) * self._seen_limit - self._pending
             drip = max(0.0, now - max(self._read_at, self._dripped_at)) * self._seen_limit / PERIOD_S
-            self._level = min(self._seen_limit - self._pending, self._level + drip)
+            self._level = min(self._seen_limit - self._pending, max(self._level, lowest) + drip)
             self._dripped_at = now
         elif now >= self._reset_at:
-            self._level = self._seen_limit - self._pending
-            self._lowest = math.inf
-            self._blind = 0.0
-            self._own = self._pending
-            self._epoch_at = self._reset_at
-            self._reset_at = now + PERIOD_S
-            self._guessed = True
+            self._renew(now, self._reset_at)
+
+    def _renew(self, now: float, since: float) -> None:
+        """The window is whole, and has been since that moment; when that ends is a guess."""
+        assert self._seen_limit is not None
+        self._level = self._seen_limit - self._pending
+        self._lowest = math.inf
+        self._blind = 0.0
+        self._own = self._pending
+        self._epoch_at = since
+        self._reset_at = now + PERIOD_S
+        self._guessed = True
+        self._doubtful = False
+
+    def _lacks(self, amount: float) -> bool:
+        """By the headers' word there is no room for so much."""
+        assert self._seen_limit is not None
+        return self._level < min(amount, self._seen_limit * MAX_SHARE)
 
     def _sliding_delay(self, now: float, amount: float) -> float:
         assert self.limit is not None
@@ -387,6 +492,14 @@ class Window:
         missing = amount + self._margin - self._level
         if missing <= 0:
             return 0.0
+        if self._doubtful:
+            delay = self._doubt_s(now)
+            return max(delay, 0.001) if delay > 0 else 0.0
         if self._bucket:
             return max(missing * PERIOD_S / self._seen_limit, 0.001)
         return max(self._reset_at - now, 0.001)
+
+    def _doubt_s(self, now: float) -> float:
+        """Until a request may go through a doubtful window that has no room for it: as a probe, or since the reset has
+        come."""
+        return max(0.0, min(self._reset_at, self._asked_at + self._probe_s) - now)

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from hivemind.amounts import how_used
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import WindowKind
+from hivemind.scheduler.window import PROBE_S
 from hivemind.snapshot import Line
 
 from .sentences import TOLD_ALREADY, sentence, subject
 from .tickets import STOPPED
 
 _WORDS = {"connect": "no connection", "timeout": "timed out", "truncated": "cut off"}
+
+_COUNTED = {
+    WindowKind.REQUESTS: "requests",
+    WindowKind.INPUT: "input tokens",
+    WindowKind.OUTPUT: "output tokens",
+    WindowKind.TOKENS: "tokens",
+}
 
 Told = tuple[str, str, str, str]
 """Level, tag, who and text."""
@@ -39,6 +49,16 @@ def line_of(event: ev.Event, wall: float, before: str = "") -> Line | None:
 def seconds(value: float) -> str:
     """A time for people, exact where it is short."""
     return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
+
+
+def long_time(value: float) -> str:
+    """A time for people that may be of any length: `90 s`, `5 min`, `24 h`, `3,000,000 d`."""
+    if value < 120:
+        return seconds(value)
+    for unit, length_s, most in (("min", 60.0, 120), ("h", 3600.0, 48), ("d", 86400.0, math.inf)):
+        if value / length_s < most:
+            return f"{value / length_s:,.0f} {unit}"
+    return "for ever"
 
 
 def words(name: str) -> str:
@@ -97,6 +117,15 @@ def _parked(event: ev.LaneParked) -> Told:
 
 def _released(event: ev.LaneReleased) -> Told:
     return "good", "lane", event.lane, "goes on"
+
+
+def _reset_doubted(event: ev.ResetDoubted) -> Told:
+    span, kind = long_time(event.reset_in_s), _COUNTED[event.kind]
+    if event.absurd:
+        text = f"reply states a reset of {kind} in {span}, which no rate window has: not believed"
+    else:
+        text = f"reply states that no {kind} are left for {span}: one request every {PROBE_S:.0f} s at most checks it"
+    return "warn", "limits", event.lane, text
 
 
 def _opened(event: ev.LaneOpened) -> Told:
@@ -161,6 +190,7 @@ _TELLERS: dict[type[ev.Event], Callable[[Any], Told | None]] = {
     ev.CircuitChanged: _circuit_changed,
     ev.LaneParked: _parked,
     ev.LaneReleased: _released,
+    ev.ResetDoubted: _reset_doubted,
     ev.LaneOpened: _opened,
     ev.BoostEnded: _boost_ended,
     ev.Nudged: _nudged,

@@ -116,7 +116,7 @@ def _drain(about: Arguments, _: str) -> str:
 
 
 def _release(_: Arguments, __: str) -> str:
-    return "pause ended early"
+    return "pause and used-up rate windows ended early"
 
 
 SENTENCES: Mapping[str, Callable[[Arguments, str], str]] = {

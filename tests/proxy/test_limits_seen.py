@@ -11,6 +11,9 @@ from proxy.kit import Play, Running, between, client, playing, proxying, raw, re
 from proxy.upstream.scripted import serving
 from proxy.wire import JSON, PLAIN_BODY, http
 
+from hivemind.scheduler import window
+from hivemind.scheduler.commands import ReleaseLane
+
 MESSAGES = "/v1/messages"
 ANTHROPIC = (
     "anthropic-ratelimit-requests-limit: 1000",
@@ -110,6 +113,36 @@ async def test_used_up_allowance_holds_the_next_request() -> None:
         await direct.send(request(MESSAGES, PLAIN_BODY))
         await proxy.until(lambda world: world.queued == 1)
         assert len(upstream.requests) == 1
+
+
+async def test_a_reset_in_the_year_9999_does_not_freeze_the_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One request goes through to hear a fresh word, and its reply rules again; the log says what was refused, once."""
+    monkeypatch.setattr(window, "PROBE_S", 0.05)  # how long it is in truth: test_retry_delays.py, in virtual time
+    spent = [
+        "anthropic-ratelimit-requests-limit: 1000",
+        "anthropic-ratelimit-requests-remaining: 0",
+        "anthropic-ratelimit-requests-reset: 9999-12-31T23:59:59Z",
+    ]
+    plays: list[Play] = [[http(200, USAGE, *spent)], [http(200, USAGE, *spent)], [http(200, USAGE, *ANTHROPIC[:2])]]
+    async with between(*plays) as (proxy, _), client() as web:
+        for _ in plays:
+            assert (await web.post(proxy.url + MESSAGES, content=PLAIN_BODY)).status_code == 200
+        told = [line.text for line in proxy.snapshot().lines if line.tag == "limits"]
+        assert len(told) == 1
+        assert "which no rate window has: not believed" in told[0]
+
+
+async def test_a_release_lets_waiting_requests_go() -> None:
+    """An operator's word ends a window that the provider's headers closed."""
+    spent = [header.replace("remaining: 900", "remaining: 0") for header in ANTHROPIC[:3]]
+    async with between([http(200, USAGE, *spent)], [http(200, USAGE)]) as (proxy, upstream), client() as web:
+        await web.post(proxy.url + MESSAGES, content=PLAIN_BODY)
+        waiting = asyncio.create_task(web.post(proxy.url + MESSAGES, content=PLAIN_BODY))
+        await proxy.until(lambda world: world.queued == 1)
+        assert len(upstream.requests) == 1
+        (lane,) = proxy.snapshot().lanes
+        proxy.proxy.apply(ReleaseLane(lane.state.lane), "you")
+        assert (await waiting).status_code == 200
 
 
 async def test_limits_are_each_model_s_own() -> None:

@@ -259,3 +259,53 @@ def test_open_circuit_holds_by_default() -> None:
         assert "circuit" in {line.tag for line in proxy.snapshot().lines}
 
     play(stage, work)
+
+
+YEAR_9999 = "9999-12-31T23:59:59Z"
+SPENT: dict[str, dict[str, str]] = {
+    "in the year 9999": {"anthropic_ratelimit_requests_reset": YEAR_9999},
+    "in a day": {"anthropic_ratelimit_requests_reset": "2027-01-16T08:00:00Z"},
+    "in seconds, far too many": {"anthropic_ratelimit_requests_reset": "1e15"},
+    "by a clock five minutes ahead of ours": {"anthropic_ratelimit_requests_reset": "2027-01-15T08:05:30Z"},
+    "by a clock five minutes behind ours": {"anthropic_ratelimit_requests_reset": "2027-01-15T07:55:30Z"},
+    "and a Date of the year 9999": {
+        "anthropic_ratelimit_requests_reset": "2027-01-15T08:00:30Z",
+        "date": "Fri, 31 Dec 9999 23:59:59 GMT",
+    },
+    "and a Date of 1970": {
+        "anthropic_ratelimit_requests_reset": "2027-01-15T08:00:30Z",
+        "date": "Thu, 01 Jan 1970 00:00:00 GMT",
+    },
+    "as 100000h": {"x_ratelimit_reset_requests": "100000h"},
+}
+
+
+@pytest.mark.parametrize("stated", SPENT.values(), ids=list(SPENT))
+def test_no_reset_holds_the_next_request_for_more_than_a_minute(stated: dict[str, str]) -> None:
+    """With nothing left until then by the reply's headers, the next request is answered within a minute."""
+    prefix = "x_ratelimit_{}_requests" if "x_ratelimit_reset_requests" in stated else "anthropic_ratelimit_requests_{}"
+    nothing_left = {prefix.format("limit"): "100", prefix.format("remaining"): "0"}
+    stage = Stage(says(200, {"usage": {"input_tokens": 1, "output_tokens": 1}}, **nothing_left, **stated))
+
+    async def work(web: httpx.AsyncClient, proxy: Proxy) -> None:
+        for _ in range(3):
+            await _one(web, proxy)
+
+    play(stage, work)
+    assert all(after - before <= 60 for before, after in pairwise(stage.times))
+
+
+@pytest.mark.parametrize(
+    "delay", ["1e15", "99999999", "9" * 64, "1e400", "inf", "nan", "-1", "Fri, 31 Dec 9999 23:59:59 GMT"]
+)
+def test_no_retry_after_freezes_the_lane(delay: str) -> None:
+    """What is longer than a rate limit's pause goes to the agent, what is no number isn't one; the lane goes on."""
+    stage = Stage(says(429, retry_after=delay), OK)
+
+    async def work(web: httpx.AsyncClient, proxy: Proxy) -> None:
+        assert (await web.post("/v1/messages", content=BODY)).status_code in (200, 429)
+        await _one(web, proxy)
+        assert asyncio.get_running_loop().time() - stage.times[0] < 5
+        assert [lane.state.parked_for_s for lane in proxy.snapshot().lanes] == [0.0]
+
+    play(stage, work)

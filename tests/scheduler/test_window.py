@@ -321,6 +321,14 @@ def test_a_reply_overtaken_by_a_later_one_gives_a_bucket_nothing_back() -> None:
 
 def test_one_late_reset_proves_a_fixed_window() -> None:
     """A bucket would be full much sooner; from then on nothing drips."""
+    gate = bucket(remaining=50)
+    gate.answered(49, 55.0, limit=60)
+    gate.now = 30.0
+    assert gate.as_many_as_fit() <= 49
+
+
+def test_a_reset_beyond_a_minute_stops_the_drip() -> None:
+    """It isn't known how fast such a window fills."""
     gate = bucket(remaining=5)
     gate.answered(4, 40.0 + 55.0, limit=60)
     gate.now = 30.0

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from tui.worlds import LANE, empty_world, world
 
-from hivemind.scheduler.commands import PinLevel, Rejected, SetBudget, SetPriority, Tune
-from hivemind.scheduler.types import Priority
+from hivemind.scheduler.commands import PinLevel, Rejected, ReleaseLane, SetBudget, SetPriority, Tune
+from hivemind.scheduler.gauges import Hold, WindowState
+from hivemind.scheduler.types import Priority, WindowKind
 from hivemind_tui import intents
 from hivemind_tui.view import View
 
@@ -58,7 +59,20 @@ def test_pin_takes_the_slots_there_are() -> None:
 def test_release_needs_a_pause() -> None:
     """Ending a pause that nobody asked for is refused with the reason."""
     with pytest.raises(Rejected, match="asked for no pause"):
-        intents.release(view(parked_for_s=0.0))
+        intents.release(view(parked_for_s=0.0, upcoming=()))
+
+
+def test_release_ends_a_used_up_window() -> None:
+    """Of which only the provider's headers tell; a limit of our own has knobs."""
+
+    def window(source: str) -> WindowState:
+        return WindowState("m", WindowKind.REQUESTS, 50, 50, 0, 0, 86400.0, source, 45.0)
+
+    assert intents.release(view(parked_for_s=0.0, upcoming=(), windows=(window("headers"),))) == [ReleaseLane(LANE)]
+    with pytest.raises(Rejected, match="no rate window of its is used up"):
+        intents.release(view(parked_for_s=0.0, upcoming=(), windows=(window("settings"),)))
+    held = Hold(1, "tokens", 45.0, 45.0)
+    assert intents.release(view(parked_for_s=0.0, upcoming=(held,))) == [ReleaseLane(LANE)]
 
 
 @pytest.mark.parametrize("name", ["priority", "hold", "boost", "ceiling", "pin", "release", "turn"])

@@ -91,6 +91,13 @@ def test_the_request_window_tells_what_is_left() -> None:
     assert "0 of 50 left, room in 20 s and 2 go first" in told
 
 
+def test_a_doubtful_window_tells_when_it_is_checked() -> None:
+    """There may be no room then, but one request asks."""
+    window = WindowState("claude-opus-4", WindowKind.REQUESTS, 50, 50, 0, 0, 86400.0, "headers", 12.0)
+    told = why.sentence(waiting(gate="requests", gate_opens_in_s=12.0), lane(windows=(window,)))
+    assert "0 of 50 left, one request checks its reset in 12 s and 2 go first" in told
+
+
 def test_the_circuit_is_told_by_its_state() -> None:
     """Open by itself, forced open and half-open are three different things to wait for."""
     ticket = waiting(gate="circuit", gate_opens_in_s=8.1)

@@ -23,7 +23,7 @@ from world.kit import (
 )
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import Priority, Usage
+from hivemind.scheduler.types import Priority, Usage, WindowKind
 from hivemind.world.curves import CURVE_KEPT
 from hivemind.world.fold import AGENTS_KEPT, LINES_KEPT
 
@@ -180,6 +180,7 @@ def test_no_command_ends_the_drain_of_a_shutdown(command: ev.Commanded) -> None:
         ev.CircuitChanged(1.0, LANE, "open", "x"),
         ev.LaneParked(1.0, LANE, 3.0, "429"),
         ev.LaneReleased(1.0, LANE),
+        ev.ResetDoubted(1.0, LANE, "m", WindowKind.REQUESTS, 1e12, True),
         commanded("SetPriority", agent="ann", priority="high"),
         commanded("StopAgent", agent="ann", stopped=True),
         commanded("Tune", knob="aimd.beta", value=0.7, upstream=None),

@@ -23,6 +23,7 @@ from world.kit import (
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command
+from hivemind.scheduler.types import WindowKind
 from hivemind.world.lines import line_of
 from hivemind.world.sentences import SENTENCES, TOLD_ALREADY
 
@@ -44,6 +45,20 @@ from hivemind.world.sentences import SENTENCES, TOLD_ALREADY
         (ev.LaneParked(1.0, LANE, 7.0, "429"), "warn", "429", LANE, "parked 7.0 s, as the provider asks"),
         (ev.LaneParked(1.0, LANE, 12.4, "429"), "warn", "429", LANE, "parked 12 s, as the provider asks"),
         (ev.LaneReleased(1.0, LANE), "good", "lane", LANE, "goes on"),
+        (
+            ev.ResetDoubted(1.0, LANE, "m", WindowKind.REQUESTS, 2.5e11, True),
+            "warn",
+            "limits",
+            LANE,
+            "reply states a reset of requests in 2,893,519 d, which no rate window has: not believed",
+        ),
+        (
+            ev.ResetDoubted(1.0, LANE, "m", WindowKind.INPUT, 86400.0, False),
+            "warn",
+            "limits",
+            LANE,
+            "reply states that no input tokens are left for 24 h: one request every 45 s at most checks it",
+        ),
         (ev.LaneOpened(1.0, LANE, "up", "generic"), "info", "lane", LANE, "first request (generic)"),
         (ev.BoostEnded(1.0, "ann"), "info", "boost", "ann", "boost over, its own priority again"),
         (ev.Nudged(1.0, "ann", 1), "info", "feedback", "ann", "uses much, and counts a class lower"),
@@ -143,7 +158,7 @@ def test_what_happens_all_the_time_has_no_line(event: ev.Event) -> None:
         (commanded("ForgetTasks", batch="n"), "all", "tasks of batch n forgotten"),
         (commanded("Drain", draining=True), "all", "draining: takes no more requests"),
         (commanded("Drain", draining=False), "all", "takes requests again"),
-        (commanded("ReleaseLane", lane=LANE), LANE, "pause ended early"),
+        (commanded("ReleaseLane", lane=LANE), LANE, "pause and used-up rate windows ended early"),
         (commanded("FromLater", agent="ann", depth=3), "ann", "FromLater agent ann, depth 3"),
     ],
 )

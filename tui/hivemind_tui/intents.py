@@ -179,10 +179,12 @@ def pin(view: View) -> list[Command]:
 
 
 def release(view: View) -> list[Command]:
-    """End the pause that the provider asked for. Raises: Rejected."""
+    """End the pause that the provider asked for, and what its headers say of used-up windows. Raises: Rejected."""
     state = _lane(view)
-    if state.parked_for_s <= 0:
-        raise Rejected("the provider asked for no pause")
+    used_up = any(window.source == "headers" and window.remaining < 1 for window in state.windows)
+    held = any(hold.gate in ("requests", "tokens") for hold in state.upcoming)
+    if state.parked_for_s <= 0 and not used_up and not held:
+        raise Rejected("the provider asked for no pause, and no rate window of its is used up")
     return [ReleaseLane(state.lane)]
 
 

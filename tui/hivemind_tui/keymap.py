@@ -82,7 +82,7 @@ _LIVE_KEYS = (
     Key("more", "right_square_bracket", "]", "tell('ceiling', 1)", "ceiling", "raise it", "lane"),
     Key("pin", "a", "a", "tell('pin')", "auto/pin", "pin the level where it is, or give it back to AIMD", "lane"),
     Key("circuit", "c", "c", "circuit", "circuit", "steer the circuit: automatic, open, closed, probe now", "lane"),
-    Key("release", "r", "r", "tell('release')", "release", "end a pause that the provider asked for", "lane"),
+    Key("release", "r", "r", "tell('release')", "release", "end the provider's pause or used-up window", "lane"),
     Key("lane", "tab", "tab", "lane(1)", "lane", "next lane", "lane"),
     Key("lane_back", "shift+tab", "shift+tab", "lane(-1)", "", "lane before", "lane"),
     Key("step_up", "right", "right", "tell('turn', 1)", "more", "turn the knob up", "tuning", frozenset({"tuning"})),

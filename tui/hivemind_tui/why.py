@@ -159,7 +159,7 @@ def _upstream(case: _Case) -> str:
 def _requests(case: _Case) -> str:
     window = _tightest(case, (WindowKind.REQUESTS,))
     left = "" if window is None else f"{count(window.remaining)} of {count(window.limit)} left"
-    return "waits for the request window: " + _listed(left or "it is used up", _opens(case, "room in {}"), _first(case))
+    return "waits for the request window: " + _listed(left or "it is used up", _room(case, window), _first(case))
 
 
 def _tokens(case: _Case) -> str:
@@ -169,7 +169,13 @@ def _tokens(case: _Case) -> str:
         kind = "tokens" if window.kind is WindowKind.TOKENS else window.kind.value
         left = f"{count(window.remaining)} of {count(window.limit)} {kind} left"
     needs = f"it takes ≈{count(case.ticket.estimated_tokens)}"
-    return "waits for the token window: " + _listed(needs, left, _opens(case, "room in {}"), _first(case))
+    return "waits for the token window: " + _listed(needs, left, _room(case, window), _first(case))
+
+
+def _room(case: _Case, window: WindowState | None) -> str:
+    """When there is room again, or when one request checks whether there is."""
+    doubted = window is not None and window.probe_in_s is not None
+    return _opens(case, "one request checks its reset in {}" if doubted else "room in {}")
 
 
 def _budget(case: _Case) -> str:
