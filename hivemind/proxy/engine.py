@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,6 +27,7 @@ from hivemind.snapshot import Snapshot
 from hivemind.store import Ledger, Store
 from hivemind.world import World
 
+from .days import Days
 from .names import fit_to_show, spelled
 
 SAMPLE_EVERY_S = 1.0
@@ -59,8 +59,8 @@ class Engine:
         """Called with what each step brings about, before the fold hears of it, for a journal."""
         self._ending = False
         self._wall = wall
-        self._day = _day(wall())
-        self.ledger = None if store is None else Ledger(self._scheduler, store, wall, self._day)
+        self._days = Days(wall(), self._time(), "" if store is None else store.day)
+        self.ledger = None if store is None else Ledger(self._scheduler, store, wall, self._days.last)
         """None: nothing outlives the proxy."""
         self.names = KnownNames(self._is_called)
         """The spellings of all agents that are known."""
@@ -252,12 +252,10 @@ class Engine:
 
     def _turn_day(self) -> None:
         """Notice midnight, local time."""
-        day = _day(self._wall())
-        if day != self._day:
-            self._day = day
+        if self._days.look(self._wall(), self._time()):
             begin_day(self._scheduler, self._time())
             if self.ledger is not None:
-                self.ledger.day = day
+                self.ledger.day = self._days.last
 
     def _advance(self) -> None:
         self._wake = self._wake_at = None
@@ -295,7 +293,3 @@ class Engine:
             self._wake.cancel()
         self._wake_at = at
         self._wake = None if at is None else self._loop.call_at(max(at, self._time()), self._advance)
-
-
-def _day(wall: float) -> str:
-    return time.strftime("%Y-%m-%d", time.localtime(wall))

@@ -83,6 +83,9 @@ def begin_day(scheduler: Scheduler, now: float) -> None:
 
 def _from_now(scheduler: Scheduler, accounts: list[Account], period: str, now: float) -> None:
     for account in accounts:
+        # Most agents that are remembered have used nothing since: they needn't be written again.
+        if (account.at_run if period == "run" else account.at_day) == account.ever:
+            continue
         if period == "run":
             account.at_run = account.ever.copy()
         else:

@@ -32,6 +32,11 @@ class Store:
             self._connection.close()
             raise
 
+    @property
+    def day(self) -> str:
+        """The day that began last in an earlier run; empty: none did. Only before :meth:`take`."""
+        return self._kept.day
+
     def take(self) -> Kept:
         """What an earlier run left; only once."""
         kept, self._kept = self._kept, Kept()

@@ -105,6 +105,29 @@ async def test_midnight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert used(proxy, "a") == {"run": 27, "day": 7, "ever": 27}
 
 
+async def test_a_clock_that_jumps_a_day_and_back_renews_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither while the proxy runs nor over a restart: what was used today is still used."""
+    monkeypatch.setattr("hivemind.proxy.engine.SAMPLE_EVERY_S", 0.001)
+    clock = Clock()
+    async with living(tmp_path, clock, crash=True) as proxy:
+        proxy.apply(cmd.SetBudget("a", 10, per="day"))
+        use(proxy, "a", 20)
+        for jump_s in (86400, -86400, -86400, 86400):
+            clock.wall += jump_s
+            await asyncio.sleep(0.01)
+            assert use(proxy, "a", 1).refusal is not None
+        assert used(proxy, "a")["day"] == 20
+    clock.wall -= 86400
+    async with living(tmp_path, clock, crash=True) as proxy:
+        assert use(proxy, "a", 1).refusal is not None
+    clock.wall += 86400
+    async with living(tmp_path, clock) as proxy:
+        assert use(proxy, "a", 1).refusal is not None
+        assert used(proxy, "a")["day"] == 20
+
+
 @pytest.mark.parametrize("crash", [True, False])
 async def test_midnight_while_nobody_was_there(tmp_path: Path, crash: bool) -> None:
     """The next start notices, whichever way the last run ended."""
