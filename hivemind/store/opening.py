@@ -40,16 +40,19 @@ def opened(given: Path | None, port: int, wall: float) -> Iterator[Store | None]
     Raises: UsageError: a file is there that can't be used, and nothing of it was changed.
     """
     try:
-        path, lock = _take(state_dir(given), port)
+        path, lock, found = _take(state_dir(given), port)
     except OSError as error:
         _without(error.filename, error.strerror)
         yield None
         return
     try:
+        spared = _spare_log(path) if found else None
         store = _open(path, wall)
         if store is None:
             yield None
             return
+        if found and store.was_empty:
+            _emptied(path, spared)
         clean = False
         try:
             yield store
@@ -60,8 +63,9 @@ def opened(given: Path | None, port: int, wall: float) -> Iterator[Store | None]
         os.close(lock)
 
 
-def _take(folder: Path, port: int) -> tuple[Path, int]:
-    """A file that no other proxy has, which exists from now on, and the descriptor that holds its lock.
+def _take(folder: Path, port: int) -> tuple[Path, int, bool]:
+    """A file that no other proxy has, which exists from now on, the descriptor that holds its lock, and whether the
+    file was there before.
 
     Raises: OSError.
     """
@@ -72,6 +76,7 @@ def _take(folder: Path, port: int) -> tuple[Path, int]:
         try:
             # Of the open file rather than of the process: two proxies in one process are two.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found = path.exists()
             # SQLite gives the files beside it the rights that this one has.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         except BlockingIOError:
@@ -82,7 +87,7 @@ def _take(folder: Path, port: int) -> tuple[Path, int]:
             raise
         if number > 1:
             _log.info("another proxy uses proxy-%d.db, so this one keeps its state in %s", port, path)
-        return path, lock
+        return path, lock, found
     raise OSError(0, "too many proxies use it", str(folder))
 
 
@@ -103,6 +108,33 @@ def _open(path: Path, wall: float) -> Store | None:
         with contextlib.suppress(OSError):
             each.chmod(0o600)
     return store
+
+
+def _spare_log(path: Path) -> Path | None:
+    """Move SQLite's log of an empty database aside, which it would delete: it may hold the last of what was there.
+
+    Returns where it is now; None: there is none, or the database isn't empty.
+    """
+    log = path.with_name(path.name + "-wal")
+    try:
+        if path.stat().st_size or not log.stat().st_size:
+            return None
+        numbers = ("", *(f"-{number}" for number in range(2, MOST)))
+        spared = next(s for n in numbers if not (s := log.with_name(f"{log.name}.lost{n}")).exists())
+        log.rename(spared)
+    except (OSError, StopIteration):
+        return None
+    return spared
+
+
+def _emptied(path: Path, spared: Path | None) -> None:
+    """Say that a file that should hold something holds nothing."""
+    _log.warning(
+        "%s was there but empty, so all usage, budgets, priorities, tasks and runs begin with nothing: unless the last"
+        " start was cut short, somebody or something emptied it; put a copy in its place to go on from that%s",
+        path,
+        "" if spared is None else f" (what its log still held is in {spared.name})",
+    )
 
 
 def _without(place: str | None, why: str | None) -> None:

@@ -52,8 +52,8 @@ class NotOurs(Exception):
     """The file can't be used as it is; the text says why."""
 
 
-def prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables where there are none.
+def prepare(connection: sqlite3.Connection) -> bool:
+    """Make the tables where there are none. Returns whether there were none.
 
     Raises: NotOurs; sqlite3.Error: the file is no database, is damaged, or can't be written.
     """
@@ -70,6 +70,7 @@ def prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
     if not tables:
         connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}COMMIT;")
+    return not tables
 
 
 def write(connection: sqlite3.Connection, batch: Batch) -> None:

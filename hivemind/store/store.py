@@ -26,7 +26,8 @@ class Store:
         # One connection, which is first this thread's and then the writer's.
         self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         try:
-            schema.prepare(self._connection)
+            self.was_empty = schema.prepare(self._connection)
+            """The file held no tables, as a new one does."""
             self._kept = schema.load(self._connection, wall)
         except BaseException:
             self._connection.close()

@@ -199,3 +199,49 @@ def test_runs(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.Error):
         read_runs(tmp_path / "proxy-2.db")
     assert not (tmp_path / "proxy-2.db").exists()
+
+
+def emptied(folder: Path, how: str) -> Path:
+    """The state of a proxy that ended, of which nothing is left but the file."""
+    put(folder, batch(agent("a")))
+    path = folder / "proxy-8765.db"
+    path.unlink()
+    if how == "no tables":
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            database.execute("PRAGMA user_version = 0")
+            database.execute("VACUUM")
+    else:
+        path.touch()
+    return path
+
+
+@pytest.mark.parametrize("how", ["zero bytes", "no tables"])
+def test_a_file_that_was_emptied_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str) -> None:
+    """In one line that says what is gone; the proxy goes on."""
+    path = emptied(tmp_path, how)
+    assert names(tmp_path) == []
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert f"{path} was there but empty, so all usage, budgets" in caplog.text
+    assert "\n" not in caplog.records[0].getMessage()
+    caplog.clear()
+    put(tmp_path, batch(agent("b")))
+    assert (names(tmp_path), caplog.text) == (["b"], "")
+
+
+def test_a_first_start_is_not_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """There was no file, so nothing is gone."""
+    assert names(tmp_path) == []
+    assert caplog.text == ""
+
+
+def test_what_the_log_of_an_emptied_file_holds_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """SQLite would delete it."""
+    path = emptied(tmp_path, "zero bytes")
+    log = path.with_name("proxy-8765.db-wal")
+    for held, kept in ((b"pages", "proxy-8765.db-wal.lost"), (b"more", "proxy-8765.db-wal.lost-2")):
+        path.write_bytes(b"")
+        log.write_bytes(held)
+        assert names(tmp_path) == []
+        assert (tmp_path / kept).read_bytes() == held
+        assert mode(tmp_path / kept) == 0o600
+        assert f"(what its log still held is in {kept})" in caplog.text
