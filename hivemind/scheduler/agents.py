@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from .config import SchedulerConfig
 from .ticket import Agent
@@ -10,8 +11,14 @@ from .ticket import Agent
 REAP_EVERY_S = 10.0
 KEPT = 4096
 """Agents at hand; beyond it those go that are long idle and about whom nothing was decided."""
-PAST_KEPT = 50_000
-"""Of those that went, how many are remembered with what they used; beyond it the oldest are forgotten."""
+PAST_KEPT = 4000
+"""Of those that went, how many are remembered with what they used. Beyond it those are forgotten that used least with
+all that they started, of equals those that went first: names that a client makes up for each request have used little,
+and an agent that did much work isn't forgotten for them. What they used stays in the sums of the pool and of who
+started them."""
+_AT_ONCE = 256
+_LEFT_ROOM = PAST_KEPT // 10
+"""So many are forgotten at once, so that it is rare."""
 
 
 def process_of(name: str, parent: str) -> str | None:
@@ -30,8 +37,14 @@ class Agents(dict[str, Agent]):
         super().__init__()
         self.past: dict[str, Agent] = {}
         """Those that went, and those of earlier runs: what they used isn't lost when they come back."""
+        self.forgotten: set[str] = set()
+        """Those that aren't remembered any more, for whoever keeps records of them; to be taken."""
         self._config = config
         self._reaped_at = -math.inf
+        self._horizon = -math.inf
+        """Whoever was seen last before it is idle."""
+        self._leaving: list[str] = []
+        """Those who were idle when that was looked at last, and are still to be put aside."""
 
     def too_many_with(self, name: str, parent: str | None, now: float) -> bool:
         """Fork-bomb limit: as many others live as may, and this one doesn't yet.
@@ -63,22 +76,52 @@ class Agents(dict[str, Agent]):
         return agent, True
 
     def reap(self, now: float) -> list[str]:
-        """Put those aside whom nobody will miss, where there are too many. Returns their names."""
-        if len(self) < KEPT or now - self._reaped_at < REAP_EVERY_S:
+        """Put some of those aside whom nobody will miss, where there are too many; call it with each request. Returns
+        their names.
+
+        A flood of names shortens the time for which one must have been idle, and is worked off in small steps, so that
+        no step takes long.
+        """
+        if now - self._reaped_at >= REAP_EVERY_S and len(self) >= KEPT:
+            self._reaped_at = now
+            idle_s = self._config.agent_idle_s
+            self._horizon = now - (idle_s if len(self) < 2 * KEPT else min(idle_s, REAP_EVERY_S))
+            parents = self._parents()
+            self._leaving = [agent.name for agent in self.values() if self._idle(agent) and agent.name not in parents]
+        if not self._leaving:
             return []
-        self._reaped_at = now
-        horizon = now - self._config.agent_idle_s
-        parents = {agent.parent.name for agent in self.values() if agent.parent is not None}
-        gone = [
-            agent.name
-            for agent in self.values()
-            if not agent.tickets and agent.last_seen < horizon and agent.ordinary and agent.name not in parents
-        ]
+        some, self._leaving = self._leaving[:_AT_ONCE], self._leaving[_AT_ONCE:]
+        idle = [agent for name in some if (agent := self.get(name)) is not None and self._idle(agent)]
+        # One may have got a child since.
+        parents = self._parents() if any(agent.has_children for agent in idle) else set()
+        gone = [agent.name for agent in idle if agent.name not in parents]
         for name in gone:
             agent = self.past[name] = self.pop(name)
             for account in agent.limits:
                 account.members.pop(name, None)
                 account.short.pop(name, None)
-        while len(self.past) > PAST_KEPT:
-            del self.past[next(iter(self.past))]
+        if len(self.past) > PAST_KEPT:
+            self._forget_some()
         return gone
+
+    def _parents(self) -> set[str]:
+        return {agent.parent.name for agent in self.values() if agent.parent is not None}
+
+    def _idle(self, agent: Agent) -> bool:
+        return not agent.tickets and agent.last_seen < self._horizon and agent.ordinary
+
+    def _forget_some(self) -> None:
+        """Nobody is forgotten before those that it started: what they use counts to their ancestors by their
+        parents."""
+        children = Counter(
+            each.parent.name for each in (*self.values(), *self.past.values()) if each.parent is not None
+        )
+        for agent in sorted(self.past.values(), key=lambda each: each.tree.ever.tokens):
+            if len(self.past) <= PAST_KEPT - _LEFT_ROOM:
+                return
+            if children[agent.name]:
+                continue
+            del self.past[agent.name]
+            self.forgotten.add(agent.name)
+            if agent.parent is not None:
+                children[agent.parent.name] -= 1

@@ -79,9 +79,11 @@ class Unsaved:
     """Ids of tasks that are forgotten."""
     seen: dict[str, float]
     """When the agents were seen last, by the scheduler's clock; without those that weren't since it began."""
+    forgotten: frozenset[str]
+    """Agents that aren't remembered any more. One that is among :attr:`agents` too has come again, with new counts."""
 
     def __bool__(self) -> bool:
-        return bool(self.agents or self.tasks or self.gone)
+        return bool(self.agents or self.tasks or self.gone or self.forgotten)
 
 
 def take_unsaved(scheduler: Scheduler) -> Unsaved:
@@ -103,8 +105,9 @@ def take_unsaved(scheduler: Scheduler) -> Unsaved:
     ]
     gone = tuple(name for name, task in scheduler.unsaved_tasks.items() if task is None)
     seen = {agent.name: agent.last_seen for agent in changed if agent.last_seen > -math.inf}
-    scheduler.unsaved, scheduler.unsaved_tasks = set(), {}
-    return Unsaved(tuple(agents), tuple(tasks), gone, seen)
+    forgotten = frozenset(scheduler.agents.forgotten)
+    scheduler.unsaved, scheduler.unsaved_tasks, scheduler.agents.forgotten = set(), {}, set()
+    return Unsaved(tuple(agents), tuple(tasks), gone, seen, forgotten)
 
 
 def restore(

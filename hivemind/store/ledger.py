@@ -43,7 +43,8 @@ class Ledger:
 
     def look(self) -> None:
         """Have what changed written soon, if anything did; cheap."""
-        if self._timer is None and (self._scheduler.unsaved or self._scheduler.unsaved_tasks or self._runs):
+        scheduler = self._scheduler
+        if self._timer is None and (scheduler.unsaved or scheduler.unsaved_tasks or self._runs):
             self._timer = self._loop.call_later(EVERY_S, self._flush)
 
     async def settled(self) -> None:
@@ -114,4 +115,5 @@ class Ledger:
             runs=runs,
             wall=wall,
             day=self.day,
+            forgotten=unsaved.forgotten,
         )

@@ -45,20 +45,27 @@ class Batch:
     """The day that the counts of a day belong to; empty: as it was."""
     clean: bool = False
     """The run has come to its end."""
+    forgotten: frozenset[str] = frozenset()
+    """Agents whose records go, before those of this batch are written."""
 
     def __bool__(self) -> bool:
-        return bool(self.agents or self.tasks or self.runs or self.clean)
+        return bool(self.forgotten or self.agents or self.tasks or self.runs or self.clean)
 
     def over(self, earlier: Batch) -> Batch:
         """Both in one."""
+        agents, seen = earlier.agents, earlier.seen
+        if self.forgotten:
+            agents = {name: saved for name, saved in agents.items() if name not in self.forgotten}
+            seen = {name: at for name, at in seen.items() if name not in self.forgotten}
         return Batch(
-            earlier.agents | self.agents,
-            earlier.seen | self.seen,
-            earlier.tasks | self.tasks,
-            earlier.runs | self.runs,
-            self.wall,
-            self.day or earlier.day,
-            self.clean,
+            forgotten=earlier.forgotten | self.forgotten,
+            agents=agents | self.agents,
+            seen=seen | self.seen,
+            tasks=earlier.tasks | self.tasks,
+            runs=earlier.runs | self.runs,
+            wall=self.wall,
+            day=self.day or earlier.day,
+            clean=self.clean,
         )
 
 

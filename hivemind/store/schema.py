@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from hivemind.scheduler.agents import PAST_KEPT
 from hivemind.scheduler.saved import SavedAgent, SavedTask
 from hivemind.scheduler.tasks import OPEN
 
@@ -26,7 +27,12 @@ APPLICATION = 0x4869_7665
 VERSION = 1
 """Of the tables. A file of another version isn't read; every change of them needs a step from the one before."""
 AGENT_KEPT_S = 90 * 86400.0
-"""How long an agent that isn't seen is remembered, unless somebody decided something about it. Runs likewise."""
+"""How long an agent that isn't seen is remembered, unless somebody decided something about it (a priority, a pause, a
+stop, a budget): those are kept for ever. Runs likewise. Of the others there are at most
+:data:`~hivemind.scheduler.agents.PAST_KEPT` besides those that a proxy has at hand; the record of one that the proxy
+forgets goes. Of whoever goes only the sums remain, which are in the records of the pool and of its ancestors."""
+WORTH_PAGES = 256
+"""Free pages of usually 4 KiB below which a file isn't made smaller: they will be used again."""
 TASK_KEPT_S = 30 * 86400.0
 """How long the tasks of a batch are remembered when all of them have ended."""
 
@@ -96,6 +102,7 @@ def _write(connection: sqlite3.Connection, batch: Batch) -> None:
     connection.execute(
         "UPDATE state SET day = CASE ?1 WHEN '' THEN day ELSE ?1 END, clean = ?2", (batch.day, batch.clean)
     )
+    connection.executemany("DELETE FROM agents WHERE name = ?", ((name,) for name in batch.forgotten))
     connection.executemany(
         "INSERT INTO agents VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
         " seen = max(seen, excluded.seen), decided = excluded.decided, record = excluded.record",
@@ -137,6 +144,16 @@ def load(connection: sqlite3.Connection, wall: float) -> Kept:
         )
 
 
+def shrink(connection: sqlite3.Connection) -> None:
+    """Give the disk back what is no longer used, where that is most of the file and worth it. Takes a moment and, for
+    that long, as much room again as is used. Raises: sqlite3.Error: there is none, or somebody else has the file."""
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    if free >= WORTH_PAGES and free > pages / 2:
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
 def runs(
     connection: sqlite3.Connection, agent: str | None = None, limit: int = -1, *, last_only: bool = False
 ) -> Iterator[Run]:
@@ -150,6 +167,7 @@ def runs(
 def _prune(connection: sqlite3.Connection, wall: float) -> None:
     gone = _ended_long_ago(_tasks(connection), wall - TASK_KEPT_S)
     connection.execute("DELETE FROM agents WHERE seen < ? AND NOT decided", (wall - AGENT_KEPT_S,))
+    _forget_least(connection)
     connection.execute("DELETE FROM runs WHERE coalesce(ended_at, started_at) < ?", (wall - AGENT_KEPT_S,))
     connection.executemany("DELETE FROM tasks WHERE id = ?", ((name,) for name in gone))
 
@@ -194,6 +212,44 @@ def _join_spellings(connection: sqlite3.Connection) -> None:
             if (name := spelled[key(called[task.spec.id])]) != called[task.spec.id]
         ),
     )
+
+
+class _Ever(msgspec.Struct):
+    tokens: int
+
+
+class _Tree(msgspec.Struct):
+    ever: _Ever
+
+
+class _Use(msgspec.Struct):
+    """The little of an agent's record by which is decided who is forgotten."""
+
+    parent: str | None
+    tree: _Tree
+
+
+def _forget_least(connection: sqlite3.Connection) -> None:
+    """Forget agents as a proxy does (:data:`~hivemind.scheduler.agents.PAST_KEPT`): earlier versions kept all of
+    them."""
+    (many,) = connection.execute("SELECT count(*) FROM agents WHERE NOT decided").fetchone()
+    if many <= PAST_KEPT:
+        return
+    rows = connection.execute("SELECT name, seen, decided, record FROM agents ORDER BY seen").fetchall()
+    records = _records("agent", _Use, ((name, record) for name, _, _, record in rows))
+    uses = {name: use for (name, *_), use in zip(rows, records, strict=True)}
+    ordinary = [name for name, _, decided, _ in rows if not decided]
+    ordinary.sort(key=lambda name: uses[name].tree.ever.tokens)
+    gone = set(ordinary[: len(ordinary) - PAST_KEPT])
+    for name in uses.keys() - gone:
+        parent = uses[name].parent
+        while parent in gone:  # what its child uses counts to its ancestors by it
+            gone.remove(parent)
+            parent = uses[parent].parent
+    # Few are kept of many: to write those anew is a hundred times as fast as to delete the others one by one.
+    kept = [row for row in rows if row[0] not in gone]
+    connection.execute("DELETE FROM agents")
+    connection.executemany("INSERT INTO agents VALUES (?, ?, ?, ?)", kept)
 
 
 def _ended_long_ago(tasks: Iterable[tuple[SavedTask, float]], horizon: float) -> list[str]:

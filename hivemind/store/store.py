@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 from pathlib import Path
 
 from . import schema
 from .records import Batch, Kept, Run
 from .writer import Writer
+
+_log = logging.getLogger(__name__)
 
 BUSY_S = 5.0
 """How long another program, such as SQLite's own shell, may hold the file."""
@@ -23,6 +26,7 @@ class Store:
     def __init__(self, path: Path, wall: float) -> None:
         self.path = path
         self._writer: Writer | None = None
+        self._shrinks = True
         # One connection, which is first this thread's and then the writer's.
         self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         try:
@@ -52,6 +56,15 @@ class Store:
         schema.write(self._connection, batch)
         if not self.path.exists():  # SQLite would go on writing to what no next start finds
             raise FileNotFoundError("somebody removed the file")
+        if self._shrinks:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        try:
+            schema.shrink(self._connection)
+        except sqlite3.Error as error:
+            self._shrinks = False  # what it is about isn't in danger
+            _log.info("%s stays larger than it need be until the next start: %s", self.path, error)
 
     def put(self, batch: Batch) -> None:
         """Have it written, soon; never blocks. Only between :meth:`begin` and :meth:`close`."""

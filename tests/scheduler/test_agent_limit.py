@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scheduler.driving import Hands, lane_config
 
-from hivemind.scheduler.agents import KEPT, Agents
+from hivemind.scheduler.agents import KEPT, PAST_KEPT, Agents
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.types import Priority
 
@@ -70,6 +70,15 @@ def test_without_a_limit_nobody_is_one_too_many(limit: int) -> None:
     assert all(hands.arrive(f"a{n}").refusal is None for n in range(100))
 
 
+def reaped(agents: Agents, now: float) -> list[str]:
+    """All that are put aside then, step by step."""
+    gone: list[str] = []
+    while some := agents.reap(now):
+        assert len(some) < KEPT / 10
+        gone += some
+    return gone
+
+
 def test_forgets_long_idle_agents_when_there_are_too_many() -> None:
     """But none that holds a ticket, is young, or was given a priority or a pause."""
     agents = Agents(SchedulerConfig(agent_idle_s=300.0))
@@ -81,6 +90,45 @@ def test_forgets_long_idle_agents_when_there_are_too_many() -> None:
     agents["a3"].last_seen = 500.0
     assert agents.reap(600.0) == []
     agents.meet("one more", 600.0)
-    gone = agents.reap(600.0)
-    assert len(gone) == KEPT - 5
+    gone = reaped(agents, 600.0)
+    assert len(gone) == len(set(gone)) == KEPT - 5
     assert sorted(agents) == ["a0", "a1", "a2", "a3", "one more"]
+
+
+def test_who_got_a_child_meanwhile_stays() -> None:
+    """It was idle when that was looked at, and is somebody's parent by now."""
+    agents = Agents(SchedulerConfig(agent_idle_s=300.0))
+    for n in range(KEPT):
+        agents.meet(f"a{n}", 0.0)
+    agents.reap(600.0)
+    last = next(reversed(agents.values()))
+    child, _ = agents.meet("child", 600.0)
+    child.parent, last.has_children = last, True
+    reaped(agents, 600.0)
+    assert set(agents) == {last.name, "child"}
+
+
+def test_a_flood_of_names_is_bounded() -> None:
+    """Beyond twice as many as are kept at hand nobody needs to have been idle for long; beyond those that are
+    remembered, those that used least are forgotten, and who is said for whoever keeps records."""
+    agents = Agents(SchedulerConfig(agent_idle_s=300.0))
+    worker, _ = agents.meet("worker", 0.0)
+    worker.own.ever.tokens = worker.tree.ever.tokens = 10**6
+    parent, _ = agents.meet("parent", 0.0)
+    parent.tree.ever.tokens = 1
+    now = 1.0
+    for n in range(30_000):
+        now += 0.002
+        agent, _ = agents.meet(f"made-up-{n}", now)
+        agent.last_seen = now
+        agent.own.ever.tokens = agent.tree.ever.tokens = 1
+        if n == 0:
+            agent.parent, parent.has_children = parent, True
+        agents.reap(now)
+    assert len(agents) <= 4 * KEPT
+    assert len(agents.past) <= PAST_KEPT
+    assert "worker" in agents.past
+    known = agents.keys() | agents.past.keys()
+    assert known | agents.forgotten == {"worker", "parent", *(f"made-up-{n}" for n in range(30_000))}
+    assert not known & agents.forgotten
+    assert "made-up-0" not in known or "parent" in known, "a parent is forgotten after its children"

@@ -186,6 +186,30 @@ async def test_who_is_forgotten(tmp_path: Path) -> None:
         assert used(proxy, "b")["ever"] == 9
 
 
+async def test_made_up_names_do_not_let_it_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of most only what they add to the pool remains; who has a budget, or used much, is remembered."""
+    for name, value in (("KEPT", 10), ("PAST_KEPT", 20), ("_LEFT_ROOM", 5), ("REAP_EVERY_S", 0.0)):
+        monkeypatch.setattr(f"hivemind.scheduler.agents.{name}", value)
+    monkeypatch.setattr("hivemind.store.schema.PAST_KEPT", 20)
+    async with living(tmp_path, Clock()) as proxy:
+        use(proxy, "worker", 1000)
+        proxy.apply(cmd.SetBudget("told", 10, per="ever"))
+        use(proxy, "told", 5)
+        for n in range(300):
+            use(proxy, f"made-up-{n}", 1)
+            if n % 50 == 0:
+                await proxy.settled()
+    assert len(_read(tmp_path / "proxy-1.db")) <= 10 + 20 + 20 + 3, "at hand twice as many as are kept at most"
+    async with living(tmp_path, Clock()) as proxy:
+        assert proxy.budgets(None).pool.ever.tokens == 1305
+        assert used(proxy, "worker")["ever"] == 1000
+        assert used(proxy, "told")["ever"] == 5
+        use(proxy, "made-up-0", 1)
+        assert used(proxy, "made-up-0")["ever"] == 1
+        assert proxy.budgets(None).pool.ever.tokens == 1306
+    assert len(_read(tmp_path / "proxy-1.db")) <= 20 + 4
+
+
 async def test_runs_of_processes(tmp_path: Path) -> None:
     """What was started, when, how it ended and what it used; a process that outlives the proxy has one run."""
     clock = Clock(1000.0)

@@ -245,3 +245,35 @@ def test_what_the_log_of_an_emptied_file_holds_is_kept(tmp_path: Path, caplog: p
         assert (tmp_path / kept).read_bytes() == held
         assert mode(tmp_path / kept) == 0o600
         assert f"(what its log still held is in {kept})" in caplog.text
+
+
+def test_a_file_that_is_mostly_empty_is_made_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an earlier version let grow is given back to the disk; sums stay as they were."""
+    monkeypatch.setattr("hivemind.store.schema.PAST_KEPT", 10**6)
+    put(tmp_path, batch(agent("", tokens=7), *(agent(f"made-up-{n}") for n in range(6000))))
+    path = tmp_path / "proxy-8765.db"
+    large = path.stat().st_size
+    monkeypatch.setattr("hivemind.store.schema.PAST_KEPT", 100)
+    put(tmp_path)
+    assert path.stat().st_size < large / 10
+    assert not path.with_name(path.name + "-wal").exists()
+    with opened(tmp_path, 8765, 0.0) as store:
+        assert store is not None
+        agents = store.take().agents
+    assert len(agents) == 101
+    assert [each.own.ever.tokens for each in agents if not each.name] == [7]
+
+
+def test_a_file_that_cannot_be_made_smaller_is_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is tried once; what is to be kept isn't in danger."""
+    tries = []
+
+    def full(_: sqlite3.Connection) -> None:
+        tries.append(1)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("hivemind.store.schema.shrink", full)
+    put(tmp_path, batch(agent("a")), batch(agent("b")))
+    assert (names(tmp_path), len(tries), caplog.text) == (["a", "b"], 1, "")
