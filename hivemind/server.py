@@ -21,6 +21,7 @@ from . import logs
 from .console import Console
 from .control.tokenfile import announced, state_dir
 from .errors import BindError, UsageError
+from .proxy import descriptors
 from .shells import word
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ _GC_THRESHOLDS = (20_000, 10, 10)
 """Traffic makes few cycles and much that lives for a request; a full collection holds every stream up."""
 _KEEP_ALIVE_S = 75
 """Longer than agents' clients keep an idle connection, so that they close it, and no request meets a closing one."""
+_PROBE_AFTER_S = 60
+"""Silence after which the kernel asks whether a client is still there; one that lost its power never says goodbye."""
 _STOP_S = 1
 """For connections still open once the proxy has drained."""
 
@@ -111,6 +114,12 @@ def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, else asyncio leaves Nagle on
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Accepted sockets inherit these. Linux and macOS name the first of the options differently.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):
+            option = getattr(socket, name, None)
+            if option is not None:
+                sock.setsockopt(socket.IPPROTO_TCP, option, _PROBE_AFTER_S)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(address)
@@ -147,6 +156,8 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
     Raises: BindError; UsageError: what is kept there can't be used.
     """
     logs.hush_uvicorn()
+    descriptors.raise_limit()
+    descriptors.tell_of_refused_accepts()
     sockets = bind(settings.host, settings.port)
     try:
         port = sockets[0].getsockname()[1]
@@ -195,7 +206,7 @@ async def _listening(server: EmbeddedServer, sockets: list[socket.socket]) -> As
 
 
 def _config(proxy: Proxy) -> uvicorn.Config:
-    from .proxy.departure import ClientProtocol
+    from .proxy.server_protocol import ClientProtocol
 
     return uvicorn.Config(
         proxy,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from hivemind.providers.profiles import PROFILES
+
 Headers = list[tuple[bytes, bytes]]
 
 HOP_BY_HOP = frozenset(
@@ -21,6 +23,13 @@ HOP_BY_HOP = frozenset(
 )
 _NOT_UPSTREAM = HOP_BY_HOP | {b"host", b"content-length", b"expect"}
 OWN = b"x-hivemind-"
+_END_TO_END = frozenset(
+    {b"content-encoding", b"content-length", b"content-type", b"cookie"}.union(
+        *(profile.auth_headers for profile in PROFILES.values())
+    )
+)
+"""What no `connection` header can take away: where a body ends and what it is, and the credentials, or a request would
+count under one key and be sent with another."""
 
 
 def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
@@ -29,7 +38,7 @@ def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     for pair in headers:
         name = pair[0]
         if name == b"connection":
-            named = pair[1].lower()
+            named = b"%b,%b" % (named, pair[1]) if named else pair[1]
         elif name not in _NOT_UPSTREAM and not name.startswith(OWN):
             kept.append(pair)
     return _less_named(kept, named)
@@ -41,7 +50,7 @@ def for_client(headers: Sequence[tuple[bytes, bytes]]) -> Headers:
     kept = []
     for pair in headers:
         if pair[0] == b"connection":
-            named = pair[1].lower()
+            named = b"%b,%b" % (named, pair[1]) if named else pair[1]
         elif pair[0] not in HOP_BY_HOP:
             kept.append(pair)
     return _less_named(kept, named)
@@ -66,8 +75,8 @@ def value(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
 
 
 def _less_named(headers: Headers, connection: bytes) -> Headers:
-    """A `connection` header may name others that end here too."""
-    if not connection or connection in (b"close", b"keep-alive"):
+    """Without the headers that the `connection` headers, here in one, name as ending here too."""
+    if not connection or connection in (b"close", b"keep-alive", b"Keep-Alive"):
         return headers
-    named = {token.strip() for token in connection.split(b",")}
+    named = {token.strip() for token in connection.lower().split(b",")} - _END_TO_END
     return [pair for pair in headers if pair[0] not in named]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .audience import Receive, Send
-from .departure import departure_of
 from .exchange import Exchange
+from .server_protocol import departure_of
 
 Scope = Mapping[str, Any]
 

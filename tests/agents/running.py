@@ -19,7 +19,7 @@ from proxy.kit import Running, settings_for
 from hivemind.control.tokenfile import Key
 from hivemind.prices import Prices
 from hivemind.proxy.app import Proxy
-from hivemind.proxy.departure import ClientProtocol
+from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind_mock.app import MockProvider
 from hivemind_mock.config import LatencyConfig, MockConfig, ReplyConfig
 from hivemind_mock.serve import serving

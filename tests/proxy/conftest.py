@@ -8,7 +8,13 @@ from collections.abc import Callable, Mapping
 import pytest
 import uvloop
 
-_ON_BOTH = ("test_unseen_retry.py", "test_streaming.py", "test_http_forms.py", "test_leaving.py")
+_ON_BOTH = (
+    "test_unseen_retry.py",
+    "test_streaming.py",
+    "test_http_forms.py",
+    "test_leaving.py",
+    "test_request_head.py",
+)
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -15,7 +15,7 @@ from proxy.upstream.scripted import Handler, Scripted, reset, serving
 
 from hivemind import logs
 from hivemind.proxy.app import Proxy
-from hivemind.proxy.departure import ClientProtocol
+from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind.settings import Settings
 from hivemind.snapshot import Snapshot
 from hivemind_mock.serve import serving as serving_app

@@ -14,7 +14,7 @@ from hivemind.control.messages import LeavePlace, WantPlace
 from hivemind.prices import Prices
 from hivemind.proxy import pricing
 from hivemind.proxy.app import Proxy
-from hivemind.proxy.departure import ClientProtocol
+from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind_mock.serve import serving as serving_app
 
 

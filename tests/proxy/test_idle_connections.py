@@ -1,15 +1,34 @@
-"""Connections that agents keep open between requests."""
+"""What a connection waits for, and for how long: a first request, the rest of one, the next one, its end."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from hivemind.proxy.departure import ClientProtocol
+from hivemind.proxy.server_protocol import (
+    BODY_WINDOW_S,
+    HEAD_S,
+    LINGER_BYTES,
+    LINGER_S,
+    MAX_AHEAD,
+    MAX_PIPELINED,
+    MIN_BODY_RATE,
+    ClientProtocol,
+)
+
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+def post(size: int, body: bytes = b"") -> bytes:
+    """The head of a request with a body of this size, and what has come of that."""
+    return b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (size, body)
 
 
 class Wire(asyncio.Transport):
@@ -18,83 +37,291 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.sent = b""
+        self.ended = False
         self.closed = False
+        self.reading = True
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.sent += bytes(data)
 
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.ended = True
+
     def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
         self.closed = True
 
     def is_closing(self) -> bool:
         return self.closed
 
+    def pause_reading(self) -> None:
+        self.reading = False
+
     def resume_reading(self) -> None:
-        """Nothing was paused."""
+        self.reading = True
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """It stays the one it was made for."""
 
 
-async def _hello(scope: dict[str, object], receive: object, send: object) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})  # type: ignore[operator]
-    await send({"type": "http.response.body", "body": b"hi"})  # type: ignore[operator]
+class Clock:
+    """A loop's clock that is set by hand."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.now = 100.0
+        self.timers = 0
+        """How many were ever set."""
+        self.create_task = loop.create_task
+        self._due: dict[object, tuple[float, Callable[[], None]]] = {}
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, at: float, callback: Callable[[], None]) -> SimpleNamespace:
+        key = object()
+        self.timers += 1
+        self._due[key] = at, callback
+        return SimpleNamespace(cancel=lambda: self._due.pop(key, None))
+
+    def pass_time(self, seconds: float) -> None:
+        """Let what is due by then happen, in order."""
+        end = self.now + seconds
+        while due := [(at, key) for key, (at, _) in self._due.items() if at <= end]:
+            at, key = min(due, key=lambda each: each[0])
+            self.now = at
+            self._due.pop(key)[1]()
+        self.now = end
+
+
+@dataclass
+class Connection:
+    """A protocol on a wire and a clock of the test's."""
+
+    it: ClientProtocol
+    clock: Clock
+    wire: Wire
+    answers: asyncio.Event
+    """Requests are answered once it is set."""
+
+    async def receive(self, data: bytes) -> None:
+        """Receive this, and answer what is to be answered."""
+        self.it.data_received(data)
+        await self.answered()
+
+    async def answered(self) -> None:
+        """Answer what is to be answered."""
+        self.answers.set()
+        while self.it.tasks:
+            await asyncio.gather(*self.it.tasks)
+
+    def hold(self, data: bytes) -> None:
+        """Receive this, and answer nothing until :meth:`answered`."""
+        self.answers.clear()
+        self.it.data_received(data)
+
+    def statuses(self) -> list[int]:
+        """Of all that was sent."""
+        return [int(each[:3]) for each in self.wire.sent.split(b"HTTP/1.1 ")[1:]]
 
 
 @pytest.fixture
-async def protocol(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A protocol on a clock that is set by hand."""
+async def connection() -> AsyncIterator[Connection]:
+    """One whose application reads a request and says hi."""
+    answers = asyncio.Event()
+
+    async def hello(scope: Any, receive: Any, send: Any) -> None:
+        while (message := await receive()).get("more_body"):
+            pass
+        await answers.wait()
+        if message["type"] == "http.request":
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+            await send({"type": "http.response.body", "body": b"hi"})
+
     config = uvicorn.Config(
-        _hello, http=ClientProtocol, ws="none", lifespan="off", log_config=None, timeout_keep_alive=75
+        hello, http=ClientProtocol, ws="none", lifespan="off", log_config=None, timeout_keep_alive=75
     )
     config.load()
-    made = ClientProtocol(config, ServerState(), {})
-    clock = SimpleNamespace(now=100.0, timers=[])
-    wire = Wire()
+    clock, wire = Clock(asyncio.get_running_loop()), Wire()
+    made = ClientProtocol(config, ServerState(), {}, clock)
     made.connection_made(wire)
-    loop = made.loop
-    fake = SimpleNamespace(
-        time=lambda: clock.now,
-        call_later=lambda wait_s, callback: (
-            clock.timers.append((wait_s, callback)) or SimpleNamespace(cancel=lambda: None)
-        ),
-        create_task=loop.create_task,
-    )
-    made.loop = fake  # type: ignore[assignment]
-    return SimpleNamespace(it=made, clock=clock, wire=wire)
+    yield Connection(made, clock, wire, answers)
+    for task in made.tasks:
+        task.cancel()
 
 
-async def _ask(protocol: SimpleNamespace) -> None:
-    protocol.it.data_received(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-    await asyncio.gather(*protocol.it.tasks)
-
-
-async def test_one_timer_serves_many_requests(protocol: SimpleNamespace) -> None:
+async def test_one_timer_serves_many_requests(connection: Connection) -> None:
     """A busy connection sets no timer a request."""
     for _ in range(5):
-        await _ask(protocol)
-    assert [wait_s for wait_s, _ in protocol.clock.timers] == [75]
+        await connection.receive(GET)
+    assert (connection.statuses(), connection.clock.timers) == ([200] * 5, 1)
 
 
-async def test_idle_connection_closes_after_its_time(protocol: SimpleNamespace) -> None:
+async def test_a_connection_that_never_says_anything_closes(connection: Connection) -> None:
+    """After the time for which one is kept between two requests."""
+    connection.clock.pass_time(74)
+    assert not connection.wire.closed
+    connection.clock.pass_time(2)
+    assert (connection.wire.closed, connection.wire.sent) == (True, b"")
+
+
+async def test_empty_lines_are_no_request(connection: Connection) -> None:
+    """They neither begin one nor prolong the time for it."""
+    connection.clock.pass_time(74)
+    await connection.receive(b"\r\n")
+    connection.clock.pass_time(2)
+    assert connection.wire.closed
+
+
+async def test_idle_connection_closes_after_its_time(connection: Connection) -> None:
     """The timer that comes early waits for the rest; the one in time closes."""
-    await _ask(protocol)
-    protocol.clock.now += 40
-    await _ask(protocol)
-    protocol.clock.now += 35
-    protocol.clock.timers[0][1]()
-    assert not protocol.wire.closed
-    assert protocol.clock.timers[1][0] == 40
-    protocol.clock.now += 40
-    protocol.clock.timers[1][1]()
-    assert protocol.wire.closed
+    await connection.receive(GET)
+    connection.clock.pass_time(40)
+    await connection.receive(GET)
+    connection.clock.pass_time(74)
+    assert not connection.wire.closed
+    connection.clock.pass_time(2)
+    assert connection.wire.closed
 
 
-async def test_a_connection_at_work_is_not_idle(protocol: SimpleNamespace) -> None:
-    """A timer that comes while a request is under way does nothing; its answer sets the next one."""
-    await _ask(protocol)
-    protocol.it.data_received(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nab")
-    protocol.clock.now += 1000
-    protocol.clock.timers[0][1]()
-    assert not protocol.wire.closed
-    assert len(protocol.clock.timers) == 1
+async def test_a_connection_at_work_is_not_idle(connection: Connection) -> None:
+    """However long an answer takes, its client may wait for it."""
+    await connection.receive(GET)
+    connection.hold(GET)
+    connection.clock.pass_time(10_000)
+    assert (connection.wire.closed, connection.wire.ended) == (False, False)
+    await connection.answered()
+    assert connection.statuses() == [200, 200]
+
+
+async def test_half_a_head(connection: Connection) -> None:
+    """A head has its time from its first byte, however often a byte comes; then the client is told, and after a while
+    in which it may take note of that, the connection ends."""
+    await connection.receive(GET)
+    connection.clock.pass_time(70)
+    await connection.receive(b"GET /")
+    for _ in range(int(HEAD_S) - 1):
+        connection.clock.pass_time(1)
+        await connection.receive(b"a")
+    assert connection.statuses() == [200]
+    connection.clock.pass_time(1)
+    assert (connection.statuses(), connection.wire.ended, connection.wire.closed) == ([200, 408], True, False)
+    connection.clock.pass_time(LINGER_S)
+    assert connection.wire.closed
+
+
+async def test_half_a_body(connection: Connection) -> None:
+    """A body that doesn't come on is waited for no longer, and its request is told that its client left."""
+    await connection.receive(GET)
+    connection.hold(post(5, b"ab"))
+    connection.clock.pass_time(BODY_WINDOW_S - 1)
+    assert connection.statuses() == [200]
+    connection.clock.pass_time(1)
+    await connection.answered()
+    assert (connection.statuses(), connection.wire.ended) == ([200, 408], True)
+
+
+async def test_a_slow_body(connection: Connection) -> None:
+    """One that comes on at a modest rate may take all the time that it needs."""
+    seconds = int(BODY_WINDOW_S) * 10
+    connection.hold(post(MIN_BODY_RATE * seconds))
+    for _ in range(seconds):
+        connection.it.data_received(b"x" * MIN_BODY_RATE)
+        connection.clock.pass_time(1)
+        await asyncio.sleep(0)
+    await connection.answered()
+    assert connection.statuses() == [200]
+
+
+async def test_a_body_slower_than_that(connection: Connection) -> None:
+    """One that drips isn't waited for, though it comes on."""
+    connection.hold(post(900_000))
+    for _ in range(int(BODY_WINDOW_S)):
+        connection.it.data_received(b"x" * (MIN_BODY_RATE // 2))
+        connection.clock.pass_time(1)
+        await asyncio.sleep(0)
+    assert connection.statuses() == [408]
+
+
+async def test_a_body_that_is_not_read_is_not_late(connection: Connection) -> None:
+    """While nobody here reads, the client can't send."""
+    connection.hold(post(900_000, b"x" * 100_000))
+    assert not connection.wire.reading
+    connection.clock.pass_time(10 * BODY_WINDOW_S)
+    assert connection.wire.sent == b""
+
+
+async def test_half_a_request_behind_another(connection: Connection) -> None:
+    """Its time runs as well, and its refusal comes after the answer that is due."""
+    connection.hold(GET + GET[:10])
+    connection.clock.pass_time(HEAD_S)
+    assert connection.wire.sent == b""
+    await connection.answered()
+    assert connection.statuses() == [200, 408]
+
+
+async def test_what_follows_a_last_answer_is_bounded(connection: Connection) -> None:
+    """A client that goes on and on after it was refused is cut off."""
+    await connection.receive(b"nonsense\r\n\r\n")
+    for _ in range(LINGER_BYTES // 65_536):
+        await connection.receive(b"x" * 65_536)
+    assert not connection.wire.closed
+    await connection.receive(b"x" * 65_536)
+    assert (connection.wire.closed, connection.statuses()) == (True, [400])
+
+
+async def test_requests_ahead_are_read_on(connection: Connection) -> None:
+    """Reading never stops while answers are due, so that the client's leaving shows; and what came too far ahead is
+    answered as such after them."""
+    ahead = post(9000, b"x" * 9000)
+    for _ in range(20):
+        connection.hold(ahead)
+        assert connection.wire.reading
+    await connection.answered()
+    assert connection.statuses() == [200] * (1 + MAX_AHEAD // len(ahead)) + [503]
+    assert connection.wire.ended
+
+
+async def test_many_small_requests_ahead(connection: Connection) -> None:
+    """Their number is bounded too, even where they come at once."""
+    connection.hold(GET * 1000)
+    await connection.answered()
+    assert connection.statuses() == [200] * (1 + MAX_PIPELINED) + [503]
+
+
+async def test_pipelining_goes_on_and_on(connection: Connection) -> None:
+    """What was answered no longer counts: a client may always be one request ahead."""
+    ahead = post(9000, b"x" * 9000)
+    connection.hold(ahead)
+    for number in range(30):
+        connection.hold(ahead)
+        connection.answers.set()
+        while len(connection.statuses()) <= number:  # noqa: ASYNC110 - nothing to wait for
+            await asyncio.sleep(0)
+    await connection.answered()
+    assert connection.statuses() == [200] * 31
+    assert not connection.wire.ended
+
+
+async def test_an_answer_before_the_end_of_the_body(connection: Connection) -> None:
+    """The rest isn't read: the client is told, and its connection ends once it had time to notice."""
+    connection.hold(post(5, b"ab"))
+    assert connection.it.cycle is not None
+    connection.it.cycle.answer(413, [], b"no")
+    assert b"connection: close" in connection.wire.sent
+    assert (connection.wire.ended, connection.wire.closed) == (True, False)
+    connection.clock.pass_time(LINGER_S)
+    assert connection.wire.closed
+
+
+async def test_no_header_of_ours_breaks_a_line(connection: Connection) -> None:
+    """Whatever an application says."""
+    connection.hold(GET)
+    assert connection.it.cycle is not None
+    with pytest.raises(RuntimeError, match="line break"):
+        connection.it.cycle.answer(200, [(b"x", b"a\r\nb: c")], b"")
+    assert connection.wire.sent == b""

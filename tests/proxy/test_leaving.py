@@ -101,14 +101,40 @@ async def test_at_once() -> None:
         await upstream.until(lambda: not upstream.open)
 
 
-async def test_pipelined() -> None:
-    """A client that leaves with several requests on its connection takes all of them with it."""
+@pytest.mark.parametrize("hard", [False, True], ids=["FIN", "RST"])
+@pytest.mark.parametrize("behind", ["whole", "half", "large", "nonsense"])
+async def test_pipelined(behind: str, hard: bool) -> None:
+    """A client that leaves with more on its connection than the request in flight is noticed at once, whatever that
+    is."""
+    more = {
+        "whole": request(MESSAGES, PLAIN_BODY),
+        "half": request(MESSAGES, PLAIN_BODY)[:-3],
+        "large": request(MESSAGES, b"x" * (8 << 20)),
+        "nonsense": b"nonsense",
+    }[behind]
     async with between([Hang()]) as (proxy, upstream), raw(proxy.port) as leaving:
-        await leaving.send(request(MESSAGES, PLAIN_BODY) * 2)
+        await leaving.send(request(MESSAGES, PLAIN_BODY))
         await upstream.until(lambda: len(upstream.requests) == 1)
-        leaving.leave(hard=True)
+        await leaving.send(more)
+        leaving.leave(hard=hard)
         await at_rest(proxy)
         await upstream.until(lambda: not upstream.open)
+        assert (len(upstream.requests), proxy.snapshot().totals.requests) == (1, 1)
+
+
+@pytest.mark.parametrize("hard", [False, True], ids=["FIN", "RST"])
+async def test_in_the_queue_with_a_large_body(hard: bool) -> None:
+    """A client whose large request waits for its turn is noticed as well when it leaves."""
+    async with between([Hang()], max_concurrency=1) as (proxy, upstream), raw(proxy.port) as first:
+        await first.send(request(MESSAGES, PLAIN_BODY))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        async with raw(proxy.port) as leaving:
+            await leaving.send(request(MESSAGES, b"x" * (8 << 20)))
+            await proxy.until(lambda world: world.queued == 1)
+            leaving.leave(hard=hard)
+            await proxy.until(lambda world: world.queued == 0)
+        first.leave()
+        await at_rest(proxy)
 
 
 async def test_while_company_leaves() -> None:

@@ -22,8 +22,8 @@ from proxy.wire import (
     http,
 )
 
-from hivemind.proxy import departure
-from hivemind.proxy.departure import ClientProtocol
+from hivemind.proxy import server_protocol
+from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind.scheduler.commands import StopAgent
 
 PATH = "/agent/alice/v1/messages"
@@ -277,7 +277,7 @@ async def test_a_client_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
         connection_lost(self, exc)
         lost.set()
 
-    monkeypatch.setattr(departure, "LINGER_S", 0.01)
+    monkeypatch.setattr(server_protocol, "LINGER_S", 0.01)
     monkeypatch.setattr(ClientProtocol, "pause_writing", paused)
     monkeypatch.setattr(ClientProtocol, "connection_lost", was_lost)
     flood = [chunk(HELLO * 10_000)] * 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import ssl
@@ -18,6 +19,8 @@ def describe(exc: BaseException) -> str:
             return f"TLS failed: {_phrase(exc.reason or str(exc))}"
         case socket.gaierror():
             return f"name not resolved: {exc.strerror}"
+        case OSError() if exc.errno in (errno.EMFILE, errno.ENFILE):
+            return "no file is left for a connection; raise the limit of open files with `ulimit -n`"
         case OSError() if exc.errno:
             return os.strerror(exc.errno).lower()
         case _:

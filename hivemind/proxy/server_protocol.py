@@ -1,0 +1,586 @@
+"""The server's side of a client connection: uvicorn's httptools protocol, with the bounds that a proxy needs.
+
+*Departure*: ASGI tells of a client's leaving through `receive()`, which must be awaited all the while: a task more for
+every request. This protocol calls back instead, through an object that the application finds in the scope. Reading is
+never paused while a request waits for its answer, because the end of a connection shows only to a reader. Under any
+other server the application does without.
+
+*Whole answers*: head and body go out in one write. Written one after the other they cost a second system call, a tenth
+of all that a small request costs.
+
+*Upgrades declined*: a client that offers HTTP/2 in clear text, as Java's does by default, or WebSocket, is served in
+HTTP/1.1 as if it hadn't (RFC 9110, 7.8). uvicorn would lose the body of its request.
+
+*Bounds*: heads, trailers, chunk extensions and pipelined requests are counted while they come, before the parser has
+accumulated them; heads and bodies have deadlines; and what can't be served gets one answer, after which the connection
+is closed in a way that lets the client read that answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.parse
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from .descriptors import Crowd
+from .headers import Headers
+from .request_head import (
+    FRAMING,
+    MAX_HEAD,
+    MAX_LINES,
+    MAX_TARGET,
+    BadRequest,
+    check,
+    head_too_large,
+    size_of,
+    target_too_long,
+    too_many_lines,
+    unparsable,
+)
+from .upstream.deadline import Deadline
+
+EXTENSION = "hivemind.departure"
+HEAD_S = 30.0
+"""Longest time from the first byte of a request to the end of its head."""
+BODY_WINDOW_S = 30.0
+"""A body must make progress in every such stretch of time."""
+MIN_BODY_RATE = 500
+"""Bytes a second that count as progress (the default of Apache's mod_reqtimeout)."""
+MAX_AHEAD = 64 << 10
+"""Bytes that a client may send ahead of the answer to its last request."""
+MAX_PIPELINED = 32
+"""Requests that may wait for their turn on one connection."""
+LINGER_S = 5.0
+"""A connection that was answered before the client had sent everything, or whose answer was cut off, is kept no longer
+for the client to take what it was sent."""
+LINGER_BYTES = 1 << 20
+"""No more than this is read and discarded meanwhile."""
+_OVERHEAD_PER_BYTE = 16
+"""Bytes of chunk framing that each byte of a body may come with; as in Go's net/http, more adds to an excess, which is
+bounded like a head."""
+
+_IDLE, _HEAD, _BODY, _DISCARD, _UNTIMED = range(5)
+"""What is being received: nothing, a head, a body, or what isn't looked at any more."""
+
+
+class Departure:
+    """One connection's end, told to those who serve a request on it."""
+
+    __slots__ = ("_callbacks", "_protocol")
+
+    def __init__(self, protocol: ClientProtocol) -> None:
+        self._protocol: ClientProtocol | None = protocol
+        self._callbacks: list[Callable[[], None]] = []
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call back when the connection ends, until :meth:`forget`; at once where it has."""
+        self._callbacks.append(callback)
+        if self._protocol is None:
+            callback()
+        else:
+            # A large body leaves reading paused, and then the end would go unnoticed.
+            self._protocol.flow.resume_reading()
+
+    def forget(self, callback: Callable[[], None]) -> None:
+        """Call back no more: nothing more is written for this request."""
+        self._callbacks.remove(callback)
+        if self._protocol is not None:
+            self._protocol.start_linger_timeout()
+
+    def happened(self) -> None:
+        """The connection has ended."""
+        # Each holds the other; in a circle both, and all of their request, would stay until the collector comes.
+        self._protocol = None
+        for callback in list(self._callbacks):
+            callback()
+
+
+class Cycle(RequestResponseCycle):
+    """uvicorn's request and response. It can write a whole answer at once, and leaves closing the connection to the
+    protocol, which knows whether the client is still sending."""
+
+    _bodiless = False
+
+    def answer(self, status: int, headers: Headers, body: bytes) -> None:
+        """Write a response of which all is there, and complete it. Names of headers are in lower case.
+
+        Raises: RuntimeError: something of a response was written already, or a header holds a line break.
+        """
+        if self.disconnected:
+            return
+        if self.response_started:
+            raise RuntimeError("the response has begun")
+        head = self._head(status, headers, len(body))
+        self.transport.write(head if self._bodiless else head + body)
+        self._complete()
+
+    async def send(self, message: Any) -> None:
+        """ASGI's `send`. Raises: RuntimeError: the application breaks the protocol."""
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        kind = message["type"]
+        if not self.response_started:
+            if kind != "http.response.start":
+                raise RuntimeError(f"expected http.response.start, got {kind}")
+            self.transport.write(self._head(message["status"], message.get("headers", ()), None))
+        elif self.response_complete or kind != "http.response.body":
+            raise RuntimeError(f"unexpected {kind}")
+        else:
+            more = message.get("more_body", False)
+            self._write(message.get("body", b""), more)
+            if not more:
+                self._complete()
+
+    def _head(self, status: int, headers: Headers, size: int | None) -> bytes:
+        """The head as it goes on the wire. `size` is the body's where all of it is known."""
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        self._bodiless = self.scope["method"] == "HEAD" or status in (204, 304)
+        if self.more_body:
+            self.keep_alive = False  # what is left of the request isn't read
+        lines = [status_line(status)]
+        ends = 2 + len(headers)
+        framed = closes = False
+        for name, value in headers:
+            if name == b"content-length":
+                framed, self.expected_content_length = True, int(value)
+            elif name == b"transfer-encoding":
+                framed = self.chunked_encoding = True
+            elif name == b"connection" and b"close" in value.lower():
+                closes, self.keep_alive = True, False
+            lines += (name, b": ", value, b"\r\n")
+        if not (framed or self._bodiless):
+            ends += 1
+            if size is None:
+                self.chunked_encoding = True
+                lines.append(b"transfer-encoding: chunked\r\n")
+            else:
+                lines.append(b"content-length: %d\r\n" % size)
+        if not (self.keep_alive or closes):
+            ends += 1
+            lines.append(b"connection: close\r\n")
+        lines.append(b"\r\n")
+        head = b"".join(lines)
+        # Upstreams' headers were looked at when they came; this is about our own.
+        if head.count(b"\n") != ends or head.count(b"\r") != ends:
+            self.response_started = False
+            raise RuntimeError("a response header holds a line break")
+        return head
+
+    def _write(self, body: bytes, more: bool) -> None:
+        if self._bodiless:
+            return
+        if self.chunked_encoding:
+            chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            self.transport.write(chunk if more else chunk + b"0\r\n\r\n")
+            return
+        self.expected_content_length -= len(body)
+        if self.expected_content_length < 0 or (self.expected_content_length and not more):
+            raise RuntimeError("the response's body isn't as long as its content-length says")
+        self.transport.write(body)
+
+    def _complete(self) -> None:
+        self.response_complete = True
+        self.message_event.set()
+        self.on_response()
+
+
+def status_line(status: int) -> bytes:
+    """With the usual phrase, where the status has one."""
+    return STATUS_LINE.get(status) or b"HTTP/1.1 %d \r\n" % status
+
+
+class ClientProtocol(HttpToolsProtocol):
+    """One client's connection: receives requests one after the other and serves them in that order.
+
+    Its one timer (:class:`.upstream.deadline.Deadline`) bounds whatever is waited for: a first request, the rest of a
+    head, progress of a body, the next request, the client's taking note of a last answer.
+    """
+
+    cycle: Cycle | None  # type: ignore[assignment]  # of the newest request
+
+    _crowd = Crowd()  # of the process, as open files are
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.url = b""
+        self._departure: Departure | None = None
+        self._deadline = Deadline(self.loop, self._expired)
+        self._serving: Cycle | None = None
+        """The request whose answer is due."""
+        self._refusal: bytes | None = None
+        """Goes out after the answers that are due."""
+        self._state = _IDLE
+        self._timed = _UNTIMED
+        """What the deadline is for."""
+        self._chunk = 0
+        """Length of the data that are being parsed."""
+        self._received = self._received_before = 0
+        """Bytes, in all, and when the present stretch of time began."""
+        self._begins_chunk = False
+        self._head_size = self._head_slack = 0
+        """Bytes of the head so far, and how many of these may have been the end of the message before it."""
+        self._framing: Headers = []
+        self._body_size = 0
+        """Bytes of bodies, in all."""
+        self._excess = 0
+        self._ahead = 0
+        self._left = 0
+
+    # --- What the transport tells ---------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if self._crowd.is_full(len(self.connections), transport):
+            self._turn_away(transport)
+        else:
+            self._rest()
+
+    def data_received(self, data: bytes) -> None:
+        size = len(data)
+        if self._state == _DISCARD:
+            self._discard(size)
+            return
+        self._received += size
+        self._chunk = size
+        self._begins_chunk = self._state == _IDLE
+        if self._state == _HEAD:
+            self._head_size += size
+        serving = self._serving
+        if serving is not None and not serving.more_body:
+            self._ahead += size
+            if self._ahead > MAX_AHEAD:
+                self._refuse(_too_far_ahead())
+                return
+        before = self._body_size
+        refusal = self._parse(data)
+        if refusal is None and self._state:
+            refusal = self._look_at_rest(size, self._body_size - before)
+        if refusal is not None:
+            self._refuse(refusal)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.close()
+        serving, self._serving = self._serving, None
+        if serving is not None and not serving.response_complete:
+            serving.disconnected = True
+            serving.message_event.set()
+        super().connection_lost(exc)
+        # Those that were never begun refer to us; in a circle all would stay until the collector comes.
+        self.pipeline.clear()
+        self.cycle = None
+        if self._departure is not None:
+            self._departure.happened()
+
+    def shutdown(self) -> None:
+        """The server ends: so does the connection, once the answer that is due is out."""
+        if self._serving is None:
+            self.transport.close()
+        else:
+            self._serving.keep_alive = False
+
+    # --- Parsing --------------------------------------------------------------------------------------------------
+
+    def _parse(self, data: bytes) -> BadRequest | None:
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserCallbackError as error:
+                cause = error.__context__
+                if isinstance(cause, BadRequest):
+                    return cause.with_traceback(None)
+                raise
+            except httptools.HttpParserError as error:
+                return unparsable(str(error))
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._head_without_upgrade() + data[upgrade.args[0] :]
+                self.parser = _parser(self)
+                continue
+            return None
+        return None
+
+    def _head_without_upgrade(self) -> bytes:
+        """The head just parsed, with `upgrade` no longer an option of the connection; the header of that name stays,
+        for the application to see."""
+        lines = [self.parser.get_method() + b" " + self.url + b" HTTP/" + self.parser.get_http_version().encode()]
+        for name, value in self.headers:
+            if name == b"connection":
+                value = b", ".join(each for each in value.split(b",") if each.strip().lower() != b"upgrade")
+            lines.append(name + b": " + value)
+        return b"\r\n".join([*lines, b"", b""])
+
+    def _look_at_rest(self, size: int, grown: int) -> BadRequest | None:
+        """A message is incomplete after so many bytes, of which its body grew by so many."""
+        if self._state == _HEAD:
+            if self._head_size - self._head_slack > MAX_HEAD:
+                return head_too_large()
+            if self._timed != _HEAD:
+                self._time(_HEAD, HEAD_S)
+            return None
+        self._excess = max(0, self._excess + size - _OVERHEAD_PER_BYTE * grown)
+        if self._excess > MAX_HEAD:
+            return BadRequest(400, "the body's chunk extensions or trailers are too long")
+        if self._timed != _BODY:
+            self._time_body()
+        return None
+
+    def on_message_begin(self) -> None:
+        self.url = b""
+        self.expect_100_continue = False
+        headers = self.headers = []
+        departure = self._departure
+        if departure is None:
+            departure = self._departure = Departure(self)
+        self.scope = {  # type: ignore[typeddict-item]  # the rest comes with the end of the head
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,  # type: ignore[typeddict-item]
+            "root_path": "",
+            "headers": headers,
+            "state": {},
+            "extensions": {EXTENSION: departure},  # type: ignore[dict-item]
+        }
+        self._state, self._timed = _HEAD, _UNTIMED
+        self._deadline.stop()
+        self._head_size = self._chunk
+        self._head_slack = 0 if self._begins_chunk else self._chunk
+        self._begins_chunk = False
+        self._framing = []
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+        if len(self.url) > MAX_TARGET:
+            raise target_too_long()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name, headers = name.lower(), self.headers
+        headers.append((name, value))
+        if name in FRAMING:
+            self._framing.append((name, value))
+            if name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
+        if len(headers) > MAX_LINES:
+            raise too_many_lines()
+
+    def on_headers_complete(self) -> None:
+        if self._head_size > MAX_HEAD and self._exact_head_size() > MAX_HEAD:
+            raise head_too_large()
+        parser = self.parser
+        method, version = parser.get_method(), parser.get_http_version()
+        check(method, self.url, version, self._framing)
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise _too_far_ahead()
+        if parser.should_upgrade():
+            return
+        raw_path, _, query = self.url.partition(b"?")
+        path = raw_path.decode("ascii")
+        scope = self.scope
+        scope["method"] = method.decode("ascii")
+        scope["http_version"] = version
+        scope["path"] = urllib.parse.unquote(path) if "%" in path else path
+        scope["raw_path"] = raw_path
+        scope["query_string"] = query
+        self._state = _BODY
+        # Trailers come the same way. None may stand in for a header (RFC 9110, 6.5.1), so they go nowhere.
+        self.headers = []
+        self._excess = -self._chunk  # of which the head, and what came before it, are no part of this body
+        cycle = self.cycle = Cycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=[],
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue and version == "1.1",
+            keep_alive=version != "1.0" and parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        if self._serving is None:
+            self._serve(cycle)
+        else:
+            self.pipeline.append((cycle, self.app))
+
+    def _exact_head_size(self) -> int:
+        """Without what other messages the same data held, which are only looked at where all together are too long."""
+        return len(self.url) + size_of(self.headers) + 4 * len(self.headers)
+
+    def on_body(self, body: bytes) -> None:
+        self._body_size += len(body)
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete:
+            return
+        cycle.body += body
+        # One that waits for its turn isn't read by anyone; how far ahead it may come is bounded.
+        if cycle is self._serving and len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
+
+    def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
+        self._state = _IDLE
+        if self._timed != _UNTIMED:
+            self._timed = _UNTIMED
+            self._deadline.stop()
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.more_body = False
+            cycle.message_event.set()
+
+    # --- The course of requests -----------------------------------------------------------------------------------
+
+    def _serve(self, cycle: Cycle) -> None:
+        self._serving = cycle
+        self._ahead = 0
+        self._start_asgi_task(cycle, self.app)
+
+    def on_response_complete(self) -> None:
+        """An answer is out: the next request's turn, or the end."""
+        self.server_state.total_requests += 1
+        done, self._serving = self._serving, None
+        if self.transport.is_closing() or done is None:
+            return
+        if not done.keep_alive:
+            self._close(sending=done.more_body or self._state != _IDLE)
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, _ = self.pipeline.popleft()
+            assert isinstance(cycle, Cycle)
+            self._serve(cycle)
+        elif self._refusal is not None:
+            self._say_last(self._refusal)
+        elif self._state == _IDLE:
+            self._rest()
+
+    def start_linger_timeout(self) -> None:
+        """The application is done. Where it leaves an answer unfinished, uvicorn closes the connection as soon as the
+        client has taken the rest, which one that hangs never does."""
+        serving = self._serving
+        if serving is not None and serving.response_started and not serving.response_complete:
+            self._state, self._left = _DISCARD, LINGER_BYTES
+            self._time(_DISCARD, LINGER_S)
+
+    def _refuse(self, refusal: BadRequest) -> None:
+        """Nothing that comes is looked at any more. Those before are answered, then this one, in order."""
+        headers, body = refusal.response(self.url)
+        answer = _whole(refusal.status, headers, body)
+        self._state, self._timed = _DISCARD, _UNTIMED
+        self._deadline.stop()
+        serving, newest = self._serving, self.cycle
+        if serving is None:
+            self._say_last(answer)
+        elif serving is newest and serving.more_body:
+            # It is this one's own body that can't be read. The application sees its client leave.
+            serving.disconnected = True
+            serving.message_event.set()
+            self._serving = None
+            if serving.response_started:
+                self.transport.close()
+            else:
+                self._say_last(answer)
+        else:
+            if newest is not None and newest.more_body and self.pipeline:
+                self.pipeline.pop()
+            self._refusal = answer
+            self._left = 0
+
+    def _turn_away(self, transport: asyncio.Transport) -> None:
+        self._crowd.tell(len(self.connections), self.loop.time())
+        if self._crowd.is_desperate(transport):
+            transport.abort()
+            return
+        text = "too many connections are open; as many as the limit of open files allows"
+        self._refuse(BadRequest(503, text, "too_many_connections", retry_after_s=5.0))
+
+    def _say_last(self, answer: bytes) -> None:
+        self.transport.write(answer)
+        self._close(sending=True)
+
+    def _close(self, *, sending: bool) -> None:
+        """Close. While the client is still `sending`, closing would reset the connection, and the client might lose the
+        answer: so our direction is closed, and the other one is read, and discarded, for a while."""
+        if not sending or not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self._state, self._left = _DISCARD, LINGER_BYTES
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._time(_DISCARD, LINGER_S)
+
+    def _discard(self, size: int) -> None:
+        if self._timed != _DISCARD:
+            return  # answers are due, and reading on is how the client's leaving is noticed
+        self._left -= size
+        if self._left < 0:
+            self.transport.abort()
+
+    # --- Time -----------------------------------------------------------------------------------------------------
+
+    def _rest(self) -> None:
+        self._time(_IDLE, self.timeout_keep_alive)
+
+    def _time(self, what: int, seconds: float) -> None:
+        self._timed = what
+        self._deadline.start(seconds)
+
+    def _time_body(self) -> None:
+        self._received_before = self._received
+        self._time(_BODY, BODY_WINDOW_S)
+
+    def _expired(self) -> None:
+        timed, self._timed = self._timed, _UNTIMED
+        if self.transport.is_closing() and timed != _DISCARD:
+            return
+        if timed == _IDLE:
+            self.transport.close()
+        elif timed == _HEAD:
+            text = f"the request head didn't come whole within {HEAD_S:g} s"
+            self._refuse(BadRequest(408, text, "request_timeout"))
+        elif timed == _BODY:
+            enough = self._received - self._received_before >= MIN_BODY_RATE * BODY_WINDOW_S
+            if enough or self.flow.read_paused:
+                self._time_body()
+            else:
+                text = f"the request body comes too slowly: less than {MIN_BODY_RATE} bytes/s for {BODY_WINDOW_S:g} s"
+                self._refuse(BadRequest(408, text, "request_timeout"))
+        else:
+            self.transport.abort()
+
+
+def _too_far_ahead() -> BadRequest:
+    text = (
+        f"more than {MAX_AHEAD >> 10} KiB or {MAX_PIPELINED} requests were sent ahead of an answer;"
+        " wait for it before sending more"
+    )
+    return BadRequest(503, text, "too_far_ahead")
+
+
+def _whole(status: int, headers: Headers, body: bytes) -> bytes:
+    """A response after which the connection is closed."""
+    fields = b"".join(b"%b: %b\r\n" % field for field in headers if field[0] != b"content-length")
+    return b"%b%bcontent-length: %d\r\nconnection: close\r\n\r\n%b" % (status_line(status), fields, len(body), body)
+
+
+def _parser(protocol: ClientProtocol) -> httptools.HttpRequestParser:
+    parser = httptools.HttpRequestParser(protocol)
+    # As uvicorn has it: a request may follow one that asked for the connection to be closed.
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
+
+
+def departure_of(scope: Mapping[str, Any]) -> Departure | None:
+    """The connection's, where our own protocol serves it."""
+    extensions = scope.get("extensions")
+    return extensions.get(EXTENSION) if extensions else None

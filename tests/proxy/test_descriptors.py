@@ -1,0 +1,165 @@
+"""More connections than files may be open: told, survived, and over when they are gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import re
+import resource
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from proxy.kit import HANGS_S, between, raw, request
+from proxy.wire import ANSWER, PLAIN_BODY
+
+from hivemind.proxy.descriptors import WANTED, AcceptFilter, Crowd, open_file_limit, raise_limit, reserve
+
+FILES = 64
+PROGRAM = f"""
+import asyncio, resource, sys
+from pathlib import Path
+from hivemind import server
+from hivemind.settings import Settings
+
+resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES} // 2, {FILES}))
+settings = Settings(upstream=("lab=http://127.0.0.1:9",), port=0, state_dir=Path(sys.argv[2]))
+(server.run_loop if sys.argv[1] == "uvloop" else asyncio.run)(server.run(settings))
+"""
+
+
+@pytest.fixture
+def _limit() -> Iterator[None]:
+    """The limit of this process is afterwards what it was."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@contextlib.asynccontextmanager
+async def program(loop: str, folder: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
+    """The proxy as a program that may open few files, and its port."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", PROGRAM, loop, str(folder)), stdout=pipe, stderr=pipe
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(HANGS_S):
+            found = re.search(r":(\d+) ->", (await process.stdout.readline()).decode())
+            assert found
+            yield process, int(found[1])
+    finally:
+        if process.returncode is None:
+            process.kill()
+
+
+async def _ask(port: int, everybody_is_there: asyncio.Barrier) -> tuple[int, bytes]:
+    """What one client gets for its answer; 0 where its connection just ends."""
+    async with raw(port) as direct:
+        await everybody_is_there.wait()
+        try:
+            await direct.send(request("/_health", b"", "connection: close", method="GET"))
+            status, _ = await direct.head()
+            return status, await direct.rest()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            return 0, b""
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+async def test_more_clients_than_files(loop: str, tmp_path: Path) -> None:
+    """Many are served, the surplus is told so, one line of the log says it, and once they are gone all is as before."""
+    clients = FILES + 10
+    async with program(loop, tmp_path) as (process, port):
+        barrier = asyncio.Barrier(clients)
+        answers = await asyncio.gather(*(_ask(port, barrier) for _ in range(clients)))
+        statuses = [status for status, _ in answers]
+        assert statuses.count(200) > FILES // 4
+        refused = [json.loads(body)["error"] for status, body in answers if status == 503]
+        assert refused
+        assert all("open files" in error["message"] for error in refused)
+        assert set(statuses) <= {0, 200, 503}
+        alone = asyncio.Barrier(1)
+        while (await _ask(port, alone))[0] != 200:  # noqa: ASYNC110 - it is another process
+            await asyncio.sleep(0.01)
+        process.terminate()
+        _, errors = await process.communicate()
+        lines = errors.decode().splitlines()
+        assert len([line for line in lines if "client connections are open" in line]) == 1
+        assert len([line for line in lines if "no file is left" in line]) <= 1
+        assert "Traceback" not in errors.decode()
+
+
+async def test_no_file_left_for_the_upstream() -> None:
+    """The failure says what is wrong, and the request is tried again: here until there is a file again."""
+    async with between([ANSWER], rpm=100) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request("/_health", b"", method="GET"))
+        _, headers = await direct.head()
+        await direct.body(headers)
+        with no_file_left():
+            await direct.send(request("/v1/messages", PLAIN_BODY))
+            await proxy.until(lambda world: world.totals.retries > 0)
+        assert (await direct.head())[0] == 200
+
+
+async def test_words_for_no_file_left() -> None:
+    """Where it lasts, the client reads what the operator can do."""
+    async with between([ANSWER], retry={"max_attempts": 1}) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request("/_health", b"", method="GET"))
+        _, headers = await direct.head()
+        await direct.body(headers)
+        with no_file_left():
+            await direct.send(request("/v1/messages", PLAIN_BODY))
+            status, headers = await direct.head()
+            assert (status, b"ulimit -n" in await direct.body(headers)) == (502, True)
+
+
+@contextlib.contextmanager
+def no_file_left() -> Iterator[None]:
+    """This process can open nothing more."""
+    lowest_free = os.open(os.devnull, os.O_RDONLY)
+    os.close(lowest_free)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.usefixtures("_limit")
+def test_the_limit_is_raised() -> None:
+    """As far as the system allows, and no further than is of use."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    raise_limit()
+    assert open_file_limit() == (WANTED if hard == resource.RLIM_INFINITY else min(hard, WANTED))
+
+
+def test_some_files_are_never_given_to_clients() -> None:
+    """However many there are."""
+    assert [reserve(limit) for limit in (64, 256, 1024, WANTED)] == [8, 32, 64, 64]
+
+
+def test_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """A crowd that stays is told again, but not for each connection."""
+    crowd = Crowd()
+    for now in (0.0, 1.0, 59.0, 60.5, 61.0):
+        crowd.tell(48, now)
+    assert len(caplog.records) == 2
+
+
+def test_what_asyncio_says_of_it() -> None:
+    """Its thousands of lines become one a minute; others of its lines stay."""
+    sieve = AcceptFilter()
+    lines = []
+    for seconds in (0.0, 0.1, 30.0, 61.0):
+        record = logging.makeLogRecord({"msg": "socket.accept() out of system resource\nsocket: x", "created": seconds})
+        lines += [record.getMessage()] if sieve.filter(record) else []
+    assert len(lines) == 2
+    assert all("ulimit -n" in line for line in lines)
+    assert sieve.filter(logging.makeLogRecord({"msg": "Task was destroyed"}))
