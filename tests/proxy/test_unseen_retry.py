@@ -136,6 +136,24 @@ async def test_error_event_of_every_dialect(path: str, body: bytes, play: Play, 
         assert len(upstream.requests) == 3
 
 
+@pytest.mark.parametrize("control", ["\0", "\x01", "\x1b", "\x7f"])
+@pytest.mark.parametrize(("body", "good"), [(PLAIN_BODY, ANSWER), (STREAM_BODY, STREAM)], ids=["whole", "stream"])
+async def test_a_head_that_cannot_be_passed_on(
+    control: str, body: bytes, good: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A control character in a header of the answer makes it a failed attempt, of a stream as of a whole answer; the
+    last one is told in words."""
+    bad = good.replace(b"\r\n", f"\r\nx-bad: a{control}b\r\n".encode(), 1)
+    async with between([bad], [good], [bad]) as (proxy, upstream), client() as web:
+        answer = await web.post(proxy.url + MESSAGES, content=body)
+        assert (answer.status_code, len(upstream.requests)) == (200, 2)
+    async with between([bad], retry={"max_attempts": 1}) as (proxy, _), client() as web:
+        answer = await web.post(proxy.url + MESSAGES, content=body)
+        assert (answer.status_code, answer.json()["type"]) == (502, "error")
+        assert "control character" in answer.json()["error"]["message"]
+    assert not caplog.records
+
+
 async def test_refused_connection_then_an_upstream() -> None:
     """An upstream that comes up while requests wait for it costs nobody anything."""
     port = unused_port()

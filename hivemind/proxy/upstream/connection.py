@@ -10,6 +10,7 @@ import httptools
 
 from .base import Disconnected, Timeouts, Truncated, UpstreamError, UpstreamTimeout
 from .deadline import Deadline
+from .heads import MALFORMED, holds_control
 from .request import SLICE
 from .response import NativeResponse
 from .wording import describe, one_line
@@ -196,8 +197,6 @@ class Connection(asyncio.Protocol):
         # Trailers come this way too, after the head.
         if not self._in_head or self._response is None:
             return
-        if b"\0" in value:
-            self._unwanted = "a NUL in a header"
         self._response.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -209,6 +208,8 @@ class Connection(asyncio.Protocol):
             self._unwanted = f"status {status}"
         elif status < 200:
             response.headers.clear()
+        elif holds_control(response.headers):
+            self._unwanted = MALFORMED
         else:
             self._in_head = False
             # After a refusal, what wasn't sent yet would be for nothing.
@@ -289,6 +290,6 @@ def _ends_with_connection(response: NativeResponse) -> bool:
 
 def _parser(connection: Connection) -> httptools.HttpResponseParser:
     parser = httptools.HttpResponseParser(connection)
-    # Folded header lines are out of date, not wrong (RFC 9112, 5.2). NULs, which this lets through too, we refuse.
+    # Folded header lines are out of date, not wrong (RFC 9112, 5.2). Controls, which this lets through too, we refuse.
     parser.set_dangerous_leniencies(lenient_headers=True)
     return parser

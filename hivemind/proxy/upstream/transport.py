@@ -24,6 +24,7 @@ from .base import (
     UpstreamTimeout,
     again,
 )
+from .heads import MALFORMED, holds_control
 from .origin import Origin
 from .pool import CLOSED
 from .request import SLICE, encode_head, framed
@@ -132,7 +133,11 @@ class TransportUpstream:
         if response.status_code < 200:
             self.later(response.aclose())
             raise Disconnected(f"malformed response: status {response.status_code}")
-        return TransportResponse(self, response, self._timeouts.idle_s)
+        answer = TransportResponse(self, response, self._timeouts.idle_s)
+        if holds_control(answer.headers):
+            answer.close()
+            raise Disconnected(f"malformed response: {MALFORMED}")
+        return answer
 
     def _drop_connection(self, course: _Course) -> None:
         """httpcore forgets a connection when it is cancelled during a TLS handshake."""
