@@ -151,7 +151,7 @@ class Exchange:
             )
         except UpstreamError as error:
             return await self._failed(call.failure_of(error))
-        self._heads.response = response.headers
+        self._heads.answered(response.headers)
         if self._heard is not None:
             response = self._heard.answer(self.ticket.attempts, response)
         try:

@@ -32,6 +32,42 @@ def test_the_newest_are_remembered() -> None:
     assert [heads and heads.ticket for heads in found] == [None, None, 3, 4, 5, None]
 
 
+def test_what_is_remembered_is_bounded_in_bytes() -> None:
+    """Requests with large heads are forgotten sooner, the oldest first, and an answer's head counts as well."""
+    remembered = Remembered(kept=100, bytes_kept=100_000)
+    for ticket in range(1, 51):
+        heads = remembered.add(ticket, scope(headers=[(b"x", b"a" * 8_000)]))
+        heads.answered([(b"y", b"b" * 8_000)])
+        heads.answered([(b"y", b"b" * 10_000)])
+    found = [ticket for ticket in range(1, 51) if remembered.find(ticket)]
+    assert found == [46, 47, 48, 49, 50]
+    assert remembered.size <= 100_000
+    for ticket in range(51, 151):
+        remembered.add(ticket, scope(headers=[(b"x", b"a")]))
+    assert all(remembered.find(ticket) for ticket in range(51, 151))
+    assert remembered.size < 100 * 1_000
+
+
+def test_one_that_is_forgotten_may_still_be_answered() -> None:
+    """Its answer doesn't count any more."""
+    remembered = Remembered(kept=2, bytes_kept=100_000)
+    old = remembered.add(1, scope())
+    for ticket in (2, 3, 7):
+        remembered.add(ticket, scope())
+    size = remembered.size
+    old.answered([(b"y", b"b" * 90_000)])
+    assert remembered.size == size
+    assert [ticket for ticket in range(8) if remembered.find(ticket)] == [2, 7]
+
+
+def test_one_larger_than_all_together_may_be() -> None:
+    """It takes all others' place, and isn't kept itself."""
+    remembered = Remembered(kept=10, bytes_kept=1_000)
+    remembered.add(1, scope())
+    remembered.add(2, scope(headers=[(b"x", b"a" * 2_000)]))
+    assert (remembered.find(1), remembered.find(2), remembered.size) == (None, None, 0)
+
+
 @pytest.mark.parametrize(
     "name",
     ["authorization", "x-api-key", "api-key", "x-goog-api-key", "set-cookie", "x-auth-token", "key", "sig", "$key"],
