@@ -50,8 +50,9 @@ from hivemind.store import Store
 from hivemind.tools.http import ToolsEndpoint, is_tools_path
 from hivemind.world import World
 
-from .asgi import not_http, plain, read_body
+from .asgi import not_http, plain
 from .audience import Audience, Receive, Send
+from .body_budget import BodyBudget, BodyRefused
 from .books import books
 from .call import Call, described, request_of
 from .claims import Claims
@@ -121,7 +122,7 @@ class Proxy:
         self._rng = rng or random.Random()
         self._wall = wall
         self._keepalive = Keepalive(settings.keepalive_after_s, settings.keepalive_every_s)
-        self._max_body = settings.max_body_mb << 20
+        self._body_budget = BodyBudget(settings.max_body_mb, settings.max_bodies_mb)
         self._token = settings.token.get_secret_value().encode() if settings.token else None
         self._secrets = own_credentials(settings)
         self._resends = Resends()
@@ -313,25 +314,28 @@ class Proxy:
 
     async def _forward(self, scope: Scope, headers: Fields, place: Address, receive: Receive, send: Send) -> None:
         assert self._idle is not None, "call start() first"
-        body = await read_body(receive, self._max_body)
+        try:
+            body = await self._body_budget.read(receive, headers.get(b"content-length"))
+        except BodyRefused as refused:
+            await self._refuse(send, place, refused.status, refused.reason, str(refused), refused.retry_after_s)
+            return
         if body is None:
             return
-        if len(body) > self._max_body:
-            text = f"the request body is larger than {self.settings.max_body_mb} MiB (max_body_mb)"
-            await self._refuse(send, place, 413, "request_too_large", text)
-            return
-        call = await self._understand(scope, headers, place, body, send)
-        if call is None:
-            return
-        # Only now: somebody who is still sending a request isn't waited for by a proxy that takes no more.
-        self._active += 1
-        self._idle.clear()
         try:
-            await self._answer(call, scope, receive, send)
+            call = await self._understand(scope, headers, place, body, send)
+            if call is None:
+                return
+            # Only now: a client that is still sending a request isn't waited for by a proxy that takes no more.
+            self._active += 1
+            self._idle.clear()
+            try:
+                await self._answer(call, scope, receive, send)
+            finally:
+                self._active -= 1
+                if not self._active:
+                    self._idle.set()
         finally:
-            self._active -= 1
-            if not self._active:
-                self._idle.set()
+            self._body_budget.release(body)
 
     async def _answer(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         if call.free:
@@ -420,9 +424,17 @@ class Proxy:
         finally:
             stop_watching()
 
-    async def _refuse(self, send: Send, place: Address, status: int, reason: str, text: str) -> None:
+    async def _refuse(
+        self,
+        send: Send,
+        place: Address,
+        status: int,
+        reason: str,
+        text: str,
+        retry_after_s: float | None = None,
+    ) -> None:
         dialect: Dialect = dialect_for(place.path)
-        headers, body = dialect.refusal(status, reason, f"HiveMind: {text}", None)
+        headers, body = dialect.refusal(status, reason, f"HiveMind: {text}", retry_after_s)
         await Audience(send).answer(status, headers, body)
 
     def _world(self, at: float) -> World:

@@ -100,6 +100,8 @@ class Settings(BaseSettings):
     """On SIGINT or SIGTERM, how long streams in flight may go on."""
     max_body_mb: Annotated[int, Field(ge=1, le=4_096)] = 64
     """Largest request body, in MiB."""
+    max_bodies_mb: Annotated[int, Field(ge=1, le=1_048_576)] = 1_024
+    """Request bodies in memory, queued or in flight, in MiB; beyond it requests get a 503. At least max_body_mb."""
     max_agents: Annotated[int, Field(ge=0, le=1_000_000)] = _SCHEDULER.max_agents
     """Most live agents; 0: no limit."""
     agent_idle_s: Seconds = _SCHEDULER.agent_idle_s
