@@ -16,6 +16,7 @@ _log = logging.getLogger(__name__)
 
 RETRY_AFTER_S = 10.0
 _TOLD_EVERY_S = 60.0
+_JOINED_HERE = 4 << 20
 
 
 class BodyRefused(Exception):
@@ -69,7 +70,9 @@ class BodyBudget:
                 if message["type"] == "http.disconnect":
                     return None
                 part = message.get("body", b"")
-            body, size = b"".join(parts), 0
+            # Joining many megabytes takes tens of milliseconds, in which a thread needs no interpreter.
+            body = b"".join(parts) if size < _JOINED_HERE else await asyncio.to_thread(b"".join, parts)
+            size = 0
             return body
         finally:
             self.used -= size

@@ -55,7 +55,7 @@ MAX_AHEAD = 64 << 10
 """Bytes that a client may send ahead of the answer to its last request."""
 MAX_PIPELINED = 32
 """Requests that may wait for their turn on one connection."""
-LINGER_S = 5.0
+LINGER_S = 10.0
 """A connection that was answered before the client had sent everything, or whose answer was cut off, is kept no longer
 for the client to take what it was sent."""
 LINGER_BYTES = 1 << 20
