@@ -34,6 +34,8 @@ _ERROR_TYPES = {
 }
 _OLD_SESSION = re.compile(r"_session_([0-9A-Za-z-]{1,64})$")
 _BATCHES = re.compile(r"/messages/batches/?$")
+_LONGEST_USER = 4096
+"""Characters of a user id that are looked at; Claude Code's has some 200."""
 
 
 class _Request(Struct):
@@ -201,7 +203,7 @@ def _read_counts(raw: Raw) -> _Counts | None:
 
 def _compaction(raw: Raw) -> tuple[int, int]:
     """Tokens of server-side compaction, which the sums at the top of a usage object leave out."""
-    rounds = [r for r in jsonread.read(_iterations, raw) or () if jsonread.text(r.type) == "compaction"]
+    rounds = [r for r in jsonread.several(_iterations, raw) if jsonread.text(r.type) == "compaction"]
     if not rounds:
         return 0, 0
     return (
@@ -214,6 +216,8 @@ def _session(raw: Raw) -> str:
     """Claude Code's session, from `metadata.user_id`: JSON in a string, in older versions joined by underscores."""
     metadata = jsonread.read(_metadata, raw)
     user_id = jsonread.text(metadata.user_id) if metadata else ""
+    if len(user_id) > _LONGEST_USER:
+        return ""
     inner = jsonread.read(_user_id, user_id.encode())
     if inner is not None:
         return jsonread.text(inner.session_id)

@@ -6,7 +6,7 @@ Nothing here does I/O or keeps a clock; wall-clock time comes in where a date mu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -16,6 +16,10 @@ from hivemind.scheduler.types import Failure, Usage, Utilisation, WindowReading,
 
 Headers = Sequence[tuple[bytes, bytes]]
 """Names in lower case."""
+
+Steps = Generator[None, None, None]
+"""Work that is done while somebody iterates over it: each step takes a few milliseconds at most, so whoever does it on
+an event loop gives way in between."""
 
 
 class StreamForm(Enum):
@@ -49,6 +53,8 @@ class Facts:
     """A session id carried in the body (Claude Code's metadata.user_id, prompt_cache_key)."""
     form: StreamForm = StreamForm.WHOLE
     """How the reply is expected to arrive; a reply's own content type has the last word."""
+    unread: str = ""
+    """Why not all of the body was read, so that what it says may be missing here and its size is an estimate."""
 
 
 @dataclass(slots=True)
@@ -69,6 +75,8 @@ class TapState:
     error: Failure | None = None
     """An error event inside the stream, or in a whole reply with status 200, judged as the same error is judged when it
     comes as a status: whether content had begun is for the reader of this state to weigh."""
+    gave_up: str = ""
+    """Why the rest of the reply isn't looked at, so that its usage is an estimate; empty while it is."""
 
 
 class Tap(Protocol):
@@ -76,11 +84,13 @@ class Tap(Protocol):
 
     state: TapState
 
-    def feed(self, data: bytes) -> None:
-        """Look at the next bytes as they came from the wire (still content-encoded)."""
+    def feed(self, data: bytes) -> Steps | None:
+        """Look at the next bytes as they came from the wire (still content-encoded). Returns what is left of that work,
+        to be done before anything else is asked of the tap; None, as for nearly all pieces of a stream, when it's done.
+        """
 
-    def end(self) -> None:
-        """The body ended cleanly; settle what only the end decides."""
+    def end(self) -> Steps | None:
+        """The body ended cleanly; settle what only the end decides. Returns as :meth:`feed` does."""
 
 
 class Dialect(Protocol):
@@ -92,6 +102,9 @@ class Dialect(Protocol):
     def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
         """Read a request. `path` comes without our own prefixes. `body` as sent: a compressed one is decoded in a copy.
         Never raises: what can't be read is left at its default."""
+
+    def is_opaque(self, headers: Headers) -> bool:
+        """Whether a request's body is of a kind that :meth:`facts` doesn't read, as sound and pictures are."""
 
     def tap(self, status: int, headers: Headers, facts: Facts) -> Tap:
         """A tap for one reply, by its content type and content encoding (identity, gzip, deflate, br, zstd)."""

@@ -52,6 +52,10 @@ class JsonDialect(ABC):
     def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
         """Read a request. Never raises."""
 
+    def is_opaque(self, headers: Headers) -> bool:
+        """Whether a request's body is of a kind that isn't read; only `plain` knows such."""
+        return False
+
     @abstractmethod
     def tap(self, status: int, headers: Headers, facts: Facts) -> Tap:
         """A tap for one reply."""

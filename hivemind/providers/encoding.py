@@ -1,30 +1,40 @@
 """Content encodings, decoded in a copy beside the traffic: identity, gzip, deflate, br, zstd and chains of them.
 
-Nothing here raises on bad input, and what comes out is bounded, so that a few hostile bytes can't fill the memory.
+Nothing here raises on bad input. What comes out is bounded, so that a few hostile bytes can't fill the memory, and
+comes in small steps, so that whoever decodes on the event loop can give way between them.
 """
 
 from __future__ import annotations
 
-import io
+import sys
 import zlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import brotli
-import zstandard
 
 from .base import Headers
 
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer as Buffer
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd  # zstandard, which httpx wants, can't be told to stop after so many bytes
 
 MAX_DECODED = 64 * 1024 * 1024
-"""Bytes a decoder gives in all; a body that unpacks to more is left unread."""
+"""Bytes a decoder gives in all, those between the codings of a chain included; what unpacks to more is left unread."""
 MAX_ENCODINGS = 4
 """Longest chain that is taken seriously."""
-_PIECE = 64 * 1024
-_ZSTD_WINDOW = 8 * 1024 * 1024
-"""RFC 9659: the most that a zstd content coding may ask of its decoder."""
+PIECE = 64 * 1024
+"""Bytes of one step's output; brotli may give half as much again."""
+_SLICE = 16 * 1024
+"""Bytes of input that a coding takes at a time."""
+_STEP_BYTES = 1024
+"""A decoder may take a step for so many bytes of its limit: empty members cost time and give nothing."""
+_LONGEST_HEADER = 256
+"""Characters of a Content-Encoding header that are read."""
+_ZSTD_WINDOW_LOG = 23
+"""RFC 9659: a zstd content coding may ask its decoder for a window of 8 MiB at most."""
+_BROKEN = (zlib.error, brotli.error, zstd.ZstdError, EOFError)
 
 
 class _TooMuch(Exception):
@@ -32,43 +42,50 @@ class _TooMuch(Exception):
 
 
 class _Unpacker(Protocol):
-    """One coding. Raises its library's own error on bad input and :class:`_TooMuch` beyond the bound."""
+    """One coding."""
 
-    def feed(self, data: bytes, limit: int) -> bytes:
-        """Decode the next bytes into at most `limit`."""
+    def steps(self, data: bytes) -> Iterator[bytes]:
+        """Decode the next bytes, a little at each step; a step may give nothing. Raises its library's own error."""
 
 
 class _Zlib:
     """gzip (RFC 1952) of one or more members, or deflate with its zlib header (RFC 1950) or, as often sent, without."""
 
-    __slots__ = ("_gzip", "_head", "_inflate", "_members")
+    __slots__ = ("_gzip", "_head", "_inflate", "_members", "_over")
 
     def __init__(self, gzip: bool) -> None:
         self._gzip = gzip
         self._inflate = zlib.decompressobj(31) if gzip else None
         self._head = b""
         self._members = 0
+        self._over = False
 
-    def feed(self, data: bytes, limit: int) -> bytes:
-        out: list[bytes] = []
-        while data:
+    def steps(self, data: bytes) -> Iterator[bytes]:
+        for part in _slices(data):
+            yield from self._unpack(part)
+
+    def _unpack(self, data: bytes) -> Iterator[bytes]:
+        more = not self._over
+        while more:
             inflate = self._inflate or self._begin(data)
             if inflate is None:
-                break
+                return
             if self._head:
                 data, self._head = self._head, b""
             try:
-                piece = inflate.decompress(data, limit + 1)
+                piece = inflate.decompress(data, PIECE)
             except zlib.error:
-                if self._members:
-                    break  # padding after the last member
-                raise
-            limit -= len(piece)
-            if limit < 0:
-                raise _TooMuch
-            out.append(piece)
-            data = inflate.unconsumed_tail if not inflate.eof else self._next_member(inflate)
-        return b"".join(out)
+                if not self._members:
+                    raise
+                self._over = True  # padding after the last member
+                return
+            yield piece
+            if inflate.eof:
+                data = self._next_member(inflate)
+                more = bool(data)
+            else:
+                data = inflate.unconsumed_tail
+                more = bool(data) or len(piece) == PIECE  # it may hold output back that no further input is for
 
     def _begin(self, data: bytes) -> zlib._Decompress | None:
         """Tell zlib from raw deflate by the two header bytes, as soon as both are there."""
@@ -82,6 +99,7 @@ class _Zlib:
 
     def _next_member(self, inflate: zlib._Decompress) -> bytes:
         if not self._gzip:
+            self._over = True
             return b""
         self._members += 1
         self._inflate = zlib.decompressobj(31)
@@ -94,53 +112,44 @@ class _Brotli:
     def __init__(self) -> None:
         self._decompressor = brotli.Decompressor()
 
-    def feed(self, data: bytes, limit: int) -> bytes:
-        out: list[bytes] = []
-        while not self._decompressor.is_finished():
-            piece: bytes = self._decompressor.process(data, output_buffer_limit=_PIECE)
-            limit -= len(piece)
-            if limit < 0:
-                raise _TooMuch
-            # It may say that it can take more while it still holds output back; only silence means that it's empty.
-            if not piece and self._decompressor.can_accept_more_data():
-                break
-            out.append(piece)
-            data = b""
-        return b"".join(out)
-
-
-class _Sink(io.BytesIO):
-    """Takes at most `limit` bytes between two calls of :meth:`take`."""
-
-    limit = 0
-
-    def write(self, data: Buffer, /) -> int:
-        written = super().write(data)
-        if self.tell() > self.limit:
-            raise _TooMuch
-        return written
-
-    def take(self) -> bytes:
-        data = self.getvalue()
-        self.seek(0)
-        self.truncate()
-        return data
+    def steps(self, data: bytes) -> Iterator[bytes]:
+        for part in _slices(data):
+            while not self._decompressor.is_finished():
+                piece: bytes = self._decompressor.process(part, output_buffer_limit=PIECE)
+                yield piece
+                # It may say that it can take more while it still holds output back; only silence means that it's empty.
+                if not piece and self._decompressor.can_accept_more_data():
+                    break
+                part = b""
 
 
 class _Zstd:
-    """zstd through the writing interface, the one of its library that hands output on in pieces that can be refused."""
+    """zstd (RFC 8878) of one or more frames."""
 
-    __slots__ = ("_sink", "_writer")
+    __slots__ = ("_frame",)
 
     def __init__(self) -> None:
-        self._sink = _Sink()
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
-        self._writer = decompressor.stream_writer(self._sink, write_size=_PIECE, closefd=False)
+        self._frame: zstd.ZstdDecompressor | None = None
 
-    def feed(self, data: bytes, limit: int) -> bytes:
-        self._sink.limit = limit
-        self._writer.write(data)
-        return self._sink.take()
+    def steps(self, data: bytes) -> Iterator[bytes]:
+        for part in _slices(data):
+            more = bool(part)
+            while more:
+                frame = self._frame = self._frame or zstd.ZstdDecompressor(options=_ZSTD_OPTIONS)
+                yield frame.decompress(part, max_length=PIECE)
+                if frame.eof:
+                    part, self._frame = frame.unused_data, None
+                    more = bool(part)
+                else:
+                    part = b""
+                    more = not frame.needs_input
+
+
+_ZSTD_OPTIONS = {int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW_LOG}
+
+
+def _slices(data: bytes) -> Iterator[bytes]:
+    return (data[at : at + _SLICE] for at in range(0, len(data), _SLICE))
 
 
 _UNPACKERS: dict[str, Callable[[], _Unpacker]] = {
@@ -153,28 +162,46 @@ _UNPACKERS: dict[str, Callable[[], _Unpacker]] = {
 
 
 class Decoder:
-    """Decodes a body as it comes. `failed` is set, for good, when the bytes can't be read or unpack to too much."""
+    """Decodes a body as it comes. `failed` says, for good, why the bytes can't be read; empty while they can."""
 
-    __slots__ = ("_chain", "_left", "failed")
+    __slots__ = ("_chain", "_left", "_limit", "_steps_left", "failed")
 
     def __init__(self, encodings: list[str], limit: int = MAX_DECODED) -> None:
         known = len(encodings) <= MAX_ENCODINGS and all(name in _UNPACKERS for name in encodings)
-        self.failed = not known
+        self.failed = "" if known else "the content encoding isn't one of gzip, deflate, br and zstd"
         self._chain = [_UNPACKERS[name]() for name in reversed(encodings)] if known else []
-        self._left = limit
+        self._limit = self._left = limit
+        self._steps_left = limit // _STEP_BYTES + len(self._chain)
 
     def feed(self, data: bytes) -> bytes:
         """The plain bytes that the next encoded ones give; empty after a failure."""
+        plain = b"".join(self.steps(data))
+        return b"" if self.failed else plain
+
+    def steps(self, data: bytes) -> Iterator[bytes]:
+        """The same in pieces of about :data:`PIECE` bytes, some of them empty: each takes little time, so give way
+        between them. What came before a failure was good."""
         if self.failed:
-            return b""
+            return
+        self._steps_left += len(self._chain)  # as many as it takes, in a stream of small events that each is flushed
         try:
-            for unpacker in self._chain:
-                data = unpacker.feed(data, self._left)
-        except (_TooMuch, zlib.error, brotli.error, zstandard.ZstdError):
-            self.failed = True
-            return b""
-        self._left -= len(data)
-        return data
+            yield from self._through(0, data)
+        except _TooMuch:
+            self.failed = f"the body unpacks to more than {self._limit / (1 << 20):g} MiB"
+        except _BROKEN:
+            self.failed = "the content encoding is broken"
+
+    def _through(self, stage: int, data: bytes) -> Iterator[bytes]:
+        last = stage == len(self._chain) - 1
+        for piece in self._chain[stage].steps(data):
+            self._left -= len(piece)
+            self._steps_left -= 1
+            if self._left < 0 or self._steps_left < 0:
+                raise _TooMuch
+            if last or not piece:
+                yield piece
+            else:
+                yield from self._through(stage + 1, piece)
 
 
 def header(headers: Headers, name: bytes) -> str:
@@ -187,6 +214,8 @@ def decoder_for(headers: Headers, limit: int = MAX_DECODED) -> Decoder | None:
     stated = header(headers, b"content-encoding")
     if not stated:
         return None
+    if len(stated) > _LONGEST_HEADER:
+        return Decoder([stated])
     names = [name for item in stated.lower().split(",") if (name := item.strip()) not in ("", "identity")]
     return Decoder(names, limit) if names else None
 

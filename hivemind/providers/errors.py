@@ -20,6 +20,10 @@ from .delays import duration_delay, worded_delay
 
 MAX_ERROR_BODY = 1024 * 1024
 """Bytes of an error answer that are read."""
+_LONGEST_MESSAGE = 4096
+"""Characters of a message that are searched for words and delays."""
+_LONGEST_NAME = 200
+"""Characters of a quota's name; they have some 80."""
 _PER_MINUTE = re.compile(r"per_?minute", re.I)
 _TOKENS = re.compile(r"token", re.I)
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.:\-]{0,79}")
@@ -115,9 +119,9 @@ def read_error_object(raw: Raw) -> ErrorInfo:
     """What the object (or the bare text) in an `error` field says."""
     found = jsonread.read(_object, raw)
     if found is None:
-        message = jsonread.text(raw)
+        message = jsonread.text(raw)[:_LONGEST_MESSAGE]
         return ErrorInfo(message=message, delay_s=worded_delay(message))
-    message = jsonread.text(found.message)
+    message = jsonread.text(found.message)[:_LONGEST_MESSAGE]
     coded = jsonread.read(_coded, found.details)
     detail_words, delay_s, quotas, readings = _google_details(found.details)
     code = coded.error_code if coded else Raw()
@@ -134,13 +138,13 @@ def read_error_object(raw: Raw) -> ErrorInfo:
 def _unwrap(body: bytes) -> _Envelope | None:
     envelope = jsonread.read(_envelope, body)
     if envelope is None and body.lstrip()[:1] == b"[":
-        several = jsonread.read(_envelopes, body)
+        several = jsonread.several(_envelopes, body)
         envelope = several[0] if several else None
     return envelope
 
 
 def _plain(envelope: _Envelope) -> ErrorInfo:
-    message = jsonread.text(envelope.message)
+    message = jsonread.text(envelope.message)[:_LONGEST_MESSAGE]
     words = _words(jsonread.text(envelope.code), jsonread.text(envelope.type))
     return ErrorInfo(words, message, _http_status(envelope.code), worded_delay(message))
 
@@ -150,22 +154,22 @@ def _google_details(raw: Raw) -> tuple[list[str], float | None, str, tuple[Windo
     quotas: list[str] = []
     limits: dict[WindowKind, int] = {}
     delay_s: float | None = None
-    for detail in jsonread.read(_details, raw) or []:
+    for detail in jsonread.several(_details, raw):
         stated = duration_delay(jsonread.text(detail.retryDelay))
         delay_s = stated if stated is not None else delay_s
         reasons.append(jsonread.text(detail.reason))
         metadata = jsonread.read(_metadata, detail.metadata)
         if metadata:
-            quotas.append(jsonread.text(metadata.quota_limit))
-        for violation in jsonread.read(_violations, detail.violations) or []:
-            names = [jsonread.text(violation.quotaId), jsonread.text(violation.quotaMetric)]
+            quotas.append(jsonread.text(metadata.quota_limit)[:_LONGEST_NAME])
+        for violation in jsonread.several(_violations, detail.violations):
+            names = [jsonread.text(name)[:_LONGEST_NAME] for name in (violation.quotaId, violation.quotaMetric)]
             quotas += names
             limit = jsonread.number(violation.quotaValue)
             if limit and limit > 0 and _PER_MINUTE.search(names[0]):
                 kind = WindowKind.INPUT if _TOKENS.search(" ".join(names)) else WindowKind.REQUESTS
                 limits[kind] = min(int(limit), limits.get(kind, int(limit)))
     readings = tuple(WindowReading(kind, limit, 0, delay_s) for kind, limit in limits.items())
-    return reasons, delay_s, " ".join(filter(None, quotas)), readings
+    return reasons, delay_s, " ".join(filter(None, quotas[: jsonread.MOST_ITEMS])), readings
 
 
 def _http_status(raw: Raw) -> int | None:

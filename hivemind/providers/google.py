@@ -123,8 +123,8 @@ class GoogleReader:
 
     def _generated(self, chunk: _Chunk) -> None:
         state = self.state
-        for candidate in chunk.candidates or ():
-            for part in (candidate.content and candidate.content.parts) or ():
+        for candidate in (chunk.candidates or ())[: jsonread.MOST_ITEMS]:
+            for part in ((candidate.content and candidate.content.parts) or ())[: jsonread.MOST_ITEMS]:
                 state.output_chars += jsonread.length(part["text"]) if "text" in part else 0
                 state.content_started = state.content_started or any(map(jsonread.filled, part.values()))
             if jsonread.filled(candidate.finishReason):
@@ -154,9 +154,8 @@ class GoogleReader:
             self.state.usage = _interaction_usage_of(found.usage) or self.state.usage
 
     def whole(self, body: bytes) -> None:
-        several = jsonread.read(_chunks, body)
-        one = jsonread.read(_chunk, body) if several is None else None
-        for chunk in several or ([one] if one else []):
+        one = jsonread.read(_chunk, body)
+        for chunk in [one] if one else jsonread.several(_chunks, body):
             usage = _generated_usage(chunk.usageMetadata) or _interaction_usage_of(chunk.usage)
             self.state.usage = usage or self.state.usage
 

@@ -15,6 +15,11 @@ T = TypeVar("T")
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 MOST = 10**12
 """Larger numbers aren't meant."""
+MOST_ITEMS = 128
+"""Items of an array that are looked at one by one: choices, parts, details of an error. None has so many."""
+_LONGEST_ARRAY = 128 * 1024
+_LONGEST_VALUE = 64 * 1024
+"""Bytes of the text of a value that is built whole."""
 _EMPTY = (b"", b"null", b'""', b"[]", b"{}")
 
 _text = msgspec.json.Decoder(str)
@@ -74,6 +79,13 @@ def length(raw: Raw) -> int:
     return 0 if data in _EMPTY else max(0, len(data) - 2)
 
 
+def several(reader: msgspec.json.Decoder[list[T]], data: bytes | Raw) -> list[T]:
+    """The first items of an array; none where it isn't one, or is longer than such arrays are."""
+    if len(bytes(data)) > _LONGEST_ARRAY:
+        return []
+    return (read(reader, data) or [])[:MOST_ITEMS]
+
+
 def anything(data: bytes | Raw) -> object:
-    """Any JSON value; None where it isn't JSON."""
-    return read(_anything, data)
+    """Any JSON value; None where it isn't JSON, or so long that building it would take its time."""
+    return read(_anything, data) if len(bytes(data)) <= _LONGEST_VALUE else None

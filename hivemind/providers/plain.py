@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 from hivemind.scheduler.types import Failure, Usage
 
 from . import jsonread
-from .base import Facts, Headers, StreamForm, Tap, TapState
+from .base import Facts, Headers, Steps, StreamForm, Tap, TapState
 from .dialect import JsonDialect, failure_status
 from .encoding import decode_body, header
 from .openai_errors import error_body
@@ -87,12 +87,22 @@ class PlainTap:
         self._inner = inner
         self.state = inner.state
 
-    def feed(self, data: bytes) -> None:
-        self._inner.feed(data)
+    def feed(self, data: bytes) -> Steps | None:
         self.state.content_started = True
+        return self._inner.feed(data)
 
-    def end(self) -> None:
-        self._inner.end()
+    def end(self) -> Steps | None:
+        rest = self._inner.end()
+        if rest is not None:
+            return self._ended(rest)
+        self._settle()
+        return None
+
+    def _ended(self, rest: Steps) -> Steps:
+        yield from rest
+        self._settle()
+
+    def _settle(self) -> None:
         self.state.error, self.state.complete = None, True
 
 
@@ -101,10 +111,13 @@ class Plain(JsonDialect):
 
     name = "plain"
 
+    def is_opaque(self, headers: Headers) -> bool:
+        media = header(headers, b"content-type").lower()
+        return bool(media) and not media.startswith(_TEXT)
+
     def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
         """An attempt that reached the upstream isn't repeated, since nobody knows what it did there."""
-        media = header(headers, b"content-type").lower()
-        if media and not media.startswith(_TEXT):
+        if self.is_opaque(headers):
             return Facts(
                 size_chars=len(body) // BYTES_PER_CHAR, continues_state=True, unmetered=True, form=StreamForm.ANY
             )

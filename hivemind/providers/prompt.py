@@ -7,18 +7,21 @@ import re
 _HINTS = (b"base64", b"inlineData", b"inline_data", b"input_audio", b'"images"')
 _DATA_URL = b";base64,"
 _KEYS = (b'"data"', b'"images"')
-_OPENING = re.compile(rb'\s*:\s*\[?\s*"')
-_NEXT_ITEM = re.compile(rb'"\s*,\s*"')
-_BASE64 = re.compile(rb"[A-Za-z0-9+/_\\-]+={0,2}")
-_SAMPLE = 256
+# Possessive: a run of spaces can be read in one way only, and trying all of them would take its length squared.
+_OPENING = re.compile(rb'\s*+:\s*+\[?+\s*+"')
+_NEXT_ITEM = re.compile(rb'"\s*+,\s*+"')
+_BASE64 = re.compile(rb"[A-Za-z0-9+/_\\-]++={0,2}+")
+SAMPLE = 256
 """Bytes from which base64 is recognised; a shorter payload isn't worth taking off."""
+_MOST_PAYLOADS = 2000
+"""Places of each kind that are looked at; the rest counts as text."""
 
 
 def size_chars(body: bytes) -> int:
     """Length of a JSON body without its base64 payloads (images, documents, sound), which cost by other rules.
 
     Payloads follow a data URL's head, or stand under the keys `data` (Anthropic, Google, OpenAI's sound) and `images`
-    (Ollama). They are found by plain search, since a body may be tens of megabytes.
+    (Ollama). They are found by plain search; :class:`.outline.Outline` counts those of bodies beyond a megabyte.
     """
     if not any(hint in body for hint in _HINTS):
         return len(body)
@@ -28,12 +31,29 @@ def size_chars(body: bytes) -> int:
     return len(body) - payloads
 
 
+def payload_in(head: bytes, length: int, under_key: bool) -> int:
+    """How many bytes of a string of this length, which begins like this, are base64. `under_key`: it stands under one
+    of the keys for payloads."""
+    if length < SAMPLE:
+        return 0
+    start = head.find(_DATA_URL) + len(_DATA_URL)
+    if start < len(_DATA_URL):
+        if not under_key:
+            return 0
+        start = 0
+    return length - start if _BASE64.fullmatch(head, start, start + SAMPLE) else 0
+
+
 def _after_data_urls(body: bytes) -> int:
     total = 0
     at = body.find(_DATA_URL)
-    while at >= 0:
+    for _ in range(_MOST_PAYLOADS):
+        if at < 0:
+            break
         start = at + len(_DATA_URL)
         length = _payload(body, start)
+        if length < 0:
+            break
         total += length
         at = body.find(_DATA_URL, start + length)
     return total
@@ -41,12 +61,15 @@ def _after_data_urls(body: bytes) -> int:
 
 def _under_key(body: bytes, key: bytes) -> int:
     total = 0
+    looked = 0
     at = body.find(key)
-    while at >= 0:
+    while at >= 0 and looked < _MOST_PAYLOADS:
+        looked += 1
         at += len(key)
         opening = _OPENING.match(body, at)
-        while opening:
-            length = _payload(body, opening.end())
+        while opening and looked < _MOST_PAYLOADS:
+            looked += 1
+            length = max(0, _payload(body, opening.end()))
             total += length
             at = opening.end() + length
             opening = _NEXT_ITEM.match(body, at) if length else None
@@ -55,8 +78,9 @@ def _under_key(body: bytes, key: bytes) -> int:
 
 
 def _payload(body: bytes, start: int) -> int:
-    """Length of the base64 text that starts here and ends with its string; 0 where it isn't base64."""
-    if not _BASE64.fullmatch(body, start, min(start + _SAMPLE, len(body))):
+    """Length of the base64 text that starts here and ends with its string; 0 where it isn't base64, -1 where nothing
+    ends it."""
+    if not _BASE64.fullmatch(body, start, min(start + SAMPLE, len(body))):
         return 0
     end = body.find(b'"', start)
-    return end - start if end >= 0 else 0
+    return end - start if end >= 0 else -1

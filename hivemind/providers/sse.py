@@ -11,11 +11,16 @@ from typing import Protocol
 
 MAX_RECORD = 16 * 1024 * 1024
 """Bytes of one record; images in a closing event are a few megabytes."""
+MAX_LINES = 2000
+"""Lines of one event; more than JSON takes that somebody has laid out for people."""
 _BOM = b"\xef\xbb\xbf"
 
 
 class Splitter(Protocol):
     """Cuts a decoded stream into records."""
+
+    slice_bytes: int
+    """What takes about a millisecond at most, be it all separators; feed it with no more at a time."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """The records that these bytes complete."""
@@ -42,17 +47,22 @@ class _Buffer:
         buffer = self._data
         buffer += data
         overlap = len(self._separator) - 1
-        if buffer.find(self._separator, max(0, self._seen - overlap)) < 0:
+        first = buffer.find(self._separator, max(0, self._seen - overlap))
+        if first < 0:
             self._seen = len(buffer)
             if len(buffer) > MAX_RECORD:
                 self._dropping = True
                 del buffer[: len(buffer) - overlap]
                 self._seen = len(buffer)
             return []
-        *records, rest = bytes(buffer).split(self._separator)
+        # The first may be long, and is copied once; all after it came in these bytes.
+        with memoryview(buffer) as view:
+            record, after = bytes(view[:first]), bytes(view[first + len(self._separator) :])
+        *records, rest = after.split(self._separator)
         if self._dropping:
-            del records[0]
             self._dropping = False
+        else:
+            records.insert(0, record)
         self._data = bytearray(rest)
         self._seen = len(rest)
         return records
@@ -66,9 +76,12 @@ class _Buffer:
 
 
 class SseSplitter:
-    """Cuts an event stream into blocks: the lines of one event, joined by LF whatever ended them on the wire."""
+    """Cuts an event stream into blocks: the lines of one event, joined by LF whatever ended them on the wire. A block
+    that is one comment, as servers send for a sign of life, is none."""
 
     __slots__ = ("_buffer", "_cr", "_head", "_started")
+
+    slice_bytes = 16 * 1024
 
     def __init__(self) -> None:
         self._buffer = _Buffer(b"\n\n")
@@ -85,7 +98,9 @@ class SseSplitter:
         if b"\r" in data:
             self._cr = data[-1] == 0x0D
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        return [block.strip(b"\n") for block in self._buffer.feed(data) if block and block != b"\n"] if data else []
+        if not data:
+            return []
+        return _blocks(self._buffer.feed(data))
 
     def _skip_bom(self, data: bytes) -> bytes:
         self._head += data
@@ -96,17 +111,24 @@ class SseSplitter:
         return data.removeprefix(_BOM)
 
     def end(self) -> list[bytes]:
-        block = self._buffer.end().strip(b"\n")
-        return [block] if block else []
+        return _blocks([self._buffer.end()])
+
+
+def _blocks(parts: list[bytes]) -> list[bytes]:
+    """What is neither empty nor a single comment."""
+    return [block for part in parts if (block := part.strip(b"\n")) and (block[0] != 0x3A or b"\n" in block)]
 
 
 def fields(block: bytes) -> tuple[bytes, bytes]:
-    """The event name (empty where none is given) and the data of one block."""
+    """The event name (empty where none is given) and the data of one block; neither where it has too many lines."""
     if block.startswith(b"data: ") and b"\n" not in block:
         return b"", block[6:]
     name = b""
     data: list[bytes] = []
-    for line in block.split(b"\n"):
+    lines = block.split(b"\n", MAX_LINES)
+    if len(lines) > MAX_LINES:
+        return b"", b""
+    for line in lines:
         key, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if key == b"data":
@@ -120,6 +142,8 @@ class LineSplitter:
     """Cuts newline-delimited JSON into its lines."""
 
     __slots__ = ("_buffer",)
+
+    slice_bytes = 16 * 1024
 
     def __init__(self) -> None:
         self._buffer = _Buffer(b"\n")
@@ -136,6 +160,8 @@ class ArraySplitter:
     """Cuts a JSON array into its objects as they come; a bare object counts as an array of one."""
 
     __slots__ = ("_depth", "_dropping", "_escaped", "_in_string", "_object")
+
+    slice_bytes = 4 * 1024
 
     _OUTSIDE = re.compile(rb'["{}]')
     _INSIDE = re.compile(rb'["\\]')

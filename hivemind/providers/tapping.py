@@ -1,23 +1,35 @@
 """Taps: what every dialect's reading beside the stream has in common.
 
 A dialect gives a :class:`Reader`, which knows its events; what is here undoes the content encoding, cuts the stream
-into records and sees to it that nothing unreadable holds a reply up.
+into records and sees to it that nothing unreadable holds a reply up, and nothing long the event loop.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Protocol
 
-from .base import Facts, Headers, StreamForm, Tap, TapState
-from .encoding import Decoder, decode_body, decoder_for, header
+from .base import Facts, Headers, Steps, StreamForm, Tap, TapState
+from .encoding import Decoder, decoder_for, header
 from .errors import carries_error, read_error
-from .sse import ArraySplitter, LineSplitter, Splitter, SseSplitter
+from .outline import SLICE, Outline
+from .sse import MAX_LINES, ArraySplitter, LineSplitter, Splitter, SseSplitter
 from .verdict import judge_event
 
 MAX_PRELUDE = 64 * 1024
 """Bytes after which a stream counts as begun even if no content was recognised: nothing is held for ever."""
-MAX_WHOLE = 32 * 1024 * 1024
-"""Bytes of a whole reply that are kept to read its usage at the end."""
+SHORT_WHOLE = 256 * 1024
+"""Bytes of a whole reply, decoded, that are kept to be read at its end; of a longer one an outline is made."""
+LONG_RECORD = 128 * 1024
+"""Bytes of a record from which on its outline is read in its place. A shorter one takes 5 ms at worst."""
+STEP_RECORDS = 256
+"""Records that are read in one step, which takes about a millisecond."""
+_RECORD_BYTES = 2 * 1024
+"""A record counts once more for each so many bytes."""
+_DECODING = 16
+"""What decoding a piece costs, in records."""
+_SPLITTING = 256
+"""What splitting a slice costs at most."""
 
 _NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 
@@ -51,52 +63,163 @@ class StreamTap:
         self._splitter = splitter
         self._decoder = decoder
         self._passed = 0
-        self._blind = decoder is not None and decoder.failed
+        self._blind = False
 
-    def feed(self, data: bytes) -> None:
-        plain = data
-        if self._decoder is not None:
-            plain = self._decoder.feed(data)
-            self._blind = self._decoder.failed
-        for record in self._splitter.feed(plain):
+    def feed(self, data: bytes) -> Steps | None:
+        if self._decoder is not None or len(data) > self._splitter.slice_bytes:
+            return self._in_steps(data)
+        records = self._splitter.feed(data)
+        if records and (len(records) > STEP_RECORDS or len(records[0]) > LONG_RECORD):
+            return self._rest(records, len(data))
+        for record in records:
             self._reader.record(record)
         if not self.state.content_started:
-            self._passed += len(data) if self._decoder is None else len(data) + len(plain)
-            self.state.content_started = self._blind or self._passed > MAX_PRELUDE
+            self._pass(len(data))
+        return None
 
-    def end(self) -> None:
-        for record in self._splitter.end():
+    def end(self) -> Steps | None:
+        records = self._splitter.end()
+        if records and len(records[0]) > LONG_RECORD:
+            return self._last(records)
+        for record in records:
             self._reader.record(record)
+        self._close()
+        return None
+
+    def _in_steps(self, data: bytes) -> Steps:
+        if self._blind:
+            return
+        size = len(data)
+        work = 0
+        for piece in (data,) if self._decoder is None else self._decoder.steps(data):
+            if self._decoder is not None:
+                size += len(piece)
+                work += _DECODING
+            for at in range(0, len(piece), self._splitter.slice_bytes):
+                part = piece[at : at + self._splitter.slice_bytes]
+                work += _SPLITTING * len(part) // self._splitter.slice_bytes
+                work = yield from self._read(self._splitter.feed(part), work)
+                if work >= STEP_RECORDS:
+                    work = 0
+                    yield
+            if work >= STEP_RECORDS:  # of pieces that are empty
+                work = 0
+                yield
+        if self._decoder is not None and self._decoder.failed:
+            self._blind = True
+            self.state.gave_up = self._decoder.failed
+        if not self.state.content_started:
+            self._pass(size)
+
+    def _rest(self, records: list[bytes], size: int) -> Steps:
+        yield from self._read(records, 0)
+        if not self.state.content_started:
+            self._pass(size)
+
+    def _last(self, records: list[bytes]) -> Steps:
+        yield from self._read(records, 0)
+        self._close()
+
+    def _read(self, records: list[bytes], work: int) -> Generator[None, None, int]:
+        """Read records in steps, the first of which has done so much already. Returns what its last one has done."""
+        for record in records:
+            if len(record) > LONG_RECORD:
+                record = yield from shortened(record)
+            if record:
+                self._reader.record(record)
+            work += 1 + len(record) // _RECORD_BYTES
+            if work >= STEP_RECORDS:
+                work = 0
+                yield
+        return work
+
+    def _pass(self, size: int) -> None:
+        self._passed += size
+        self.state.content_started = self._blind or self._passed > MAX_PRELUDE
+
+    def _close(self) -> None:
         if self._blind:
             self.state.complete = True  # its framing is all that is known of it
         else:
             self._reader.closed()
 
 
+def shortened(record: bytes) -> Generator[None, None, bytes]:
+    """A long record with its outline in the place of its JSON; empty where it can't be read."""
+    outline = Outline()
+    if record[:64].lstrip().startswith(b"{"):
+        yield from outline.look_at((record,))
+        return b"" if outline.failed else outline.end()
+    name = b""
+    at = 0
+    for _ in range(MAX_LINES):
+        if at > len(record):
+            return b"" if outline.failed else b"event: %b\ndata: %b" % (name, outline.end())
+        end = record.find(b"\n", at)
+        end = len(record) if end < 0 else end
+        if record.startswith(b"data:", at):
+            yield from outline.look_at(record[start : start + SLICE] for start in range(at + 5, end, SLICE))
+        elif record.startswith(b"event:", at):
+            name = record[at + 6 : min(end, at + 100)].strip()
+        at = end + 1
+    return b""
+
+
 class WholeTap:
-    """Keeps a copy of a whole reply, bounded, and reads it at the end."""
+    """Keeps a whole reply that is short, to read it at its end; of a long one, the outline."""
 
-    __slots__ = ("_headers", "_kept", "_parts", "_reader", "state")
+    __slots__ = ("_decoder", "_kept", "_outline", "_parts", "_reader", "state")
 
-    def __init__(self, reader: Reader, headers: Headers) -> None:
+    def __init__(self, reader: Reader, decoder: Decoder | None) -> None:
         self.state = reader.state
         self._reader = reader
-        self._headers = headers
+        self._decoder = decoder
         self._parts: list[bytes] = []
         self._kept = 0
+        self._outline: Outline | None = None
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> Steps | None:
         self.state.content_started = True
-        self._kept += len(data)
-        if self._kept <= MAX_WHOLE:
+        if self._decoder is None and self._outline is None:
+            self._kept += len(data)
             self._parts.append(data)
-        else:
-            self._parts.clear()
+            return None if self._kept <= SHORT_WHOLE else self._outlined()
+        return self._in_steps(data)
 
-    def end(self) -> None:
+    def end(self) -> Steps | None:
         self.state.complete = True
-        body = decode_body(self._headers, b"".join(self._parts))
+        if self._decoder is not None and self._decoder.failed:
+            self.state.gave_up = self._decoder.failed
+        elif self._outline is None:
+            self._read(b"".join(self._parts))
+        elif self._outline.failed:
+            self.state.gave_up = self._outline.failed
+        else:
+            self._read(self._outline.end())
         self._parts.clear()
+        return None
+
+    def _in_steps(self, data: bytes) -> Steps:
+        if self._outline is not None and self._outline.failed:
+            return
+        work = 0
+        for piece in (data,) if self._decoder is None else self._decoder.steps(data):
+            self._kept += len(piece)
+            self._parts.append(piece)
+            work += _DECODING
+            if self._outline is not None or self._kept > SHORT_WHOLE:
+                yield from self._outlined()
+            elif work >= STEP_RECORDS:
+                work = 0
+                yield
+
+    def _outlined(self) -> Steps:
+        if self._outline is None:
+            self._outline = Outline()
+        parts, self._parts = self._parts, []
+        yield from self._outline.look_at(parts)
+
+    def _read(self, body: bytes) -> None:
         if not body:
             return
         if carries_error(body):
@@ -114,11 +237,25 @@ class BlindTap:
     def __init__(self) -> None:
         self.state = TapState()
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> Steps | None:
         self.state.content_started = True
+        return None
 
-    def end(self) -> None:
+    def end(self) -> Steps | None:
         self.state.complete = True
+        return None
+
+
+def feed_through(tap: Tap, data: bytes) -> None:
+    """Have a tap look at bytes without giving way, where nobody waits for it to."""
+    for _ in tap.feed(data) or ():
+        pass
+
+
+def end_through(tap: Tap) -> None:
+    """Tell a tap of the end likewise."""
+    for _ in tap.end() or ():
+        pass
 
 
 def form_of(headers: Headers, expected: StreamForm) -> StreamForm:
@@ -138,7 +275,7 @@ def tap_for(reader: Reader, headers: Headers, facts: Facts) -> Tap:
     """The tap that fits a reply's content type and encoding."""
     form = form_of(headers, facts.form)
     if form in (StreamForm.WHOLE, StreamForm.ANY):
-        return WholeTap(reader, headers)
+        return WholeTap(reader, decoder_for(headers))
     splitter: Splitter = SseSplitter()
     if form is StreamForm.NDJSON:
         splitter = LineSplitter()

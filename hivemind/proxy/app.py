@@ -36,6 +36,7 @@ from hivemind.journal.bodies import Bodies
 from hivemind.journal.opening import begin_recording, bodies_for, never_begun
 from hivemind.journal.recorder import Recorder
 from hivemind.prices import Prices
+from hivemind.providers.asking import SHORT, facts_in_steps
 from hivemind.providers.base import Dialect
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
@@ -68,6 +69,7 @@ from .relay import relay
 from .remembered import Remembered
 from .resend import Resends
 from .routing import open_routes
+from .turns import Turns
 from .unknown import UnknownPaths
 from .watching import listen, watch
 
@@ -125,6 +127,7 @@ class Proxy:
         self._body_budget = BodyBudget(settings.max_body_mb, settings.max_bodies_mb)
         self._token = settings.token.get_secret_value().encode() if settings.token else None
         self._secrets = own_credentials(settings)
+        self._turns = Turns()
         self._resends = Resends()
         self._remembered = Remembered()
         self._unknown_paths = UnknownPaths()
@@ -351,7 +354,11 @@ class Proxy:
         """Everything there is to know of a request; None when it was answered with what is wrong with it."""
         pairs, query = scope["headers"], scope["query_string"]
         dialect = dialect_for(place.path)
-        facts = dialect.facts(place.path, query.decode("latin-1"), pairs, body)
+        text = query.decode("latin-1")
+        if len(body) <= SHORT and b"content-encoding" not in headers:
+            facts = dialect.facts(place.path, text, pairs, body)
+        else:
+            facts = await self._turns.run(facts_in_steps(dialect, place.path, text, pairs, body))
         client = client_of(pairs)
         route = self._routes.find(place.upstream, place.path, headers)
         if route is None:
@@ -377,6 +384,8 @@ class Proxy:
         free = is_free(scope["method"], place.raw_path, body) and headers.keys().isdisjoint(METHOD_OVERRIDES)
         if not free and dialect.name == "plain":
             self._unknown_paths.tell(scope["method"], place.path)
+        if facts.unread:
+            _log.info("the size of a request of %s is estimated: %s", identity.agent, facts.unread)
         return Call(
             method, target, for_upstream(pairs), body, route, dialect, facts, client, identity, lane, secrets, free
         )
@@ -389,7 +398,8 @@ class Proxy:
         ticket = engine.arrive(request_of(call, kept_company=call.facts.stream))
         heads = self._remembered.add(ticket.id, scope)
         heard = None if self._bodies is None else self._bodies.asked(ticket.id, call, scope["headers"])
-        exchange = Exchange(call, ticket, Audience(send), engine, self._wall, self._keepalive, heads, heard)
+        audience = Audience(send)
+        exchange = Exchange(call, ticket, audience, engine, self._wall, self._keepalive, heads, self._turns, heard)
         if ticket.waiting:
             self._resends.add(exchange)
         try:

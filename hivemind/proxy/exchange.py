@@ -7,6 +7,7 @@ ever knowing. From the first content on, every byte goes through as it comes, an
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from hivemind.amounts import HEADER, field
 from hivemind.journal.bodies import Heard
 from hivemind.providers.base import Limits, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for
+from hivemind.providers.errors import MAX_ERROR_BODY
 from hivemind.providers.limits import read_limits
 from hivemind.scheduler import Refusal, Ticket
 from hivemind.scheduler.budget import warning_of
@@ -24,12 +26,15 @@ from .call import Call
 from .company import Company
 from .engine import Engine
 from .headers import Headers, for_client, value
-from .prelude import Prelude, plain
+from .prelude import Prelude, write
 from .refusals import text_of
 from .remembered import Heads
 from .reply import Reply, in_pieces, misfit_of, misfit_text, read_most
 from .telling import Telling
+from .turns import Turns
 from .upstream.base import Truncated, UpstreamError, UpstreamResponse
+
+_log = logging.getLogger(__name__)
 
 HOLD_LIMIT = 1 << 20
 """Bytes of a reply that are held, at most."""
@@ -61,6 +66,7 @@ class Exchange:
         wall: Callable[[], float],
         keepalive: Keepalive,
         heads: Heads,
+        turns: Turns,
         heard: Heard | None = None,
     ) -> None:
         self.call = call
@@ -70,6 +76,7 @@ class Exchange:
         self._wall = wall
         self._keepalive = keepalive
         self._heads = heads
+        self._turns = turns
         self._heard = heard
         self._company: Company | None = None
         self._over: asyncio.Future[None] | None = None
@@ -207,7 +214,7 @@ class Exchange:
         state = self._tap = tap.state
         if not in_pieces(response.headers, self.call.facts):
             return await self._answered_whole(response, tap)
-        prelude = Prelude(lambda: self._begin(response), self.audience, PRELUDE_S)
+        prelude = Prelude(lambda: self._begin(response), self.audience, PRELUDE_S, self._turns)
         try:
             while state.error is None:
                 try:
@@ -217,9 +224,10 @@ class Exchange:
                         return self._cut_off(self.call.failure_of(error))
                     return await self._failed(self.call.failure_of(error))
                 if not data:
-                    tap.end()
+                    await self._ended(tap)
                     break
-                tap.feed(data)
+                if (rest := tap.feed(data)) is not None:
+                    await self._turns.run(rest)
                 prelude.hold(data)
                 if prelude.released or prelude.size > HOLD_LIMIT or state.content_started:
                     return await self._let_go(response, tap, prelude)
@@ -242,7 +250,8 @@ class Exchange:
         size = 0
         try:
             while data := await response.read():
-                tap.feed(data)
+                if (rest := tap.feed(data)) is not None:
+                    await self._turns.run(rest)
                 size += len(data)
                 if size <= HOLD_LIMIT:
                     held.append(data)
@@ -250,7 +259,7 @@ class Exchange:
                     return await self._flow(response, tap, await self._begin(response), b"".join([*held, data]))
         except UpstreamError as error:
             return await self._failed(self.call.failure_of(error))
-        tap.end()
+        await self._ended(tap)
         return await self._ended_early(response, tap.state, b"".join(held), whole=True)
 
     async def _ended_early(self, response: UpstreamResponse, state: TapState, body: bytes, *, whole: bool) -> bool:
@@ -267,11 +276,11 @@ class Exchange:
         if whole:
             return await self._misfit_to_begun(misfit_text(response.status, response.headers, stream=True))
         try:
-            body = plain(decoder_for(response.headers), body)
+            await write(self.audience, decoder_for(response.headers), body, self._turns)
         except Truncated as error:
             return self._cut_off(self.call.failure_of(error))
         self._engine.succeed(self.ticket, response.status, self._usage())
-        await self.audience.finish(body)
+        await self.audience.finish()
         return True
 
     async def _flow(self, response: UpstreamResponse, tap: Tap, decoder: Decoder | None, data: bytes) -> bool:
@@ -280,15 +289,16 @@ class Exchange:
         telling = Telling(lambda: self._engine.progress(self.ticket, self._output_tokens(), self._usage()))
         try:
             while data:
-                await self.audience.write(plain(decoder, data))
+                await write(self.audience, decoder, data, self._turns)
                 data = await response.read()
-                tap.feed(data)
+                if (rest := tap.feed(data)) is not None:
+                    await self._turns.run(rest)
                 telling.content()
         except UpstreamError as error:
             return self._cut_off(self.call.failure_of(error))
         finally:
             telling.stop()
-        tap.end()
+        await self._ended(tap)
         if state.error is not None:
             self._engine.fail(self.ticket, self.call.without_credentials(state.error), self._usage())
         elif self.call.facts.stream and not state.complete:
@@ -298,6 +308,12 @@ class Exchange:
             self._engine.succeed(self.ticket, response.status, self._usage())
         await self.audience.finish()
         return True
+
+    async def _ended(self, tap: Tap) -> None:
+        if (rest := tap.end()) is not None:
+            await self._turns.run(rest)
+        if tap.state.gave_up:
+            _log.info("what request %d used is estimated: %s", self.ticket.id, tap.state.gave_up)
 
     def _cut_off(self, failure: Failure) -> bool:
         """The client has a part of the answer and gets no more; its connection ends without the end of the body."""
@@ -329,7 +345,7 @@ class Exchange:
         elif reply.stream:
             await self._pass_stream_on(reply)
         elif self.audience.started:
-            body = decode_body(reply.response.headers, reply.body)
+            body = decode_body(reply.response.headers, reply.body, MAX_ERROR_BODY)
             await self.audience.finish(self.call.dialect.failure_event(failure, body))
         else:
             await self.audience.answer(reply.response.status, self._head(reply.response), reply.body)
@@ -345,7 +361,7 @@ class Exchange:
             await self.audience.start(response.status, self._head(response))
         while data:
             try:
-                await self.audience.write(plain(decoder, data))
+                await write(self.audience, decoder, data, self._turns)
                 data = b"" if reply.cut else await response.read()
             except UpstreamError:
                 return
@@ -411,9 +427,11 @@ class Exchange:
             return None
         if state.usage is None and self.call.facts.unmetered:
             return Usage(input_tokens=self.ticket.estimated_input, output_tokens=self.ticket.estimated_output)
-        if state.usage is not None and (state.usage_final or not state.output_chars):
-            return state.usage
         guess = self._output_tokens()
+        if state.gave_up and not state.usage_final:
+            guess = max(guess, self.ticket.estimated_output)
+        elif state.usage is not None and (state.usage_final or not guess):
+            return state.usage
         if state.usage is not None:
             return replace(state.usage, output_tokens=max(state.usage.output_tokens, guess))
         return Usage(input_tokens=self.ticket.estimated_input, output_tokens=guess) if guess else None

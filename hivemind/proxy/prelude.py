@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from hivemind.providers.encoding import Decoder
 
 from .audience import Audience
+from .turns import Turns
 from .upstream.base import Truncated
 
 
@@ -17,13 +18,14 @@ class Prelude:
     `begin` sends the head to the client and says how to decode what follows it.
     """
 
-    __slots__ = ("_audience", "_begin", "_held", "_task", "_timer", "size")
+    __slots__ = ("_audience", "_begin", "_held", "_task", "_timer", "_turns", "size")
 
     def __init__(
-        self, begin: Callable[[], Awaitable[Decoder | None]], audience: Audience, release_s: float | None
+        self, begin: Callable[[], Awaitable[Decoder | None]], audience: Audience, release_s: float | None, turns: Turns
     ) -> None:
         self._begin = begin
         self._audience = audience
+        self._turns = turns
         self._held: list[bytes] = []
         self.size = 0
         self._task: asyncio.Task[Decoder | None] | None = None
@@ -68,18 +70,24 @@ class Prelude:
     async def _send(self) -> Decoder | None:
         decoder = await self._begin()
         while self._held:
-            await self._audience.write(plain(decoder, self.rest()))
+            await write(self._audience, decoder, self.rest(), self._turns)
         return decoder
 
 
-def plain(decoder: Decoder | None, data: bytes) -> bytes:
-    """The bytes without the encoding that a head of ours didn't promise; None: they go as they are.
+async def write(audience: Audience, decoder: Decoder | None, data: bytes, turns: Turns) -> None:
+    """Send the bytes without the encoding that a head of ours didn't promise; None: they go as they are.
 
     Raises: Truncated: they can't be decoded, so there is no way to go on.
     """
     if decoder is None:
-        return data
-    decoded = decoder.feed(data)
+        await audience.write(data)
+        return
+    first = True
+    for piece in decoder.steps(data):
+        if not first:
+            await turns.give_way()
+        first = False
+        if piece:
+            await audience.write(piece)
     if decoder.failed:
-        raise Truncated("the stream's content encoding is broken")
-    return decoded
+        raise Truncated(f"the stream can't be decoded: {decoder.failed}")

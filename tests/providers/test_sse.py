@@ -20,11 +20,10 @@ def cut(splitter: Splitter, data: bytes, step: int) -> list[bytes]:
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("step", [1, 2, 5, 1000])
 def test_every_line_ending(end: str, step: int) -> None:
-    """LF, CRLF and CR are the same, cut anywhere, also between CR and LF; blank lines and a BOM are no events."""
+    """LF, CRLF and CR are the same, cut anywhere, also between CR and LF; blanks, comments and a BOM are no events."""
     lines = ["\ufeff", ": hello", "", "event: a", "data: 1", "", "", "data: 2", "data: 3", "", "data: [DONE]", "", ""]
     data = end.join(lines).replace("\ufeff" + end, "\ufeff").encode()
     assert [fields(block) for block in cut(SseSplitter(), data, step)] == [
-        (b"", b""),
         (b"a", b"1"),
         (b"", b"2\n3"),
         (b"", b"[DONE]"),

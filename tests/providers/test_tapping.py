@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 from hivemind.providers import tapping
 from hivemind.providers.base import Facts, Headers, StreamForm, TapState
 from hivemind.providers.detect import DIALECTS
+from hivemind.providers.openai_chat import ChatReader
+from hivemind.providers.sse import SseSplitter
+from hivemind.providers.tapping import end_through, feed_through
 from hivemind.scheduler.types import FailureKind, Usage
 
 SSE_HEADERS: Headers = [(b"content-type", b"text/event-stream")]
@@ -120,8 +123,8 @@ def read(name: str, encoding: bytes, cuts: list[int]) -> TapState:
     tap = DIALECTS[dialect].tap(200, [*headers, (b"content-encoding", encoding)], facts)
     places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     for start, end in itertools.pairwise(places):
-        tap.feed(data[start:end])
-    tap.end()
+        feed_through(tap, data[start:end])
+    end_through(tap)
     return tap.state
 
 
@@ -164,18 +167,18 @@ WIRE = st.lists(
 def test_garbage_never_raises(dialect: str, encoding: bytes, form: StreamForm, data: bytes) -> None:
     """Bytes that can't be read are ignored, and the reply still ends."""
     tap = DIALECTS[dialect].tap(200, [(b"content-encoding", encoding)], Facts(form=form))
-    tap.feed(data[:7])
-    tap.feed(data[7:])
-    tap.end()
+    feed_through(tap, data[:7])
+    feed_through(tap, data[7:])
+    end_through(tap)
 
 
 @pytest.mark.parametrize("dialect", [name for name in DIALECTS if name != "plain"])
 def test_nothing_is_held_for_ever(dialect: str) -> None:
     """A long stream in which no content is recognised counts as begun."""
     tap = DIALECTS[dialect].tap(200, SSE_HEADERS, Facts(stream=True, form=StreamForm.SSE))
-    tap.feed(b": nothing\n\n" * 10)
+    feed_through(tap, b": nothing\n\n" * 10)
     assert not tap.state.content_started
-    tap.feed(b": " + b"x" * tapping.MAX_PRELUDE)
+    feed_through(tap, b": " + b"x" * tapping.MAX_PRELUDE)
     assert tap.state.content_started
     assert tap.state.error is None
 
@@ -183,22 +186,23 @@ def test_nothing_is_held_for_ever(dialect: str) -> None:
 def test_an_unknown_encoding_flows() -> None:
     """What can't be decoded is neither held nor called truncated: its framing is all that is known of it."""
     tap = DIALECTS["anthropic"].tap(200, [*SSE_HEADERS, (b"content-encoding", b"odd")], Facts(form=StreamForm.SSE))
-    tap.feed(b"\x01\x02")
+    feed_through(tap, b"\x01\x02")
     assert tap.state.content_started
-    tap.end()
+    end_through(tap)
     assert (tap.state.complete, tap.state.usage) == (True, None)
+    assert tap.state.gave_up == "the content encoding isn't one of gzip, deflate, br and zstd"
 
 
 def test_broken_compression_flows() -> None:
     """A stream whose encoding breaks in the middle keeps what was read of it."""
     packed = gzip.compress(named({"type": "message_start", "message": {"usage": {"input_tokens": 5}}}))
     tap = DIALECTS["anthropic"].tap(200, [*SSE_HEADERS, (b"content-encoding", b"gzip")], Facts(form=StreamForm.SSE))
-    tap.feed(packed[:-8])
+    feed_through(tap, packed[:-8])
     assert not tap.state.content_started
-    tap.feed(b"\0" * 8)
+    feed_through(tap, b"\0" * 8)
     assert tap.state.content_started
     assert tap.state.usage == Usage(5)
-    tap.end()
+    end_through(tap)
     assert tap.state.complete
 
 
@@ -232,15 +236,108 @@ def test_an_error_under_status_200() -> None:
     assert (state.error.kind, state.error.retryable) == (FailureKind.SERVER_ERROR, True)
 
 
-def test_a_huge_whole_reply_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond its bound a whole reply isn't kept: it goes without usage rather than with the memory."""
-    monkeypatch.setattr(tapping, "MAX_WHOLE", 20)
-    state = read("whole", b"identity", [10, 20, 30])
-    assert (state.usage, state.complete, state.error) == (None, True, None)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_long_whole_reply_isnt_kept(encoding: bytes) -> None:
+    """Of megabytes that a picture takes nothing is kept, and its usage is read all the same."""
+    picture = b'{"data":[{"b64_json":"' + b"QUJD" * 1_000_000 + b'"}],'
+    plain = picture + b'"usage":{"prompt_tokens":3,"completion_tokens":4}}'
+    tap = DIALECTS["openai_chat"].tap(200, [*WHOLE, (b"content-encoding", encoding)], Facts())
+    data = ENCODINGS[encoding](plain)
+    for at in range(0, len(data), 200_000):
+        feed_through(tap, data[at : at + 200_000])
+        assert isinstance(tap, tapping.WholeTap)
+        assert len(b"".join(tap._parts)) <= tapping.SHORT_WHOLE
+    end_through(tap)
+    assert tap.state == TapState(Usage(3, 0, 0, 4), True, True, complete=True)
+
+
+def test_a_long_error_under_status_200() -> None:
+    """It is seen in a long reply too."""
+    tap = DIALECTS["openai_chat"].tap(200, WHOLE, Facts())
+    feed_through(tap, b'{"echo":"' + b"x" * tapping.SHORT_WHOLE + b'","error":{"code":503}}')
+    end_through(tap)
+    assert tap.state.error is not None
+
+
+def test_a_long_event_is_read_as_its_outline() -> None:
+    """A closing event with a picture in it, megabytes long, still says what was used, in each form."""
+    picture = "QUJD" * 1_000_000
+    done: dict[str, object] = {
+        "type": "response.completed",
+        "response": {"output": [{"result": picture}], "usage": {"output_tokens": 7}},
+    }
+    tap = DIALECTS["openai_responses"].tap(200, SSE_HEADERS, Facts(stream=True, form=StreamForm.SSE))
+    feed_through(tap, named(done))
+    assert tap.state.complete
+    assert tap.state.usage == Usage(output_tokens=7)
+    chunk = {
+        "candidates": [{"content": {"parts": [{"inlineData": {"data": picture}}]}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 2},
+    }
+    for form, data in ((StreamForm.SSE, datas(chunk)), (StreamForm.JSON_ARRAY, json.dumps([chunk]).encode())):
+        tap = DIALECTS["google"].tap(200, [], Facts(form=form))
+        feed_through(tap, data)
+        assert (tap.state.complete, tap.state.usage) == (True, Usage(2))
+
+
+HOSTILE: dict[str, tuple[bytes, bytes, int]] = {
+    "comments": (b"", b":\n\n", 3_000_000),
+    "comments of two lines": (b"", b":\n:\n\n", 1_000_000),
+    "carriage returns": (b"", b":\r\r", 3_000_000),
+    "events": (b"", b"data:{}\n\n", 500_000),
+    "an event of lines": (b"", b"data:\n", 3_000_000),
+    "an event of choices": (b'data: {"choices":[', b"{},", 3_000_000),
+    "brackets": (b"data: ", b"[{", 3_000_000),
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_step_is_long(name: str, encoding: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever an upstream sends, between two steps a bounded number of bytes is split and of records is read."""
+    start, unit, size = HOSTILE[name]
+    reads = splits = most_reads = most_splits = 0
+    split, read_one = SseSplitter.feed, ChatReader.record
+
+    def counting_split(self: SseSplitter, data: bytes) -> list[bytes]:
+        nonlocal splits
+        splits += len(data)
+        return split(self, data)
+
+    def counting_read(self: ChatReader, record: bytes) -> None:
+        nonlocal reads
+        assert len(record) <= tapping.LONG_RECORD
+        reads += 1
+        read_one(self, record)
+
+    monkeypatch.setattr(SseSplitter, "feed", counting_split)
+    monkeypatch.setattr(ChatReader, "record", counting_read)
+    headers = [*SSE_HEADERS, (b"content-encoding", encoding)]
+    tap = DIALECTS["openai_chat"].tap(200, headers, Facts(form=StreamForm.SSE))
+    for steps in (tap.feed(ENCODINGS[encoding](start + unit * (size // len(unit)))), tap.end()):
+        for _ in steps or ():
+            most_reads, most_splits = max(most_reads, reads), max(most_splits, splits)
+            reads = splits = 0
+    assert 0 < most_splits <= 2 * SseSplitter.slice_bytes
+    assert most_reads <= tapping.STEP_RECORDS
+    assert not tap.state.gave_up
+
+
+def test_a_bomb_is_given_up() -> None:
+    """A reply that unpacks without end is looked at no further: it flows, ends as it ends, and says why."""
+    zeros = zlib.compressobj(wbits=31)
+    bomb = b"".join(zeros.compress(bytes(1 << 20)) for _ in range(80)) + zeros.flush()
+    for form in (StreamForm.SSE, StreamForm.WHOLE):
+        tap = DIALECTS["anthropic"].tap(200, [(b"content-encoding", b"gzip")], Facts(form=form))
+        feed_through(tap, bomb)
+        feed_through(tap, b"more")
+        end_through(tap)
+        assert (tap.state.gave_up, tap.state.complete) == ("the body unpacks to more than 64 MiB", True)
+        assert tap.state.content_started
 
 
 def test_an_empty_reply_is_complete() -> None:
     """A reply without a body has nothing to say and no fault."""
     tap = DIALECTS["openai_chat"].tap(200, WHOLE, Facts())
-    tap.end()
+    end_through(tap)
     assert tap.state == TapState(complete=True)

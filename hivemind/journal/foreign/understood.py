@@ -12,7 +12,7 @@ from hivemind.providers.detect import dialect_for
 from hivemind.providers.free import is_free
 from hivemind.providers.limits import read_limits
 from hivemind.providers.profiles import profile_for
-from hivemind.providers.tapping import form_of
+from hivemind.providers.tapping import end_through, feed_through, form_of
 from hivemind.proxy.call import described
 from hivemind.proxy.claims import Claims
 from hivemind.proxy.headers import fields
@@ -147,8 +147,8 @@ def _tapped(entry: Entry, facts: Facts) -> TapState:
     """What the answer's body says."""
     tap = dialect_for(address(entry.path).path).tap(entry.status, entry.answer_headers, facts)
     if 200 <= entry.status < 400 and entry.answer:
-        tap.feed(entry.answer)
-        tap.end()
+        feed_through(tap, entry.answer)
+        end_through(tap)
     return tap.state
 
 

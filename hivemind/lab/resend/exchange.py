@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from hivemind.proxy.upstream import (
@@ -87,10 +88,12 @@ class Exchange:
         error = ""
         try:
             while data := await response.read():
-                tap.feed(data)
+                for _ in tap.feed(data) or ():
+                    await asyncio.sleep(0)
                 if first_s is None and state.content_started:
                     first_s = self._clock() - began
-            tap.end()
+            for _ in tap.end() or ():
+                await asyncio.sleep(0)
         except UpstreamError as broken:
             error = self._kind(broken)
         if not error and state.error is not None:

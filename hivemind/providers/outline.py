@@ -1,0 +1,290 @@
+"""The outline of a long JSON object: what its short members say, read in small steps and kept in little memory.
+
+A body may be tens of megabytes, nearly all of it one conversation or one picture, while what the proxy wants to know
+(model, stream, usage, an error) stands in short members beside that. An outline is a JSON object with those members
+alone, so whoever reads short bodies reads outlines too. Long strings are left out of it, and long members.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from .prompt import SAMPLE, payload_in
+
+SLICE = 8 * 1024
+"""Bytes that are looked at in one go. Where each is a bracket, that takes 2 or 3 ms."""
+LONGEST_STRING = 1024
+"""Bytes of a string that stays as it is."""
+LONGEST_MEMBER = 64 * 1024
+"""Bytes of a member that stays, without its long strings."""
+LONGEST = 256 * 1024
+"""Bytes of the whole outline."""
+MOST_TOKENS = 400_000
+"""Strings and brackets that are looked at, some 150 ms of work; twenty times as many as a long conversation has."""
+STEP_TOKENS = 2000
+"""Strings and brackets of one step, about a millisecond."""
+_ODD_TOKENS = 4
+"""What a string that is long, or has escapes, costs more than another, in the same measure."""
+_BULK = 8
+"""How many strings and brackets are passed over in the time that it takes to look at one."""
+_SLICE_TOKENS = 48
+"""What a slice without any of them costs."""
+_PIECE_TOKENS = 24
+"""And a piece, which may have been decoded for it."""
+
+_TOKEN = re.compile(rb'["{}\[\]]')
+_TOKEN_OUTSIDE = re.compile(rb'["{}\[\],]')
+"""Where members are told apart."""
+_TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+"""Of a string, as far as it goes: possessive, because it never has to be read another way."""
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_ALIKE = bytes.maketrans(b"[]", b"{}")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_MOST_NESTED = 32
+"""Levels that members are passed over at; what goes deeper within one slice is looked at bracket by bracket."""
+_PAYLOAD_HINTS = (b'"data"', b'"images"', b";base64,")
+_KEYS = (b"data", b"images")
+_LEFT_OUT = b'"..."'
+_HEAD = SAMPLE + 64
+"""Bytes of a string's beginning from which a payload is recognised."""
+
+
+class Outline:
+    """One object's. What isn't an object, or isn't JSON, gives an empty one."""
+
+    __slots__ = (
+        "_before",
+        "_depth",
+        "_dropping",
+        "_escaped",
+        "_head",
+        "_kept",
+        "_kept_bytes",
+        "_length",
+        "_member",
+        "_opened",
+        "_over",
+        "_run",
+        "_started",
+        "_tokens",
+        "_work",
+        "failed",
+        "is_json",
+        "payload",
+        "size",
+    )
+
+    def __init__(self) -> None:
+        self.failed = ""
+        """Why the rest wasn't looked at; empty while there is no such reason."""
+        self.size = 0
+        """Bytes that came."""
+        self.payload = 0
+        """Of these, bytes of base64 (see :func:`.prompt.size_chars`)."""
+        self.is_json = True
+        """Whether it begins as an object."""
+        self._started = False
+        self._work = 0
+        self._over = False
+        self._depth = 0
+        self._tokens = 0
+        self._kept: list[bytes] = []
+        self._kept_bytes = 0
+        self._member = bytearray()
+        self._dropping = False
+        # The string that a slice ended in, if any: how much of it has come (-1: none is open), how it begins, and where
+        # in the member its quote stands.
+        self._length = -1
+        self._head = b""
+        self._opened = 0
+        self._escaped = False
+        self._before = b""
+        """The short string before the next one: its key, if it has one."""
+        self._run = False
+        """The string before was a payload, as the next item of its array will be."""
+
+    def look_at(self, pieces: Iterable[bytes]) -> Iterator[None]:
+        """Look at a body, or at the next part of one, giving way every millisecond or so."""
+        for piece in pieces:
+            self._work += _PIECE_TOKENS
+            for at in range(0, len(piece), SLICE):
+                self._work += self.feed(piece[at : at + SLICE]) + _SLICE_TOKENS
+                if self.failed:
+                    return
+                if self._work >= STEP_TOKENS:
+                    self._work = 0
+                    yield
+
+    def feed(self, data: bytes) -> int:
+        """Look at the next bytes, at most :data:`SLICE` of them. Returns how many strings and brackets these were."""
+        self.size += len(data)
+        if self.failed or self._over:
+            return 0
+        if not self._started and not self._start(data):
+            return 0
+        at = mark = 0
+        if self._length >= 0:
+            at = self._string(data, 0)
+            mark = self._opened_at(data, at)
+            if at < 0:
+                return 1
+        depth = self._depth
+        if self._dropping and depth > 1:
+            passed = self._pass_over(data, at)
+            if passed:
+                return self._count(passed)
+        tokens = 0
+        before = None
+        while found := (_TOKEN_OUTSIDE if depth == 1 else _TOKEN).search(data, at):
+            at = found.end()
+            tokens += 1
+            token = data[at - 1]
+            if token == 0x22:
+                close = data.find(b'"', at, at + SAMPLE)
+                if close >= 0 and data.find(b"\\", at, close) < 0:
+                    before = (at, close)
+                    self._run = False
+                    at = close + 1
+                    continue
+                tokens += _ODD_TOKENS
+                if before is not None:
+                    self._before, before = data[before[0] : before[1]], None
+                if not self._dropping:
+                    self._member += data[mark:at]
+                    mark = at
+                self._length, self._head, self._opened = 0, b"", len(self._member) - 1
+                at = self._string(data, at)
+                mark = self._opened_at(data, at, mark)
+                if at < 0:
+                    break
+            elif token == 0x2C:
+                self._end_member(data[mark : at - 1])
+                mark = at
+            elif token in b"{[":
+                depth += 1
+                if depth == 1:
+                    mark = at
+            else:
+                depth -= 1
+                if depth <= 0:
+                    self._end_member(data[mark : at - 1])
+                    self._over = True
+                    break
+        self._depth = depth
+        if before is not None:
+            self._before = data[before[0] : before[1]]
+        if at >= 0 and not self._over and not self._dropping:
+            self._keep(data[mark:])
+        return self._count(tokens)
+
+    def end(self) -> bytes:
+        """The outline as JSON."""
+        return b"{" + b",".join(self._kept) + b"}"
+
+    def _count(self, tokens: int) -> int:
+        self._tokens += tokens
+        if self._tokens > MOST_TOKENS:
+            self.failed = "the JSON has too many parts"
+        return tokens
+
+    def _start(self, data: bytes) -> bool:
+        first = data.lstrip()[:1]
+        self._started = bool(first)
+        self.is_json = first in (b"", b"{")
+        if not self.is_json:
+            self.failed = "the body isn't a JSON object"
+        return first == b"{"
+
+    # --- Strings that are long, have escapes, or go on in the next slice -----------------------------------------
+
+    def _string(self, data: bytes, at: int) -> int:
+        """Go on with the string that is open. Returns the place after its closing quote, -1 where that isn't here."""
+        end = self._close(data, at)
+        stop = len(data) if end < 0 else end - 1
+        if len(self._head) < _HEAD:
+            self._head += data[at : min(stop, at + _HEAD - len(self._head))]
+        self._length += stop - at
+        return end
+
+    def _close(self, data: bytes, at: int) -> int:
+        if self._escaped:
+            self._escaped = False
+            at += 1
+        close = data.find(b'"', at)
+        if data.find(b"\\", at, len(data) if close < 0 else close) < 0:
+            return close + 1 if close >= 0 else -1
+        found = _TEXT.match(data, at)
+        at = found.end() if found else at
+        if at == len(data):
+            return -1
+        self._escaped = data[at] == 0x5C  # the last byte of the slice
+        return -1 if self._escaped else at + 1
+
+    def _opened_at(self, data: bytes, at: int, mark: int = 0) -> int:
+        """A string that was open has ended before `at`, or (-1) goes on. Returns from where on what follows is still
+        to be kept, and keeps what there is of a short one."""
+        if not self._dropping:
+            if self._length <= LONGEST_STRING:
+                self._keep(data[mark:] if at < 0 else data[mark:at])
+            elif at >= 0:
+                del self._member[self._opened :]
+                self._keep(_LEFT_OUT)
+        if at >= 0:
+            self._weigh()
+            self._length = -1
+        return max(at, 0)
+
+    def _weigh(self) -> None:
+        """Count the string that has ended, if it is a payload."""
+        payload = payload_in(self._head, self._length, self._run or self._before in _KEYS)
+        self.payload += payload
+        self._run = payload > 0
+        self._before = self._head if self._length < SAMPLE else b""
+
+    # --- A member that is left out, which is most of a long body ---------------------------------------------------
+
+    def _pass_over(self, data: bytes, at: int) -> int:
+        """Pass over all that follows, if the member doesn't end there and there is no payload in it: the brackets that
+        are left once strings and pairs are taken out tell the depth. Returns what that cost, 0 where it can't be done.
+        """
+        if self._run or self._before in _KEYS or any(hint in data for hint in _PAYLOAD_HINTS):
+            return 0
+        rest = data[at:]
+        bare = _STRING.sub(b"", rest)
+        quote = bare.find(b'"')
+        brackets = (bare if quote < 0 else bare[:quote]).translate(_ALIKE, _NO_BRACKETS)
+        cost = 1 + (rest.count(b'"') + len(brackets)) // _BULK
+        for _ in range(_MOST_NESTED):
+            if b"{}" not in brackets:
+                break
+            brackets = brackets.replace(b"{}", b"")
+        else:
+            return 0
+        closing = brackets.count(b"}")
+        if self._depth - closing < 2:
+            return 0
+        self._depth += len(brackets) - 2 * closing
+        self._before = b""
+        if quote >= 0:  # a string begins here and doesn't end
+            self._length, self._head, self._opened = 0, b"", 0
+            self._string(data, len(data) - len(bare) + quote + 1)
+        return cost
+
+    # --- Members -------------------------------------------------------------------------------------------------
+
+    def _keep(self, part: bytes) -> None:
+        self._member += part
+        if len(self._member) > LONGEST_MEMBER:
+            self._dropping = True
+            self._member = bytearray()
+
+    def _end_member(self, part: bytes) -> None:
+        if not self._dropping:
+            self._keep(part)
+        member = self._member.strip()
+        if member and not self._dropping and self._kept_bytes + len(member) <= LONGEST:
+            self._kept.append(bytes(member))
+            self._kept_bytes += len(member) + 1
+        self._member = bytearray()
+        self._dropping = False
