@@ -28,8 +28,10 @@ PIECE = 64 * 1024
 """Bytes of one step's output; brotli may give half as much again."""
 _SLICE = 16 * 1024
 """Bytes of input that a coding takes at a time."""
-_STEP_BYTES = 1024
+_STEP_BYTES = 4096
 """A decoder may take a step for so many bytes of its limit: empty members cost time and give nothing."""
+_FREE_STEPS = 64
+"""And for so many more, so that short limits hold too."""
 _LONGEST_HEADER = 256
 """Characters of a Content-Encoding header that are read."""
 _ZSTD_WINDOW_LOG = 23
@@ -171,7 +173,7 @@ class Decoder:
         self.failed = "" if known else "the content encoding isn't one of gzip, deflate, br and zstd"
         self._chain = [_UNPACKERS[name]() for name in reversed(encodings)] if known else []
         self._limit = self._left = limit
-        self._steps_left = limit // _STEP_BYTES + len(self._chain)
+        self._steps_left = limit // _STEP_BYTES + _FREE_STEPS
 
     def feed(self, data: bytes) -> bytes:
         """The plain bytes that the next encoded ones give; empty after a failure."""

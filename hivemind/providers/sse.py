@@ -13,6 +13,10 @@ MAX_RECORD = 16 * 1024 * 1024
 """Bytes of one record; images in a closing event are a few megabytes."""
 MAX_LINES = 2000
 """Lines of one event; more than JSON takes that somebody has laid out for people."""
+_COMMENTS = re.compile(rb"(?<=\n\n)(?::[^\n]*+\n\n)++")
+"""Comments between events, taken out a run at a time where there may be thousands."""
+_MANY_COMMENTS = 4096
+"""Bytes from which on they are looked for."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -98,6 +102,8 @@ class SseSplitter:
         if b"\r" in data:
             self._cr = data[-1] == 0x0D
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if len(data) > _MANY_COMMENTS and b"\n\n:" in data:
+            data = _COMMENTS.sub(b"", data)
         if not data:
             return []
         return _blocks(self._buffer.feed(data))

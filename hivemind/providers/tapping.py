@@ -24,6 +24,8 @@ LONG_RECORD = 128 * 1024
 """Bytes of a record from which on its outline is read in its place. A shorter one takes 5 ms at worst."""
 STEP_RECORDS = 256
 """Records that are read in one step, which takes about a millisecond."""
+MOST_RECORDS = 1_000_000
+"""Records of a stream that are read out of large pieces, in which no provider sends its tokens."""
 _RECORD_BYTES = 2 * 1024
 """A record counts once more for each so many bytes."""
 _DECODING = 16
@@ -55,7 +57,7 @@ class Reader(Protocol):
 class StreamTap:
     """Reads a stream record by record."""
 
-    __slots__ = ("_blind", "_decoder", "_passed", "_reader", "_splitter", "state")
+    __slots__ = ("_blind", "_decoder", "_many", "_passed", "_reader", "_splitter", "state")
 
     def __init__(self, reader: Reader, splitter: Splitter, decoder: Decoder | None) -> None:
         self.state = reader.state
@@ -63,10 +65,11 @@ class StreamTap:
         self._splitter = splitter
         self._decoder = decoder
         self._passed = 0
+        self._many = 0
         self._blind = False
 
     def feed(self, data: bytes) -> Steps | None:
-        if self._decoder is not None or len(data) > self._splitter.slice_bytes:
+        if self._decoder is not None or self._blind or len(data) > self._splitter.slice_bytes:
             return self._in_steps(data)
         records = self._splitter.feed(data)
         if records and (len(records) > STEP_RECORDS or len(records[0]) > LONG_RECORD):
@@ -99,6 +102,8 @@ class StreamTap:
                 part = piece[at : at + self._splitter.slice_bytes]
                 work += _SPLITTING * len(part) // self._splitter.slice_bytes
                 work = yield from self._read(self._splitter.feed(part), work)
+                if self._blind:
+                    return
                 if work >= STEP_RECORDS:
                     work = 0
                     yield
@@ -106,9 +111,8 @@ class StreamTap:
                 work = 0
                 yield
         if self._decoder is not None and self._decoder.failed:
-            self._blind = True
-            self.state.gave_up = self._decoder.failed
-        if not self.state.content_started:
+            self._give_up(self._decoder.failed)
+        elif not self.state.content_started:
             self._pass(size)
 
     def _rest(self, records: list[bytes], size: int) -> Steps:
@@ -122,6 +126,10 @@ class StreamTap:
 
     def _read(self, records: list[bytes], work: int) -> Generator[None, None, int]:
         """Read records in steps, the first of which has done so much already. Returns what its last one has done."""
+        self._many += len(records)
+        if self._many > MOST_RECORDS:
+            self._give_up("the stream has too many events")
+            return work
         for record in records:
             if len(record) > LONG_RECORD:
                 record = yield from shortened(record)
@@ -133,9 +141,14 @@ class StreamTap:
                 yield
         return work
 
+    def _give_up(self, why: str) -> None:
+        """Look at nothing more; the reply flows on."""
+        self._blind = self.state.content_started = True
+        self.state.gave_up = why
+
     def _pass(self, size: int) -> None:
         self._passed += size
-        self.state.content_started = self._blind or self._passed > MAX_PRELUDE
+        self.state.content_started = self._passed > MAX_PRELUDE
 
     def _close(self) -> None:
         if self._blind:
@@ -193,7 +206,7 @@ class WholeTap:
         elif self._outline is None:
             self._read(b"".join(self._parts))
         elif self._outline.failed:
-            self.state.gave_up = self._outline.failed
+            self.state.gave_up = self._outline.failed if self._outline.is_json else ""  # sound isn't meant to be read
         else:
             self._read(self._outline.end())
         self._parts.clear()
@@ -209,7 +222,9 @@ class WholeTap:
             work += _DECODING
             if self._outline is not None or self._kept > SHORT_WHOLE:
                 yield from self._outlined()
-            elif work >= STEP_RECORDS:
+                if self._outline is not None and self._outline.failed:
+                    return
+            if work >= STEP_RECORDS:
                 work = 0
                 yield
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hivemind.providers import jsonread
 from hivemind.providers.errors import ErrorInfo, carries_error, read_error
 
 GOOGLE = {
@@ -108,3 +110,30 @@ def test_never_raises(value: object, garbage: bytes) -> None:
     """Any JSON and any bytes are read or passed over."""
     read_error(json.dumps(value).encode())
     read_error(garbage)
+
+
+HOSTILE = {
+    "details": b'{"error":{"details":[' + b"{}," * 340_000 + b"{}]}}",
+    "violations": b'{"error":{"details":[{"violations":[' + b'{"quotaId":"perMinute"},' * 5000 + b"{}]}]}}",
+    "errors": b"[" + b"{}," * 340_000 + b"{}]",
+    "depth": b'{"error":' + b"[" * 900_000,
+    "message": b'{"error":{"message":"' + b"try again in 1" * 70_000 + b'"}}',
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_error_is_read_in_part(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a megabyte that should be an error a bounded number of fields is read, and of a message its beginning."""
+    fields = 0
+    read = jsonread.read
+
+    def counting(reader: Any, data: Any) -> Any:
+        nonlocal fields
+        fields += 1
+        return read(reader, data)
+
+    monkeypatch.setattr(jsonread, "read", counting)
+    info = read_error(HOSTILE[name])
+    assert fields < 2000
+    assert len(info.message) <= 4096
+    assert len(info.quotas) < 100_000

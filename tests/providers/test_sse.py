@@ -48,6 +48,15 @@ def test_fields(block: bytes, expected: tuple[bytes, bytes]) -> None:
     assert fields(block) == expected
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("step", [3, 5000, 50_000])
+def test_comments_between_events(end: str, step: int) -> None:
+    """Thousands of comments give nothing, and take nothing from the events among them."""
+    lines = [": keepalive", "", "event: a", ": inside", "data: 1", "", ":", ""] + [":", ""] * 4000 + ["data: 2", "", ""]
+    blocks = cut(SseSplitter(), end.join(lines).encode(), step)
+    assert [fields(block) for block in blocks] == [(b"a", b"1"), (b"", b"2")]
+
+
 def test_an_event_without_its_blank_line_comes_at_the_end() -> None:
     """Servers that leave the last blank line out are understood when the stream ends."""
     splitter = SseSplitter()

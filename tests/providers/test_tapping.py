@@ -323,10 +323,32 @@ def test_no_step_is_long(name: str, encoding: bytes, monkeypatch: pytest.MonkeyP
     assert not tap.state.gave_up
 
 
+def test_a_stream_of_events_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It flows, unread, from some number of events on."""
+    monkeypatch.setattr(tapping, "MOST_RECORDS", 5000)
+    tap = DIALECTS["openai_chat"].tap(200, SSE_HEADERS, Facts(form=StreamForm.SSE))
+    feed_through(tap, b"data:{}\n\n" * 4000)
+    assert not tap.state.gave_up
+    feed_through(tap, b"data:{}\n\n" * 4000)
+    feed_through(tap, datas({"choices": [{"delta": {"content": "hello"}}]}))
+    end_through(tap)
+    assert (tap.state.gave_up, tap.state.complete) == ("the stream has too many events", True)
+    assert (tap.state.content_started, tap.state.output_chars) == (True, 0)
+
+
+def test_a_whole_reply_of_sound() -> None:
+    """Megabytes that aren't JSON have no usage, and that is nothing to speak of."""
+    tap = DIALECTS["openai_chat"].tap(200, [], Facts())
+    feed_through(tap, b"ID3" + bytes(tapping.SHORT_WHOLE))
+    feed_through(tap, b"more")
+    end_through(tap)
+    assert tap.state == TapState(content_started=True, complete=True)
+
+
 def test_a_bomb_is_given_up() -> None:
     """A reply that unpacks without end is looked at no further: it flows, ends as it ends, and says why."""
     zeros = zlib.compressobj(wbits=31)
-    bomb = b"".join(zeros.compress(bytes(1 << 20)) for _ in range(80)) + zeros.flush()
+    bomb = zeros.compress(b'{"a":"') + b"".join(zeros.compress(bytes(1 << 20)) for _ in range(80)) + zeros.flush()
     for form in (StreamForm.SSE, StreamForm.WHOLE):
         tap = DIALECTS["anthropic"].tap(200, [(b"content-encoding", b"gzip")], Facts(form=form))
         feed_through(tap, bomb)
