@@ -9,10 +9,11 @@ from itertools import chain
 from .base import Dialect, Facts, Headers
 from .encoding import Decoder, decoder_for
 from .outline import Outline
+from .prompt import LONGEST, is_object
 
-SHORT = 1024 * 1024
+SHORT = LONGEST
 """Bytes of a body, decoded, that a dialect reads in one go, which takes 10 ms at worst."""
-_STEP_PIECES = 8
+_STEP_PIECES = 4
 """Decoded pieces of one step."""
 
 
@@ -24,6 +25,8 @@ def facts_in_steps(
     if dialect.is_opaque(headers):
         return dialect.facts(path, query, headers, body)
     decoder = decoder_for(headers)
+    if decoder is None and not is_object(body):
+        return dialect.facts(path, query, headers, body)  # a form or a file, which says nothing but its length
     others = [pair for pair in headers if pair[0] != b"content-encoding"]
     pieces = iter((body,)) if decoder is None else decoder.steps(body)
     short = yield from _short(pieces)
@@ -58,5 +61,5 @@ def _unread(facts: Facts, decoder: Decoder | None, outline: Outline | None, body
     seen = 0
     if outline is not None:
         seen = outline.size
-        why = why or (outline.failed if outline.is_json else "")  # a form or a file isn't meant to be read
+        why = why or (outline.failed if outline.is_json else "")
     return replace(facts, size_chars=max(seen, len(body)), unread=why)

@@ -11,8 +11,11 @@ _KEYS = (b'"data"', b'"images"')
 _OPENING = re.compile(rb'\s*+:\s*+\[?+\s*+"')
 _NEXT_ITEM = re.compile(rb'"\s*+,\s*+"')
 _BASE64 = re.compile(rb"[A-Za-z0-9+/_\\-]++={0,2}+")
+_BEGINNING = 64
 SAMPLE = 256
 """Bytes from which base64 is recognised; a shorter payload isn't worth taking off."""
+LONGEST = 1024 * 1024
+"""Bytes of a body that is searched here."""
 _MOST_PAYLOADS = 2000
 """Places of each kind that are looked at; the rest counts as text."""
 
@@ -23,12 +26,19 @@ def size_chars(body: bytes) -> int:
     Payloads follow a data URL's head, or stand under the keys `data` (Anthropic, Google, OpenAI's sound) and `images`
     (Ollama). They are found by plain search; :class:`.outline.Outline` counts those of bodies beyond a megabyte.
     """
+    if len(body) > LONGEST and not is_object(body):
+        return len(body)
     if not any(hint in body for hint in _HINTS):
         return len(body)
     payloads = _after_data_urls(body)
     for key in _KEYS:
         payloads += _under_key(body, key)
     return len(body) - payloads
+
+
+def is_object(body: bytes) -> bool:
+    """Whether a long body begins as a JSON object, or might after many spaces."""
+    return body[:_BEGINNING].lstrip()[:1] in (b"", b"{")
 
 
 def payload_in(head: bytes, length: int, under_key: bool) -> int:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_HEAD = 256 * 1024
 """Bytes of a response head (interim ones included) that are read before it counts as malformed."""
+MAX_HEAD_LINES = 1000
+"""Header lines of a response; each of tens of thousands would be looked at a dozen times."""
 IDLE_AGE_S = 50.0
 """A connection that rested longer is closed; common load balancers close theirs after 60 s."""
 
@@ -202,6 +204,8 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         response = self._response
         status = self._parsing().get_status_code()
+        if response is not None and len(response.headers) > MAX_HEAD_LINES:
+            self._unwanted = f"more than {MAX_HEAD_LINES} header lines"
         if response is None or self._unwanted:
             return
         if status == 101 or status < 100:

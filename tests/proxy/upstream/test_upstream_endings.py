@@ -35,6 +35,14 @@ def resetting(answer: bytes, read: asyncio.Event | None = None) -> Callable[[Scr
     return made
 
 
+async def test_a_head_of_too_many_lines(native: Opener) -> None:
+    """Tens of thousands of short header lines are no answer, and none of them is looked at."""
+    answer = OK.replace(b"\r\n", b"\r\n" + b"x: 1\r\n" * 20_000, 1)
+    async with serving(closing(answer)) as server:
+        with pytest.raises(Disconnected, match="more than 1000 header lines"):
+            await post(native(server.url))
+
+
 async def test_nobody_listens(client: Opener) -> None:
     """A refused connection never reached the upstream."""
     port = unused_port()
