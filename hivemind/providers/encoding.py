@@ -36,6 +36,7 @@ _LONGEST_HEADER = 256
 """Characters of a Content-Encoding header that are read."""
 _ZSTD_WINDOW_LOG = 23
 """RFC 9659: a zstd content coding may ask its decoder for a window of 8 MiB at most."""
+_IS_BROKEN = "the content encoding is broken"
 _BROKEN = (zlib.error, brotli.error, zstd.ZstdError, EOFError)
 
 
@@ -46,56 +47,56 @@ class _TooMuch(Exception):
 class _Unpacker(Protocol):
     """One coding."""
 
-    def steps(self, data: bytes) -> Iterator[bytes]:
-        """Decode the next bytes, a little at each step; a step may give nothing. Raises its library's own error."""
+    more: bool
+    """It can go on without any more input, and must before it's given some."""
+
+    def step(self, data: bytes) -> bytes:
+        """What the next bytes give, as far as one step goes, which may be nothing. Raises its library's own error."""
 
 
 class _Zlib:
     """gzip (RFC 1952) of one or more members, or deflate with its zlib header (RFC 1950) or, as often sent, without."""
 
-    __slots__ = ("_gzip", "_head", "_inflate", "_members", "_over")
+    __slots__ = ("_gzip", "_inflate", "_members", "_over", "_rest", "more")
 
     def __init__(self, gzip: bool) -> None:
+        self.more = False
         self._gzip = gzip
         self._inflate = zlib.decompressobj(31) if gzip else None
-        self._head = b""
+        self._rest = b""
         self._members = 0
         self._over = False
 
-    def steps(self, data: bytes) -> Iterator[bytes]:
-        for part in _slices(data):
-            yield from self._unpack(part)
-
-    def _unpack(self, data: bytes) -> Iterator[bytes]:
-        more = not self._over
-        while more:
-            inflate = self._inflate or self._begin(data)
-            if inflate is None:
-                return
-            if self._head:
-                data, self._head = self._head, b""
-            try:
-                piece = inflate.decompress(data, PIECE)
-            except zlib.error:
-                if not self._members:
-                    raise
-                self._over = True  # padding after the last member
-                return
-            yield piece
-            if inflate.eof:
-                data = self._next_member(inflate)
-                more = bool(data)
-            else:
-                data = inflate.unconsumed_tail
-                more = bool(data) or len(piece) == PIECE  # it may hold output back that no further input is for
+    def step(self, data: bytes) -> bytes:
+        if self._rest:
+            data = self._rest + data
+        self.more = False
+        if self._over:
+            return b""
+        inflate = self._inflate or self._begin(data)
+        if inflate is None:
+            self._rest = data
+            return b""
+        try:
+            piece = inflate.decompress(data, PIECE)
+        except zlib.error:
+            if not self._members:
+                raise
+            self._over = True  # padding after the last member
+            return b""
+        if inflate.eof:
+            self._rest = self._next_member(inflate)
+            self.more = bool(self._rest)
+        else:
+            self._rest = inflate.unconsumed_tail
+            self.more = len(piece) == PIECE or bool(self._rest)  # a full one may not be all that its input gives
+        return piece
 
     def _begin(self, data: bytes) -> zlib._Decompress | None:
         """Tell zlib from raw deflate by the two header bytes, as soon as both are there."""
-        self._head += data
-        if len(self._head) < 2:
+        if len(data) < 2:
             return None
-        first, second = self._head[0], self._head[1]
-        wrapped = first & 0x0F == 8 and (first * 256 + second) % 31 == 0
+        wrapped = data[0] & 0x0F == 8 and (data[0] * 256 + data[1]) % 31 == 0
         self._inflate = zlib.decompressobj(15 if wrapped else -15)
         return self._inflate
 
@@ -109,49 +110,45 @@ class _Zlib:
 
 
 class _Brotli:
-    __slots__ = ("_decompressor",)
+    __slots__ = ("_decompressor", "more")
 
     def __init__(self) -> None:
+        self.more = False
         self._decompressor = brotli.Decompressor()
 
-    def steps(self, data: bytes) -> Iterator[bytes]:
-        for part in _slices(data):
-            while not self._decompressor.is_finished():
-                piece: bytes = self._decompressor.process(part, output_buffer_limit=PIECE)
-                yield piece
-                # It may say that it can take more while it still holds output back; only silence means that it's empty.
-                if not piece and self._decompressor.can_accept_more_data():
-                    break
-                part = b""
+    def step(self, data: bytes) -> bytes:
+        if self._decompressor.is_finished():
+            self.more = False
+            return b""
+        piece: bytes = self._decompressor.process(data, output_buffer_limit=PIECE)
+        # It may say that it can take more while it still holds output back; only silence means that it's empty.
+        self.more = bool(piece) or not self._decompressor.can_accept_more_data()
+        return piece
 
 
 class _Zstd:
     """zstd (RFC 8878) of one or more frames."""
 
-    __slots__ = ("_frame",)
+    __slots__ = ("_frame", "_rest", "more")
 
     def __init__(self) -> None:
+        self.more = False
         self._frame: zstd.ZstdDecompressor | None = None
+        self._rest = b""
 
-    def steps(self, data: bytes) -> Iterator[bytes]:
-        for part in _slices(data):
-            more = bool(part)
-            while more:
-                frame = self._frame = self._frame or zstd.ZstdDecompressor(options=_ZSTD_OPTIONS)
-                yield frame.decompress(part, max_length=PIECE)
-                if frame.eof:
-                    part, self._frame = frame.unused_data, None
-                    more = bool(part)
-                else:
-                    part = b""
-                    more = not frame.needs_input
+    def step(self, data: bytes) -> bytes:
+        frame = self._frame = self._frame or zstd.ZstdDecompressor(options=_ZSTD_OPTIONS)
+        piece = frame.decompress(self._rest or data, max_length=PIECE)
+        if frame.eof:
+            self._frame, self._rest = None, frame.unused_data
+            self.more = bool(self._rest)
+        else:
+            self._rest = b""
+            self.more = not frame.needs_input
+        return piece
 
 
 _ZSTD_OPTIONS = {int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW_LOG}
-
-
-def _slices(data: bytes) -> Iterator[bytes]:
-    return (data[at : at + _SLICE] for at in range(0, len(data), _SLICE))
 
 
 _UNPACKERS: dict[str, Callable[[], _Unpacker]] = {
@@ -166,36 +163,65 @@ _UNPACKERS: dict[str, Callable[[], _Unpacker]] = {
 class Decoder:
     """Decodes a body as it comes. `failed` says, for good, why the bytes can't be read; empty while they can."""
 
-    __slots__ = ("_chain", "_left", "_limit", "_steps_left", "failed")
+    __slots__ = ("_chain", "_left", "_limit", "_steps_left", "_waiting", "failed", "more")
 
     def __init__(self, encodings: list[str], limit: int = MAX_DECODED) -> None:
         known = len(encodings) <= MAX_ENCODINGS and all(name in _UNPACKERS for name in encodings)
         self.failed = "" if known else "the content encoding isn't one of gzip, deflate, br and zstd"
+        self.more = False
+        """What :meth:`first` was given isn't decoded yet: :meth:`steps` of nothing goes on."""
         self._chain = [_UNPACKERS[name]() for name in reversed(encodings)] if known else []
         self._limit = self._left = limit
         self._steps_left = limit // _STEP_BYTES + _FREE_STEPS
+        self._waiting = b""
 
     def feed(self, data: bytes) -> bytes:
         """The plain bytes that the next encoded ones give; empty after a failure."""
         plain = b"".join(self.steps(data))
         return b"" if self.failed else plain
 
+    def first(self, data: bytes) -> bytes:
+        """What the next encoded bytes give in one step, which is all of it in a stream of small events."""
+        if self.failed:
+            return b""
+        if len(self._chain) > 1 or len(data) > _SLICE:
+            self._waiting, self.more = data, True
+            return b""
+        try:
+            piece = self._chain[0].step(data)
+        except _BROKEN:
+            self.failed = _IS_BROKEN
+            return b""
+        self._left -= len(piece)
+        self.more = self._chain[0].more or self._left < 0
+        return piece
+
     def steps(self, data: bytes) -> Iterator[bytes]:
-        """The same in pieces of about :data:`PIECE` bytes, some of them empty: each takes little time, so give way
-        between them. What came before a failure was good."""
+        """The plain bytes in pieces of about :data:`PIECE` bytes, some of them empty: each takes little time, so give
+        way between them. What came before a failure was good."""
         if self.failed:
             return
+        if self._waiting:
+            data, self._waiting = self._waiting + data, b""
+        self.more = False
         self._steps_left += len(self._chain)  # as many as it takes, in a stream of small events that each is flushed
         try:
-            yield from self._through(0, data)
+            if self._left < 0:
+                raise _TooMuch
+            if self._chain[0].more:
+                yield from self._through(0, b"")
+            for at in range(0, len(data), _SLICE):
+                yield from self._through(0, data[at : at + _SLICE])
         except _TooMuch:
             self.failed = f"the body unpacks to more than {self._limit / (1 << 20):g} MiB"
         except _BROKEN:
-            self.failed = "the content encoding is broken"
+            self.failed = _IS_BROKEN
 
     def _through(self, stage: int, data: bytes) -> Iterator[bytes]:
+        unpacker = self._chain[stage]
         last = stage == len(self._chain) - 1
-        for piece in self._chain[stage].steps(data):
+        while True:
+            piece = unpacker.step(data)
             self._left -= len(piece)
             self._steps_left -= 1
             if self._left < 0 or self._steps_left < 0:
@@ -204,6 +230,9 @@ class Decoder:
                 yield piece
             else:
                 yield from self._through(stage + 1, piece)
+            if not unpacker.more:
+                return
+            data = b""
 
 
 def header(headers: Headers, name: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from msgspec import Raw, Struct
 
@@ -83,7 +84,7 @@ class ChatReader:
         if name == b"error" or jsonread.filled(chunk.error):
             self.state.error = judge_event(read_error(data))
             return
-        for choice in (chunk.choices or ())[: jsonread.MOST_ITEMS]:
+        for choice in islice(chunk.choices or (), jsonread.MOST_ITEMS):
             self._choice(choice)
         if jsonread.filled(chunk.usage) and (usage := openai_usage(chunk.usage)):
             self.state.usage = usage

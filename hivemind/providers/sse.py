@@ -104,9 +104,11 @@ class SseSplitter:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if len(data) > _MANY_COMMENTS and b"\n\n:" in data:
             data = _COMMENTS.sub(b"", data)
-        if not data:
-            return []
-        return _blocks(self._buffer.feed(data))
+        return [
+            block
+            for part in self._buffer.feed(data)
+            if (block := part.strip(b"\n")) and (block[0] != 0x3A or b"\n" in block)  # a single comment is none
+        ]
 
     def _skip_bom(self, data: bytes) -> bytes:
         self._head += data
@@ -117,12 +119,8 @@ class SseSplitter:
         return data.removeprefix(_BOM)
 
     def end(self) -> list[bytes]:
-        return _blocks([self._buffer.end()])
-
-
-def _blocks(parts: list[bytes]) -> list[bytes]:
-    """What is neither empty nor a single comment."""
-    return [block for part in parts if (block := part.strip(b"\n")) and (block[0] != 0x3A or b"\n" in block)]
+        block = self._buffer.end().strip(b"\n")
+        return [block] if block and (block[0] != 0x3A or b"\n" in block) else []
 
 
 def fields(block: bytes) -> tuple[bytes, bytes]:

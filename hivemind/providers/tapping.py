@@ -6,7 +6,8 @@ into records and sees to it that nothing unreadable holds a reply up, and nothin
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
+from itertools import chain
 from typing import Protocol
 
 from .base import Facts, Headers, Steps, StreamForm, Tap, TapState
@@ -57,20 +58,23 @@ class Reader(Protocol):
 class StreamTap:
     """Reads a stream record by record."""
 
-    __slots__ = ("_blind", "_decoder", "_many", "_passed", "_reader", "_splitter", "state")
+    __slots__ = ("_blind", "_decoder", "_direct", "_many", "_passed", "_reader", "_slice", "_splitter", "state")
 
     def __init__(self, reader: Reader, splitter: Splitter, decoder: Decoder | None) -> None:
         self.state = reader.state
         self._reader = reader
         self._splitter = splitter
+        self._slice = splitter.slice_bytes
+        self._direct = -1 if decoder is not None else self._slice
+        """Bytes of a piece that is read as it comes."""
         self._decoder = decoder
         self._passed = 0
         self._many = 0
         self._blind = False
 
     def feed(self, data: bytes) -> Steps | None:
-        if self._decoder is not None or self._blind or len(data) > self._splitter.slice_bytes:
-            return self._in_steps(data)
+        if len(data) > self._direct:
+            return self._indirectly(data)
         records = self._splitter.feed(data)
         if records and (len(records) > STEP_RECORDS or len(records[0]) > LONG_RECORD):
             return self._rest(records, len(data))
@@ -89,18 +93,35 @@ class StreamTap:
         self._close()
         return None
 
-    def _in_steps(self, data: bytes) -> Steps:
+    def _indirectly(self, data: bytes) -> Steps | None:
+        """Read what is encoded, or much."""
         if self._blind:
-            return
+            return None
+        if self._decoder is None:
+            return self._in_steps((data,), 0)
         size = len(data)
+        plain = self._decoder.first(data)
+        if self._decoder.more or self._decoder.failed or len(plain) > self._slice:
+            return self._in_steps(chain((plain,), self._decoder.steps(b"")), size)
+        size += len(plain)
+        records = self._splitter.feed(plain)
+        if records and (len(records) > STEP_RECORDS or len(records[0]) > LONG_RECORD):
+            return self._rest(records, size)
+        for record in records:
+            self._reader.record(record)
+        if not self.state.content_started:
+            self._pass(size)
+        return None
+
+    def _in_steps(self, pieces: Iterable[bytes], size: int) -> Steps:
+        """Read plain pieces; `size` is what they were before they were decoded, if they were."""
         work = 0
-        for piece in (data,) if self._decoder is None else self._decoder.steps(data):
-            if self._decoder is not None:
-                size += len(piece)
-                work += _DECODING
-            for at in range(0, len(piece), self._splitter.slice_bytes):
-                part = piece[at : at + self._splitter.slice_bytes]
-                work += _SPLITTING * len(part) // self._splitter.slice_bytes
+        for piece in pieces:
+            size += len(piece)
+            work += _DECODING
+            for at in range(0, len(piece), self._slice):
+                part = piece[at : at + self._slice]
+                work += _SPLITTING * len(part) // self._slice
                 work = yield from self._read(self._splitter.feed(part), work)
                 if self._blind:
                     return
@@ -143,6 +164,7 @@ class StreamTap:
 
     def _give_up(self, why: str) -> None:
         """Look at nothing more; the reply flows on."""
+        self._direct = -1
         self._blind = self.state.content_started = True
         self.state.gave_up = why
 
