@@ -38,6 +38,7 @@ _FAILURES = {
     403: "The API is off, or a page in a browser asks.",
     404: "There is no such thing.",
     413: "The body is too large.",
+    421: "The Host header isn't a name of this proxy's.",
     422: "It can't be done; the text says why, and what would be right.",
 }
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import hmac
 import logging
+import platform
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,6 +32,7 @@ from hivemind.control.messages import (
     WantPlace,
     WantTask,
 )
+from hivemind.control.replies import failure
 from hivemind.control.tokenfile import Key
 from hivemind.journal.bodies import Bodies
 from hivemind.journal.opening import begin_recording, bodies_for, never_begun
@@ -51,6 +53,7 @@ from hivemind.store import Store
 from hivemind.tools.http import ToolsEndpoint, is_tools_path
 from hivemind.world import World
 
+from .admission import Admission, Unwelcome, own_names
 from .asgi import not_http, plain
 from .audience import Audience, Receive, Send
 from .body_budget import BodyBudget, BodyRefused
@@ -69,6 +72,7 @@ from .relay import relay
 from .remembered import Remembered
 from .resend import Resends
 from .routing import open_routes
+from .sharing import is_preflight, permission, shared_with
 from .turns import Turns
 from .unknown import UnknownPaths
 from .watching import listen, watch
@@ -128,6 +132,8 @@ class Proxy:
         self._token = settings.token.get_secret_value().encode() if settings.token else None
         self._secrets = own_credentials(settings)
         self._turns = Turns()
+        names = own_names(settings.host, platform.node())
+        self._admission = Admission((*names, *settings.allowed_hosts), settings.allowed_origins)
         self._resends = Resends()
         self._remembered = Remembered()
         self._unknown_paths = UnknownPaths()
@@ -285,12 +291,20 @@ class Proxy:
         headers, method = fields(scope["headers"]), scope["method"]
         place = address(scope["raw_path"])
         own = is_own(method, place.path) and place.upstream is None and place.agent is None
+        tools = place.upstream is None and is_tools_path(place.path)
+        unwelcome = self._admission.refusal(headers, own or tools)
+        if unwelcome is None and b"origin" in headers and self._admission.allows(headers[b"origin"]):
+            send = shared_with(headers[b"origin"], send)
         if b"websocket" in headers.get(b"upgrade", b"").lower():
             # Clients that try a WebSocket first fall back to POST at once on this status, and only on this one.
             await plain(send, 426, b"this proxy speaks HTTP, not WebSocket\n", (b"upgrade", b"HTTP/1.1"))
+        elif unwelcome is not None:
+            await self._turn_away(unwelcome, scope, place, own or tools, receive, send)
         elif place.flaw:
             await self._refuse(send, place, 400, "bad_request", place.flaw)
-        elif place.upstream is None and is_tools_path(place.path):
+        elif b"origin" in headers and is_preflight(method, headers):
+            await Audience(send).answer(204, permission(headers), b"")
+        elif tools:
             await self._tools(scope, place.path, place.agent, receive, send)
         elif not self._may_enter(headers, place, own):
             await self._refuse(send, place, 401, "unauthorized", f"this proxy wants {TOKEN_HEADER.decode()}")
@@ -433,6 +447,14 @@ class Proxy:
             task.uncancel()
         finally:
             stop_watching()
+
+    async def _turn_away(
+        self, unwelcome: Unwelcome, scope: Scope, place: Address, own: bool, receive: Receive, send: Send
+    ) -> None:
+        if own:
+            await failure(unwelcome.status, unwelcome.text)({**scope}, receive, send)
+        else:
+            await self._refuse(send, place, unwelcome.status, unwelcome.reason, unwelcome.text)
 
     async def _refuse(
         self,

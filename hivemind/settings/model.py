@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from hivemind.errors import UsageError
 from hivemind.providers.profiles import PROFILES, assumed_lane
+from hivemind.proxy.admission import checked_host, checked_origin
 from hivemind.proxy.upstream.base import Timeouts
 from hivemind.scheduler.config import (
     BudgetConfig,
@@ -46,6 +47,7 @@ from .sections import (
 )
 
 _SCHEDULER, _TIMEOUTS = SchedulerConfig(), Timeouts()
+_LISTED = {"allowed_hosts": "names", "allowed_origins": "origins"}
 _MASKED_URL = "http://127.0.0.1:8080"
 
 
@@ -72,6 +74,10 @@ class Settings(BaseSettings):
     """Address to listen on."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8765
     """Port to listen on; 0 picks a free one."""
+    allowed_hosts: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "NAME"})] = ()
+    """Further names under which requests may come (Host); addresses, localhost and what host names are taken anyway."""
+    allowed_origins: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "ORIGIN"})] = ()
+    """Pages in browsers that may send requests (Origin), as https://app.example.org or vscode-webview://*."""
     profile: Literal["anthropic", "openai", "azure", "google", "ollama", "generic"] | None = None
     """What to assume of the provider; unset: found by the upstream's URL."""
     max_concurrency: Annotated[int, Field(ge=0, le=100_000)] | None = None
@@ -132,17 +138,18 @@ class Settings(BaseSettings):
         """Arguments only, so that settings made in code don't depend on the environment of the process."""
         return (init_settings,)
 
-    @field_validator("upstream", mode="before")
+    @field_validator("upstream", "allowed_hosts", "allowed_origins", mode="before")
     @classmethod
-    def _split_list(cls, value: Any) -> Any:
+    def _split_list(cls, value: Any, info: ValidationInfo) -> Any:
         """A variable has one string for all of them: a JSON list, or parts separated by commas or spaces."""
         if not isinstance(value, str):
             return value
-        if value.lstrip().startswith("["):
+        if value.lstrip().startswith('["') or (value.lstrip().startswith("[") and info.field_name == "upstream"):
             try:
                 return json.loads(value)
             except json.JSONDecodeError:
-                raise ValueError("must be URLs separated by commas or spaces, or a JSON list of them") from None
+                kind = _LISTED.get(info.field_name or "", "URLs")
+                raise ValueError(f"must be {kind} separated by commas or spaces, or a JSON list of them") from None
         return [part for part in re.split(r"[,\s]+", value) if part]
 
     @field_validator("upstream")
@@ -155,6 +162,16 @@ class Settings(BaseSettings):
                 raise ValueError(f"number {number} of {len(value)} {error}" if len(value) > 1 else str(error)) from None
         make_origins(value, None)
         return tuple(text.strip() for text in value)
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _check_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(checked_host, value))
+
+    @field_validator("allowed_origins")
+    @classmethod
+    def _check_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(checked_origin, value))
 
     @field_validator("token", "control_token")
     @classmethod

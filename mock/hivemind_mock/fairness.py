@@ -168,7 +168,7 @@ async def _keep_asking(
     loop = asyncio.get_running_loop()
     headers = (("x-hivemind-priority", crowd.priority),)
     config = AgentConfig(f"{name}, {place}", turns=0, prompt_tokens=crowd.prompt_tokens, headers=headers)
-    agent = Agent(config, transport, f"http://hivemind.invalid/agent/{name}")
+    agent = Agent(config, transport, f"http://hivemind.localhost/agent/{name}")
     began = loop.time()
     while began < _LASTS_S:
         tokens = await agent.turn()

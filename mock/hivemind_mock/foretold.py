@@ -131,7 +131,7 @@ async def _in_process(world: World, provider: MockConfig, settings: dict[str, An
     upstream = InProcessTransport(MockProvider(provider, clock=clock, wall=wall, sleep=asyncio.sleep))
     try:
         async with in_process(upstream, seed, settings, wall, path) as transport:
-            await _work(world, transport, "http://hivemind.invalid")
+            await _work(world, transport, "http://hivemind.localhost")
     finally:
         await upstream.aclose()
 

@@ -101,7 +101,7 @@ async def _in_process(plan: Plan) -> Outcome:
 
         changes = ABLATIONS[plan.ablation or "Full"]
         async with in_process(upstream, plan.seed, changes, wall, plan.journal) as transport:
-            return await _measure(plan, mock, transport, "http://hivemind.invalid")
+            return await _measure(plan, mock, transport, "http://hivemind.localhost")
     finally:
         await upstream.aclose()
 

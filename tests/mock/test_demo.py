@@ -74,8 +74,8 @@ def spend_through_hivemind(seconds: float, seed: int = SEED) -> tuple[Tally, Moc
         mock = MockProvider(world.provider, clock=loop.time, wall=loop.time)
         async with (
             in_process(InProcessTransport(mock), seed, {"profile": "anthropic"}, loop.time) as transport,
-            httpx.AsyncClient(transport=transport, base_url="http://hivemind") as client,
-            at_work(world, transport, "http://hivemind", seed=seed) as tally,
+            httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
+            at_work(world, transport, "http://localhost", seed=seed) as tally,
         ):
             await asyncio.sleep(seconds)
             return tally, mock, (await client.get("/_stats")).json()

@@ -24,6 +24,8 @@ Pairs = list[tuple[bytes, bytes]]
 QUICK = {"base_s": 0.001, "max_s": 0.002, "stagger_s": 0.0}
 """Retries without waiting; what the delays are is tested in virtual time."""
 
+HOSTS = ("hivemind", "x")
+"""What requests that tests write by hand have as `Host`."""
 HANGS_S = 20
 """What takes longer never ends."""
 
@@ -137,7 +139,8 @@ class Running:
 def settings_for(*upstreams: str, **values: Any) -> Settings:
     """No limits of ours, quick retries, any free port."""
     values["retry"] = {**QUICK, **values.get("retry", {})}
-    return Settings(upstream=upstreams, **{"port": 0, "rpm": 0, "tpm": 0, "max_concurrency": 0, **values})
+    no_limits = {"rpm": 0, "tpm": 0, "max_concurrency": 0}
+    return Settings(upstream=upstreams, **{"port": 0, "allowed_hosts": HOSTS, **no_limits, **values})
 
 
 @contextlib.asynccontextmanager
@@ -252,5 +255,5 @@ async def raw(port: int, *, limit: int = 1 << 20) -> AsyncIterator[Raw]:
 
 def request(target: str, body: bytes = b"{}", *headers: str, method: str = "POST") -> bytes:
     """A request as a client writes it."""
-    lines = [f"{method} {target} HTTP/1.1", "host: hivemind", *headers, f"content-length: {len(body)}", "", ""]
+    lines = [f"{method} {target} HTTP/1.1", "host: localhost", *headers, f"content-length: {len(body)}", "", ""]
     return "\r\n".join(lines).encode() + body

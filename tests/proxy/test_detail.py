@@ -63,7 +63,7 @@ async def test_the_heads_of_a_request_and_of_its_answer() -> None:
         detail = newest(proxy.proxy)
         assert status == 200
         assert (detail.method, detail.path) == ("POST", "/agent/ann/v1/messages?beta=true")
-        assert detail.request_headers[:3] == (("host", "hivemind"), ("x-one", "1"), ("user-agent", "me"))
+        assert detail.request_headers[:3] == (("host", "localhost"), ("x-one", "1"), ("user-agent", "me"))
         assert [value for name, value in detail.response_headers if name == "x-up"] == ["1", "2"]
         assert (detail.view.agent, detail.view.state) == ("ann", "answered")
         assert [decision.text for decision in detail.decisions][1:2] == ["granted at once, attempt 1"]

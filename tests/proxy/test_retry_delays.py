@@ -71,7 +71,7 @@ def play(stage: Stage, work: Work, **values: Any) -> None:
         proxy = Proxy(settings, transports={"mock": upstream}, rng=random.Random(3), wall=lambda: EPOCH + clock())
         await proxy.start()
         transport = InProcessTransport(proxy)
-        async with httpx.AsyncClient(transport=transport, base_url="http://hivemind", timeout=None) as web:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=None) as web:
             await work(web, proxy)
         await upstream.aclose()
         await proxy.aclose()

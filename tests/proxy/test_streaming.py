@@ -257,7 +257,7 @@ def test_a_long_stream_begins_once() -> None:
         await proxy.start()
         proxy.engine.watched[FirstContent] = told.append
         transport = InProcessTransport(proxy)
-        agent = Agent(AgentConfig("alice", 1, stream=True), transport, "http://hivemind.invalid/agent/alice")
+        agent = Agent(AgentConfig("alice", 1, stream=True), transport, "http://hivemind.localhost/agent/alice")
         assert (await agent.run()).alive
         assert clock() > 30
         for closing in (transport, proxy, upstream):

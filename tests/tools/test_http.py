@@ -246,8 +246,9 @@ async def test_half_a_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
         for _ in range(3):
             _, writer = await asyncio.open_connection("127.0.0.1", int(proxy.address.rpartition(":")[2]))
             writer.write(
-                f"POST /mcp HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token_of(proxy)}\r\ncontent-length: 99\r\n"
-                f"content-type: application/json\r\naccept: {ACCEPTS['accept']}\r\n\r\n{{".encode()
+                f"POST /mcp HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token_of(proxy)}\r\n"
+                f"content-length: 99\r\ncontent-type: application/json\r\n"
+                f"accept: {ACCEPTS['accept']}\r\n\r\n{{".encode()
             )
             await writer.drain()
             writer.close()
