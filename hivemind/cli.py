@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
 from . import __version__
+from .console import guarded_output
 from .errors import HiveMindError, UsageError
 from .parser import Parser
 from .plugin import GROUP, Command
@@ -64,6 +65,11 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the program; returns the exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
+    with guarded_output():
+        return _ended(args)
+
+
+def _ended(args: list[str]) -> int:
     try:
         try:
             return _run(args)

@@ -1,15 +1,88 @@
-"""Plain lines instead of a screen, written so that a terminal or pipe that stops reading can't stop the traffic."""
+"""Plain lines instead of a screen, written so that a terminal or pipe that stops reading can't stop the traffic, and
+that nothing in them is obeyed by a terminal but what we put there."""
 
 from __future__ import annotations
 
 import contextlib
 import queue
+import re
+import sys
 import threading
+import unicodedata
 from collections import deque
-from typing import TextIO
+from collections.abc import Iterator
+from typing import Any, TextIO, cast
+
+import msgspec
 
 _WAITING_LINES = 1000
 _HELD_LINES = 200
+_OURS = re.compile(r"(\x1b\[[0-9;]*m|\r?\x1b\[K|\x1b\[\d+F\x1b\[J)")
+"""What we tell a terminal ourselves: colours, a line that is written anew, several that are."""
+_ENDS = re.compile(r"(\r?\n|\t)")
+
+
+def printable(text: str, instead: str = "?") -> str:
+    """A text from elsewhere on one line, without what a terminal would obey or show in another order."""
+    if text.isprintable():
+        return text
+    return "".join(letter if _shows(letter) else instead for letter in text)
+
+
+def _shows(letter: str) -> bool:
+    return letter.isprintable() or unicodedata.category(letter) == "Zs"  # blanks other than the one of ASCII
+
+
+def json_text(data: bytes) -> str:
+    """JSON laid out for people, what isn't printable written as escapes, which mean the same."""
+    text = msgspec.json.format(data, indent=2).decode()
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(letter if letter == "\n" or _shows(letter) else _escaped(letter) for letter in text)
+
+
+def _escaped(letter: str) -> str:
+    units = letter.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[n : n + 2].hex()}" for n in range(0, len(units), 2))
+
+
+class Guarded:
+    """A stream of text that lets no control character through: names, notes and errors come from agents, providers,
+    recordings and proxies elsewhere, and a terminal obeys what it is given.
+
+    Only line ends and tabs pass, and on a terminal what we tell it ourselves.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._own = _OURS if stream.isatty() else None
+
+    def write(self, text: str) -> int:
+        """Write it, `?` in place of each such character."""
+        if not text.replace("\n", "").isprintable():
+            text = self._cleaned(text)
+        return self._stream.write(text)
+
+    def _cleaned(self, text: str) -> str:
+        parts = [text] if self._own is None else self._own.split(text)
+        for place in range(0, len(parts), 2):  # between them stands what is ours
+            pieces = _ENDS.split(parts[place])
+            pieces[::2] = map(printable, pieces[::2])
+            parts[place] = "".join(pieces)
+        return "".join(parts)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def guarded_output() -> Iterator[None]:
+    """Standard output and standard error as :class:`Guarded`, for a whole program."""
+    with (
+        contextlib.redirect_stdout(cast(TextIO, Guarded(sys.stdout))),
+        contextlib.redirect_stderr(cast(TextIO, Guarded(sys.stderr))),
+    ):
+        yield
 
 
 class Console:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from hivemind.commands.table import width
+from hivemind.console import json_text
 from hivemind.control.tokenfile import state_dir
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.plugin import Command
@@ -142,7 +143,7 @@ def write_out(json: bytes) -> None:
 
 
 def _pretty(json: bytes) -> str:
-    return msgspec.json.format(json, indent=2).decode()
+    return json_text(json)
 
 
 command = Command("checkpoints", "list or show what was kept of agents that were stopped", _configure, _run)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hivemind.amounts import WantedBudget, owner, parse_budget, raising, shell_took
+from hivemind.console import printable
 from hivemind.control.client import NoAnswer
 from hivemind.errors import UsageError
 from hivemind.plugin import Command
@@ -232,7 +233,7 @@ def _report(file: Path, outcome: Outcome) -> None:
 
 
 def _say(text: str) -> None:
-    print(f"hivemind: {text}", file=sys.stderr, flush=True)
+    print(f"hivemind: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def _silent(_: str) -> None:

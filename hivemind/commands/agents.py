@@ -6,12 +6,13 @@ import argparse
 import signal
 from collections.abc import Iterable, Iterator
 
+from hivemind.console import printable
 from hivemind.plugin import Command
 from hivemind.snapshot import AgentView
 
 from . import asking
 from .status import world
-from .table import Cell, Column, lines, printable, show, width
+from .table import Cell, Column, lines, show, width
 from .words import count, money, share
 
 _COLUMNS = (

@@ -21,6 +21,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from hivemind import __version__
+from hivemind.console import json_text, printable
 from hivemind.control.find import STATE_VARIABLE, TOKEN_VARIABLE, Place, Token, find_token, place_of
 from hivemind.control.messages import PREFIX, Failure
 from hivemind.control.wire import as_plain, decode_named
@@ -64,7 +65,7 @@ def wants_json(namespace: argparse.Namespace) -> bool:
 
 def print_json(value: object) -> int:
     """A value as the control API has it, priorities by name. Returns the exit code."""
-    print(msgspec.json.format(msgspec.json.encode(as_plain(value)), indent=2).decode())
+    print(json_text(msgspec.json.encode(as_plain(value))))
     return 0
 
 
@@ -73,7 +74,7 @@ def ordered(namespace: argparse.Namespace, proxy: Asked, told: str, name: str, *
     done = proxy.order(name, **arguments)
     if wants_json(namespace):
         return print_json(done)
-    print("".join(letter if letter.isprintable() else "?" for letter in told))
+    print(printable(told))
     return 0
 
 
@@ -97,7 +98,7 @@ def asked(namespace: argparse.Namespace) -> Asked:
         if file is None and place.local and not environ.get(TOKEN_VARIABLE):
             raise ProxyError(str(error)) from None
         raise
-    return Asked(place, token, who(environ))
+    return Asked(place, token, who(environ), as_it_is=wants_json(namespace))
 
 
 def who(environ: Mapping[str, str]) -> str:
@@ -148,10 +149,15 @@ def _own_url(settings: Mapping[str, Any]) -> str:
 
 
 class Asked:
-    """A proxy's control API. Every method raises ProxyError."""
+    """A proxy's control API. Every method raises ProxyError.
 
-    def __init__(self, place: Place, token: Token, who: str) -> None:
+    What comes is to be shown, and another proxy than ours may have said it: texts in it are on one line and printable,
+    unless they are wanted `as_it_is`, for a program that reads along.
+    """
+
+    def __init__(self, place: Place, token: Token, who: str, *, as_it_is: bool = False) -> None:
         self.place = place
+        self._as_it_is = as_it_is
         self._token = token
         self._who = who
 
@@ -164,7 +170,7 @@ class Asked:
         """The same, of a type that has a decoder of its own."""
         data = self._asked("GET", path)
         try:
-            return decode(data)
+            return decode(self._shown(data))
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise self._strange() from None
 
@@ -176,9 +182,16 @@ class Asked:
 
     def _read(self, data: bytes, made: type[T]) -> T:
         try:
+            data = self._shown(data)
             return msgspec.json.decode(data, type=made) if made is dict else decode_named(data, made)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise self._strange() from None
+
+    def _shown(self, data: bytes) -> bytes:
+        """Raises: msgspec.DecodeError, UnicodeDecodeError."""
+        if self._as_it_is or (b"\\" not in data and data.isascii()):
+            return data
+        return msgspec.json.encode(_printable_in(msgspec.json.decode(data)))
 
     def _strange(self) -> ProxyError:
         return ProxyError(
@@ -193,7 +206,7 @@ class Asked:
         if status == 200:
             return data
         try:
-            text = msgspec.json.decode(data, type=Failure).error
+            text = printable(msgspec.json.decode(data, type=Failure).error)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise ProxyError(
                 f"what answers at {self.place.url} isn't HiveMind's control API (status {status}); is the URL right?"
@@ -219,6 +232,16 @@ class Asked:
             return answer.status, answer.read()
         finally:
             made.close()
+
+
+def _printable_in(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_printable_in(each) for each in value]
+    if isinstance(value, dict):
+        return {printable(key): _printable_in(each) for key, each in value.items()}
+    return value
 
 
 def _why(error: BaseException) -> str:

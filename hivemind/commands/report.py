@@ -9,13 +9,13 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.journal.reader import first_line
 from hivemind.lab.report import keeping
 from hivemind.plugin import Command
 
 from . import recorded
-from .table import printable
 
 if TYPE_CHECKING:
     from hivemind.lab.report.run import Run

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from hivemind import amounts
+from hivemind.console import printable
 from hivemind.control.messages import WorldPart
 from hivemind.control.wire import decode_world
 from hivemind.plugin import Command
@@ -16,7 +17,7 @@ from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.snapshot import TASKS_SHOWN, RecordingView, Snapshot
 
 from . import asking
-from .table import Cell, Column, lines, printable, show, styled, width
+from .table import Cell, Column, lines, show, styled, width
 from .words import count, money, span
 
 _COLUMNS = (

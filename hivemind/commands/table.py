@@ -9,6 +9,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hivemind.console import printable
+
 _STYLES = {"dim": "2", "bold": "1", "good": "32", "warn": "33", "bad": "31"}
 _GAP = 2
 _PLAINER = str.maketrans({"├": "|", "│": "|", "└": "`", "…": "~", "±": "+-"})
@@ -21,7 +23,12 @@ class Cell:
     """A text and how it looks: `dim`, `bold`, `good`, `warn`, `bad`, or (empty) plain."""
 
     text: str
+    """Whatever isn't printable in it is replaced."""
     style: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.text.isprintable():
+            object.__setattr__(self, "text", printable(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +71,6 @@ def show(rows: Iterable[str]) -> None:
     except UnicodeEncodeError:
         text = text.translate(_PLAINER).encode(encoding, "replace").decode(encoding)
     print(text)
-
-
-def printable(text: str) -> str:
-    """A text from elsewhere, without what a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def wrapped(text: str, room: int | None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from hivemind.console import printable
 from hivemind.control.messages import TasksPart, TaskState
 from hivemind.errors import UsageError
 from hivemind.parser import Parser
@@ -12,7 +13,7 @@ from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
 
 from . import asking
-from .table import Cell, Column, lines, printable, show, width
+from .table import Cell, Column, lines, show, width
 from .words import count
 
 _COLUMNS = (

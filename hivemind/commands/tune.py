@@ -12,8 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO, get_args
 
-import msgspec
-
+from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
 from hivemind.lab.changes import Change
 from hivemind.lab.recording import Recording, load_all
@@ -24,7 +23,7 @@ from hivemind.plugin import Command
 from hivemind.scheduler.commands import Rejected
 
 from . import comparing, recorded, tuned
-from .table import printable, show, width
+from .table import show, width
 
 _MOST_TRIALS, _MOST_SEEDS, _MOST_SEED = 10_000, 1000, 2**32 - 1
 _GOALS = get_args(Goal)
@@ -74,7 +73,7 @@ def _run(namespace: argparse.Namespace) -> int:
     found = _search(paths, began, space(names, began), plan, namespace.timeout)
     notes = _notes(recordings, found)
     if namespace.json:
-        print(msgspec.json.format(tuned.as_json(found, recordings, began, notes), indent=2).decode())
+        print(json_text(tuned.as_json(found, recordings, began, notes)))
     else:
         show(tuned.told(found, recordings, began, notes, width()))
     if target is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
 from hivemind.lab.changes import Change, orders, parse_changes
 from hivemind.lab.figures import Figures, Price
@@ -20,7 +21,7 @@ from hivemind.plugin import Command
 from hivemind.suggest import did_you_mean
 
 from . import comparing, recorded
-from .table import printable, show, styled, width, wrapped
+from .table import show, styled, width, wrapped
 
 _MOST_SEEDS = 1000
 _AGENTS_TOLD = 8
@@ -82,7 +83,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if out is not None:
         kept_as_journal(recording, changes, out, faults, seeds[0], force=namespace.force)
     if namespace.json:
-        print(msgspec.json.format(as_json(found), indent=2).decode())
+        print(json_text(as_json(found)))
     else:
         show(told(found))
     return 0

@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from hivemind.commands.table import Cell, Column, lines, printable, show, width
+from hivemind.commands.table import Cell, Column, lines, show, width
 from hivemind.commands.words import span
+from hivemind.console import json_text, printable
 from hivemind.parser import Parser
 from hivemind.plugin import Command
 
@@ -75,7 +76,7 @@ def _list(namespace: argparse.Namespace) -> int:
     found, wrong = listed(folder)
     if namespace.json:
         rows = [asdict(each) | {"path": str(each.path)} for each in found]
-        print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        print(json_text(msgspec.json.encode(rows)))
     elif not found:
         print(f"no journals in {folder}")
     else:

@@ -11,6 +11,7 @@ import msgspec
 from hivemind.amounts import dollars
 from hivemind.commands.table import Cell, Column, lines, show, width
 from hivemind.commands.words import span
+from hivemind.console import json_text
 from hivemind.lab.figures import Figures, Price, Tally
 from hivemind.prices import Prices
 
@@ -39,7 +40,7 @@ def run(namespace: argparse.Namespace) -> int:
     figures = figures_of(journal, prices_at(journal.began.wall))
     if namespace.json:
         facts = {"journal": journal.began.journal, **asdict(figures), "told": journal.damage.told()}
-        print(msgspec.json.format(msgspec.json.encode(facts), indent=2).decode())
+        print(json_text(msgspec.json.encode(facts)))
     else:
         show(shown(figures, width()))
     tell(journal)

@@ -55,7 +55,7 @@ def from_file_alone(text: str, shown: str) -> Settings:
 
     Raises: UsageError, as :func:`load`.
     """
-    token = Layer([Given(("token",), "elsewhere", "HIVEMIND_TOKEN (environment)")])
+    token = Layer([Given(("token",), "one-in-another-place", "HIVEMIND_TOKEN (environment)")])
     return _settings((from_text(text, shown), token), shown)
 
 

@@ -48,6 +48,8 @@ from .sections import (
 
 _SCHEDULER, _TIMEOUTS = SchedulerConfig(), Timeouts()
 _LISTED = {"allowed_hosts": "names", "allowed_origins": "origins"}
+_TOKEN_LENGTH, _TOKEN_LETTERS = 16, 6
+"""What a token on an address that others reach must have at least; 16 random hexadecimal digits have 64 bits."""
 _MASKED_URL = "http://127.0.0.1:8080"
 
 
@@ -65,7 +67,7 @@ class Settings(BaseSettings):
     upstream: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "URL"})] = ()
     """Where requests go: URL or NAME=URL, http:// or https://. May be given more than once."""
     token: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "TEXT"})] = None
-    """Agents must show this; required on any address but loopback. Better in HIVEMIND_TOKEN than on a command line."""
+    """Agents must show this; on any address but loopback required, with 16 characters. Better as HIVEMIND_TOKEN."""
     control_token: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "TEXT"})] = None
     """Who steers the proxy must show this; unset: made at every start, and noted for control rooms on this machine."""
     state_dir: Annotated[Path | None, Field(json_schema_extra={"metavar": "FOLDER"})] = None
@@ -194,6 +196,13 @@ class Settings(BaseSettings):
                 f"{host} isn't a loopback address, so agents need a token: set HIVEMIND_TOKEN (or --token),"
                 " or use 127.0.0.1"
             )
+        for name in () if _is_loopback(host) else ("token", "control_token"):
+            given = info.data.get(name)
+            if given is not None and not _is_strong(given.get_secret_value()):
+                raise ValueError(
+                    f"{host} isn't a loopback address, and {name} can be guessed: it must be at least {_TOKEN_LENGTH}"
+                    f" characters, {_TOKEN_LETTERS} of them different; make one with openssl rand -hex 16"
+                )
         return host
 
     @field_validator("via")
@@ -276,6 +285,11 @@ def settings_from(sources: Sequence[PydanticBaseSettingsSource]) -> Settings:
     """
     arguments: dict[str, Any] = {"_build_sources": (tuple(sources), {})}  # not in the signature that checkers see
     return Settings(**arguments)
+
+
+def _is_strong(token: str) -> bool:
+    """Whether others than who knows it would try too long; a password that people think of isn't recognised."""
+    return len(token) >= _TOKEN_LENGTH and len(set(token)) >= _TOKEN_LETTERS
 
 
 def _is_loopback(host: str) -> bool:

@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from hivemind.commands import status, table, words
+from hivemind.commands import status, words
 from hivemind.commands.table import Cell, Column, lines
+from hivemind.console import printable
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import WindowState
 from hivemind.scheduler.types import WindowKind
@@ -134,7 +135,7 @@ def test_shares() -> None:
 
 def test_nothing_a_terminal_obeys() -> None:
     """A name or note from elsewhere can't move the cursor."""
-    assert table.printable("a\x1b[2Jb\nc") == "a?[2Jb?c"
+    assert printable("a\x1b[2Jb\nc") == "a?[2Jb?c"
 
 
 def test_what_is_left_of_windows() -> None:

@@ -128,7 +128,20 @@ def test_loopback_needs_no_token(host: str) -> None:
 def test_elsewhere_needs_a_token(host: str) -> None:
     """An address that others can reach is refused unless agents have to show a token."""
     assert f"{host} isn't a loopback address" in reason(host=host)
-    assert settings(host=host, token=SecretStr("x")).host == host
+    assert settings(host=host, token=SecretStr("3b1f0c9a7d52e846")).host == host
+
+
+@pytest.mark.parametrize("weak", ["x", "3b1f0c9a7d52e84", "a" * 40, "ababababababababab"])
+def test_a_token_elsewhere_is_no_guess(weak: str) -> None:
+    """Where others can try, neither token may be short or of one letter; the line says how to make one, and doesn't
+    repeat it. On loopback any will do."""
+    strong = SecretStr("3b1f0c9a7d52e846")
+    for given in ({"token": SecretStr(weak)}, {"token": strong, "control_token": SecretStr(weak)}):
+        said = reason(host="0.0.0.0", **given)
+        assert f"{list(given)[-1]} can be guessed" in said
+        assert "openssl rand -hex 16" in said
+        assert len(weak) < 3 or weak not in said
+        assert settings(host="127.0.0.1", **given).host == "127.0.0.1"
 
 
 @pytest.mark.parametrize("host", ["", "a b", "http://x", "x/y", "a\n"])

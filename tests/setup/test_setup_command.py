@@ -10,6 +10,8 @@ import pytest
 from hivemind import cli
 from hivemind.setup import CLIENTS, as_text, instructions
 
+STRONG = "3b1f0c9a7d52e846"
+
 
 @pytest.fixture(autouse=True)
 def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -61,8 +63,8 @@ def test_shell_of_the_user(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         ("", {"HIVEMIND_PORT": "9000"}, "http://127.0.0.1:9000/agent/"),
         ("port = 9001", {}, "http://127.0.0.1:9001/agent/"),
         ('host = "::1"', {}, "http://[::1]:8765/agent/"),
-        ('host = "0.0.0.0"', {"HIVEMIND_TOKEN": "sekrit"}, "http://127.0.0.1:8765/token/$HIVEMIND_TOKEN/agent/"),
-        ('host = "10.1.2.3"', {"HIVEMIND_TOKEN": "sekrit"}, "http://10.1.2.3:8765/token/$HIVEMIND_TOKEN/agent/"),
+        ('host = "0.0.0.0"', {"HIVEMIND_TOKEN": STRONG}, "http://127.0.0.1:8765/token/$HIVEMIND_TOKEN/agent/"),
+        ('host = "10.1.2.3"', {"HIVEMIND_TOKEN": STRONG}, "http://10.1.2.3:8765/token/$HIVEMIND_TOKEN/agent/"),
         ('token = "sekrit"', {}, "http://127.0.0.1:8765/token/$HIVEMIND_TOKEN/agent/"),
     ],
 )

@@ -215,7 +215,7 @@ class ControlRoom(Looking, Wondering, LayeredApp):
     def _tell_done(self, commands: Sequence[Command]) -> None:
         if text := said(commands, self._view):
             self.clear_notifications()
-            self.notify(text, timeout=3, markup=False)
+            self.notify(clean(text), timeout=3, markup=False)
 
     def on_resize(self, event: events.Resize) -> None:
         """Another layout may fit now."""

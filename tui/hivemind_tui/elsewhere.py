@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hivemind.console import Console
+from hivemind.console import Console, printable
 from hivemind.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ async def _tell_link(source: Source, console: Console) -> None:
         if link.lost_for_s is None and told:
             console.line("connected again")
         elif link.lost_for_s is not None and link.why != told:
-            console.line(f"not connected: {link.why}")
+            console.line(f"not connected: {printable(link.why)}")
         told = link.why if link.lost_for_s is not None else ""
         await asyncio.sleep(_LOOK_EVERY_S)
 

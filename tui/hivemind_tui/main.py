@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 from urllib.parse import quote
 
 from hivemind import __version__
-from hivemind.console import Console
+from hivemind.console import Console, printable
 from hivemind.errors import BindError, HiveMindError, UsageError
 
 from . import terminal
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with quiet() as collector:
             return _run(parse(sys.argv[1:] if argv is None else argv, os.environ, Path.cwd()), collector)
     except HiveMindError as error:
-        print(f"hivemind-tui: {error}", file=sys.stderr)
+        print(f"hivemind-tui: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130

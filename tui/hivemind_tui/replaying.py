@@ -12,7 +12,7 @@ from hivemind.errors import UsageError
 from . import actions, keymap
 from .app import ControlRoom
 from .dialogs import kinds_menu
-from .format import clock, percent
+from .format import clean, clock, percent
 from .moments import HOW, Stretch, moment_of
 from .picture import as_png, placed_text, write_new
 from .playback import KINDS, STEERLESS, Playback
@@ -208,7 +208,7 @@ class ReplayRoom(ControlRoom):
             return
         png = await as_png(path, self.size.width)
         both = f" and {png.name}" if png is not None else ""
-        self.notify(f"written: {path.name}{both}", markup=False, timeout=4)
+        self.notify(clean(f"written: {path.name}{both}"), markup=False, timeout=4)
 
 
 def picture_name(now: Playback) -> str:

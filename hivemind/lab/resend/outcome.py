@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hivemind.commands.table import printable
 from hivemind.commands.words import span
+from hivemind.console import json_text, printable
 
 from . import sides, table
 from .plan import Ask, wall_s
@@ -130,4 +130,4 @@ def _span(seconds: float) -> str:
 
 
 def _encoded(facts: dict[str, object]) -> str:
-    return msgspec.json.format(msgspec.json.encode(facts), indent=2).decode()
+    return json_text(msgspec.json.encode(facts))
