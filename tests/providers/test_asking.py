@@ -18,6 +18,7 @@ from hivemind.providers.asking import SHORT, facts_in_steps
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.detect import DIALECTS
 from hivemind.providers.outline import Outline
+from hivemind.providers.plain import BYTES_PER_CHAR
 
 T = TypeVar("T")
 PACK: dict[str, Callable[[bytes], bytes]] = {
@@ -79,7 +80,13 @@ def test_every_dialect(dialect: str, path: str, fields: dict[str, object], expec
     """Each finds its own fields, also those that stand within others."""
     found = asked(conversation(2 * SHORT, **fields), dialect=dialect, path=path)
     assert {name: getattr(found, name) for name in expected} == expected
-    assert found.inference
+
+
+def test_sound_isnt_read() -> None:
+    """A long body that is no text counts by its size alone, as a short one does."""
+    headers = [(b"content-type", b"audio/mpeg")]
+    found = done(facts_in_steps(DIALECTS["plain"], "/v1/audio/transcriptions", "", headers, bytes(2 * SHORT)))
+    assert (found.size_chars, found.unread) == (2 * SHORT // BYTES_PER_CHAR, "")
 
 
 @pytest.mark.parametrize("coding", [name for name in PACK if name != "identity"])
