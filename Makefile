@@ -24,9 +24,10 @@ test: $(VENV)/.ready ## lint, types, import contracts and tests
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest
 
-bench: $(VENV)/.ready ## the paper's seven scenarios; what the proxy and its screen cost (bench.json, perf.json)
+bench: $(VENV)/.ready ## the paper's scenarios; what the proxy and its screen cost; hostile traffic (*.json)
 	@$(BIN)/hivemind bench --json bench.json
 	@$(BIN)/hivemind perf --json perf.json
+	@$(BIN)/python -m hivemind_mock.attacks --json attacks.json
 
 screenshots: $(VENV)/.ready ## take the README's pictures anew (about a minute and a half)
 	@$(BIN)/python screenshots/make.py

@@ -1,0 +1,43 @@
+"""Asks a proxy for `/_health` again and again, in a process of its own, and prints how long each answer took.
+
+`python -m hivemind_mock.attacks.probe HOST PORT` asks until its standard input ends, on one connection with blocking
+sockets, so that nothing but the proxy decides how long an answer takes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import sys
+import time
+
+EVERY_S = 0.005
+_LONGEST_S = 30.0
+
+
+def main(host: str, port: int) -> None:
+    """Print the times of all answers in milliseconds as one JSON list; an answer that didn't come counts as 30 s."""
+    taken_ms: list[float] = []
+    ask = f"GET /_health HTTP/1.1\r\nhost: {host}:{port}\r\n\r\n".encode()
+    sock: socket.socket | None = None
+    while not select.select([sys.stdin], [], [], EVERY_S)[0] or os.read(0, 1):
+        begin = time.monotonic()
+        try:
+            if sock is None:
+                sock = socket.create_connection((host, port), _LONGEST_S)
+                sock.settimeout(_LONGEST_S)
+            sock.sendall(ask)
+            if not sock.recv(4096).startswith(b"HTTP/1.1 200"):
+                raise OSError("not healthy")
+        except OSError:
+            sock = None
+            taken_ms.append(_LONGEST_S * 1e3)
+        else:
+            taken_ms.append((time.monotonic() - begin) * 1e3)
+    print(json.dumps(taken_ms))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
