@@ -15,12 +15,14 @@ Reservation = list[tuple[Window, Charge]]
 class Allowance:
     """Requests, input, output and total tokens: a request flies when every window has room for it."""
 
-    __slots__ = ("_config", "tell_at", "windows")
+    __slots__ = ("_config", "doubtful", "tell_at", "windows")
 
     def __init__(self, config: LaneConfig) -> None:
         self._config = config
         self.tell_at = -math.inf
         """What replies say is told again from this moment on."""
+        self.doubtful = False
+        """Some window has been doubtful, and there may have been probes."""
         self.windows: dict[WindowKind, Window] = {}
         for kind, limit, binding in _limits(config):
             if limit:
@@ -95,6 +97,8 @@ class Allowance:
                 window = self.windows[reading.kind] = Window(reading.kind, None)
             if window.read(now, reading, started_at, charges.get(reading.kind)):
                 doubted.append(reading)
+            if window.doubtful:
+                self.doubtful = True
             if reading.kind in (WindowKind.INPUT, WindowKind.OUTPUT):
                 self._retire_guess()
         return doubted

@@ -254,9 +254,10 @@ class Lane:
     def succeeded(self, now: float, ticket: Ticket, ttft_s: float) -> None:
         """First content came."""
         self.proven = True
-        for window, charge in ticket.reservation or ():
-            if charge.probe:
-                window.probe_answered()
+        if self.allowances[ticket.request.family].doubtful:
+            for window, charge in ticket.reservation or ():
+                if charge.probe:
+                    window.probe_answered()
         self.failure_share -= LATEST_WEIGHT * self.failure_share
         self.failures_in_row = 0
         if not self.settings.backpressure:

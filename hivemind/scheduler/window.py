@@ -39,8 +39,8 @@ FOREIGN_SHARE = 0.02
 """Requests, and besides a share of the limit, that may be missing from a bucket before somebody else is there."""
 BUCKET_PROOF = 3
 """Readings that must look like a bucket before it is taken for one."""
-ROUNDED_S = 1.0
-"""A reset of a minute may be stated so much later, since most round seconds up."""
+LATEST_S = PERIOD_S + 1.0
+"""The latest reset that a window of a minute has: most round seconds up."""
 MAX_SHARE = 0.9
 """A request larger than this share of a whole window flies when this much is there; else it would never fit."""
 PROBE_S = 45.0
@@ -79,7 +79,6 @@ class Window:
         "_blind_at",
         "_bucket_signs",
         "_charges",
-        "_doubtful",
         "_dripped_at",
         "_epoch_at",
         "_fixed",
@@ -96,6 +95,7 @@ class Window:
         "_reset_at",
         "_seen_limit",
         "binding",
+        "doubtful",
         "enforced",
         "kind",
         "limit",
@@ -140,7 +140,7 @@ class Window:
         """Waited beyond a stated reset, of a provider that was seen to round it down."""
         self._fixed = False
         self._bucket_signs = 0
-        self._doubtful = False
+        self.doubtful = False
         """The provider's last word is of a reset later than the window can last."""
         self._asked_at = -math.inf
         """When a request last went through, or a reply first said that a doubtful window is used up."""
@@ -197,7 +197,7 @@ class Window:
         """Until one request may go through although the provider says that nothing is left; None where its word isn't
         doubtful, or something is left."""
         self._roll(now)
-        return self._doubt_s(now) if self._doubtful and self._level < 1 else None
+        return self._doubt_s(now) if self.doubtful and self._level < 1 else None
 
     def delay_s(self, now: float, amount: float) -> float:
         """Seconds until `amount` may be taken, 0 for now. A guess where it depends on what others use."""
@@ -230,7 +230,7 @@ class Window:
         """Until so much more than is left may be taken by the headers' word, in however many windows. Where that word
         is doubtful, until the next probe: what comes after it depends on the reply."""
         assert self._seen_limit is not None
-        if self._doubtful:
+        if self.doubtful:
             return self._doubt_s(now)
         if self._bucket:
             return missing * PERIOD_S / self._seen_limit
@@ -238,7 +238,7 @@ class Window:
 
     def take(self, now: float, amount: float) -> Charge:
         """Reserve on grant."""
-        charge = Charge(now, amount, probe=self._doubtful and self._lacks(amount))
+        charge = Charge(now, amount, probe=self.doubtful and self._lacks(amount))
         self._charges.append(charge)
         self._asked_at = now
         self.used += amount
@@ -293,13 +293,20 @@ class Window:
         window can last.
         """
         limit = reading.limit if reading.limit is not None and reading.limit > 0 else self._seen_limit
-        if limit is None or reading.remaining is None:
+        remaining: float | None = reading.remaining
+        if limit is None or remaining is None:
             return False
-        limit, remaining = float(min(limit, _LARGEST)), float(min(max(reading.remaining, 0), _LARGEST))
-        reset_in_s = reading.reset_in_s
-        absurd = reset_in_s is not None and not reset_in_s <= MOST_RESET_S  # not a number is absurd, too
-        reset_in_s = None if absurd or reset_in_s is None else max(reset_in_s, -PERIOD_S)
-        late = reset_in_s is not None and reset_in_s > PERIOD_S + ROUNDED_S
+        limit = float(limit) if limit <= _LARGEST else _LARGEST
+        if not 0 <= remaining <= _LARGEST:
+            remaining = 0.0 if remaining < 0 else _LARGEST
+        reset_in_s, late, absurd = reading.reset_in_s, False, False
+        if reset_in_s is not None:
+            if reset_in_s <= LATEST_S:
+                reset_in_s = reset_in_s if reset_in_s > -PERIOD_S else -PERIOD_S
+            elif reset_in_s <= MOST_RESET_S:
+                late = True
+            else:  # or it is no number
+                reset_in_s, absurd = None, True
         self._roll(now)
         own = 0.0
         if charge is not None and not charge.confirmed and self.kind is not WindowKind.OUTPUT:
@@ -313,10 +320,10 @@ class Window:
             self._blind = 0.0
         if late or (absurd and not self._bucket):
             self._read_doubtful(now, remaining, reset_in_s, started_at, own)
-        elif self._doubtful and reset_in_s is None and not self._bucket:
+        elif self.doubtful and reset_in_s is None and not self._bucket:
             self._read_doubtful(now, remaining, self._reset_at - now, started_at, own)
         else:
-            if self._doubtful:
+            if self.doubtful:
                 self._trust_again()
             if self._bucket:
                 self._read_bucket(now, remaining, started_at, own)
@@ -332,11 +339,11 @@ class Window:
     ) -> None:
         """Of a window whose length isn't known, and so neither when it began nor how much of it we used: the newest
         word counts as it is. A reset that isn't known (None) is guessed."""
-        had_room = self._level > 0 or not self._doubtful
+        had_room = self._level > 0 or not self.doubtful
         fresh = remaining - self._pending - self._blind
         self._level = fresh if started_at >= self._read_at else min(self._level + own, fresh)
         self._asked_at = now if had_room and self._level <= 0 else max(self._asked_at, started_at)
-        self._doubtful = True
+        self.doubtful = True
         self._guessed = reset_in_s is None
         self._reset_at = now + (PERIOD_S if reset_in_s is None else reset_in_s)
         self._epoch_at = -math.inf
@@ -344,7 +351,7 @@ class Window:
 
     def _trust_again(self) -> None:
         """The word that follows is one of our windows again: nothing of the doubtful one is compared with it."""
-        self._doubtful = False
+        self.doubtful = False
         self._probe_s = PROBE_S
         self._reset_at = math.inf
 
@@ -450,7 +457,7 @@ class Window:
                 self.reserved -= old.amount
         if self._seen_limit is None:
             return
-        if self._bucket and not self._doubtful:
+        if self._bucket and not self.doubtful:
             # What was used beyond an empty bucket is made up for within a minute, so that every request fits by then.
             lowest = (MAX_SHARE - 1) * self._seen_limit - self._pending
             drip = max(0.0, now - max(self._read_at, self._dripped_at)) * self._seen_limit / PERIOD_S
@@ -469,7 +476,7 @@ class Window:
         self._epoch_at = since
         self._reset_at = now + PERIOD_S
         self._guessed = True
-        self._doubtful = False
+        self.doubtful = False
 
     def _lacks(self, amount: float) -> bool:
         """By the headers' word there is no room for so much."""
@@ -492,7 +499,7 @@ class Window:
         missing = amount + self._margin - self._level
         if missing <= 0:
             return 0.0
-        if self._doubtful:
+        if self.doubtful:
             delay = self._doubt_s(now)
             return max(delay, 0.001) if delay > 0 else 0.0
         if self._bucket:
