@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from .call import Call
 from .exchange import Exchange
+from .identity import CREDENTIAL_HEADERS
 
 AGAIN_AFTER_S = 1.0
 """A request of one agent that comes so soon after the last one like it was meant to be parallel: a client that gives
@@ -50,4 +51,11 @@ class Resends:
 
 
 def _same(one: Call, other: Call) -> bool:
-    return one.lane == other.lane and (one.method, one.target, one.body) == (other.method, other.target, other.body)
+    if one.lane != other.lane or (one.method, one.target, one.body) != (other.method, other.target, other.body):
+        return False
+    # A lane may be shared by credentials, of which none may see what another one was answered.
+    return _credentials(one) == _credentials(other)
+
+
+def _credentials(call: Call) -> list[tuple[bytes, bytes]]:
+    return [pair for pair in call.headers if pair[0] in CREDENTIAL_HEADERS]

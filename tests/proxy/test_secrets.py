@@ -71,13 +71,9 @@ async def test_proxy_s_own_errors() -> None:
 
 async def test_lanes_by_credential() -> None:
     """Two credentials have a lane each, so that one's limits don't hold the other's requests; names tell neither."""
-    async with (
-        serving(playing([ANSWER])) as upstream,
-        proxying(f"lab={upstream.url}", profile="anthropic") as proxy,
-        client() as web,
-    ):
+    async with serving(playing([ANSWER])) as upstream, proxying(f"anthropic={upstream.url}") as proxy, client() as web:
         for key in (KEY, KEY + "x", KEY):
             await web.post(f"{proxy.url}/v1/messages", content=PLAIN_BODY, headers={"x-api-key": key})
         lanes = [lane.state.lane for lane in proxy.snapshot().lanes]
         assert len(lanes) == 2
-        assert all(lane.startswith("lab:") and len(lane) == len("lab:") + 8 for lane in lanes)
+        assert all(lane.startswith("anthropic:") and len(lane) == len("anthropic:") + 8 for lane in lanes)
