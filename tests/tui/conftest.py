@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tui.idle import idle
 
 
 @pytest.fixture(autouse=True)
@@ -18,3 +19,10 @@ def _plain_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.fixture(autouse=True)
+def _pilot_waits_for_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Textual pilot waits until the event loop is idle instead of sleeping until the process uses little CPU."""
+    for module in ("textual.app", "textual.pilot"):
+        monkeypatch.setattr(f"{module}.wait_for_idle", idle)

@@ -2,48 +2,84 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from textual.pilot import Pilot
+from tui.idle import idle
 from tui.worlds import FakeSource
 
 from hivemind_tui.app import ControlRoom
+from hivemind_tui.board import _TURNS
 from hivemind_tui.pace import Pace
 from hivemind_tui.widgets.line_table import LineTable
 
 TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
 """The environment of a terminal that can show everything."""
 
+_PATIENCE_S = 60.0
+"""After which a condition that another thread or process brings about counts as never reached."""
 
-class _Steady(Pace):
-    """A machine on which others work too mustn't change what is drawn."""
+
+class _OnDemand(Pace):
+    """Frames are drawn where a test asks for one, so that what is shown doesn't depend on how fast the machine is."""
+
+    asked = False
+
+    def due(self, now_s: float) -> bool:
+        """Return whether the test asked for a frame, once for each."""
+        asked, self.asked = self.asked, False
+        return asked
 
     def drawn(self, cost_s: float, late_s: float = 0.0) -> None:
-        """It is never too much."""
+        """Ignore what a frame cost: the rate stays."""
 
 
 @asynccontextmanager
 async def screen(source: FakeSource, size: tuple[int, int] = (100, 30), **more: Any) -> AsyncIterator[Pilot[str]]:
     """The control room on a source, drawn once."""
     app = ControlRoom(source, environment=more.pop("environment", TERMINAL), **more)
-    app._pace = _Steady(app._pace.wanted)
-    async with app.run_test(size=size) as pilot:
-        await settle(pilot)
+    async with piloted(app, size) as pilot:
         yield pilot
 
 
-async def settle(pilot: Pilot[str]) -> None:
-    """Until every key is dealt with, every command carried out and every panel drawn."""
+@asynccontextmanager
+async def piloted(app: ControlRoom, size: tuple[int, int], **more: Any) -> AsyncIterator[Pilot[str]]:
+    """A control room that draws on demand, drawn once; `more` goes to Textual's `run_test`."""
+    app._pace = _OnDemand(app._pace.wanted)
+    async with app.run_test(size=size, **more) as pilot:
+        await settle(pilot)
+        await frame(pilot)
+        yield pilot
+
+
+async def settle(pilot: Pilot[Any]) -> None:
+    """Wait until every key is dealt with, every command carried out and every panel that is due drawn."""
+    # A layout resizes panels, which then draw themselves, which asks for another refresh.
     for _ in range(3):
-        await pilot.pause()
+        await idle()
+        if pilot.app._resize_event is not None:
+            pilot.app._check_resize()  # a timer of 8 ms would
+        pilot.app.screen._on_timer_update()
+    await idle()
+
+
+async def frame(pilot: Pilot[str]) -> None:
+    """Look at the source again and draw every panel, as the control room does by itself several times a second."""
+    app = room(pilot)
+    assert isinstance(app._pace, _OnDemand)
+    for _ in range(_TURNS):
+        app._pace.asked = True
+        app._tick()
+    await settle(pilot)
 
 
 async def press(pilot: Pilot[str], keys: str) -> None:
     """Press keys, separated by blanks, and let them have their effect."""
     for key in keys.split():
-        await pilot.press(key)
+        await pilot.app._press_keys([key])
         await settle(pilot)
 
 
@@ -65,9 +101,8 @@ def whole_screen(pilot: Pilot[str]) -> str:
 
 
 async def wait_until(pilot: Pilot[str], reached: Callable[[], bool]) -> None:
-    """Let the screen work until the condition holds."""
-    for _ in range(400):
-        if reached():
-            return
-        await pilot.pause(0.01)
-    raise AssertionError("never reached")
+    """Draw frames until the condition holds, which a thread, a process or a timer brings about."""
+    async with asyncio.timeout(_PATIENCE_S):
+        while not reached():
+            await asyncio.sleep(0.001)
+            await frame(pilot)

@@ -9,6 +9,8 @@ from textual.app import ComposeResult
 from textual.geometry import Region
 from textual.screen import Screen
 from textual.widgets import Static
+from tui.idle import until
+from tui.kit import settle
 
 from hivemind_tui import bands
 from hivemind_tui.bands import ROWS, BandedScreen, top_band
@@ -64,15 +66,21 @@ class Tall(GuestApp):
 
         return Recording(id="_default")
 
+    def owed(self) -> bool:
+        """Whether something is still to be painted."""
+        screen = self.screen
+        assert isinstance(screen, BandedScreen)
+        return bool(screen._owed or screen._dirty_widgets or screen._compositor._dirty_regions)
+
 
 async def test_a_whole_screen_is_painted_in_several_steps() -> None:
     """Every cell of it, and in between others have their turn."""
     app = Tall()
     async with app.run_test(size=(WIDTH, HEIGHT)) as pilot:
-        await pilot.pause()
+        await settle(pilot)
         app.painted.clear()
         app.screen.refresh()
-        await pilot.pause()
+        await settle(pilot)
         assert len(app.painted) == -(-HEIGHT // ROWS)
         assert len(set().union(*map(cells, app.painted))) == WIDTH * HEIGHT
 
@@ -81,10 +89,10 @@ async def test_a_little_is_painted_at_once() -> None:
     """A few rows aren't worth several steps."""
     app = Tall()
     async with app.run_test(size=(WIDTH, HEIGHT)) as pilot:
-        await pilot.pause()
+        await settle(pilot)
         app.painted.clear()
         app.query_one(Static).refresh(Region(0, 3, WIDTH, 1), Region(0, 30, WIDTH, 2))
-        await pilot.pause()
+        await settle(pilot)
         (once,) = app.painted
         assert {y for _, y in cells(once)} == {3, 30, 31}
 
@@ -93,14 +101,14 @@ async def test_a_batch_loses_nothing() -> None:
     """What is owed when a batch begins is painted after it."""
     app = Tall()
     async with app.run_test(size=(WIDTH, HEIGHT)) as pilot:
-        await pilot.pause()
+        await settle(pilot)
         app.painted.clear()
         app.screen._compositor._dirty_regions.add(app.screen.size.region)
         app.screen._compositor_refresh()
         with app.batch_update():
             await pilot.pause()
             assert not app.painted
-        await pilot.pause(0.1)
+        await until(lambda: not app.owed())
         assert len(set().union(*map(cells, app.painted))) == WIDTH * HEIGHT
 
 
@@ -108,14 +116,14 @@ async def test_what_changes_between_two_bands_is_painted_too() -> None:
     """A widget that changes while a screen is being painted isn't taken for painted with it."""
     app = Tall()
     async with app.run_test(size=(WIDTH, HEIGHT)) as pilot:
-        await pilot.pause()
+        await settle(pilot)
         app.painted.clear()
         app.screen._compositor._dirty_regions.add(Region(0, 10, WIDTH, HEIGHT - 10))
         app.screen._compositor_refresh()
         static = app.query_one(Static)
         static._repaint_regions.add(Region(0, 3, WIDTH, 1))
         app.screen._dirty_widgets.add(static)
-        await pilot.pause(0.1)
+        await until(lambda: not app.owed())
         assert {y for part in app.painted for _, y in cells(part)} == {3, *range(10, HEIGHT)}
 
 

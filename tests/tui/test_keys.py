@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tui.kit import press, room, screen, seen, settle, wait_until
+from tui.kit import frame, press, room, screen, seen, settle, wait_until
 from tui.worlds import LANE, FakeSource, busy_source, empty_world, world
 
 from hivemind.scheduler.commands import (
@@ -158,6 +158,7 @@ async def test_keys_lead_where_they_say() -> None:
                 await press(pilot, "escape")
             room(pilot).go(fresh)
             await press(pilot, keys)
+            await frame(pilot)
             assert reached(room(pilot).view), keys
         assert source.applied == []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tui.decks import AT, recording, write
-from tui.kit import TERMINAL, press, seen, settle, wait_until
+from tui.kit import TERMINAL, piloted, press, seen, settle, wait_until
 
 from hivemind.errors import UsageError
 from hivemind.journal.player import Player
@@ -87,7 +87,7 @@ async def test_the_screen_on_a_real_journal(tmp_path: Path) -> None:
     player = Player.open(write(tmp_path))
     try:
         app = ReplayRoom(ReplaySource(player, player.name), environment=TERMINAL)
-        async with app.run_test(size=(160, 45)) as pilot:
+        async with piloted(app, (160, 45)) as pilot:
             await settle(pilot)
             await wait_until(pilot, lambda: app.view.playback is not None and app.view.playback.mark_count == 6)
             await press(pilot, "n n n n")
@@ -110,7 +110,7 @@ async def test_a_journal_that_vanishes(tmp_path: Path) -> None:
     player = Player.open(path, indexed=False)
     try:
         app = ReplayRoom(ReplaySource(player, player.name), environment=TERMINAL)
-        async with app.run_test(size=(160, 45)) as pilot:
+        async with piloted(app, (160, 45)) as pilot:
             await settle(pilot)
             path.unlink()
             await press(pilot, "end home shift+right")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 from tui.decks import AT, LENGTH_S, Deck, recording
-from tui.kit import TERMINAL, press, seen, settle, wait_until
+from tui.kit import TERMINAL, piloted, press, seen, settle, wait_until
 from tui.worlds import world
 
 from hivemind.scheduler import events as ev
@@ -33,7 +33,7 @@ async def replay(
     """A room on the made-up recording, whose time stands unless it is played."""
     source = ReplaySource(deck or Deck(recording()), "20261121-140000-8765")
     app = ReplayRoom(source, folder=folder, environment=TERMINAL)
-    async with app.run_test(size=size) as pilot:
+    async with piloted(app, size) as pilot:
         await settle(pilot)
         yield pilot, app
 

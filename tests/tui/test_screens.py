@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from tui.graph import processes
-from tui.kit import press, room, screen, settle, whole_screen
+from tui.kit import frame, press, room, screen, settle, whole_screen
 from tui.worlds import FakeSource, busy_source, empty_world
 
 from hivemind.snapshot import Snapshot
@@ -31,7 +31,7 @@ SCREENS = {
     "drain": "D",
     "filter": "2 / s t a t e : s t r e a m",
     "budget": "2 B 5 0 0 k",
-    "write": "4 g j j j enter 0 . 7 enter W",
+    "write": "4 g j j j enter 0 . 7 enter frame W",
 }
 
 
@@ -51,7 +51,9 @@ async def test_every_screen_looks_as_agreed(size: tuple[int, int], golden: Calla
             await press(pilot, "escape escape escape 1")
             if name == "write":
                 source.become(tuned)
-            await press(pilot, keys)
+            for part in keys.split(" frame "):
+                await press(pilot, part)
+                await frame(pilot)
             text = whole_screen(pilot)
             golden(f"screen_{name}_{size[0]}x{size[1]}", text)
             if name in ("overview", "agents", "tuning"):

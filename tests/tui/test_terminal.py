@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from textual.pilot import Pilot
-from tui.kit import TERMINAL, screen, settle, wait_until, whole_screen
+from tui.kit import TERMINAL, piloted, screen, settle, wait_until, whole_screen
 from tui.worlds import FakeSource, world
 
 from hivemind.errors import UsageError
@@ -154,7 +154,7 @@ async def test_sixteen_colours() -> None:
 async def test_every_theme_is_drawn() -> None:
     """No theme lacks a variable that some style sheet wants, and all show the same text, a note over it too."""
     app = ControlRoom(FakeSource(world()), environment=TERMINAL)
-    async with app.run_test(size=(160, 45), notifications=True) as pilot:
+    async with piloted(app, (160, 45), notifications=True) as pilot:
         app.notify("a word", timeout=600)
         await wait_until(pilot, lambda: "a word" in whole_screen(pilot))
         agreed = whole_screen(pilot).splitlines()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 from tui.decks import Deck, recording, write
-from tui.kit import TERMINAL, press, room, screen, seen, settle, wait_until, whole_screen
+from tui.kit import TERMINAL, piloted, press, room, screen, seen, settle, wait_until, whole_screen
 from tui.trials import BETA, CEILING, LOOKED, Made, usual
 from tui.worlds import FakeSource, world
 
@@ -239,7 +239,7 @@ async def test_in_a_replay_it_is_told_how_to_apply(tmp_path: Path, size: tuple[i
     source.journal = write(tmp_path)
     made = Made(usual)
     app = ReplayRoom(source, folder=tmp_path, environment=TERMINAL)
-    async with app.run_test(size=size) as pilot:
+    async with piloted(app, size) as pilot:
         app.simulation = made
         await settle(pilot)
         await press(pilot, "w right right enter")
