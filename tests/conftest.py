@@ -6,9 +6,11 @@ import os
 import tempfile
 
 import pytest
+from examples import register_profiles
 from goldens import golden as golden
 from goldens import pytest_addoption as pytest_addoption
 
+register_profiles()
 _STATE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from control.kit import RUN, FakeProxy, busy_proxy
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tui.graph import processes
@@ -69,7 +70,7 @@ def there(part: WorldPart) -> WorldPart:
 
 
 @given(SNAPSHOTS)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 def test_any_snapshot_survives(snapshot: Snapshot) -> None:
     """Every number, name and absence is the same at the other end, infinities too."""
     part = world_part(snapshot, RUN, None)
@@ -108,7 +109,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=examples(120), deadline=None, derandomize=True)
 def test_parts_join(steps: list[tuple[str, float]]) -> None:
     """Whoever looks now and then, and hears only what is new each time, knows just what one does who hears it all."""
     proxy, known = FakeProxy(), None

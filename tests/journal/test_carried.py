@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from world.histories import OPS, History, Op, price
@@ -20,7 +21,10 @@ STEPS = st.tuples(st.sampled_from(OPS), st.integers(0, 999), st.integers(0, 999)
 
 @given(st.lists(STEPS, max_size=80), st.floats(0, 1), st.integers(1, 5))
 @settings(
-    max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(100),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_the_same_line_in_pieces(
     monkeypatch: pytest.MonkeyPatch, ops: Sequence[Op], share: float, at_once: int

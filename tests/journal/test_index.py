@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal.played import BEGAN, NAME, folded, indexed, journal, opened, some
@@ -124,7 +125,7 @@ def test_neither_is_one_of_another_kind(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @given(st.floats(0, 1), st.binary(max_size=40), st.integers(0, 60))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 def test_whatever_is_in_the_file_nothing_breaks(share: float, rubbish: bytes, gone: int) -> None:
     """Bytes changed, taken away or put in: what can't be believed isn't, and a new one takes its place."""
     with tempfile.TemporaryDirectory() as folder:

@@ -7,6 +7,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from journal.recordings import HERE
@@ -204,7 +205,7 @@ def test_a_length_that_is_not_true() -> None:
     tracemalloc.stop()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_bytes(tmp_path: Path, data: st.DataObject) -> None:
     """A dump with anything changed in it is read as far as it can be, and never more than that."""

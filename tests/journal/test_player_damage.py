@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal.played import BEGAN, NAME, folded, indexed, journal, moments, opened, some
@@ -70,7 +71,7 @@ def refused(path: Path) -> str:
         max_size=30,
     )
 )
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=examples(120), deadline=None, derandomize=True)
 def test_any_bytes_play_or_are_one_line(pieces: list[bytes]) -> None:
     """With an index and without."""
     with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +85,7 @@ def test_any_bytes_play_or_are_one_line(pieces: list[bytes]) -> None:
 
 
 @given(st.floats(0, 1), st.binary(max_size=20), st.integers(0, 3000))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 def test_damage_in_the_midst_is_passed_over(share: float, rubbish: bytes, gone: int) -> None:
     """The index comes to the same as reading from the start does."""
     whole = b"".join(LINES)

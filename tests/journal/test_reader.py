@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from journal.lines import NAME, WALL, answered, arrived, began, opened, run, written
@@ -334,7 +335,7 @@ _PIECES = st.lists(
 
 
 @example(content=b"\0" * 64 + line_of(began()) + line_of(arrived(102.0)))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=_PIECES)
 def test_any_bytes(tmp_path: Path, content: bytes) -> None:
     """Whatever a file holds, it is read or refused in one line; times never go back by more than a moment."""

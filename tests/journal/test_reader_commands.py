@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from journal.lines import NAME, WALL, answered, arrived, began, opened, run, written
@@ -299,7 +300,7 @@ def test_follow_a_thread(folder: Path) -> None:
 _WHOLE = b"".join(line_of(event) for event in run())
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_bytes(folder: Path, capsys: pytest.CaptureFixture[str], data: st.DataObject) -> None:
     """Whatever is changed in a journal, no command fails in another way than with a line."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal.disks import Disk, granted, numbers, until, wide
@@ -326,7 +327,7 @@ def line(number: int) -> Callable[[], bytes]:
     return lambda: line_of(granted(number))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 4_000), max_size=60),
     troubles=st.lists(st.sampled_from(["full", "slow", "fine", "round"]), max_size=60),

@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lab.kit import recorded, served
@@ -57,7 +58,7 @@ class Flights:
 
 
 @given(seed=st.integers(0, 10**9), count=st.integers(1, 120), texts=changes, how=faults)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_any_events_can_be_simulated(seed: int, count: int, texts: list[str], how: Faults) -> None:
     """Without an error, to an end, and twice the same."""
     recordings: list[Recording] = []
@@ -94,7 +95,7 @@ worlds = st.builds(
 
 
 @given(world=worlds, seed=st.integers(1, 99), texts=changes)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_whoever_was_done_is_done_again(world: World, seed: int, texts: list[str]) -> None:
     """Of a run through the real proxy: every request ends, unless its agent died of an error; none flies twice."""
     with tempfile.TemporaryDirectory() as folder:

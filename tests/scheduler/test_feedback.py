@@ -6,6 +6,7 @@ from heapq import heappop, heappush
 from random import Random
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduler.driving import Hands, lane_config
@@ -264,7 +265,7 @@ def longest_waits(seed: int, agents: int, slots: int, newcomers: float) -> tuple
     return max([longest, *(hands.now - ticket.arrived_at for ticket in waiting)]), most
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=examples(20), deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10**9),
     agents=st.integers(2, 12),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduler.driving import LANE, Hands, lane_config, request
@@ -149,7 +150,7 @@ class Story:
             self.tasks += kind == "submit"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
 def test_any_write_may_be_the_last(steps: list[Step]) -> None:
     """After each of them a restart finds what there was, as often as it happens; nothing is lost or counted twice."""
@@ -169,7 +170,7 @@ def test_any_write_may_be_the_last(steps: list[Step]) -> None:
             later = later.after(revived)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(STEPS, STEPS)
 def test_lives_add_up(first: list[Step], second: list[Step]) -> None:
     """The pool is what all agents used, over a crash and beyond it, and a subtree what its members did; the states of

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 import pytest
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -229,7 +230,7 @@ def some_graph(random: Random, size: int, edges: float) -> list[TaskSpec]:
     return random.sample(specs, size)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @example(seed=0, size=156, edges=2.0, fail_share=0.5, crash_share=0.0)
 @given(
     seed=st.integers(0, 10**9),

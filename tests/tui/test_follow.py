@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from control.kit import FakeProxy
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from world.kit import arrived, finished, granted
@@ -48,7 +49,7 @@ STEPS = st.sampled_from(["arrive", "arrive", "finish", "hear and ask", "hear", "
 
 
 @given(st.lists(STEPS, min_size=20, max_size=60))
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 def test_every_asker_knows_all(steps: list[str]) -> None:
     """Whoever asks now and then knows just what the proxy does, however many ask and however often it starts anew."""
     proxy, followed = FakeProxy(), Followed()

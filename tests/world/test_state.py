@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from world.histories import OPS, History, Op, price, randomly
@@ -51,7 +52,7 @@ def assert_alike(one: World, other: World, at: float) -> None:
 
 
 @given(st.lists(STEPS, max_size=80), st.floats(0, 1), st.floats(0, 3))
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 def test_a_world_gone_on_from_is_the_same(ops: Sequence[Op], share: float, later_s: float) -> None:
     """At once, later, and after whatever happens next."""
     events = History().after(ops)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from proxy.upstream.exchange import post, whole
@@ -50,7 +51,7 @@ async def exchange(wire: bytes, cuts: list[int]) -> bytes:
         return body
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(pieces=PIECES, framing=FRAMINGS, cuts=st.lists(st.integers(0, 1000), max_size=12))
 def test_a_body_survives_any_cut(pieces: list[bytes], framing: str, cuts: list[int]) -> None:
     """Whatever its framing and wherever a packet ends, in the head too."""
