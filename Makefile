@@ -7,22 +7,28 @@ BIN = $(VENV)/bin
 # Any Python from 3.11 on: `make PYTHON=/path/to/python3.13`. Unset: the first that works.
 PYTHON =
 PYTHONS = $(PYTHON) python3 python3.13 python3.12 python3.14 python3.11
+# Twice as many as cores, because half of a test's time is waiting: `make JOBS=16 test`.
+JOBS = 4
+PYTEST = $(BIN)/pytest -n $(JOBS) --dist worksteal
 SUITABLE = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 	\2/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 	\2/p' Makefile
 
 setup: $(VENV)/.ready ## make .venv with everything in it
 
 run: $(VENV)/.ready ## open the control room on eleven mock agents and a provider's bad day
 	@$(BIN)/hivemind-tui --demo
 
-test: $(VENV)/.ready ## lint, types, import contracts and tests
+test: $(VENV)/.ready ## lint, types, import contracts and the quick tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest
+	$(PYTEST) -m "not slow and not e2e"
+
+test-all: $(VENV)/.ready ## every test, slow and end-to-end ones included, with many more generated examples
+	$(PYTEST) --hypothesis-profile=large
 
 bench: $(VENV)/.ready ## the paper's scenarios; what the proxy and its screen cost; hostile traffic (*.json)
 	@$(BIN)/hivemind bench --json bench.json
@@ -58,4 +64,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab]' --group dev; \
 	touch $@
 
-.PHONY: help setup run test bench screenshots clean
+.PHONY: help setup run test test-all bench screenshots clean
