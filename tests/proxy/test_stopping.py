@@ -295,7 +295,7 @@ async def test_a_client_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_somebody_else_s_cancellation_is_not_swallowed() -> None:
     """Whoever cancels the task in the same moment means more than this attempt, and sees it cancelled."""
     sent: list[object] = []
-    headers = [(b"content-type", b"application/json")]
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "raw_path": PATH.encode(), "query_string": b"", "headers": headers}
     messages = asyncio.Queue[dict[str, object]]()
     messages.put_nowait({"type": "http.request", "body": PLAIN_BODY, "more_body": False})
