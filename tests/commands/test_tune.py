@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,8 +122,9 @@ def test_nobody_to_ask(badly: Path) -> None:
 
 
 @contextlib.contextmanager
-def searching(journal: Path) -> Iterator[tuple[subprocess.Popen[str], list[str], int]]:
-    """The program in the middle of a search that wouldn't end, the processes that it started, and its terminal."""
+def searching(journal: Path) -> Iterator[tuple[subprocess.Popen[str], list[str], bytearray]]:
+    """The program in the middle of a search that wouldn't end, the processes that it started, and what it writes to its
+    terminal, which is complete when the context has ended."""
     ours, theirs = pty.openpty()
     command = [str(_HIVEMIND), "tune", str(journal), "--trials", "10000"]
     with subprocess.Popen(
@@ -134,8 +136,20 @@ def searching(journal: Path) -> Iterator[tuple[subprocess.Popen[str], list[str],
             seen += os.read(ours, 4096)
         started = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         assert started
-        yield process, started, ours
+        # A terminal that isn't read would block the program when it reports its progress.
+        said = bytearray()
+        reading = threading.Thread(target=_read_all, args=(ours, said), daemon=True)
+        reading.start()
+        yield process, started, said
+        reading.join()
     os.close(ours)
+
+
+def _read_all(terminal: int, said: bytearray) -> None:
+    """Read until the last process that has the terminal open ends."""
+    with contextlib.suppress(OSError):
+        while data := os.read(terminal, 4096):
+            said += data
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
@@ -177,11 +191,10 @@ def test_killed(badly: Path, number: int, code: int) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
 def test_a_process_of_its_own_is_killed(badly: Path) -> None:
     """One line says so, and the others end too."""
-    with searching(badly) as (process, started, terminal):
+    with searching(badly) as (process, started, said):
         (*_, last) = (pid for pid in started if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes())
         os.kill(int(last), signal.SIGKILL)
         out, _ = process.communicate(timeout=60)
-        said = os.read(terminal, 65_536)
     assert (process.returncode, out) == (1, "")
     assert said.rstrip().endswith(b"hivemind: a simulating process ended by itself; is there memory enough?")
     all_end(started)
