@@ -18,7 +18,10 @@ class Turns:
         self._turn = asyncio.Lock()  # fair: whoever has waited longest is next
 
     async def run(self, work: Generator[None, None, T]) -> T:
-        """Do it, giving way at each of its steps. Returns what it returns. Work of a single step is done at once."""
+        """Do it, giving way at each of its steps. Returns what it returns. Work of a single step is done at once,
+        unless other work waits for its turn."""
+        if self._turn.locked():
+            await self.give_way()
         while True:
             try:
                 next(work)
