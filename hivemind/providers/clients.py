@@ -117,12 +117,17 @@ _TELLING = frozenset(
 """Every header that is read here. None carries a credential, so what was read of them may be remembered."""
 
 
+_LONGEST_REMEMBERED = 2048
+"""Bytes of these headers' values that are remembered with what they say; all of a usual client's have some hundred."""
+
+
 def client_of(headers: Headers) -> Client:
     """Read a request's headers. Never raises; ids are taken as they come, if they are short and printable."""
-    return _client_of(tuple([pair for pair in headers if pair[0] in _TELLING]))
+    telling = tuple([pair for pair in headers if pair[0] in _TELLING])
+    short = sum([len(value) for _, value in telling]) <= _LONGEST_REMEMBERED
+    return _remembered(telling) if short else _client_of(telling)
 
 
-@lru_cache(maxsize=1024)
 def _client_of(headers: tuple[tuple[bytes, bytes], ...]) -> Client:
     """The same headers come again with each request of an agent, so each agent's are read once."""
     said = {name.decode("latin-1"): value.decode("latin-1").strip() for name, value in headers}
@@ -139,6 +144,9 @@ def _client_of(headers: tuple[tuple[bytes, bytes], ...]) -> Client:
         retry_count=None if program.name == "claude-code" else _retries(said),
         max_retry_after_s=program.max_retry_after_s,
     )
+
+
+_remembered = lru_cache(maxsize=1024)(_client_of)
 
 
 def _recognise(said: dict[str, str]) -> _Program:

@@ -18,7 +18,7 @@ from .base import Headers
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
-    from backports import zstd  # zstandard, which httpx wants, can't be told to stop after so many bytes
+    from backports import zstd  # the zstandard package can't be told to stop after so many bytes
 
 MAX_DECODED = 64 * 1024 * 1024
 """Bytes a decoder gives in all, those between the codings of a chain included; what unpacks to more is left unread."""

@@ -12,13 +12,14 @@ of all that a small request costs.
 HTTP/1.1 as if it hadn't (RFC 9110, 7.8). uvicorn would lose the body of its request.
 
 *Bounds*: heads, trailers, chunk extensions and pipelined requests are counted while they come, before the parser has
-accumulated them; heads and bodies have deadlines; and what can't be served gets one answer, after which the connection
-is closed in a way that lets the client read that answer.
+accumulated them; heads, bodies and the client's reading have deadlines; and what can't be served gets one answer, after
+which the connection is closed in a way that lets the client read that answer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import urllib.parse
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -44,6 +45,8 @@ from .request_head import (
 )
 from .upstream.deadline import Deadline
 
+_log = logging.getLogger(__name__)
+
 EXTENSION = "hivemind.departure"
 HEAD_S = 30.0
 """Longest time from the first byte of a request to the end of its head."""
@@ -55,6 +58,9 @@ MAX_AHEAD = 64 << 10
 """Bytes that a client may send ahead of the answer to its last request."""
 MAX_PIPELINED = 32
 """Requests that may wait for their turn on one connection."""
+WRITE_STALL_S = 300.0
+"""Longest time in which a client takes nothing of an answer of which more than the write buffer waits for it. It is as
+long as an upstream may be silent, so that a suspended program loses nothing earlier than its answer would end."""
 LINGER_S = 10.0
 """A connection that was answered before the client had sent everything, or whose answer was cut off, is kept no longer
 for the client to take what it was sent."""
@@ -213,6 +219,7 @@ class ClientProtocol(HttpToolsProtocol):
         self.url = b""
         self._departure: Departure | None = None
         self._deadline = Deadline(self.loop, self._expired)
+        self._write_deadline = Deadline(self.loop, self._write_stalled)
         self._serving: Cycle | None = None
         """The request whose answer is due."""
         self._refusal: bytes | None = None
@@ -266,8 +273,18 @@ class ClientProtocol(HttpToolsProtocol):
         if refusal is not None:
             self._refuse(refusal)
 
+    def pause_writing(self) -> None:
+        """Without a deadline a client that stops reading would hold its slot for ever."""
+        super().pause_writing()
+        self._write_deadline.start(WRITE_STALL_S)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._write_deadline.stop()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._deadline.close()
+        self._write_deadline.close()
         serving, self._serving = self._serving, None
         if serving is not None and not serving.response_complete:
             serving.disconnected = True
@@ -557,6 +574,10 @@ class ClientProtocol(HttpToolsProtocol):
                 self._refuse(BadRequest(408, text, "request_timeout"))
         else:
             self.transport.abort()
+
+    def _write_stalled(self) -> None:
+        _log.info("a client took nothing of its answer for %g s, so its connection was closed", WRITE_STALL_S)
+        self.transport.abort()
 
 
 def _too_far_ahead() -> BadRequest:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import brotli
-import zstandard
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +38,8 @@ def decode(body: bytes, encoding: bytes) -> bytes:
         if encoding == b"br":
             return bytes(brotli.decompress(body))
         if encoding == b"zstd":
-            return zstandard.ZstdDecompressor().decompressobj().decompress(body)
-    except (zlib.error, brotli.error, zstandard.ZstdError) as error:
+            return zstd.decompress(body)
+    except (zlib.error, brotli.error, zstd.ZstdError) as error:
         raise ValueError(f"request body is not valid {encoding.decode()}") from error
     if encoding in (b"", b"identity"):
         return body
@@ -54,10 +59,10 @@ def _brotli() -> Encoder:
 
 
 def _zstd() -> Encoder:
-    stream = zstandard.ZstdCompressor().compressobj()
+    stream = zstd.ZstdCompressor()
     return Encoder(
         b"zstd",
-        lambda data: stream.compress(data) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK),
+        lambda data: stream.compress(data, stream.FLUSH_BLOCK),
         lambda: stream.flush(),
     )
 

@@ -20,6 +20,7 @@ from hivemind.proxy.server_protocol import (
     MAX_AHEAD,
     MAX_PIPELINED,
     MIN_BODY_RATE,
+    WRITE_STALL_S,
     ClientProtocol,
 )
 
@@ -159,6 +160,20 @@ async def test_one_timer_serves_many_requests(connection: Connection) -> None:
     for _ in range(5):
         await connection.receive(GET)
     assert (connection.statuses(), connection.clock.timers) == ([200] * 5, 1)
+
+
+async def test_a_client_that_stops_reading_is_dropped(connection: Connection) -> None:
+    """Only where it takes nothing for the whole time: what it takes in between begins the time anew."""
+    connection.hold(GET)
+    for _ in range(2):
+        connection.it.pause_writing()
+        connection.clock.pass_time(WRITE_STALL_S - 1)
+        connection.it.resume_writing()
+    connection.clock.pass_time(2 * WRITE_STALL_S)
+    assert not connection.wire.closed
+    connection.it.pause_writing()
+    connection.clock.pass_time(WRITE_STALL_S + 1)
+    assert connection.wire.closed
 
 
 async def test_a_connection_that_never_says_anything_closes(connection: Connection) -> None:
