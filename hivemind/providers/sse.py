@@ -80,8 +80,8 @@ class _Buffer:
 
 
 class SseSplitter:
-    """Cuts an event stream into blocks: the lines of one event, joined by LF whatever ended them on the wire. A block
-    that is one comment, as servers send for a sign of life, is none."""
+    """Cuts an event stream into blocks: the lines of one event, joined by LF whatever ended them on the wire. Comments
+    between events may be blocks of their own, or left out, where there are many."""
 
     __slots__ = ("_buffer", "_cr", "_head", "_started")
 
@@ -104,11 +104,7 @@ class SseSplitter:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if len(data) > _MANY_COMMENTS and b"\n\n:" in data:
             data = _COMMENTS.sub(b"", data)
-        return [
-            block
-            for part in self._buffer.feed(data)
-            if (block := part.strip(b"\n")) and (block[0] != 0x3A or b"\n" in block)  # a single comment is none
-        ]
+        return [block.strip(b"\n") for block in self._buffer.feed(data) if block and block != b"\n"]
 
     def _skip_bom(self, data: bytes) -> bytes:
         self._head += data
@@ -120,7 +116,7 @@ class SseSplitter:
 
     def end(self) -> list[bytes]:
         block = self._buffer.end().strip(b"\n")
-        return [block] if block and (block[0] != 0x3A or b"\n" in block) else []
+        return [block] if block else []
 
 
 def fields(block: bytes) -> tuple[bytes, bytes]:
