@@ -12,12 +12,12 @@ import fcntl
 import hashlib
 import os
 import struct
+import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-import zstandard
 
 from hivemind import __version__
 from hivemind.world.state import WorldState
@@ -26,6 +26,11 @@ from .activity import Row
 from .cursor import Place
 from .damage import Damage
 from .marks import Mark
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 SUFFIX = ".index"
 FORMAT = 1
@@ -155,7 +160,6 @@ class IndexWriter:
             os.close(fd)
             raise
         self._fd = fd
-        self._pack = zstandard.ZstdCompressor(level=3)
         self.size = 0
 
     def close(self) -> None:
@@ -175,8 +179,8 @@ class IndexWriter:
 
     def add(self, block: Block, state: WorldState | None) -> int:
         """Returns how long the world is, packed. Raises: OSError: it can't be written, and isn't."""
-        world = b"" if state is None else self._pack.compress(msgspec.msgpack.encode(state))
-        self._add(self._pack.compress(msgspec.msgpack.encode(block)), world)
+        world = b"" if state is None else zstd.compress(msgspec.msgpack.encode(state))
+        self._add(zstd.compress(msgspec.msgpack.encode(block)), world)
         return len(world)
 
     def _add(self, what: bytes, world: bytes) -> None:
@@ -255,10 +259,14 @@ class IndexReader:
 
 
 def _unpacked(data: bytes) -> bytes:
+    decompressor = zstd.ZstdDecompressor()
     try:
-        return zstandard.ZstdDecompressor().decompress(data, max_output_size=_LONGEST)
-    except zstandard.ZstdError:
+        plain = decompressor.decompress(data, max_length=_LONGEST)
+    except zstd.ZstdError:
         raise Stale from None
+    if not decompressor.eof:
+        raise Stale
+    return plain
 
 
 def _decoded(data: bytes, kind: type[T]) -> T:

@@ -33,6 +33,9 @@ _ERROR_TYPES = {
     529: "overloaded_error",
 }
 _OLD_SESSION = re.compile(r"_session_([0-9A-Za-z-]{1,64})$")
+_MODEL = re.compile(rb'"model"\s{0,8}:\s{0,8}"([\w.:@/-]{1,200})"', re.ASCII)
+_BATCH_SEARCHED = 64 * 1024
+"""Bytes of a batch in which its first request's model is looked for: a batch may have 100,000 requests."""
 _BATCHES = re.compile(r"/messages/batches/?$")
 _LONGEST_USER = 4096
 """Characters of a user id that are looked at; Claude Code's has some 200."""
@@ -46,12 +49,8 @@ class _Request(Struct):
     thread: Raw = Raw()
 
 
-class _Batched(Struct):
-    params: Raw = Raw()
-
-
 class _Batch(Struct):
-    requests: list[_Batched] = []
+    requests: Raw = Raw()
 
 
 class _Metadata(Struct):
@@ -232,8 +231,8 @@ def _event_bytes(error: object) -> bytes:
 def _batch_facts(body: bytes) -> Facts:
     """A batch costs, later, what its requests cost; it is estimated by its size and the model of its first request."""
     batch = jsonread.read(_batch, body)
-    first = jsonread.read(_request, batch.requests[0].params) if batch and batch.requests else None
-    model = jsonread.text(first.model) if first else ""
+    first = _MODEL.search(bytes(batch.requests)[:_BATCH_SEARCHED]) if batch else None
+    model = first[1].decode() if first else ""
     return Facts(model=model, size_chars=size_chars(body), continues_state=True, unmetered=True)
 
 

@@ -12,6 +12,7 @@ from proxy.kit import Running, between, client, proxying
 from proxy.upstream.scripted import Handler, Scripted, serving
 from proxy.wire import ANSWER, anthropic_error, http
 
+from hivemind import agent_names
 from hivemind.agent_names import LOOKS_LIKE_A_KEY
 from hivemind.cli import main
 from hivemind.control import commands
@@ -187,7 +188,7 @@ def test_a_long_name_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     def searched(_: str) -> bool:
         pytest.fail("searched for keys")
 
-    monkeypatch.setattr(identity, "holds_key", searched)
+    monkeypatch.setattr(agent_names, "holds_key", searched)
     monkeypatch.setattr(commands, "holds_key", searched)
     with pytest.raises(identity.BadIdentity, match="at most 80"):
         identity.checked_name("a-" * 4000)
