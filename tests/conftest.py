@@ -18,6 +18,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before any test module is imported, because some remember the environment for their subprocesses."""
     config.stash[_STATE] = tempfile.TemporaryDirectory(prefix="hivemind-tests-")
     os.environ["XDG_STATE_HOME"] = config.stash[_STATE].name
+    # pytest-xdist's workers say that a terminal of 80 columns is there, which the programs would believe.
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
