@@ -1,22 +1,24 @@
-"""The command line as a program of its own, asking a proxy that the test serves."""
+"""The command line, asking a proxy that the test serves."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 from control.kit import RUN, TOKEN
 from proxy.kit import Running, between, client
 from proxy.wire import ANSWER, PLAIN_BODY
 
+from hivemind.cli import main
 from hivemind.control.tokenfile import Key
 
-_HIVEMIND = Path(sys.executable).with_name("hivemind")
 _PLAIN = {key: value for key, value in os.environ.items() if not key.startswith("HIVEMIND") and key != "NO_COLOR"}
 
 
@@ -35,19 +37,29 @@ class Ended:
 
 
 async def run(folder: Path, *args: str, **environ: str) -> Ended:
-    """`hivemind` with these arguments, in that folder."""
-    process = await asyncio.create_subprocess_exec(
-        _HIVEMIND,
-        *args,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=folder,
-        env={**_PLAIN, "COLUMNS": "80", "USER": "ops", "HIVEMIND_STATE_DIR": str(folder / "state"), **environ},
-    )
-    out, err = await process.communicate()
-    assert process.returncode is not None
-    return Ended(process.returncode, out.decode(), err.decode())
+    """Run `hivemind` with these arguments in that folder.
+
+    It runs in a thread of this process, because to start Python and import it all takes a second; the loop serves the
+    proxy meanwhile. One at a time: folder, environment and standard streams are the process's.
+    """
+    given = {**_PLAIN, "COLUMNS": "80", "USER": "ops", "HIVEMIND_STATE_DIR": str(folder / "state"), **environ}
+    encoding = given.get("PYTHONIOENCODING", "utf-8")
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding, write_through=True) for _ in range(2))
+    with (
+        contextlib.chdir(folder),
+        mock.patch.dict(os.environ, given, clear=True),
+        mock.patch.multiple(sys, stdin=io.StringIO(), stdout=out, stderr=err),
+    ):
+        code = await asyncio.to_thread(_exit_code, args)
+    said, complained = (stream.buffer.getvalue().decode() for stream in (out, err))
+    return Ended(code, said, complained)
+
+
+def _exit_code(args: Sequence[str]) -> int:
+    try:
+        return main(args)
+    except SystemExit as ended:  # by argparse
+        return ended.code if isinstance(ended.code, int) else 1
 
 
 class Desk:
