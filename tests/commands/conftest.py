@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import pytest
+
+from hivemind.commands import tune, what_if
+from hivemind.lab.figures import Figures
+from hivemind.lab.workers import Job, _Desk
 
 
 @pytest.fixture
@@ -13,3 +19,25 @@ def at_a_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("HIVEMIND_STATE_DIR", str(tmp_path / "state"))
+
+
+class _Here:
+    """Simulates as :class:`hivemind.lab.workers.Workers` does, in this process."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._desk = _Desk(tuple(paths))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def __call__(self, jobs: Sequence[Job]) -> list[Figures | None]:
+        return [self._desk.simulated(job) for job in jobs]
+
+
+@pytest.fixture
+def in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulations run in the test's process, because a second process takes a second to import the simulator."""
+    monkeypatch.setattr(tune, "Workers", _Here)
+    monkeypatch.setattr(what_if, "Workers", _Here)

@@ -32,6 +32,7 @@ def badly(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return badly_set(tmp_path_factory.mktemp("badly"))
 
 
+@pytest.mark.usefixtures("in_one_process")
 def test_finds_better_settings(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What to change, what each change is worth, what comes of it, and how sure that is."""
     out = does(capsys, "tune", str(badly), *_BRIEF)
@@ -42,9 +43,11 @@ def test_finds_better_settings(badly: Path, capsys: pytest.CaptureFixture[str]) 
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_the_same_again(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """However many processes there are and whoever is first: the same seed gives the same result."""
-    first, second = (json.loads(does(capsys, "tune", str(badly), *_BRIEF, "--json")) for _ in range(2))
+def test_the_same_again(badly: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest) -> None:
+    """However many processes there are and whichever ends first: the same seed gives the same result."""
+    first = json.loads(does(capsys, "tune", str(badly), *_BRIEF, "--json"))
+    request.getfixturevalue("in_one_process")
+    second = json.loads(does(capsys, "tune", str(badly), *_BRIEF, "--json"))
     assert first == second
     assert first["better"] is True
     assert first["changes"]
@@ -54,12 +57,14 @@ def test_the_same_again(badly: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.usefixtures("in_one_process")
 def test_fits(badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     """No line is wider than the terminal."""
     monkeypatch.setenv("COLUMNS", str(columns))
     assert max(map(len, does(capsys, "tune", str(badly), *_BRIEF).splitlines())) <= columns
 
 
+@pytest.mark.usefixtures("in_one_process")
 def test_several_journals(badly: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A row each."""
     other = recorded(tmp_path, "micro-5")
@@ -68,6 +73,7 @@ def test_several_journals(badly: Path, capsys: pytest.CaptureFixture[str], tmp_p
     assert rows == ["JOURNAL", "badly-set", "micro-5-1"]
 
 
+@pytest.mark.usefixtures("in_one_process")
 def test_written_down(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What was found goes into the settings' file, which is otherwise as it was."""
     Path("hivemind.toml").write_text("# mine\nport = 9000 # ours\n")
@@ -81,6 +87,7 @@ def test_written_down(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert Path("other.toml").exists()
 
 
+@pytest.mark.usefixtures("in_one_process")
 def test_nothing_is_written_that_is_not_better(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Where nothing is surely better the file stays as it is."""
     journal = recorded(tmp_path / "journals", "micro-5")
@@ -177,6 +184,7 @@ def test_ctrl_c_while_its_processes_begin(badly: Path) -> None:
     all_end(started)
 
 
+@pytest.mark.e2e
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_killed(badly: Path, number: int, code: int) -> None:
@@ -188,6 +196,7 @@ def test_killed(badly: Path, number: int, code: int) -> None:
     all_end(started)
 
 
+@pytest.mark.e2e
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
 def test_a_process_of_its_own_is_killed(badly: Path) -> None:
     """One line says so, and the others end too."""

@@ -90,6 +90,7 @@ def test_two_priorities(journal: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100])
+@pytest.mark.usefixtures("in_one_process")
 def test_fits(journal: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     """No line is wider than the terminal."""
     monkeypatch.setenv("COLUMNS", str(columns))
