@@ -1,38 +1,28 @@
-"""`hivemind checkpoints`, as a program."""
+"""`hivemind checkpoints`."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from agents.kept import AT, BODY, keep
+from program import called
 
 from hivemind.agents.checkpoint_words import ago, facts, size, table
 from hivemind.agents.checkpoints import folder_in, listed, read
 from hivemind.agents.transcript import transcript
 
-HIVEMIND = Path(sys.executable).with_name("hivemind")
 PLAIN = {key: value for key, value in os.environ.items() if not key.upper().startswith("HIVEMIND")}
 
 
 def run(folder: Path, *args: str, **environ: str) -> tuple[int, str, str]:
     """Started in that folder, where its state is too unless told otherwise: exit code, output, errors."""
     told = {**PLAIN, "HIVEMIND_STATE_DIR": str(folder), "TZ": "UTC", **environ}
-    done = subprocess.run(
-        [HIVEMIND, "checkpoints", *args],
-        cwd=folder,
-        env={key: value for key, value in told.items() if value},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+    ended = called(folder, ["checkpoints", *args], {key: value for key, value in told.items() if value})
+    return ended.code, ended.out, ended.err
 
 
 def test_listed(tmp_path: Path) -> None:
