@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from control.kit import RUN, TOKEN
@@ -20,8 +21,27 @@ _PLAIN = {key: value for key, value in os.environ.items() if not key.startswith(
 
 async def run(folder: Path, *args: str, **environ: str) -> Ended:
     """Run `hivemind` with these arguments in that folder, in a thread, so that the loop serves the proxy meanwhile."""
-    given = {**_PLAIN, "COLUMNS": "80", "USER": "ops", "HIVEMIND_STATE_DIR": str(folder / "state"), **environ}
-    return await asyncio.to_thread(called, folder, args, given)
+    return await asyncio.to_thread(called, folder, args, _given(folder, environ))
+
+
+async def started(folder: Path, *args: str, **environ: str) -> Ended:
+    """Run the same as a process of its own, which commands that handle signals need."""
+    process = await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("hivemind"),
+        *args,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=folder,
+        env=_given(folder, environ),
+    )
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    return Ended(process.returncode, out.decode(), err.decode())
+
+
+def _given(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    return {**_PLAIN, "COLUMNS": "80", "USER": "ops", "HIVEMIND_STATE_DIR": str(folder / "state"), **environ}
 
 
 class Desk:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from commands.kit import run
+from commands.kit import run, started
 from lab.resend_kit import HERE, arrived, body, finished, journal, opened
 from proxy.kit import Running, client, proxying, settings_for
 from pydantic import SecretStr
@@ -147,7 +147,7 @@ async def test_what_ends_without_an_answer_is_not_sent_twice(tmp_path: Path) -> 
         assert mock.stats.arrived == 20
     assert facts["now"]["errors"] == {"disconnected": facts["now"]["statuses"]["none"]}
     async with mocked(replace(QUICK, faults=FaultConfig(reset=1.0))) as (url, mock):
-        ended = await run(tmp_path, "replay", str(file), "--against", url)
+        ended = await started(tmp_path, "replay", str(file), "--against", url)
     assert ended.both == (1, f"hivemind: {url} answered none of 20 requests: connection reset by peer")
 
 
@@ -229,7 +229,7 @@ async def test_the_key_is_never_shown(tmp_path: Path) -> None:
     file = journal(tmp_path / "run.jsonl", *asked())
     async with serving(repeating) as url:
         for flags in ((), ("--json",)):
-            ended = await run(tmp_path, "replay", str(file), "--against", url, *flags, ANTHROPIC_API_KEY=SECRET)
+            ended = await started(tmp_path, "replay", str(file), "--against", url, *flags, ANTHROPIC_API_KEY=SECRET)
             assert ended.code == 0
             assert SECRET not in ended.out + ended.err
             assert "client_error" in ended.out.replace("client error", "client_error")
@@ -240,7 +240,7 @@ async def test_people_get_a_table(tmp_path: Path) -> None:
     events = [*asked(), arrived(9, 0.1, path="/v1/messages/batches")]
     async with mocked() as (url, _):
         file = journal(tmp_path / "run.jsonl", *events)
-        ended = await run(tmp_path, "replay", str(file), "--against", url, "--speed", "2")
+        ended = await started(tmp_path, "replay", str(file), "--against", url, "--speed", "2")
     lines = ended.out.splitlines()
     assert lines[0] == f"run against {url}, at the recorded times, 2 times as fast"
     assert lines[2].split() == ["RECORDED", "NOW", "DIFFERENCE"]
@@ -342,7 +342,7 @@ async def test_a_damaged_journal_is_sent_as_far_as_it_can_be_read(tmp_path: Path
     file = journal(tmp_path / "run.jsonl", *asked())
     file.write_bytes(file.read_bytes()[:-100])
     async with mocked() as (url, mock):
-        ended = await run(tmp_path, "replay", str(file), "--against", url)
+        ended = await started(tmp_path, "replay", str(file), "--against", url)
         assert (ended.code, mock.stats.arrived) == (0, 4)
     assert ended.err.startswith("hivemind: run.jsonl: ")
 

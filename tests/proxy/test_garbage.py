@@ -41,9 +41,8 @@ ENDS: dict[str, tuple[Play, bytes, str]] = {
 @pytest.fixture
 def _by_hand() -> Iterator[None]:
     """Nothing is collected but by :func:`rubbish`, and what there was before doesn't count."""
-    gc.collect()
-    gc.freeze()  # what earlier tests left, which their loops may hold until now
     gc.disable()
+    gc.freeze()  # what earlier tests left, which their loops may hold until now
     yield
     gc.enable()
     gc.unfreeze()
