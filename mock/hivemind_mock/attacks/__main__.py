@@ -65,6 +65,8 @@ async def _measured(attack: Attack, host: str, port: int, at_least_s: float) -> 
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
+    assert probe.stdout is not None
+    await probe.stdout.readline()
     aim = Aim(host, port, Counter())
     until = time.monotonic() + at_least_s
     while True:

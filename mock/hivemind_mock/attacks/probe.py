@@ -1,7 +1,7 @@
 """Asks a proxy for `/_health` again and again, in a process of its own, and prints how long each answer took.
 
 `python -m hivemind_mock.attacks.probe HOST PORT` asks until its standard input ends, on one connection with blocking
-sockets, so that nothing but the proxy decides how long an answer takes.
+sockets, so that nothing but the proxy decides how long an answer takes. It says when it has begun.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 
+READY = "asking"
 EVERY_S = 0.005
 _LONGEST_S = 30.0
 
@@ -20,6 +21,7 @@ _LONGEST_S = 30.0
 def main(host: str, port: int) -> None:
     """Print the times of all answers in milliseconds as one JSON list; an answer that didn't come counts as 30 s."""
     taken_ms: list[float] = []
+    print(READY, flush=True)
     ask = f"GET /_health HTTP/1.1\r\nhost: {host}:{port}\r\n\r\n".encode()
     sock: socket.socket | None = None
     while not select.select([sys.stdin], [], [], EVERY_S)[0] or os.read(0, 1):
