@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from commands.kit import desk, run
+from commands.kit import desk, started
 from control.kit import TOKEN
 
 from hivemind.cli import main
@@ -126,7 +126,7 @@ async def test_a_run_at_a_false_proxy(tmp_path: Path) -> None:
     """Nor does what tells of an agent's end."""
     async with desk(tmp_path) as at, serving(false(at.proxy.url, None)) as url:
         environ = {"HIVEMIND_URL": url, "HIVEMIND_CONTROL_TOKEN": TOKEN}
-        ended = await run(tmp_path, "run", "--name", "dora", "--", "true", **environ)
+        ended = await started(tmp_path, "run", "--name", "dora", "--", "true", **environ)
         assert (controls(ended.out), controls(ended.err)) == ("", "")
         assert not any(each.startswith("[31m") for each in ended.err.splitlines())
 

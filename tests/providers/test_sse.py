@@ -56,7 +56,7 @@ def test_comments_between_events(end: str, step: int) -> None:
     lines = [": keepalive", "", "event: a", ": inside", "data: 1", "", ":", ""] + [":", ""] * 4000 + ["data: 2", "", ""]
     blocks = cut(SseSplitter(), end.join(lines).encode(), step)
     assert [event for block in blocks if any(event := fields(block))] == [(b"a", b"1"), (b"", b"2")]
-    if step > 4096:
+    if step > 8192:  # of what is left when each CRLF is one byte
         assert len(blocks) < 1000
 
 
