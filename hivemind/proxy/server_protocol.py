@@ -65,7 +65,7 @@ LINGER_S = 10.0
 """A connection that was answered before the client had sent everything, or whose answer was cut off, is kept no longer
 for the client to take what it was sent."""
 LINGER_BYTES = 1 << 20
-"""No more than this is read and discarded meanwhile."""
+"""No more than about this is read and discarded meanwhile."""
 _OVERHEAD_PER_BYTE = 16
 """Bytes of chunk framing that each byte of a body may come with; as in Go's net/http, more adds to an excess, which is
 bounded like a head."""
@@ -541,7 +541,8 @@ class ClientProtocol(HttpToolsProtocol):
             return  # answers are due, and reading on is how the client's leaving is noticed
         self._left -= size
         if self._left < 0:
-            self.transport.abort()
+            # Aborted now, a client that is still sending would get a reset, and lose the answer with it.
+            self.flow.pause_reading()
 
     # --- Time -----------------------------------------------------------------------------------------------------
 

@@ -280,13 +280,16 @@ async def test_half_a_request_behind_another(connection: Connection) -> None:
 
 
 async def test_what_follows_a_last_answer_is_bounded(connection: Connection) -> None:
-    """A client that goes on and on after it was refused is cut off."""
+    """A client that goes on and on after it was refused isn't read any more, and is cut off after a while: cut off at
+    once, it would lose the answer."""
     await connection.receive(b"nonsense\r\n\r\n")
     for _ in range(LINGER_BYTES // 65_536):
         await connection.receive(b"x" * 65_536)
-    assert not connection.wire.closed
+    assert connection.wire.reading
     await connection.receive(b"x" * 65_536)
-    assert (connection.wire.closed, connection.statuses()) == (True, [400])
+    assert (connection.wire.reading, connection.wire.closed, connection.statuses()) == (False, False, [400])
+    connection.clock.pass_time(LINGER_S + 1)
+    assert connection.wire.closed
 
 
 async def test_requests_ahead_are_read_on(connection: Connection) -> None:

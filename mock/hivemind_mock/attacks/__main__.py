@@ -77,10 +77,10 @@ async def _measured(attack: Attack, host: str, port: int, at_least_s: float) -> 
     taken = sorted(json.loads(output))
     p50, p99 = (percentile(taken, share) for share in (0.5, 0.99))
     expected = {attack.refused} if attack.refused else {"200"}
-    wrong = "" if not aim.answers or set(aim.answers) <= expected else "answer"
+    wrong = "" if not aim.answers or set(+aim.answers) <= expected else "answer"
     slow = "" if p99 <= GOAL_MS else "slow"
     verdict = " ".join(filter(None, (wrong, slow))) or "ok"
-    return Result(attack.name, dict(aim.answers), len(taken), p50, p99, taken[-1], verdict)
+    return Result(attack.name, dict(+aim.answers), len(taken), p50, p99, taken[-1], verdict)
 
 
 def _table(results: Sequence[Result]) -> str:

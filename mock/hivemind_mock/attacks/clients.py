@@ -23,7 +23,7 @@ _STREAMED = b'{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"use
 _JSON_KINDS = ("keys", "nested", "quotes", "escapes", "images", "text")
 _STREAM_ANSWERS = (
     *("gzip-stream", "gzip-twice", "comments", "comments-after-content", "empty-lines", "carriage-returns"),
-    *("tiny-events", "deltas", "one-record", "lines", "error"),
+    *("tiny-events", "deltas", "one-record", "lines"),
 )
 _RESETS = ("reset-9999", "reset-1e15", "reset-100000h")
 _WHOLE_ANSWERS = ("gzip", "nested", "keys")
@@ -50,23 +50,28 @@ class Aim:
         except OSError:
             self.answers[CLOSED] += 1
             return
+        begun = False
         try:
             async with asyncio.timeout(patience_s):
                 answered = asyncio.ensure_future(reader.readline())
                 with suppress(OSError):
                     for piece in pieces:
                         writer.write(piece)
-                        await writer.drain()
+                        written = asyncio.ensure_future(writer.drain())
+                        await asyncio.wait((written, answered), return_when=asyncio.FIRST_COMPLETED)
                         if answered.done():
+                            written.cancel()
                             break
+                        await written
                 line = await answered
                 self.answers[line[9:12].decode("latin-1") if line.startswith(b"HTTP/") else CLOSED] += 1
+                begun = True
                 while await reader.read(_PIECE):
                     pass
         except TimeoutError:
-            self.answers[WAITING] += 1
+            self.answers[WAITING] += not begun
         except OSError:
-            self.answers[CLOSED] += 1
+            self.answers[CLOSED] += not begun
         finally:
             writer.transport.abort()
 
@@ -200,6 +205,7 @@ ATTACKS: tuple[Attack, ...] = (
     *(Attack(f"JSON of 60 MB: {kind}", _body(_json(kind)), 1) for kind in _JSON_KINDS),
     *(Attack(f"answer: {name}", _answer(name), 2) for name in _STREAM_ANSWERS),
     *(Attack(f"whole answer: {name}", _answer(name, streamed=False), 2) for name in _WHOLE_ANSWERS),
+    Attack("answer: error", _answer("error"), 2, "400"),
     *(Attack(f"{name}, then another request", _frozen(name)) for name in _RESETS),
     Attack("redirect of a stream", _answer("redirect"), 4, "302"),
     Attack("page instead of a stream", _answer("page"), 4),
@@ -210,7 +216,7 @@ ATTACKS: tuple[Attack, ...] = (
     ),
     Attack("two hosts", _raw(_HEAD + b"host: b\r\n" + _FRAMED), 4, "400"),
     Attack("no host", _raw(b"POST /v1/messages HTTP/1.1\r\n" + _FRAMED), 4, "400"),
-    Attack("HTTP/0.9", _raw(b"GET /\r\n\r\n"), 4, "400"),
+    Attack("HTTP/0.9", _raw(b"GET /\r\n\r\n"), 4, "505"),
     Attack(
         "chunked in HTTP/1.0",
         _raw(b"POST /v1/messages HTTP/1.0\r\nhost: HOST\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
