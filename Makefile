@@ -27,8 +27,9 @@ test: $(VENV)/.ready ## lint, types, import contracts and the quick tests
 	$(BIN)/lint-imports --no-logo
 	$(PYTEST) -m "not slow and not e2e"
 
-test-all: $(VENV)/.ready ## every test, slow and end-to-end ones included, with many more generated examples
-	$(PYTEST) --hypothesis-profile=large
+# What `make test` leaves out, and what it does only in small.
+test-all: $(VENV)/.ready ## after make test: slow and end-to-end tests, and property tests with many more examples
+	$(PYTEST) -m "slow or e2e or hypothesis" --hypothesis-profile=large
 
 bench: $(VENV)/.ready ## the paper's scenarios; what the proxy and its screen cost; hostile traffic (*.json)
 	@$(BIN)/hivemind bench --json bench.json
