@@ -6,11 +6,11 @@ import re
 from typing import get_args
 from urllib.parse import quote
 
-from .scheduler.accounts import Period
-from .scheduler.ceilings import MOST_DOLLARS, MOST_TOKENS
-from .scheduler.events import BudgetState
-from .scheduler.types import record
-from .shells import command_line
+from hivemind.scheduler.accounts import Period
+from hivemind.scheduler.ceilings import MOST_DOLLARS, MOST_TOKENS
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.types import record
+from hivemind.shells import command_line
 
 HEADER = b"x-hivemind-budget"
 

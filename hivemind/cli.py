@@ -11,12 +11,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
-from . import __version__
-from .console import guarded_output
-from .errors import HiveMindError, UsageError
-from .parser import Parser
-from .plugin import GROUP, Command
-from .suggest import did_you_mean
+from hivemind import __version__
+from hivemind.console import guarded_output
+from hivemind.errors import HiveMindError, UsageError
+from hivemind.parser import Parser
+from hivemind.plugin import GROUP, Command
+from hivemind.suggest import did_you_mean
 
 _DESCRIPTION = "A proxy that keeps many agents alive on one rate-limited LLM API."
 _EPILOG = """\

@@ -8,8 +8,8 @@ import sys
 from types import TracebackType
 from typing import TextIO
 
-from .redaction.text import LONGEST_TEXT, redact
-from .snapshot import Line
+from hivemind.redaction.text import LONGEST_TEXT, redact
+from hivemind.snapshot import Line
 
 _LONGEST_TRACEBACK = 1 << 16
 """Characters of a line with a traceback in it, at level debug."""

@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from .errors import UsageError
-from .suggest import did_you_mean
+from hivemind.errors import UsageError
+from hivemind.suggest import did_you_mean
 
 
 class Parser(argparse.ArgumentParser):

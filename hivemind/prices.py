@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from .scheduler.types import Usage
+from hivemind.scheduler.types import Usage
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .scheduler.types import Priority, Usage, record
+from hivemind.scheduler.types import Priority, Usage, record
 
 REQUESTS_KEPT = 2000
 """Requests that are over, the newest of them; open ones are always kept."""

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
 import uvicorn
 
-from . import logs
-from .console import Console
-from .control.tokenfile import announced, state_dir
-from .errors import BindError, UsageError
-from .proxy import descriptors
-from .shells import word
+from hivemind import logs
+from hivemind.console import Console
+from hivemind.control.tokenfile import announced, state_dir
+from hivemind.errors import BindError, UsageError
+from hivemind.proxy import descriptors
+from hivemind.shells import word
 
 if TYPE_CHECKING:
-    from .proxy.app import Proxy
-    from .settings import Settings
-    from .store import Store
+    from hivemind.proxy.app import Proxy
+    from hivemind.settings import Settings
+    from hivemind.store import Store
 
 _BACKLOG = 2048
 _GC_THRESHOLDS = (20_000, 10, 10)
@@ -178,14 +178,14 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
 
 
 def _store(settings: Settings) -> contextlib.AbstractContextManager[Store | None]:
-    from .store import opened  # which needs what a wrong setting is told without
+    from hivemind.store import opened  # which needs what a wrong setting is told without
 
     return opened(settings.state_dir, settings.port, time.time())
 
 
 def _journals(settings: Settings) -> Path | None:
     """Where they are; None: there is no place for any, which was said of the store."""
-    from .journal.files import folder_in
+    from hivemind.journal.files import folder_in
 
     try:
         return folder_in(state_dir(settings.state_dir))
@@ -206,7 +206,7 @@ async def _listening(server: EmbeddedServer, sockets: list[socket.socket]) -> As
 
 
 def _config(proxy: Proxy) -> uvicorn.Config:
-    from .proxy.server_protocol import ClientProtocol
+    from hivemind.proxy.server_protocol import ClientProtocol
 
     return uvicorn.Config(
         proxy,
@@ -237,8 +237,8 @@ async def run(settings: Settings, settings_file: Path | None = None) -> int:
 
     Raises: BindError, UsageError: before anything was served.
     """
-    from .prices import Prices
-    from .proxy.app import Proxy  # not needed to say that a setting is wrong, and slow to import
+    from hivemind.prices import Prices
+    from hivemind.proxy.app import Proxy  # not needed to say that a setting is wrong, and slow to import
 
     origins = settings.origins()
     try:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .scheduler.events import BudgetState
-from .scheduler.gauges import LaneState
-from .scheduler.types import Priority, Usage, record
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.gauges import LaneState
+from hivemind.scheduler.types import Priority, Usage, record
 
 TICKET_STATES = ("queued", "retry", "waiting", "streaming")
 """In the queue; between two attempts; flying before the first content; flying after it."""

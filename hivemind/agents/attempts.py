@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import shim
+from hivemind.agents import shim
 
 _LOOK_EVERY_S = 0.1
 """Where the system doesn't say when a process ends."""

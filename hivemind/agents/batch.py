@@ -8,18 +8,17 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from hivemind.agents.batch_desk import WHO, Desk
+from hivemind.agents.batch_job import Job
+from hivemind.agents.places import ASK_EVERY_S
+from hivemind.agents.progress import Row, Standing
 from hivemind.control.client import ANSWER_WITHIN_S, NoAnswer
 from hivemind.control.messages import TaskState, WantTask
 from hivemind.scheduler.commands import Rejected
 from hivemind.snapshot import TaskView
 
-from .batch_desk import WHO, Desk
-from .batch_job import Job
-from .places import ASK_EVERY_S
-from .progress import Row, Standing
-
 if TYPE_CHECKING:
-    from .batch_folder import Outcome
+    from hivemind.agents.batch_folder import Outcome
 
 LOOK_EVERY_S = 1.0
 """At what others change, and at what agents use."""

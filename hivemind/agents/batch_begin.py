@@ -11,6 +11,11 @@ from graphlib import TopologicalSorter
 import msgspec
 
 from hivemind.agent_names import same
+from hivemind.agents.attempts import adopt
+from hivemind.agents.batch_desk import WHO, Desk
+from hivemind.agents.batch_folder import RunnerNote
+from hivemind.agents.batch_job import GRACE_S
+from hivemind.agents.plan_nodes import PlanError
 from hivemind.control.messages import TaskState
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import (
@@ -27,12 +32,6 @@ from hivemind.scheduler.commands import (
 from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import TaskSpec
 from hivemind.shells import command_line
-
-from .attempts import adopt
-from .batch_desk import WHO, Desk
-from .batch_folder import RunnerNote
-from .batch_job import GRACE_S
-from .plan_nodes import PlanError
 
 _AT_ONCE = 1 << 20
 """Bytes of tasks that are submitted together, all or none of them."""

@@ -21,13 +21,12 @@ from hivemind.settings.flags import given_flags
 from hivemind.shells import command_line
 
 if TYPE_CHECKING:
+    from hivemind.agents.batch_desk import Desk
+    from hivemind.agents.batch_folder import BatchFolder
+    from hivemind.agents.plan import Plan
+    from hivemind.agents.progress import Standing
+    from hivemind.agents.screen import Screen
     from hivemind.settings import Settings
-
-    from .batch_desk import Desk
-    from .batch_folder import BatchFolder
-    from .plan import Plan
-    from .progress import Standing
-    from .screen import Screen
 
 _AT_ONCE = 8
 """Tasks that run at once where neither the plan nor the settings say."""
@@ -56,8 +55,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    from .plan import read_plan
-    from .plan_nodes import PlanError
+    from hivemind.agents.plan import read_plan
+    from hivemind.agents.plan_nodes import PlanError
 
     if namespace.fresh and (namespace.resume or namespace.retry_failed):
         raise UsageError("--fresh begins anew and --resume goes on; choose one")
@@ -86,11 +85,10 @@ def _checked(plan: Plan) -> Iterator[str]:
 
 
 def _started(namespace: argparse.Namespace, plan: Plan, settings: Settings) -> int:
+    from hivemind.agents.batch_folder import BatchFolder, Busy
     from hivemind.control.client import NoAnswer
     from hivemind.control.tokenfile import state_dir
     from hivemind.server import run_loop
-
-    from .batch_folder import BatchFolder, Busy
 
     report = _report_file(namespace.json)
     try:
@@ -118,13 +116,12 @@ def _report_file(name: str | None) -> Path | None:
 async def _served(
     namespace: argparse.Namespace, plan: Plan, settings: Settings, folder: BatchFolder, report: Path | None
 ) -> int:
+    from hivemind.agents.batch import Batch
+    from hivemind.agents.batch_begin import How, begin
+    from hivemind.agents.batch_desk import Desk
+    from hivemind.agents.screen import Screen, size_of
+    from hivemind.agents.session import open_session
     from hivemind.control.client import NoAnswer
-
-    from .batch import Batch
-    from .batch_begin import How, begin
-    from .batch_desk import Desk
-    from .screen import Screen, size_of
-    from .session import open_session
 
     screen = Screen(sys.stderr, os.environ, size_of(sys.stderr))
     runner = f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
@@ -187,8 +184,8 @@ def _told_to_stop(desk: Desk, screen: Screen) -> Iterator[list[int]]:
 
 def _tell(standing: Standing, report: Path | None) -> None:
     """The table on standard output, and the report."""
-    from .progress import Ink, as_json, closing
-    from .screen import size_of
+    from hivemind.agents.progress import Ink, as_json, closing
+    from hivemind.agents.screen import size_of
 
     if report is not None:
         text = json.dumps(as_json(standing), indent=2) + "\n"

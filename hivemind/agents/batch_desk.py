@@ -10,15 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from hivemind.agents.batch_folder import BatchFolder
+from hivemind.agents.environment import AGENT_VARIABLE
+from hivemind.agents.plan import Common, Plan, PlannedTask
+from hivemind.agents.session import Ask, Session
 from hivemind.amounts import WantedBudget
 from hivemind.control.client import NoAnswer
 from hivemind.control.messages import LeavePlace, RunUsage, TaskState, WantPlace
 from hivemind.scheduler.commands import FinishTask, Rejected, SetBudget
-
-from .batch_folder import BatchFolder
-from .environment import AGENT_VARIABLE
-from .plan import Common, Plan, PlannedTask
-from .session import Ask, Session
 
 T = TypeVar("T")
 

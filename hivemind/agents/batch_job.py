@@ -9,22 +9,21 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hivemind.agents.attempts import Attempt, Ended, adopt, start
+from hivemind.agents.batch_desk import WHO, Desk
+from hivemind.agents.batch_folder import Outcome
+from hivemind.agents.environment import command_for, environment_for
+from hivemind.agents.places import ASK_EVERY_S
+from hivemind.agents.progress import seconds, usage
+from hivemind.agents.run import CannotRun, check_command
+from hivemind.agents.shim import NOT_STARTED
 from hivemind.amounts import raising
 from hivemind.control.client import NoAnswer
 from hivemind.control.messages import RunUsage, TaskState, WantPlace
 from hivemind.scheduler.commands import Rejected
 
-from .attempts import Attempt, Ended, adopt, start
-from .batch_desk import WHO, Desk
-from .batch_folder import Outcome
-from .environment import command_for, environment_for
-from .places import ASK_EVERY_S
-from .progress import seconds, usage
-from .run import CannotRun, check_command
-from .shim import NOT_STARTED
-
 if TYPE_CHECKING:
-    from .plan import PlannedTask
+    from hivemind.agents.plan import PlannedTask
 
 GRACE_S = 10.0
 """From being asked to end to being ended."""

@@ -13,15 +13,14 @@ from typing import Any
 
 import msgspec
 
+from hivemind.agents.checkpoint_words import facts, table
+from hivemind.agents.checkpoints import Found, Unreadable, conversation, folder_in, latest, listed
+from hivemind.agents.transcript import printable, transcript
 from hivemind.commands.table import width
 from hivemind.console import json_text
 from hivemind.control.tokenfile import state_dir
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.plugin import Command
-
-from .checkpoint_words import facts, table
-from .checkpoints import Found, Unreadable, conversation, folder_in, latest, listed
-from .transcript import printable, transcript
 
 _NAMES_TOLD = 8
 

@@ -6,13 +6,12 @@ import shlex
 import time
 from collections.abc import Sequence
 
+from hivemind.agents.checkpoints import Checkpoint, Found, TaskPlace, Used
+from hivemind.agents.transcript import printable
 from hivemind.amounts import dollars, how_used, owner
 from hivemind.commands.table import Cell, Column, lines
 from hivemind.commands.words import money
 from hivemind.redaction.text import redact
-
-from .checkpoints import Checkpoint, Found, TaskPlace, Used
-from .transcript import printable
 
 _COLUMNS = (
     Column("CHECKPOINT"),

@@ -11,14 +11,13 @@ from typing import Literal
 import yaml
 
 from hivemind.agent_names import BadName, normalised, same
+from hivemind.agents import plan_values as values
+from hivemind.agents.plan_nodes import Node, PlanError, Reading, compose, line_of
 from hivemind.amounts import WantedBudget
 from hivemind.redaction.text import holds_key
 from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.suggest import did_you_mean
-
-from . import plan_values as values
-from .plan_nodes import Node, PlanError, Reading, compose, line_of
 
 _DEFAULTS = ("priority", "timeout", "restarts", "restart_delay", "on_failure", "cwd", "env")
 _PLAN = ("name", "max_agents", "budget", *_DEFAULTS, "tasks")

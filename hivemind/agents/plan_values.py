@@ -7,10 +7,9 @@ import shlex
 
 import yaml
 
+from hivemind.agents.plan_nodes import Node, Reading
 from hivemind.amounts import WantedBudget, parse_budget
 from hivemind.scheduler.types import Priority
-
-from .plan_nodes import Node, Reading
 
 PRIORITIES = {each.name.lower(): each for each in Priority}
 ON_FAILURE = {"block": "block", "skip": "skip"}

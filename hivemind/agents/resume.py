@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hivemind.agents.checkpoints import Checkpoint
 from hivemind.amounts import how_used, owner, raising
 from hivemind.control.messages import AgentBudget, BudgetsPart
 from hivemind.scheduler.events import BudgetState
 from hivemind.snapshot import AgentView, Snapshot
-
-from .checkpoints import Checkpoint
 
 
 @dataclass(frozen=True, slots=True)

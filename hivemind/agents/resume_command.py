@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hivemind.agent_names import spelled_in
+from hivemind.agents.checkpoint_command import NotKept, all_in, conversation_of, names_known, write_out
+from hivemind.agents.checkpoints import Checkpoint, Found, folder_in, latest
+from hivemind.agents.resume import UNKNOWN, how_to_raise, standing, used_up
+from hivemind.agents.transcript import printable
 from hivemind.commands import asking
 from hivemind.commands.status import world
 from hivemind.control.client import NoAnswer
@@ -23,11 +27,6 @@ from hivemind.plugin import Command
 from hivemind.scheduler.commands import PauseAgent, Rejected
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
 from hivemind.setup.reach import local_url
-
-from .checkpoint_command import NotKept, all_in, conversation_of, names_known, write_out
-from .checkpoints import Checkpoint, Found, folder_in, latest
-from .resume import UNKNOWN, how_to_raise, standing, used_up
-from .transcript import printable
 
 if TYPE_CHECKING:
     from hivemind.proxy.app import Proxy
@@ -157,8 +156,7 @@ def _hand_over(agent: str, kept: Found | None) -> int:
 
 def _start_again(namespace: argparse.Namespace, settings: Settings, checkpoint: Checkpoint) -> int:
     from hivemind import server  # nothing else here needs the server's libraries
-
-    from .run import CannotRun
+    from hivemind.agents.run import CannotRun
 
     cwd = Path(checkpoint.cwd or os.curdir)
     if not cwd.is_dir():
@@ -172,11 +170,11 @@ def _start_again(namespace: argparse.Namespace, settings: Settings, checkpoint: 
 
 async def _live(namespace: argparse.Namespace, settings: Settings, checkpoint: Checkpoint, cwd: Path) -> int:
     """As `hivemind run` does it, in the foreground."""
-    from .foreground import Foreground
-    from .resume_task import taken_on
-    from .run import Job, run_agent
-    from .run_command import as_shell, told
-    from .session import open_session
+    from hivemind.agents.foreground import Foreground
+    from hivemind.agents.resume_task import taken_on
+    from hivemind.agents.run import Job, run_agent
+    from hivemind.agents.run_command import as_shell, told
+    from hivemind.agents.session import open_session
 
     agent = checkpoint.agent
     job = Job(checkpoint.command, cwd, agent, checkpoint.parent, task=checkpoint.task, resumed=True)

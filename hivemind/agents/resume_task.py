@@ -8,11 +8,10 @@ import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from hivemind.agents.run import TOLD_WITHIN_S, Outcome
+from hivemind.agents.session import Ask, Session
 from hivemind.control.client import NoAnswer
 from hivemind.scheduler.commands import ClaimTask, Command, FinishTask, Rejected, RetryTask
-
-from .run import TOLD_WITHIN_S, Outcome
-from .session import Ask, Session
 
 _WHO = "resume"
 

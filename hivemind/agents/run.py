@@ -13,6 +13,10 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
+from hivemind.agents.environment import command_for, environment_for
+from hivemind.agents.foreground import Foreground
+from hivemind.agents.places import ASK_EVERY_S
+from hivemind.agents.session import Ask, Say, Session
 from hivemind.amounts import WantedBudget
 from hivemind.control.client import ControlClient, NoAnswer
 from hivemind.control.messages import LeavePlace, PlaceGiven, RunUsage, WantPlace
@@ -21,11 +25,6 @@ from hivemind.scheduler.accounts import Covers
 from hivemind.scheduler.commands import Command, Rejected, SetBudget, SetPriority
 from hivemind.scheduler.types import Priority
 from hivemind.suggest import did_you_mean
-
-from .environment import command_for, environment_for
-from .foreground import Foreground
-from .places import ASK_EVERY_S
-from .session import Ask, Say, Session
 
 WHO = "runner"
 """Signs what a runner orders."""

@@ -12,6 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hivemind.agents.environment import AGENT_VARIABLE, URL_VARIABLE
+from hivemind.agents.foreground import Foreground
+from hivemind.agents.progress import usage as in_words
+from hivemind.agents.run import CannotRun, Job, Outcome, check_command, run_agent
+from hivemind.agents.session import Say, Session, open_session
 from hivemind.amounts import WantedBudget, owner, parse_budget, raising, shell_took
 from hivemind.console import printable
 from hivemind.control.client import NoAnswer
@@ -21,12 +26,6 @@ from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
 from hivemind.settings.flags import given_flags
 from hivemind.shells import command_line
-
-from .environment import AGENT_VARIABLE, URL_VARIABLE
-from .foreground import Foreground
-from .progress import usage as in_words
-from .run import CannotRun, Job, Outcome, check_command, run_agent
-from .session import Say, Session, open_session
 
 _ONLY_TO_FIND_IT = {"host", "port", "state_dir", "token", "control_token", "log_level", "drain_s"}
 _EXAMPLE = "hivemind run --name alice -- claude -p 'fix the tests'"

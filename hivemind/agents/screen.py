@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
+from hivemind.agents.progress import Ink, Standing, clean, live
 from hivemind.console import Console
-
-from .progress import Ink, Standing, clean, live
 
 _MOST_LINES = 16
 """In place; what happened is to be seen too."""

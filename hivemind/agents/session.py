@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import httpx
 
 from hivemind import logs
+from hivemind.agents.environment import URL_VARIABLE, Way
 from hivemind.control.client import ControlClient, NoAnswer, open_http
 from hivemind.control.find import STATE_VARIABLE, TOKEN_VARIABLE, NoneNoted, Place, Token, find_token, place_of
 from hivemind.control.messages import About
@@ -22,8 +23,6 @@ from hivemind.control.tokenfile import Key, state_dir
 from hivemind.errors import BindError, HiveMindError, UsageError
 from hivemind.settings import FIRST_UPSTREAMS, Settings
 from hivemind.setup.reach import connectable, local_url
-
-from .environment import URL_VARIABLE, Way
 
 if TYPE_CHECKING:
     from hivemind.prices import Prices

@@ -6,14 +6,13 @@ import argparse
 import signal
 from collections.abc import Iterable, Iterator
 
+from hivemind.commands import asking
+from hivemind.commands.status import world
+from hivemind.commands.table import Cell, Column, lines, show, width
+from hivemind.commands.words import count, money, share
 from hivemind.console import printable
 from hivemind.plugin import Command
 from hivemind.snapshot import AgentView
-
-from . import asking
-from .status import world
-from .table import Cell, Column, lines, show, width
-from .words import count, money, share
 
 _COLUMNS = (
     Column("AGENT", cut=True, least=24),

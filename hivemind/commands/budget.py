@@ -6,15 +6,14 @@ import argparse
 
 from hivemind import amounts
 from hivemind.amounts import WantedBudget, parse_budget, shell_took
+from hivemind.commands import asking
+from hivemind.commands.table import Cell, Column, lines, show, styled, width
+from hivemind.commands.words import count, money, share
 from hivemind.console import printable
 from hivemind.control.messages import AgentBudget, BudgetsPart
 from hivemind.errors import UsageError
 from hivemind.plugin import Command
 from hivemind.scheduler.events import BudgetState
-
-from . import asking
-from .table import Cell, Column, lines, show, styled, width
-from .words import count, money, share
 
 _COLUMNS = (
     Column("AGENT", cut=True, least=20),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from hivemind.commands import words
+from hivemind.commands.table import Cell, Column, lines
 from hivemind.lab.figures import Figures
 from hivemind.lab.measures import Measure, Spread, measures, spread
-
-from . import words
-from .table import Cell, Column, lines
 
 USUAL = "USUAL SETTINGS"
 """What stands over what HiveMind makes of a recording that it had no part in."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from hivemind.commands import asking
 from hivemind.plugin import Command
-
-from . import asking
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

@@ -9,13 +9,12 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hivemind.commands import recorded
 from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.journal.reader import first_line
 from hivemind.lab.report import keeping
 from hivemind.plugin import Command
-
-from . import recorded
 
 if TYPE_CHECKING:
     from hivemind.lab.report.run import Run

@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import math
 
+from hivemind.commands import asking
+from hivemind.commands.status import world
+from hivemind.commands.table import Column, lines, show, width
 from hivemind.errors import UsageError
 from hivemind.plugin import Command
 from hivemind.scheduler.knobs import KNOBS, Knob
 from hivemind.scheduler.types import Priority
 from hivemind.suggest import did_you_mean
-
-from . import asking
-from .status import world
-from .table import Column, lines, show, width
 
 _NO_LIMIT = ("none", "off")
 _COLUMNS = (

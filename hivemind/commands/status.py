@@ -8,6 +8,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from hivemind import amounts
+from hivemind.commands import asking
+from hivemind.commands.table import Cell, Column, lines, show, styled, width
+from hivemind.commands.words import count, money, span
 from hivemind.console import printable
 from hivemind.control.messages import WorldPart
 from hivemind.control.wire import decode_world
@@ -15,10 +18,6 @@ from hivemind.plugin import Command
 from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.snapshot import TASKS_SHOWN, RecordingView, Snapshot
-
-from . import asking
-from .table import Cell, Column, lines, show, styled, width
-from .words import count, money, span
 
 _COLUMNS = (
     Column("LANE", cut=True),

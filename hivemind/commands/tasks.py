@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from hivemind.commands import asking
+from hivemind.commands.table import Cell, Column, lines, show, width
+from hivemind.commands.words import count
 from hivemind.console import printable
 from hivemind.control.messages import TasksPart, TaskState
 from hivemind.errors import UsageError
@@ -11,10 +14,6 @@ from hivemind.parser import Parser
 from hivemind.plugin import Command
 from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
-
-from . import asking
-from .table import Cell, Column, lines, show, width
-from .words import count
 
 _COLUMNS = (
     Column("TASK", cut=True, least=24),

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO, get_args
 
+from hivemind.commands import comparing, recorded, tuned
+from hivemind.commands.table import show, width
 from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
 from hivemind.lab.changes import Change
@@ -21,9 +23,6 @@ from hivemind.lab.tuning import Goal, Plan, Progress, Tuned, Tuner
 from hivemind.lab.workers import Workers
 from hivemind.plugin import Command
 from hivemind.scheduler.commands import Rejected
-
-from . import comparing, recorded, tuned
-from .table import show, width
 
 _MOST_TRIALS, _MOST_SEEDS, _MOST_SEED = 10_000, 1000, 2**32 - 1
 _GOALS = get_args(Goal)

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import msgspec
 
+from hivemind.commands import comparing, words
+from hivemind.commands.table import Cell, Column, lines, styled, wrapped
 from hivemind.console import printable
 from hivemind.lab.changes import shown
 from hivemind.lab.recording import Recording
 from hivemind.lab.space import Began, values_of
 from hivemind.lab.tuning import Check, Goal, Progress, Tuned, cost
-
-from . import comparing, words
-from .table import Cell, Column, lines, styled, wrapped
 
 GOALS: dict[Goal, str] = {"wall_time": "wall time", "p95_wait": "p95 of waits", "dollars": "dollars"}
 _WORTH = "worth: what of the gain is lost where that change alone is undone"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from hivemind.commands import comparing, recorded
+from hivemind.commands.table import show, styled, width, wrapped
 from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
 from hivemind.lab.changes import Change, orders, parse_changes
@@ -19,9 +21,6 @@ from hivemind.lab.whatif import Faults, simulate
 from hivemind.lab.workers import Job, Runs, Workers
 from hivemind.plugin import Command
 from hivemind.suggest import did_you_mean
-
-from . import comparing, recorded
-from .table import show, styled, width, wrapped
 
 _MOST_SEEDS = 1000
 _AGENTS_TOLD = 8

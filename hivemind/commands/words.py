@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from hivemind import amounts
+from hivemind.commands.table import Cell
 from hivemind.scheduler.events import BudgetState
-
-from .table import Cell
 
 
 def count(number: float) -> str:

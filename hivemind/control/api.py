@@ -19,13 +19,8 @@ from starlette.routing import Route
 from hivemind import __version__
 from hivemind.agent_names import same
 from hivemind.agents import checkpoints as keeping
-from hivemind.requests import RequestDetail, Requests
-from hivemind.scheduler.commands import Command, Rejected
-from hivemind.settings import write as settings_write
-from hivemind.snapshot import Snapshot
-
-from .commands import arguments_of, checked_who, command_from
-from .messages import (
+from hivemind.control.commands import arguments_of, checked_who, command_from
+from hivemind.control.messages import (
     PREFIX,
     About,
     BudgetsPart,
@@ -54,10 +49,14 @@ from .messages import (
     WorldQuery,
     Written,
 )
-from .reading import read_as, shown
-from .replies import NO_PAGE, failure, reply
-from .tokenfile import Key
-from .wire import encode, encode_named, world_part
+from hivemind.control.reading import read_as, shown
+from hivemind.control.replies import NO_PAGE, failure, reply
+from hivemind.control.tokenfile import Key
+from hivemind.control.wire import encode, encode_named, world_part
+from hivemind.requests import RequestDetail, Requests
+from hivemind.scheduler.commands import Command, Rejected
+from hivemind.settings import write as settings_write
+from hivemind.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
 

@@ -12,13 +12,9 @@ import httpx
 import msgspec
 
 from hivemind import __version__
-from hivemind.requests import RequestDetail
-from hivemind.scheduler.commands import Command, Rejected
-from hivemind.settings.write import Draft
-
-from .commands import arguments_of
-from .find import Place, Token
-from .messages import (
+from hivemind.control.commands import arguments_of
+from hivemind.control.find import Place, Token
+from hivemind.control.messages import (
     PREFIX,
     About,
     Claim,
@@ -37,8 +33,11 @@ from .messages import (
     WorldPart,
     Written,
 )
-from .messages import Draft as WireDraft
-from .wire import decode_named, decode_world, encode_named
+from hivemind.control.messages import Draft as WireDraft
+from hivemind.control.wire import decode_named, decode_world, encode_named
+from hivemind.requests import RequestDetail
+from hivemind.scheduler.commands import Command, Rejected
+from hivemind.settings.write import Draft
 
 T = TypeVar("T")
 

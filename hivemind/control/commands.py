@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, get_args
 
+from hivemind.control.reading import read_as, shown
+from hivemind.control.wire import as_plain
 from hivemind.redaction.text import holds_key
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.suggest import did_you_mean
-
-from .reading import read_as, shown
-from .wire import as_plain
 
 COMMANDS: Mapping[str, type[Command]] = {made.__name__: made for made in get_args(Command)}
 WHO_LENGTH = 40

@@ -12,12 +12,11 @@ from typing import Any, get_type_hints
 import msgspec
 
 from hivemind import __version__
+from hivemind.control.api import ENDPOINTS, Endpoint
+from hivemind.control.commands import COMMANDS
+from hivemind.control.messages import PREFIX, Failure, Nothing, Order
 from hivemind.scheduler.types import Priority
 from hivemind.settings.docs import described
-
-from .api import ENDPOINTS, Endpoint
-from .commands import COMMANDS
-from .messages import PREFIX, Failure, Nothing, Order
 
 PATH = PREFIX + "/openapi.json"
 DESCRIPTION = """\

@@ -8,8 +8,8 @@ import zstandard
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
-from .messages import Failure
-from .wire import encode
+from hivemind.control.messages import Failure
+from hivemind.control.wire import encode
 
 NO_PAGE = "there is no such page"
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from hivemind.control.tokenfile import state_dir
 from hivemind.errors import UsageError
-
-from .damage import Damage
-from .files import find
-from .reader import Journal, open_journal
+from hivemind.journal.damage import Damage
+from hivemind.journal.files import find
+from hivemind.journal.reader import Journal, open_journal
 
 FILE_HELP = "a path, a journal's name or the beginning of it, or latest"
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .format import Encoded, each_line_of, lines_of
-from .writer import Later, made
+from hivemind.journal.format import Encoded, each_line_of, lines_of
+from hivemind.journal.writer import Later, made
 
 _WORK_S, REST_S = 0.0005, 0.0003
 """The thread works so long, and lets others have their turn."""

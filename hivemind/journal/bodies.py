@@ -10,6 +10,10 @@ import base64
 from collections.abc import Callable
 from functools import cached_property, partial
 
+from hivemind.journal.format import line_of
+from hivemind.journal.recorder import Recorder
+from hivemind.journal.records import RequestBody, ResponseBody
+from hivemind.journal.writer import Later
 from hivemind.providers.encoding import decode_body
 from hivemind.proxy.call import Call
 from hivemind.proxy.remembered import Heads
@@ -17,11 +21,6 @@ from hivemind.proxy.upstream.base import Headers, UpstreamResponse
 from hivemind.redaction.bodies import redact_body
 from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
 from hivemind.redaction.values import credentials_in, longest_first
-
-from .format import line_of
-from .recorder import Recorder
-from .records import RequestBody, ResponseBody
-from .writer import Later
 
 LONGEST = 16 << 20
 """Bytes of one body, unpacked, that are written."""

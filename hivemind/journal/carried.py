@@ -9,10 +9,9 @@ from typing import TypeVar
 
 import msgspec
 
+from hivemind.journal.format import begin_of
 from hivemind.world.state import Carried, WorldState
 from hivemind.world.taken import Taken, ticket_state
-
-from .format import begin_of
 
 AT_ONCE = 50
 """Agents, requests or tasks: half a millisecond's worth."""

@@ -14,12 +14,11 @@ import msgspec
 from hivemind.commands.table import Cell, Column, lines, show, width
 from hivemind.commands.words import span
 from hivemind.console import json_text, printable
+from hivemind.journal.asked import add_folder_flags, state_folder
+from hivemind.journal.files import folder_in
+from hivemind.journal.listing import Listed, listed
 from hivemind.parser import Parser
 from hivemind.plugin import Command
-
-from .asked import add_folder_flags, state_folder
-from .files import folder_in
-from .listing import Listed, listed
 
 _COLUMNS = (
     Column("JOURNAL"),

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Literal
 
+from hivemind.journal.requests import Asked, Attempt
 from hivemind.lab.figures import Price
 from hivemind.scheduler.types import Usage
-
-from .requests import Asked, Attempt
 
 COLUMNS = (
     "arrived",

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from hivemind.journal.damage import Damage
+from hivemind.journal.order import Order, Standing
+from hivemind.journal.part import being_written
+from hivemind.journal.reader import LONGEST_LINE, read_events
+from hivemind.journal.records import JournalBegan
 from hivemind.scheduler.events import Event
-
-from .damage import Damage
-from .order import Order, Standing
-from .part import being_written
-from .reader import LONGEST_LINE, read_events
-from .records import JournalBegan
 
 _BODIES = (b'{"v":1,"event":"RequestBody"', b'{"v":1,"event":"ResponseBody"')
 _LONG = 4096

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .records import VERSION
+from hivemind.journal.records import VERSION
 
 _TOLD_EACH = 3
 """Of what may happen often, the first few are told one by one."""

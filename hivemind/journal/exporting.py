@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hivemind.errors import UsageError
-
-from .asked import add_file, journal_asked_for, tell
-from .reader import Journal
-from .requests import UNUSED, requests
-from .stats import prices_at
-from .whole import written_whole
+from hivemind.journal.asked import add_file, journal_asked_for, tell
+from hivemind.journal.reader import Journal
+from hivemind.journal.requests import UNUSED, requests
+from hivemind.journal.stats import prices_at
+from hivemind.journal.whole import written_whole
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -47,12 +46,12 @@ def run(namespace: argparse.Namespace) -> int:
 
 
 def _csv(journal: Journal) -> Iterator[bytes]:
-    from .csv_out import rows
+    from hivemind.journal.csv_out import rows
 
     return rows(requests(journal.events(UNUSED)), journal.wall, prices_at(journal.began.wall))
 
 
 def _har(journal: Journal) -> Iterator[bytes]:
-    from .har_out import har
+    from hivemind.journal.har_out import har
 
     return har(requests(journal.events(UNUSED), bodies=True), journal.began, journal.wall)

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hivemind.errors import UsageError
+from hivemind.journal.records import JournalBegan
 from hivemind.suggest import did_you_mean
-
-from .records import JournalBegan
 
 FOLDER = "journals"
 SUFFIX = ".jsonl"

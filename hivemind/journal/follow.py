@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from hivemind.journal.files import part_of, part_path
+from hivemind.journal.head import opened
+from hivemind.journal.order import Order
+from hivemind.journal.part import being_written
+from hivemind.journal.reader import Journal, read_events
 from hivemind.scheduler.events import Event
-
-from .files import part_of, part_path
-from .head import opened
-from .order import Order
-from .part import being_written
-from .reader import Journal, read_events
 
 
 def follow(journal: Journal, rest: Callable[[], object]) -> Iterator[Event]:

@@ -15,10 +15,9 @@ from typing import Any, get_args
 import msgspec
 
 from hivemind.infinity import Infinities
+from hivemind.journal.records import VERSION, Carried, Recorded, RequestBody, ResponseBody
+from hivemind.journal.sound import CHECKED, check
 from hivemind.scheduler import events as ev
-
-from .records import VERSION, Carried, Recorded, RequestBody, ResponseBody
-from .sound import CHECKED, check
 
 _HEAD = b'{"v":%d,"event":"' % VERSION
 _NAME_AT = len(_HEAD)

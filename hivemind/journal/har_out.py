@@ -15,9 +15,9 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from .csv_out import moment
-from .records import JournalBegan, RequestBody, ResponseBody
-from .requests import Asked, Attempt
+from hivemind.journal.csv_out import moment
+from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
+from hivemind.journal.requests import Asked, Attempt
 
 _JSON = "application/json"
 _EVENTS = "text/event-stream"

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import IO
 
 from hivemind.errors import UsageError
+from hivemind.journal.files import part_of
+from hivemind.journal.format import BadLine, Unknown, event_of, version_of
+from hivemind.journal.records import VERSION, JournalBegan
 from hivemind.scheduler.events import Event
-
-from .files import part_of
-from .format import BadLine, Unknown, event_of, version_of
-from .records import VERSION, JournalBegan
 
 LONGEST_FIRST = 1 << 20
 """Bytes of a first line; none of ours comes near."""

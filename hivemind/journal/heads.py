@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from hivemind.journal.cursor import moment_of
+from hivemind.journal.format import BadLine, Unknown, event_of
+from hivemind.journal.reader import LONGEST_LINE
+from hivemind.journal.records import RequestBody, ResponseBody
 from hivemind.requests import RequestDetail
 from hivemind.scheduler.events import Event
-
-from .cursor import moment_of
-from .format import BadLine, Unknown, event_of
-from .reader import LONGEST_LINE
-from .records import RequestBody, ResponseBody
 
 _SINCE_S, _UNTIL_S = 0.05, 5.0
 """How far from its moment a line may be: bodies are written down beside what they belong to, not in one go with it."""

@@ -13,21 +13,20 @@ from pathlib import Path
 from hivemind import __version__
 from hivemind.agent_names import KnownNames
 from hivemind.errors import UsageError
+from hivemind.journal.asked import add_folder_flags, state_folder
+from hivemind.journal.files import folder_in, part_path, parts_in
+from hivemind.journal.foreign import flows, har
+from hivemind.journal.foreign.entry import Entry, Unreadable
+from hivemind.journal.foreign.events import Retold, agents_in
+from hivemind.journal.foreign.joined import joined
+from hivemind.journal.foreign.understood import Tried, understood
+from hivemind.journal.format import line_of
+from hivemind.journal.head import BOM, opened, what_else
+from hivemind.journal.records import JournalBegan, JournalEnded
+from hivemind.journal.whole import written_whole
 from hivemind.proxy.claims import Claims
 from hivemind.scheduler.events import Event
 from hivemind.settings.sections import AgentSettings
-
-from .asked import add_folder_flags, state_folder
-from .files import folder_in, part_path, parts_in
-from .foreign import flows, har
-from .foreign.entry import Entry, Unreadable
-from .foreign.events import Retold, agents_in
-from .foreign.joined import joined
-from .foreign.understood import Tried, understood
-from .format import line_of
-from .head import BOM, opened, what_else
-from .records import JournalBegan, JournalEnded
-from .whole import written_whole
 
 _NAME = re.compile(r"[\w-]{1,80}", re.ASCII)
 _FLOWS = re.compile(rb"\d{1,12}:")

@@ -20,12 +20,11 @@ from typing import TypeVar
 import msgspec
 
 from hivemind import __version__
+from hivemind.journal.activity import Row
+from hivemind.journal.cursor import Place
+from hivemind.journal.damage import Damage
+from hivemind.journal.marks import Mark
 from hivemind.world.state import WorldState
-
-from .activity import Row
-from .cursor import Place
-from .damage import Damage
-from .marks import Mark
 
 if sys.version_info >= (3, 14):
     from compression import zstd

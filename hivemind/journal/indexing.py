@@ -19,19 +19,29 @@ from typing import Any
 
 from hivemind import __version__
 from hivemind.errors import UsageError
+from hivemind.journal.activity import Seconds
+from hivemind.journal.cursor import Cursor
+from hivemind.journal.files import parts_from
+from hivemind.journal.index import (
+    FORMAT,
+    Block,
+    IndexReader,
+    IndexWriter,
+    Of,
+    Stale,
+    fits,
+    head_of,
+    same_journal,
+    seen_at,
+)
+from hivemind.journal.marks import Marker
+from hivemind.journal.part import being_written
+from hivemind.journal.reader import Journal, open_journal
+from hivemind.journal.records import JournalBegan
 from hivemind.prices import Prices
 from hivemind.scheduler import events as ev
 from hivemind.world import World
 from hivemind.world.costs import Price
-
-from .activity import Seconds
-from .cursor import Cursor
-from .files import parts_from
-from .index import FORMAT, Block, IndexReader, IndexWriter, Of, Stale, fits, head_of, same_journal, seen_at
-from .marks import Marker
-from .part import being_written
-from .reader import Journal, open_journal
-from .records import JournalBegan
 
 EVENTS_APART = 5000
 BYTES_APART = 1 << 20

@@ -13,15 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from hivemind import __version__
+from hivemind.journal.activity import Overview
+from hivemind.journal.cursor import Place
+from hivemind.journal.damage import Damage
+from hivemind.journal.files import parts_from
+from hivemind.journal.index import FORMAT, IndexReader, Kept, Of, Stale, fits, head_of, index_path, same_journal
+from hivemind.journal.marks import Mark
+from hivemind.journal.records import JournalBegan
 from hivemind.world.state import WorldState
-
-from .activity import Overview
-from .cursor import Place
-from .damage import Damage
-from .files import parts_from
-from .index import FORMAT, IndexReader, Kept, Of, Stale, fits, head_of, index_path, same_journal
-from .marks import Mark
-from .records import JournalBegan
 
 _AGAIN = 10
 """Looks until somebody is started once more, where another program seemed to make the index."""

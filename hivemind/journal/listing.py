@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hivemind.errors import UsageError
-
-from .files import by_beginning, parts_in
-from .head import last_event, opened
-from .part import being_written
-from .reader import open_journal
-from .records import JournalEnded
+from hivemind.journal.files import by_beginning, parts_in
+from hivemind.journal.head import last_event, opened
+from hivemind.journal.part import being_written
+from hivemind.journal.reader import open_journal
+from hivemind.journal.records import JournalEnded
 
 COUNTED = 1 << 30
 """Bytes that are looked through for requests, the newest journals first; reading so many takes about a second."""

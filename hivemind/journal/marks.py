@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hivemind.journal.records import Gap
+from hivemind.journal.wording import told
 from hivemind.scheduler import events as ev
 from hivemind.snapshot import Line
 from hivemind.world import World
 from hivemind.world.sentences import TOLD_ALREADY
 from hivemind.world.tickets import BY_OPERATOR
-
-from .records import Gap
-from .wording import told
 
 KINDS = ("gap", "death", "circuit", "budget", "command", "parked", "ended", "cut")
 """Events are missing; an agent saw a request fail; the circuit moved; a budget runs low or is used up; somebody

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hivemind import __version__
+from hivemind.journal.bodies import Bodies
+from hivemind.journal.recorder import WAITING_MOST, Limits, Recorder
+from hivemind.journal.records import JournalBegan
+from hivemind.journal.rotation import Keeping, begin, prune
+from hivemind.journal.writer import Writer
 from hivemind.redaction.values import own_credentials
 from hivemind.snapshot import RecordingView
-
-from .bodies import Bodies
-from .recorder import WAITING_MOST, Limits, Recorder
-from .records import JournalBegan
-from .rotation import Keeping, begin, prune
-from .writer import Writer
 
 if TYPE_CHECKING:
     from hivemind.proxy.engine import Engine

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
+from hivemind.journal.damage import Damage
+from hivemind.journal.records import JournalBegan
 from hivemind.scheduler.events import Event
-
-from .damage import Damage
-from .records import JournalBegan
 
 LONGEST_S = 366 * 86_400.0
 """Between two lines; where there seem to be more, the clock isn't to be believed."""

@@ -11,23 +11,22 @@ from dataclasses import replace
 from pathlib import Path
 
 from hivemind.errors import UsageError
+from hivemind.journal.activity import Column
+from hivemind.journal.cursor import Cursor
+from hivemind.journal.damage import Damage
+from hivemind.journal.heads import with_heads
+from hivemind.journal.indexing import MALFORMED, prices_then, world_of
+from hivemind.journal.known import Known
+from hivemind.journal.marks import Mark
+from hivemind.journal.part import being_written
+from hivemind.journal.reader import missing_among, open_journal
+from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
+from hivemind.journal.starts import Start, Starts, last_moment
+from hivemind.journal.wording import told
 from hivemind.requests import RequestDetail
 from hivemind.scheduler import events as ev
 from hivemind.world import World
 from hivemind.world.state import Carried
-
-from .activity import Column
-from .cursor import Cursor
-from .damage import Damage
-from .heads import with_heads
-from .indexing import MALFORMED, prices_then, world_of
-from .known import Known
-from .marks import Mark
-from .part import being_written
-from .reader import missing_among, open_journal
-from .records import JournalBegan, RequestBody, ResponseBody
-from .starts import Start, Starts, last_moment
-from .wording import told
 
 _UNTOLD = (ev.Sampled, ev.LimitsRead, JournalBegan, Carried, RequestBody, ResponseBody)
 """Of which it isn't said that they happened next."""

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import IO
 
 from hivemind.errors import UsageError
+from hivemind.journal.damage import Damage
+from hivemind.journal.files import part_of, part_path, parts_from, parts_in
+from hivemind.journal.format import BadLine, Unknown, begin_of, event_of, version_of
+from hivemind.journal.head import BOM, beginning, opened
+from hivemind.journal.order import LONGEST_S, Order
+from hivemind.journal.part import being_written
+from hivemind.journal.records import VERSION, Gap, JournalBegan, JournalEnded
 from hivemind.scheduler.events import Event
-
-from .damage import Damage
-from .files import part_of, part_path, parts_from, parts_in
-from .format import BadLine, Unknown, begin_of, event_of, version_of
-from .head import BOM, beginning, opened
-from .order import LONGEST_S, Order
-from .part import being_written
-from .records import VERSION, Gap, JournalBegan, JournalEnded
 
 __all__ = ["Damage", "Journal", "events_in", "first_line", "open_journal", "read_events"]
 

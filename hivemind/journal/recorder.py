@@ -18,16 +18,15 @@ from typing import cast
 
 import msgspec
 
+from hivemind.journal.batch import Batch, joined, let_others
+from hivemind.journal.carried import carried_line, weight_of
+from hivemind.journal.files import part_path
+from hivemind.journal.format import encoded, line_of
+from hivemind.journal.records import Gap, JournalBegan, JournalEnded
+from hivemind.journal.writer import Later, NewPart, Writer
 from hivemind.scheduler import events as ev
 from hivemind.snapshot import RecordingView
 from hivemind.world.taken import Taken
-
-from .batch import Batch, joined, let_others
-from .carried import carried_line, weight_of
-from .files import part_path
-from .format import encoded, line_of
-from .records import Gap, JournalBegan, JournalEnded
-from .writer import Later, NewPart, Writer
 
 _log = logging.getLogger(__name__)
 

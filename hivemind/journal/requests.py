@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from hivemind.journal.records import Carried, RequestBody, ResponseBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage
-
-from .records import Carried, RequestBody, ResponseBody
 
 UNUSED: frozenset[type[ev.Event]] = frozenset({ev.Progress, ev.Sampled})
 """Frequent kinds that tell nothing here, so that they needn't be read."""

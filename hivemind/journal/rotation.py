@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .files import part_path, parts_in
-from .part import Part, being_written
+from hivemind.journal.files import part_path, parts_in
+from hivemind.journal.part import Part, being_written
 
 _log = logging.getLogger(__name__)
 

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 
 from hivemind.commands.table import in_colour, styled
 from hivemind.errors import UsageError
+from hivemind.journal.asked import add_file, journal_asked_for, tell
+from hivemind.journal.follow import follow
+from hivemind.journal.format import KINDS, line_of
+from hivemind.journal.moments import parse_moment
+from hivemind.journal.reader import Journal
+from hivemind.journal.requests import UNUSED
+from hivemind.journal.wording import clock, told
 from hivemind.scheduler.events import Event
 from hivemind.suggest import did_you_mean
-
-from .asked import add_file, journal_asked_for, tell
-from .follow import follow
-from .format import KINDS, line_of
-from .moments import parse_moment
-from .reader import Journal
-from .requests import UNUSED
-from .wording import clock, told
 
 _LOOK_EVERY_S = 0.2
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import IO
 
 from hivemind.errors import UsageError
+from hivemind.journal.format import line_of
+from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind.scheduler.events import Event, Sampled
-
-from .format import line_of
-from .records import JournalBegan, JournalEnded
 
 _SAMPLE_EVERY_S = 0.999
 """Between two samples that are kept. A screen asks for many more than one a second."""

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from hivemind.journal.cursor import Place, line_near, line_start, moment_of
+from hivemind.journal.format import BadLine, Unknown, event_of
+from hivemind.journal.known import Known
+from hivemind.journal.reader import LONGEST_LINE
+from hivemind.journal.records import JournalBegan
 from hivemind.world.state import Carried, WorldState
-
-from .cursor import Place, line_near, line_start, moment_of
-from .format import BadLine, Unknown, event_of
-from .known import Known
-from .reader import LONGEST_LINE
-from .records import JournalBegan
 
 WARM_EVENTS, WARM_BYTES = 8000, 2 << 20
 """Before a moment, from which it is known what happened lately, as far as that doesn't take long."""

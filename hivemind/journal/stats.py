@@ -12,12 +12,11 @@ from hivemind.amounts import dollars
 from hivemind.commands.table import Cell, Column, lines, show, width
 from hivemind.commands.words import span
 from hivemind.console import json_text
+from hivemind.journal.asked import add_file, journal_asked_for, tell
+from hivemind.journal.reader import Journal
+from hivemind.journal.requests import UNUSED
 from hivemind.lab.figures import Figures, Price, Tally
 from hivemind.prices import Prices
-
-from .asked import add_file, journal_asked_for, tell
-from .reader import Journal
-from .requests import UNUSED
 
 _WAITS = (
     Column("PRIORITY"),

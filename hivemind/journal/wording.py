@@ -8,12 +8,11 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
+from hivemind.journal.records import Carried, Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
 from hivemind.world.lines import line_of, seconds, words
 from hivemind.world.sentences import sentence, subject
-
-from .records import Carried, Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
 
 Told = tuple[str, str, str, str]
 """Level, tag, who and text, as of :class:`hivemind.snapshot.Line`."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from .part import Closed, Part
+from hivemind.journal.part import Closed, Part
 
 _log = logging.getLogger(__name__)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from hivemind.control.commands import command_from
+from hivemind.lab.steps import Asked, Order
 from hivemind.scheduler.commands import Command, SubmitTasks
 from hivemind.scheduler.events import Arrived
 from hivemind.scheduler.types import Request, TaskSpec, Usage
-
-from .steps import Asked, Order
 
 
 def request_of(asked: Asked) -> Request:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from .steps import Asked, Order
+from hivemind.lab.steps import Asked, Order
 
 REPEAT_S = 120.0
 """Within which a client asks again for what it didn't get, of its own accord."""

@@ -12,13 +12,12 @@ from hivemind.errors import UsageError
 from hivemind.journal.files import SUFFIX
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.sink import JournalSink
+from hivemind.lab.changes import Change, applied
+from hivemind.lab.figures import Figures
+from hivemind.lab.recording import Recording
+from hivemind.lab.whatif import Faults, simulate
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.events import Event
-
-from .changes import Change, applied
-from .figures import Figures
-from .recording import Recording
-from .whatif import Faults, simulate
 
 
 def kept_as_journal(

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import NamedTuple
 
+from hivemind.lab.allowances import Allowance, FixedWindow, TakenByOthers, TokenBucket
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
-
-from .allowances import Allowance, FixedWindow, TakenByOthers, TokenBucket
 
 Told = tuple[float, WindowReading]
 """When a reply came, and what it said of one window."""

@@ -9,9 +9,8 @@ from functools import partial
 from statistics import fmean, stdev
 from typing import Literal
 
+from hivemind.lab.figures import Figures
 from hivemind.scheduler.types import Priority
-
-from .figures import Figures
 
 Unit = Literal["count", "seconds", "tokens", "dollars", "share"]
 Better = Literal["more", "less", ""]

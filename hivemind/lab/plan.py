@@ -6,13 +6,12 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hivemind.lab.tape import Tape
+from hivemind.lab.upstream import Upstream
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.budget import Price
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
-
-from .tape import Tape
-from .upstream import Upstream
 
 
 @dataclass(slots=True)

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from hivemind.lab.latency import Latency, Sample, fit_latency
+from hivemind.lab.limits import FittedLimit, Limiter, Pools, fit_limits
+from hivemind.lab.refusals import Taken, explain, is_, limits_by_refusals, uncharged
+from hivemind.lab.sharing import reserves, shared_limits, with_others
+from hivemind.lab.steps import Asked, Try
+from hivemind.lab.tape import LaneTape
 from hivemind.scheduler.types import FailureKind
-
-from .latency import Latency, Sample, fit_latency
-from .limits import FittedLimit, Limiter, Pools, fit_limits
-from .refusals import Taken, explain, is_, limits_by_refusals, uncharged
-from .sharing import reserves, shared_limits, with_others
-from .steps import Asked, Try
-from .tape import LaneTape
 
 SPELL = 5
 """So many failed attempts in a row, with none answered between, are a spell rather than bad luck."""

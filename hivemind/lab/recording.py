@@ -12,17 +12,16 @@ from typing import Any
 from hivemind.errors import UsageError
 from hivemind.journal.reader import open_journal
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
+from hivemind.lab.collecting import uncollected
+from hivemind.lab.figures import Figures, Price, Tally
+from hivemind.lab.provider import Provider, fit_providers
+from hivemind.lab.steps import Asked
+from hivemind.lab.tape import LaneTape, Tape, Taper
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event, LevelChanged, Progress, Sampled
 from hivemind.scheduler.knobs import KNOBS
 from hivemind.scheduler.tune import turned
-
-from .collecting import uncollected
-from .figures import Figures, Price, Tally
-from .provider import Provider, fit_providers
-from .steps import Asked
-from .tape import LaneTape, Tape, Taper
 
 _UNUSED = frozenset({Sampled, Progress, LevelChanged, RequestBody, ResponseBody})
 """What a simulation finds out by itself, and what it doesn't look at."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
+from hivemind.lab.limits import Amounts, FittedLimit, Limiter
+from hivemind.lab.steps import Asked, Try
 from hivemind.scheduler.types import FailureKind, WindowKind
-
-from .limits import Amounts, FittedLimit, Limiter
-from .steps import Asked, Try
 
 _WINDOW_S = 60.0
 _ROUNDED_S = 1.5

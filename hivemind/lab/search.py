@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hivemind.errors import UsageError
-
-from .space import Dimension, Params
+from hivemind.lab.space import Dimension, Params
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

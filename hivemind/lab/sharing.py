@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from hivemind.lab.limits import FittedLimit, Limiter, Pools
+from hivemind.lab.refusals import Taken, amounts_of, moments, uncharged
+from hivemind.lab.tape import LaneTape
 from hivemind.scheduler.types import WindowKind, WindowReading
-
-from .limits import FittedLimit, Limiter, Pools
-from .refusals import Taken, amounts_of, moments, uncharged
-from .tape import LaneTape
 
 _BETTER = 0.6
 """By so much must a pool explain better what remains."""

@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from hivemind.lab.acts import begun, command_of, request_of, setting_of
+from hivemind.lab.plan import Plan
+from hivemind.lab.steps import Asked, Order, Step
+from hivemind.lab.upstream import Answer
 from hivemind.scheduler import Refusal, Scheduler, Ticket, TicketState
 from hivemind.scheduler.budget import price_by
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
 from hivemind.scheduler.types import Request, Usage
-
-from .acts import begun, command_of, request_of, setting_of
-from .plan import Plan
-from .steps import Asked, Order, Step
-from .upstream import Answer
 
 _ARRIVE, _ORDER, _WAKE, _SAMPLE, _HEAD, _FIRST, _END, _LEAVE, _PROGRESS = range(9)
 _PLACES = 6

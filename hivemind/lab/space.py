@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hivemind.errors import UsageError
+from hivemind.lab.changes import Change, setting_named, value_in
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.knobs import KNOBS, Knob
 from hivemind.suggest import did_you_mean
-
-from .changes import Change, setting_named, value_in
 
 DEFAULT_KNOBS = (
     "max_concurrency",

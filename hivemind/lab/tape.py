@@ -11,13 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hivemind.journal.records import Carried, JournalBegan
+from hivemind.lab.causes import Agent, over_at
+from hivemind.lab.figures import FLYING
+from hivemind.lab.steps import Asked, Order, Step, Try
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import Priority, WindowReading
-
-from .causes import Agent, over_at
-from .figures import FLYING
-from .steps import Asked, Order, Step, Try
 
 SOON_S = 5.0
 """Within which one order of a runner's follows from another."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal, TypeGuard
 
-from .changes import Change
-from .figures import Figures
-from .measures import Spread, spread
-from .search import Search
-from .space import Began, Dimension, Params, changes_of, unlike
-from .workers import Job, Runs
+from hivemind.lab.changes import Change
+from hivemind.lab.figures import Figures
+from hivemind.lab.measures import Spread, spread
+from hivemind.lab.search import Search
+from hivemind.lab.space import Began, Dimension, Params, changes_of, unlike
+from hivemind.lab.workers import Job, Runs
 
 Goal = Literal["wall_time", "p95_wait", "dollars"]
 

@@ -6,12 +6,11 @@ import math
 import random
 from dataclasses import dataclass
 
+from hivemind.lab.limits import Amounts, Limiter, Pools
+from hivemind.lab.provider import Provider, Spell
+from hivemind.lab.refusals import amounts_of, uncharged
+from hivemind.lab.steps import Asked, Try
 from hivemind.scheduler.types import Failure, FailureKind, Usage, WindowReading
-
-from .limits import Amounts, Limiter, Pools
-from .provider import Provider, Spell
-from .refusals import amounts_of, uncharged
-from .steps import Asked, Try
 
 _NOTHING = Amounts(0, 0)
 _LIKE_IT = 8

@@ -6,18 +6,17 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from hivemind.lab.changes import Change as Change
+from hivemind.lab.changes import applied, orders
+from hivemind.lab.changes import parse_changes as parse_changes
+from hivemind.lab.collecting import uncollected
+from hivemind.lab.figures import Figures, Price, Tally
+from hivemind.lab.limits import Pools
+from hivemind.lab.plan import Plan
+from hivemind.lab.recording import Recording
+from hivemind.lab.simulation import Simulation
+from hivemind.lab.upstream import Upstream
 from hivemind.scheduler.events import Event
-
-from .changes import Change as Change
-from .changes import applied, orders
-from .changes import parse_changes as parse_changes
-from .collecting import uncollected
-from .figures import Figures, Price, Tally
-from .limits import Pools
-from .plan import Plan
-from .recording import Recording
-from .simulation import Simulation
-from .upstream import Upstream
 
 Faults = Literal["recorded", "drawn"]
 """`recorded`: each request meets the faults that it met; `drawn`: faults (and latencies) are drawn anew from what was

@@ -17,12 +17,11 @@ from types import TracebackType
 from typing import Self
 
 from hivemind.errors import HiveMindError, UsageError
+from hivemind.lab.changes import Change
+from hivemind.lab.figures import Figures, Price
+from hivemind.lab.recording import Recording, load
+from hivemind.lab.whatif import Faults, simulate
 from hivemind.prices import Prices
-
-from .changes import Change
-from .figures import Figures, Price
-from .recording import Recording, load
-from .whatif import Faults, simulate
 
 _NICE = 10
 

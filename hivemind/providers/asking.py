@@ -6,10 +6,10 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from itertools import chain
 
-from .base import Dialect, Facts, Headers
-from .encoding import Decoder, decoder_for
-from .outline import Outline
-from .prompt import LONGEST, is_object
+from hivemind.providers.base import Dialect, Facts, Headers
+from hivemind.providers.encoding import Decoder, decoder_for
+from hivemind.providers.outline import Outline
+from hivemind.providers.prompt import LONGEST, is_object
 
 SHORT = LONGEST
 """Bytes of a body, decoded, that a dialect reads in one go, which takes 10 ms at worst."""

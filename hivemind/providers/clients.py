@@ -10,10 +10,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from hivemind.providers.base import Headers
+from hivemind.providers.times import parse_number
 from hivemind.scheduler.types import Priority
-
-from .base import Headers
-from .times import parse_number
 
 _NODE_S = 290.0
 """Node's own fetch gives up after 300 s without headers, whatever the SDK above it allows."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from .base import Headers
-from .encoding import header
-from .times import LONGEST_S, clocks, parse_duration, parse_moment, parse_number, seconds_until
+from hivemind.providers.base import Headers
+from hivemind.providers.encoding import header
+from hivemind.providers.times import LONGEST_S, clocks, parse_duration, parse_moment, parse_number, seconds_until
 
 _IN_WORDS = re.compile(r"(?:retry|try again)\s+(?:in|after)\s+((?:\d+(?:\.\d+)?\s?(?:ms|h|m|s)(?![a-z])\s?)+)", re.I)
 _IN_SECONDS = re.compile(r"(?:retry|try again)\s+(?:in|after)\s+(\d+(?:\.\d+)?)\s+(milli)?seconds?", re.I)

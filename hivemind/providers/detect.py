@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from .anthropic import Anthropic
-from .base import Dialect
-from .google import Google
-from .ollama import Ollama
-from .openai_chat import OpenAIChat
-from .openai_responses import OpenAIResponses
-from .plain import Plain
+from hivemind.providers.anthropic import Anthropic
+from hivemind.providers.base import Dialect
+from hivemind.providers.google import Google
+from hivemind.providers.ollama import Ollama
+from hivemind.providers.openai_chat import OpenAIChat
+from hivemind.providers.openai_responses import OpenAIResponses
+from hivemind.providers.plain import Plain
 
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect for dialect in (Anthropic(), OpenAIChat(), OpenAIResponses(), Google(), Ollama(), Plain())

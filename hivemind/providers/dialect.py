@@ -7,10 +7,9 @@ from abc import ABC, abstractmethod
 
 import msgspec
 
+from hivemind.providers import verdict
+from hivemind.providers.base import Facts, Headers, StreamForm, Tap
 from hivemind.scheduler.types import Failure
-
-from . import verdict
-from .base import Facts, Headers, StreamForm, Tap
 
 LONGEST_RETRY_AFTER_S = 60
 """Claude Code gives up at once when told to wait longer."""

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import brotli
 
-from .base import Headers
+from hivemind.providers.base import Headers
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from msgspec import Raw, Struct
 
+from hivemind.providers import jsonread
+from hivemind.providers.delays import duration_delay, worded_delay
 from hivemind.scheduler.types import WindowKind, WindowReading
-
-from . import jsonread
-from .delays import duration_delay, worded_delay
 
 MAX_ERROR_BODY = 1024 * 1024
 """Bytes of an error answer that are read."""

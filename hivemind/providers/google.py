@@ -7,17 +7,16 @@ from urllib.parse import unquote
 
 from msgspec import Raw, Struct
 
+from hivemind.providers import jsonread
+from hivemind.providers.base import Facts, Headers, StreamForm, Tap, TapState
+from hivemind.providers.dialect import JsonDialect, encode, failure_status
+from hivemind.providers.encoding import decode_body
+from hivemind.providers.errors import ErrorInfo, read_error
+from hivemind.providers.prompt import size_chars
+from hivemind.providers.sse import fields
+from hivemind.providers.tapping import tap_for
+from hivemind.providers.verdict import judge_event
 from hivemind.scheduler.types import Failure, Usage
-
-from . import jsonread
-from .base import Facts, Headers, StreamForm, Tap, TapState
-from .dialect import JsonDialect, encode, failure_status
-from .encoding import decode_body
-from .errors import ErrorInfo, read_error
-from .prompt import size_chars
-from .sse import fields
-from .tapping import tap_for
-from .verdict import judge_event
 
 MODEL_CALL = re.compile(r"/models/([^/:]+):([A-Za-z]+)$")
 """Model and method of a path; Google names the model there and not in the body."""

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
+from hivemind.providers.base import Headers, Limits
+from hivemind.providers.times import DAY_S, Clocks, clocks, parse_number, seconds_until
 from hivemind.scheduler.types import Utilisation, WindowKind, WindowReading
-
-from .base import Headers, Limits
-from .times import DAY_S, Clocks, clocks, parse_number, seconds_until
 
 _ANTHROPIC = "anthropic-ratelimit-"
 _UNIFIED = "anthropic-ratelimit-unified-"

@@ -7,19 +7,18 @@ from itertools import islice
 
 from msgspec import Raw, Struct
 
+from hivemind.providers import jsonread
+from hivemind.providers.base import Facts, Headers, StreamForm, Tap, TapState
+from hivemind.providers.dialect import JsonDialect, encode
+from hivemind.providers.encoding import decode_body
+from hivemind.providers.errors import read_error
+from hivemind.providers.openai_errors import error_body, error_object, provider_error
+from hivemind.providers.openai_usage import openai_usage
+from hivemind.providers.prompt import size_chars
+from hivemind.providers.sse import fields
+from hivemind.providers.tapping import tap_for
+from hivemind.providers.verdict import judge_event
 from hivemind.scheduler.types import Failure
-
-from . import jsonread
-from .base import Facts, Headers, StreamForm, Tap, TapState
-from .dialect import JsonDialect, encode
-from .encoding import decode_body
-from .errors import read_error
-from .openai_errors import error_body, error_object, provider_error
-from .openai_usage import openai_usage
-from .prompt import size_chars
-from .sse import fields
-from .tapping import tap_for
-from .verdict import judge_event
 
 _DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)/")
 

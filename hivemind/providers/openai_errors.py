@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hivemind.providers import jsonread
+from hivemind.providers.dialect import RETRYABLE, encode
 from hivemind.scheduler.types import Failure
-
-from . import jsonread
-from .dialect import RETRYABLE, encode
 
 _TYPES = {
     400: "invalid_request_error",

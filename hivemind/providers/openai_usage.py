@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct
 
+from hivemind.providers import jsonread
 from hivemind.scheduler.types import Usage
-
-from . import jsonread
 
 
 class _Details(Struct):

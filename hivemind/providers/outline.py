@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from .prompt import SAMPLE, payload_in
+from hivemind.providers.prompt import SAMPLE, payload_in
 
 SLICE = 8 * 1024
 """Bytes that are looked at in one go. Where each is a bracket, that takes 2 or 3 ms."""

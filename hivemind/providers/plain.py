@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct
 
+from hivemind.providers import jsonread
+from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap, TapState
+from hivemind.providers.dialect import JsonDialect, failure_status
+from hivemind.providers.encoding import decode_body, header
+from hivemind.providers.openai_errors import error_body
+from hivemind.providers.openai_usage import openai_usage
+from hivemind.providers.prompt import size_chars
+from hivemind.providers.sse import fields
+from hivemind.providers.tapping import BlindTap, tap_for
 from hivemind.scheduler.types import Failure, Usage
-
-from . import jsonread
-from .base import Facts, Headers, Steps, StreamForm, Tap, TapState
-from .dialect import JsonDialect, failure_status
-from .encoding import decode_body, header
-from .openai_errors import error_body
-from .openai_usage import openai_usage
-from .prompt import size_chars
-from .sse import fields
-from .tapping import BlindTap, tap_for
 
 BYTES_PER_CHAR = 250
 """Bytes of sound, pictures and the like that are estimated as one character of a prompt, so that a megabyte (a minute

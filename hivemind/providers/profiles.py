@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from hivemind.providers.base import Profile
 from hivemind.scheduler.config import AimdConfig, LaneConfig
-
-from .base import Profile
 
 _HOST = r"^[a-z]+://(?:[^/?#]*@)?"
 """Up to where the host's name begins."""

@@ -10,12 +10,12 @@ from collections.abc import Generator, Iterable
 from itertools import chain
 from typing import Protocol
 
-from .base import Facts, Headers, Steps, StreamForm, Tap, TapState
-from .encoding import Decoder, decoder_for, header
-from .errors import carries_error, read_error
-from .outline import SLICE, Outline
-from .sse import MAX_LINES, ArraySplitter, LineSplitter, Splitter, SseSplitter
-from .verdict import judge_event
+from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap, TapState
+from hivemind.providers.encoding import Decoder, decoder_for, header
+from hivemind.providers.errors import carries_error, read_error
+from hivemind.providers.outline import SLICE, Outline
+from hivemind.providers.sse import MAX_LINES, ArraySplitter, LineSplitter, Splitter, SseSplitter
+from hivemind.providers.verdict import judge_event
 
 MAX_PRELUDE = 64 * 1024
 """Bytes after which a stream counts as begun even if no content was recognised: nothing is held for ever."""

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
-from .base import Headers
-from .encoding import header
+from hivemind.providers.base import Headers
+from hivemind.providers.encoding import header
 
 MAX_SKEW_S = 2.0
 """A `Date` that differs by more from our clock than a reply's age explains means that the clocks disagree."""

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 
+from hivemind.providers.base import Headers
+from hivemind.providers.delays import header_delay
+from hivemind.providers.encoding import decode_body, header
+from hivemind.providers.errors import MAX_ERROR_BODY, ErrorInfo, read_error
 from hivemind.scheduler.types import Failure, FailureKind
-
-from .base import Headers
-from .delays import header_delay
-from .encoding import decode_body, header
-from .errors import MAX_ERROR_BODY, ErrorInfo, read_error
 
 LONGEST_RETRY_S = 300.0
 """A delay in Google's error body beyond this means that a long quota is used up (Gemini CLI's own rule)."""

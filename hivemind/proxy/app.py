@@ -43,6 +43,29 @@ from hivemind.providers.base import Dialect
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
 from hivemind.providers.free import METHOD_OVERRIDES, is_free
+from hivemind.proxy.admission import Admission, Unwelcome, own_names
+from hivemind.proxy.asgi import not_http, plain
+from hivemind.proxy.audience import Audience, Receive, Send
+from hivemind.proxy.body_budget import BodyBudget, BodyRefused
+from hivemind.proxy.books import books
+from hivemind.proxy.call import Call, described, request_of
+from hivemind.proxy.claims import Claims
+from hivemind.proxy.engine import Engine
+from hivemind.proxy.exchange import Exchange, Keepalive
+from hivemind.proxy.headers import fields, for_upstream
+from hivemind.proxy.identity import Address, BadIdentity, address, claimed_name, identify, lane_credential
+from hivemind.proxy.keeping import Keeper, keeper_of
+from hivemind.proxy.masking import with_heads
+from hivemind.proxy.pricing import Pricing
+from hivemind.proxy.processes import Processes
+from hivemind.proxy.relay import relay
+from hivemind.proxy.remembered import Remembered
+from hivemind.proxy.resend import Resends
+from hivemind.proxy.routing import open_routes
+from hivemind.proxy.sharing import is_preflight, permission, shared_with
+from hivemind.proxy.turns import Turns
+from hivemind.proxy.unknown import UnknownPaths
+from hivemind.proxy.watching import listen, watch
 from hivemind.redaction.forms import text_finder
 from hivemind.redaction.values import credentials_in, own_credentials
 from hivemind.requests import RequestDetail, Requests
@@ -52,30 +75,6 @@ from hivemind.snapshot import Line, Snapshot
 from hivemind.store import Store
 from hivemind.tools.http import ToolsEndpoint, is_tools_path
 from hivemind.world import World
-
-from .admission import Admission, Unwelcome, own_names
-from .asgi import not_http, plain
-from .audience import Audience, Receive, Send
-from .body_budget import BodyBudget, BodyRefused
-from .books import books
-from .call import Call, described, request_of
-from .claims import Claims
-from .engine import Engine
-from .exchange import Exchange, Keepalive
-from .headers import fields, for_upstream
-from .identity import Address, BadIdentity, address, claimed_name, identify, lane_credential
-from .keeping import Keeper, keeper_of
-from .masking import with_heads
-from .pricing import Pricing
-from .processes import Processes
-from .relay import relay
-from .remembered import Remembered
-from .resend import Resends
-from .routing import open_routes
-from .sharing import is_preflight, permission, shared_with
-from .turns import Turns
-from .unknown import UnknownPaths
-from .watching import listen, watch
 
 if TYPE_CHECKING:
     import httpx

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from .server_protocol import Cycle
+from hivemind.proxy.server_protocol import Cycle
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

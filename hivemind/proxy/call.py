@@ -8,15 +8,21 @@ from functools import lru_cache
 from hivemind.providers.base import Dialect, Facts
 from hivemind.providers.clients import Client
 from hivemind.providers.profiles import family
+from hivemind.proxy.headers import Headers, without
+from hivemind.proxy.identity import Identity
+from hivemind.proxy.upstream.base import (
+    ConnectFailed,
+    Disconnected,
+    NotTrusted,
+    Upstream,
+    UpstreamError,
+    UpstreamTimeout,
+)
 from hivemind.redaction.heads import masked_path
 from hivemind.redaction.text import concealed, identifier, label, less
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import Failure, FailureKind, Request, record
 from hivemind.settings import Origin
-
-from .headers import Headers, without
-from .identity import Identity
-from .upstream.base import ConnectFailed, Disconnected, NotTrusted, Upstream, UpstreamError, UpstreamTimeout
 
 _LONGEST_PATH = 200
 """Of the APIs that we know none has a longer one."""

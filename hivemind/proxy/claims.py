@@ -8,10 +8,9 @@ import logging
 from hashlib import blake2b
 
 from hivemind.agent_names import BadName, KnownNames, fold
+from hivemind.proxy.identity import BadIdentity, checked_name
 from hivemind.scheduler.types import Priority
 from hivemind.settings.sections import AgentSettings
-
-from .identity import BadIdentity, checked_name
 
 _log = logging.getLogger(__name__)
 

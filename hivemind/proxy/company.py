@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from .audience import Audience
+from hivemind.proxy.audience import Audience
 
 
 class Company:

@@ -10,6 +10,8 @@ from typing import Any
 
 from hivemind.agent_names import BadName, KnownNames, normalised
 from hivemind.providers.base import Limits
+from hivemind.proxy.days import Days
+from hivemind.proxy.names import fit_to_show, spelled
 from hivemind.redaction.text import redact
 from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler import Scheduler, Ticket, TicketState
@@ -26,9 +28,6 @@ from hivemind.scheduler.types import Failure, Request, Usage
 from hivemind.snapshot import Snapshot
 from hivemind.store import Ledger, Store
 from hivemind.world import World
-
-from .days import Days
-from .names import fit_to_show, spelled
 
 SAMPLE_EVERY_S = 1.0
 """Between two samples of every lane's gauges."""

@@ -17,22 +17,21 @@ from hivemind.providers.base import Limits, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for
 from hivemind.providers.errors import MAX_ERROR_BODY
 from hivemind.providers.limits import read_limits
+from hivemind.proxy.audience import Audience
+from hivemind.proxy.call import Call
+from hivemind.proxy.company import Company
+from hivemind.proxy.engine import Engine
+from hivemind.proxy.headers import Headers, for_client, value
+from hivemind.proxy.prelude import Prelude, write
+from hivemind.proxy.refusals import text_of
+from hivemind.proxy.remembered import Heads
+from hivemind.proxy.reply import Reply, in_pieces, misfit_of, misfit_text, read_most
+from hivemind.proxy.telling import Telling
+from hivemind.proxy.turns import Turns
+from hivemind.proxy.upstream.base import Truncated, UpstreamError, UpstreamResponse
 from hivemind.scheduler import Refusal, Ticket
 from hivemind.scheduler.budget import warning_of
 from hivemind.scheduler.types import Failure, FailureKind, Usage
-
-from .audience import Audience
-from .call import Call
-from .company import Company
-from .engine import Engine
-from .headers import Headers, for_client, value
-from .prelude import Prelude, write
-from .refusals import text_of
-from .remembered import Heads
-from .reply import Reply, in_pieces, misfit_of, misfit_text, read_most
-from .telling import Telling
-from .turns import Turns
-from .upstream.base import Truncated, UpstreamError, UpstreamResponse
 
 _log = logging.getLogger(__name__)
 

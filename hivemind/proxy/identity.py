@@ -20,7 +20,7 @@ from hivemind.providers.clients import Client
 from hivemind.scheduler.types import Priority, record
 
 if TYPE_CHECKING:
-    from .claims import Claims
+    from hivemind.proxy.claims import Claims
 
 CREDENTIAL_HEADERS = (b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key")
 ANONYMOUS = "anonymous"

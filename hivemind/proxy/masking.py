@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from hivemind.proxy.remembered import Heads
 from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
 from hivemind.requests import RequestDetail
-
-from .remembered import Heads
 
 
 def with_heads(detail: RequestDetail, heads: Heads, known: Iterable[str] = ()) -> RequestDetail:

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from hivemind.providers.encoding import Decoder
-
-from .audience import Audience
-from .turns import Turns
-from .upstream.base import Truncated
+from hivemind.proxy.audience import Audience
+from hivemind.proxy.turns import Turns
+from hivemind.proxy.upstream.base import Truncated
 
 
 class Prelude:

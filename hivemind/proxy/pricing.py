@@ -7,8 +7,7 @@ import contextlib
 import logging
 
 from hivemind.prices import Prices
-
-from .engine import Engine
+from hivemind.proxy.engine import Engine
 
 _log = logging.getLogger(__name__)
 

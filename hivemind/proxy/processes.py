@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from hivemind.agents.places import ASK_EVERY_S, Places
 from hivemind.control.messages import Claim, LeavePlace, PlaceGiven, RunUsage, TaskState, WantPlace, WantTask
+from hivemind.proxy.claims import Claims
+from hivemind.proxy.engine import Engine
+from hivemind.proxy.identity import BadIdentity
 from hivemind.scheduler.commands import BeginAgent, ClaimTask, EndAgent, Rejected, check_exit_code
 from hivemind.scheduler.tasks import OPEN, Task
-
-from .claims import Claims
-from .engine import Engine
-from .identity import BadIdentity
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .audience import Audience
-from .call import Call
-from .headers import for_client
-from .upstream.base import UpstreamError, UpstreamTimeout
+from hivemind.proxy.audience import Audience
+from hivemind.proxy.call import Call
+from hivemind.proxy.headers import for_client
+from hivemind.proxy.upstream.base import UpstreamError, UpstreamTimeout
 
 
 async def relay(call: Call, audience: Audience) -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hivemind.proxy.headers import Headers
+from hivemind.proxy.request_head import size_of
 from hivemind.requests import REQUESTS_KEPT
-
-from .headers import Headers
-from .request_head import size_of
 
 BYTES_KEPT = 16 << 20
 """Of all heads together, with what keeping them takes; beyond it the oldest are forgotten."""

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.tapping import form_of
-
-from .headers import Headers, value
-from .upstream.base import UpstreamResponse
+from hivemind.proxy.headers import Headers, value
+from hivemind.proxy.upstream.base import UpstreamResponse
 
 _STREAMED = (b"text/event-stream", b"application/x-ndjson", b"application/stream+json", b"application/jsonl")
 _MEDIA = re.compile(rb"[a-z0-9][a-z0-9.+-]{0,40}/[a-z0-9][a-z0-9.+-]{0,40}")

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from itertools import chain
 
 from hivemind.providers.detect import dialect_for
-
-from .headers import Headers
-from .identity import address
+from hivemind.proxy.headers import Headers
+from hivemind.proxy.identity import address
 
 MAX_HEAD = 64 << 10
 """Bytes of a request head, and of a request's trailers."""

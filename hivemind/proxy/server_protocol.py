@@ -28,9 +28,9 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from .descriptors import Crowd
-from .headers import Headers
-from .request_head import (
+from hivemind.proxy.descriptors import Crowd
+from hivemind.proxy.headers import Headers
+from hivemind.proxy.request_head import (
     FRAMING,
     MAX_HEAD,
     MAX_LINES,
@@ -43,7 +43,7 @@ from .request_head import (
     too_many_lines,
     unparsable,
 )
-from .upstream.deadline import Deadline
+from hivemind.proxy.upstream.deadline import Deadline
 
 _log = logging.getLogger(__name__)
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 from hivemind.agents.checkpoints import Checkpoint, as_text
 from hivemind.providers.encoding import decode_body
+from hivemind.proxy.call import Call
 from hivemind.redaction.bodies import redact_body
 from hivemind.redaction.heads import masked_path
 from hivemind.redaction.names import is_secret, query_fields
 from hivemind.redaction.values import longest_first
-
-from .call import Call
 
 
 def path_of(call: Call, own: Iterable[str] = ()) -> str:

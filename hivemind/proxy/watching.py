@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .audience import Receive, Send
-from .exchange import Exchange
-from .server_protocol import departure_of
+from hivemind.proxy.audience import Receive, Send
+from hivemind.proxy.exchange import Exchange
+from hivemind.proxy.server_protocol import departure_of
 
 Scope = Mapping[str, Any]
 

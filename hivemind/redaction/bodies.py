@@ -9,9 +9,9 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 
-from .forms import bytes_finder
-from .text import MASK
-from .values import SHORTEST
+from hivemind.redaction.forms import bytes_finder
+from hivemind.redaction.text import MASK
+from hivemind.redaction.values import SHORTEST
 
 _WINDOW = 16 << 10
 """Bytes that are searched for keys in one go, some milliseconds' work at worst: other threads have to wait for the end

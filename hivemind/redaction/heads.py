@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from .names import is_secret, is_shown, query_fields
-from .text import MASK, decodings, holds_key, less, printable, redact, shortened
-from .values import SCHEME, SHORTEST, TOKEN_IN_PATH, Headers, credentials_in, longest_first, texts
+from hivemind.redaction.names import is_secret, is_shown, query_fields
+from hivemind.redaction.text import MASK, decodings, holds_key, less, printable, redact, shortened
+from hivemind.redaction.values import SCHEME, SHORTEST, TOKEN_IN_PATH, Headers, credentials_in, longest_first, texts
 
 _LONGEST_REMEMBERED = 300
 """Bytes of a header that is cached."""

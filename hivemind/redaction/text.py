@@ -8,7 +8,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from urllib.parse import unquote
 
-from .forms import text_finder
+from hivemind.redaction.forms import text_finder
 
 MASK = "***"
 LONGEST_TEXT = 1 << 14

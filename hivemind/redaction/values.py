@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from .names import SHOWN, is_secret, query_fields
+from hivemind.redaction.names import SHOWN, is_secret, query_fields
 
 if TYPE_CHECKING:
     from hivemind.settings import Settings

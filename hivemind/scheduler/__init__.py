@@ -1,6 +1,6 @@
 """The pure state machine: told what happened and when, it answers with what may be done."""
 
-from .scheduler import Scheduler
-from .ticket import Refusal, Ticket, TicketState
+from hivemind.scheduler.scheduler import Scheduler
+from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
 
 __all__ = ["Refusal", "Scheduler", "Ticket", "TicketState"]

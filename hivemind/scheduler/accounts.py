@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from .events import BudgetState
+from hivemind.scheduler.events import BudgetState
 
 if TYPE_CHECKING:
-    from .ticket import Agent
+    from hivemind.scheduler.ticket import Agent
 
 Period = Literal["run", "day", "ever"]
 Covers = Literal["agent", "subtree"]

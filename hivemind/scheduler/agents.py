@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from .config import SchedulerConfig
-from .ticket import Agent
+from hivemind.scheduler.config import SchedulerConfig
+from hivemind.scheduler.ticket import Agent
 
 REAP_EVERY_S = 10.0
 KEPT = 4096

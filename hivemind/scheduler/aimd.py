@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from .config import AimdConfig
+from hivemind.scheduler.config import AimdConfig
 
 
 class Aimd:

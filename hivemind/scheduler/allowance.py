@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from .config import LaneConfig
-from .gauges import WindowState
-from .types import Usage, WindowKind, WindowReading
-from .window import Charge, Window
+from hivemind.scheduler.config import LaneConfig
+from hivemind.scheduler.gauges import WindowState
+from hivemind.scheduler.types import Usage, WindowKind, WindowReading
+from hivemind.scheduler.window import Charge, Window
 
 Reservation = list[tuple[Window, Charge]]
 

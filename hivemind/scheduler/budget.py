@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from .accounts import Account, Spent
-from .events import BudgetState, BudgetWarned, PriceUnknown
-from .ticket import Agent, Refusal, Ticket
-from .types import Usage
+from hivemind.scheduler.accounts import Account, Spent
+from hivemind.scheduler.events import BudgetState, BudgetWarned, PriceUnknown
+from hivemind.scheduler.ticket import Agent, Refusal, Ticket
+from hivemind.scheduler.types import Usage
 
 if TYPE_CHECKING:
-    from .scheduler import Scheduler
+    from hivemind.scheduler.scheduler import Scheduler
 
 WARN_SHARE = 0.85
 

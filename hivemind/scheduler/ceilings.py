@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import commands as cmd
-from .accounts import POOL, Account, Budget
-from .budget import relimit
-from .events import BudgetState
-from .ticket import Agent
+from hivemind.scheduler import commands as cmd
+from hivemind.scheduler.accounts import POOL, Account, Budget
+from hivemind.scheduler.budget import relimit
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.ticket import Agent
 
 if TYPE_CHECKING:
-    from .scheduler import Scheduler
+    from hivemind.scheduler.scheduler import Scheduler
 
 MOST_TOKENS = 10**15
 """More than anybody pays for, and a number that every reader of a snapshot can hold."""

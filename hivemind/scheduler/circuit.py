@@ -6,7 +6,7 @@ from collections import deque
 from enum import Enum
 from typing import Literal
 
-from .config import CircuitConfig
+from hivemind.scheduler.config import CircuitConfig
 
 Forced = Literal["open", "closed"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .accounts import Covers, Period
-from .types import Priority, TaskSpec
+from hivemind.scheduler.accounts import Covers, Period
+from hivemind.scheduler.types import Priority, TaskSpec
 
 
 class Rejected(ValueError):

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .types import Request, Usage
+from hivemind.scheduler.types import Request, Usage
 
 if TYPE_CHECKING:
-    from .ticket import Ticket
+    from hivemind.scheduler.ticket import Ticket
 
 CHARS_PER_TOKEN = 4.0
 FIRST_OUTPUT = 256

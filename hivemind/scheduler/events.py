@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .config import LaneConfig
-from .gauges import LaneState
-from .types import FailureKind, Priority, Usage, WindowKind, WindowReading, record
+from hivemind.scheduler.config import LaneConfig
+from hivemind.scheduler.gauges import LaneState
+from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading, record
 
 
 @record

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .accounts import Account
-from .budget import hold
-from .queue import reclass
-from .ticket import Agent
+from hivemind.scheduler.accounts import Account
+from hivemind.scheduler.budget import hold
+from hivemind.scheduler.queue import reclass
+from hivemind.scheduler.ticket import Agent
 
 if TYPE_CHECKING:
-    from .scheduler import Scheduler
+    from hivemind.scheduler.scheduler import Scheduler
 
 DEEPEST = 16
 """Generations that a request is charged to; whoever claims more of them is taken to make them up."""

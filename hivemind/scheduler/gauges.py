@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .types import Utilisation, WindowKind
+from hivemind.scheduler.types import Utilisation, WindowKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .accounts import Budget
-from .agents import process_of
-from .budget import relimit
-from .family import adopt, join
-from .task_agents import greet
-from .ticket import Agent
+from hivemind.scheduler.accounts import Budget
+from hivemind.scheduler.agents import process_of
+from hivemind.scheduler.budget import relimit
+from hivemind.scheduler.family import adopt, join
+from hivemind.scheduler.task_agents import greet
+from hivemind.scheduler.ticket import Agent
 
 if TYPE_CHECKING:
-    from .scheduler import Scheduler
+    from hivemind.scheduler.scheduler import Scheduler
 
 
 def meet(scheduler: Scheduler, name: str, now: float, parent: str | None) -> Agent:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from . import events as ev
-from .aimd import Aimd
-from .allowance import Allowance
-from .circuit import Circuit, CircuitState
-from .config import LaneConfig, SchedulerConfig
-from .estimate import Estimators
-from .gate import Gate
-from .gauges import LaneState
-from .queue import LaneQueue
-from .retry import MAX_PARK_S, RetryBudget
-from .ticket import Ticket
-from .tune import readings
-from .types import Failure, FailureKind, Utilisation, WindowKind, WindowReading
-from .why import holds
-from .window import MOST_RESET_S
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.aimd import Aimd
+from hivemind.scheduler.allowance import Allowance
+from hivemind.scheduler.circuit import Circuit, CircuitState
+from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.estimate import Estimators
+from hivemind.scheduler.gate import Gate
+from hivemind.scheduler.gauges import LaneState
+from hivemind.scheduler.queue import LaneQueue
+from hivemind.scheduler.retry import MAX_PARK_S, RetryBudget
+from hivemind.scheduler.ticket import Ticket
+from hivemind.scheduler.tune import readings
+from hivemind.scheduler.types import Failure, FailureKind, Utilisation, WindowKind, WindowReading
+from hivemind.scheduler.why import holds
+from hivemind.scheduler.window import MOST_RESET_S
 
 LATEST_WEIGHT = 0.1
 """Of the latest attempt, in means that follow the present."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lane import Lane
+from hivemind.scheduler.lane import Lane
 
 KEPT = 256
 """Lanes remembered; beyond it those go that are at rest and were used longest ago."""

@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from . import commands as cmd
-from . import task_agents
-from .accounts import POOL
-from .budget import hold
-from .ceilings import begin_run, set_budget
-from .events import AgentBegan, AgentEnded, BoostEnded, CircuitChanged, Commanded, LevelChanged
-from .family import reclass_all, with_subs
-from .knobs import KNOBS
-from .lane import Lane
-from .refuse import AGENT_STOPPED
-from .ticket import Agent
-from .timers import Timer
-from .tune import tune
-from .types import Priority
+from hivemind.scheduler import commands as cmd
+from hivemind.scheduler import task_agents
+from hivemind.scheduler.accounts import POOL
+from hivemind.scheduler.budget import hold
+from hivemind.scheduler.ceilings import begin_run, set_budget
+from hivemind.scheduler.events import AgentBegan, AgentEnded, BoostEnded, CircuitChanged, Commanded, LevelChanged
+from hivemind.scheduler.family import reclass_all, with_subs
+from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.lane import Lane
+from hivemind.scheduler.refuse import AGENT_STOPPED
+from hivemind.scheduler.ticket import Agent
+from hivemind.scheduler.timers import Timer
+from hivemind.scheduler.tune import tune
+from hivemind.scheduler.types import Priority
 
 if TYPE_CHECKING:
-    from .scheduler import Scheduler
+    from hivemind.scheduler.scheduler import Scheduler
 
 LONGEST_BOOST_S = 3600.0
 HIGHEST_LEVEL = KNOBS["max_concurrency"].highest

@@ -23,11 +23,11 @@ from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
-from .config import QueueConfig
-from .shares import OVERDUE, Share, Tally
-from .ticket import Agent, Ticket
-from .turns import Key, ascending, in_turn, valid
-from .types import Priority
+from hivemind.scheduler.config import QueueConfig
+from hivemind.scheduler.shares import OVERDUE, Share, Tally
+from hivemind.scheduler.ticket import Agent, Ticket
+from hivemind.scheduler.turns import Key, ascending, in_turn, valid
+from hivemind.scheduler.types import Priority
 
 TOKENS_PER_S = 100.0
 """A second of waiting makes up for this many weighted tokens of cost, among one agent's tickets."""

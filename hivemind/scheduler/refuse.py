@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import budget, task_agents
-from .circuit import CircuitState
-from .ticket import Refusal, Ticket
+from hivemind.scheduler import budget, task_agents
+from hivemind.scheduler.circuit import CircuitState
+from hivemind.scheduler.ticket import Refusal, Ticket
 
 if TYPE_CHECKING:
-    from .lane import Lane
-    from .scheduler import Scheduler
+    from hivemind.scheduler.lane import Lane
+    from hivemind.scheduler.scheduler import Scheduler
 
 DRAINING = Refusal("draining", 5.0)
 TOO_MANY_AGENTS = Refusal("too_many_agents", 60.0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from .config import RetryConfig
-from .ticket import Ticket
-from .types import Failure, FailureKind
+from hivemind.scheduler.config import RetryConfig
+from hivemind.scheduler.ticket import Ticket
+from hivemind.scheduler.types import Failure, FailureKind
 
 MAX_PARK_S = 300.0
 """A provider that asks for a longer pause means a quota, not a rate; its answer goes to the agent."""

@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from . import budget, ceilings, family, task_agents
-from .accounts import POOL, Account, Budget, Spent
-from .events import AgentRecalled, BudgetWarned
-from .ticket import Agent
-from .types import Priority, TaskSpec, record
+from hivemind.scheduler import budget, ceilings, family, task_agents
+from hivemind.scheduler.accounts import POOL, Account, Budget, Spent
+from hivemind.scheduler.events import AgentRecalled, BudgetWarned
+from hivemind.scheduler.ticket import Agent
+from hivemind.scheduler.types import Priority, TaskSpec, record
 
 if TYPE_CHECKING:
-    from .scheduler import Scheduler
+    from hivemind.scheduler.scheduler import Scheduler
 
 
 _NOTHING = Spent()

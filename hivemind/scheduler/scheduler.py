@@ -12,24 +12,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from . import budget, ceilings, greeting, refuse
-from . import events as ev
-from .accounts import Account, Budget
-from .agents import Agents
-from .commands import Command
-from .config import LaneConfig, SchedulerConfig
-from .feedback import Feedback
-from .gate import Gate
-from .lane import Lane
-from .lanes import Lanes
-from .operate import carry_out, end_boost
-from .retry import next_attempt_at
-from .task_agents import asked
-from .tasks import Task, Tasks
-from .ticket import Agent, Refusal, Ticket, TicketState
-from .timers import Timer, Timers
-from .tune import Tuned
-from .types import Failure, FailureKind, Request, Usage, Utilisation, WindowReading
+from hivemind.scheduler import budget, ceilings, greeting, refuse
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.accounts import Account, Budget
+from hivemind.scheduler.agents import Agents
+from hivemind.scheduler.commands import Command
+from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.feedback import Feedback
+from hivemind.scheduler.gate import Gate
+from hivemind.scheduler.lane import Lane
+from hivemind.scheduler.lanes import Lanes
+from hivemind.scheduler.operate import carry_out, end_boost
+from hivemind.scheduler.retry import next_attempt_at
+from hivemind.scheduler.task_agents import asked
+from hivemind.scheduler.tasks import Task, Tasks
+from hivemind.scheduler.ticket import Agent, Refusal, Ticket, TicketState
+from hivemind.scheduler.timers import Timer, Timers
+from hivemind.scheduler.tune import Tuned
+from hivemind.scheduler.types import Failure, FailureKind, Request, Usage, Utilisation, WindowReading
 
 
 class Scheduler:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from .types import Priority
+from hivemind.scheduler.types import Priority
 
 if TYPE_CHECKING:
-    from .queue import Backlog
+    from hivemind.scheduler.queue import Backlog
 
 OWED_S = 60.0
 """What an agent owes is forgotten when it has owed nothing more for so long."""

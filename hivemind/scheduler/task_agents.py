@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
-from . import commands as cmd
-from . import events as ev
-from .budget import hold
-from .family import reclass_all, with_subs
-from .ticket import Agent, Refusal
+from hivemind.scheduler import commands as cmd
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.budget import hold
+from hivemind.scheduler.family import reclass_all, with_subs
+from hivemind.scheduler.ticket import Agent, Refusal
 
 if TYPE_CHECKING:
-    from .saved import SavedTask
-    from .scheduler import Scheduler
-    from .tasks import Task
+    from hivemind.scheduler.saved import SavedTask
+    from hivemind.scheduler.scheduler import Scheduler
+    from hivemind.scheduler.tasks import Task
 
 
 _GATES: dict[str, Literal["open", "waits", "blocked"]] = {

@@ -13,8 +13,8 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 
-from .commands import Rejected
-from .types import Priority, TaskSpec
+from hivemind.scheduler.commands import Rejected
+from hivemind.scheduler.types import Priority, TaskSpec
 
 TASK_STATES = ("waiting", "ready", "running", "done", "failed", "blocked", "skipped", "cancelled")
 """For predecessors; for somebody to start it; being worked on; ended well; ended badly; a predecessor ended badly, and

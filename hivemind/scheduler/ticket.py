@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
-from .accounts import Account, Budget
-from .allowance import Reservation
-from .events import Arrived, AttemptFailed, BudgetState, Finished, Granted, Refused
-from .types import Failure, Priority, Request, Usage
+from hivemind.scheduler.accounts import Account, Budget
+from hivemind.scheduler.allowance import Reservation
+from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Finished, Granted, Refused
+from hivemind.scheduler.types import Failure, Priority, Request, Usage
 
 if TYPE_CHECKING:
-    from .lane import Lane
+    from hivemind.scheduler.lane import Lane
 
 
 class TicketState(Enum):

@@ -8,10 +8,10 @@ from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, TypeAlias
 
-from .ticket import Agent, Ticket, TicketState
+from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 
 if TYPE_CHECKING:
-    from .lane import Lane
+    from hivemind.scheduler.lane import Lane
 
     Subject: TypeAlias = Lane | Ticket | Agent
 

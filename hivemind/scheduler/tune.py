@@ -7,12 +7,12 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from .commands import Rejected, Tune
-from .config import LaneConfig, RetryConfig, SchedulerConfig
-from .knobs import KNOBS, Knob
+from hivemind.scheduler.commands import Rejected, Tune
+from hivemind.scheduler.config import LaneConfig, RetryConfig, SchedulerConfig
+from hivemind.scheduler.knobs import KNOBS, Knob
 
 if TYPE_CHECKING:
-    from .scheduler import Scheduler
+    from hivemind.scheduler.scheduler import Scheduler
 
 
 class Tuned:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from heapq import heappop, heappush, heapreplace, merge
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .ticket import Ticket, TicketState
+from hivemind.scheduler.ticket import Ticket, TicketState
 
 if TYPE_CHECKING:
-    from .queue import Band
-    from .shares import Share
+    from hivemind.scheduler.queue import Band
+    from hivemind.scheduler.shares import Share
 
 SORTED_AT_ONCE = 64
 """Of a larger heap only the smallest are looked for."""

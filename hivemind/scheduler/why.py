@@ -9,12 +9,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from .gauges import UPCOMING_SHOWN, Hold
-from .outlook import Outlook
-from .ticket import Ticket
+from hivemind.scheduler.gauges import UPCOMING_SHOWN, Hold
+from hivemind.scheduler.outlook import Outlook
+from hivemind.scheduler.ticket import Ticket
 
 if TYPE_CHECKING:
-    from .lane import Lane
+    from hivemind.scheduler.lane import Lane
 
 _Shut = tuple[str, float | None]
 """A gate, and seconds until it opens by itself where that is known."""

@@ -25,7 +25,7 @@ import math
 from collections import deque
 from collections.abc import Iterator
 
-from .types import WindowKind, WindowReading
+from hivemind.scheduler.types import WindowKind, WindowReading
 
 PERIOD_S = 60.0
 EPOCH_SLACK_S = 2.0

@@ -7,10 +7,9 @@
 from __future__ import annotations
 
 from hivemind.parser import Parser
-
-from .flags import add_flags
-from .load import from_flags, load, settings_file
-from .model import Settings
-from .origin import FIRST_UPSTREAMS, Origin
+from hivemind.settings.flags import add_flags
+from hivemind.settings.load import from_flags, load, settings_file
+from hivemind.settings.model import Settings
+from hivemind.settings.origin import FIRST_UPSTREAMS, Origin
 
 __all__ = ["FIRST_UPSTREAMS", "Origin", "Parser", "Settings", "add_flags", "from_flags", "load", "settings_file"]

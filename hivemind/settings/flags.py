@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .options import Option, options
+from hivemind.settings.options import Option, options
 
 _BODIES = "journal.bodies"
 _DESTINATION = "setting:"

@@ -13,11 +13,10 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
 from hivemind.errors import UsageError
+from hivemind.settings.flags import given_flags
+from hivemind.settings.model import Settings
+from hivemind.settings.options import PREFIX, find, options, sections
 from hivemind.suggest import did_you_mean
-
-from .flags import given_flags
-from .model import Settings
-from .options import PREFIX, find, options, sections
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
 OTHER_VARIABLES = tuple(PREFIX + name for name in ("CONFIG", "THEME", "GLYPHS", "AGENT", "URL", "TASK"))

@@ -11,9 +11,8 @@ from pydantic_core import ErrorDetails
 
 from hivemind.errors import UsageError
 from hivemind.parser import Parser
-
-from .flags import add_flags
-from .layers import (
+from hivemind.settings.flags import add_flags
+from hivemind.settings.layers import (
     CONFIG_VARIABLE,
     DEFAULT_FILE,
     Given,
@@ -23,8 +22,8 @@ from .layers import (
     from_file,
     from_text,
 )
-from .model import Settings, settings_from
-from .options import find
+from hivemind.settings.model import Settings, settings_from
+from hivemind.settings.options import find
 
 
 def load(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, prog: str = "hivemind proxy") -> Settings:

@@ -28,9 +28,8 @@ from hivemind.scheduler.config import (
     RetryConfig,
     SchedulerConfig,
 )
-
-from .origin import Origin, make_origins, split_upstream
-from .sections import (
+from hivemind.settings.origin import Origin, make_origins, split_upstream
+from hivemind.settings.sections import (
     AgentSettings,
     AimdSettings,
     BudgetSettings,

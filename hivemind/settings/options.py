@@ -12,8 +12,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from .docs import described
-from .model import Settings
+from hivemind.settings.docs import described
+from hivemind.settings.model import Settings
 
 PREFIX = "HIVEMIND_"
 Path = tuple[str, ...]

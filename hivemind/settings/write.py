@@ -18,12 +18,11 @@ from hivemind.errors import UsageError
 from hivemind.redaction.text import redact
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.knobs import KNOBS
+from hivemind.settings.edit import edited
+from hivemind.settings.layers import from_text
+from hivemind.settings.load import from_file_alone
+from hivemind.settings.options import Option, options
 from hivemind.suggest import did_you_mean
-
-from .edit import edited
-from .layers import from_text
-from .load import from_file_alone
-from .options import Option, options
 
 _HIDDEN = "***"
 _DIGITS = 12

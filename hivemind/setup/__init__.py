@@ -6,11 +6,10 @@ room shows the other while it waits for the first request.
 
 from __future__ import annotations
 
+from hivemind.setup.clients import CLIENTS, agent_line, instructions, quick_lines
+from hivemind.setup.model import Client, Instructions, Snippet, Target
+from hivemind.setup.text import as_text
 from hivemind.shells import SHELLS, Shell, shell_of
-
-from .clients import CLIENTS, agent_line, instructions, quick_lines
-from .model import Client, Instructions, Snippet, Target
-from .text import as_text
 
 __all__ = [
     "CLIENTS",

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hivemind import shells
+from hivemind.setup import editors, mcp, sdk, terminal
+from hivemind.setup.model import Client, Instructions, Snippet, Steps, Target
 from hivemind.shells import TOKEN, TOKEN_VARIABLE, Shell
-
-from . import editors, mcp, sdk, terminal
-from .model import Client, Instructions, Snippet, Steps, Target
 
 CLIENTS: Mapping[str, Client] = {
     client.name: client

@@ -11,13 +11,12 @@ from urllib.parse import urlsplit
 from hivemind.errors import UsageError
 from hivemind.plugin import Command
 from hivemind.settings import Settings, load
+from hivemind.setup.clients import CLIENTS, instructions
+from hivemind.setup.model import Client
+from hivemind.setup.reach import is_loopback, local_url
+from hivemind.setup.text import as_text, listing
 from hivemind.shells import SHELLS, Shell, shell_of
 from hivemind.suggest import did_you_mean
-
-from .clients import CLIENTS, instructions
-from .model import Client
-from .reach import is_loopback, local_url
-from .text import as_text, listing
 
 _URL = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?")
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 
 from hivemind import shells
-
-from .model import Snippet, Steps, Target
-from .reach import is_loopback
-from .snippets import in_json, nothing_to_paste
+from hivemind.setup.model import Snippet, Steps, Target
+from hivemind.setup.reach import is_loopback
+from hivemind.setup.snippets import in_json, nothing_to_paste
 
 NAME = "hivemind"
 _CONTROL_TOKEN = "HIVEMIND_CONTROL_TOKEN"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 from hivemind import shells
-
-from .model import Snippet, Steps, Target
-from .snippets import HERE, pointed, unset
+from hivemind.setup.model import Snippet, Steps, Target
+from hivemind.setup.snippets import HERE, pointed, unset
 
 _ANTHROPIC = """\
 import anthropic

@@ -7,9 +7,8 @@ import re
 from collections.abc import Mapping
 
 from hivemind import shells
-
-from .model import Snippet, Target
-from .variables import value_of
+from hivemind.setup.model import Snippet, Target
+from hivemind.setup.variables import value_of
 
 HERE = "In the shell that starts it"
 _BARE_IN_DOTENV = re.compile(r"[\w@%+=:,./{}~[\]-]*", re.ASCII)

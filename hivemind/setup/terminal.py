@@ -10,10 +10,9 @@ import json
 from typing import Any
 
 from hivemind import shells
-
-from .model import Snippet, Steps, Target
-from .snippets import HERE, dotenv, exports, in_json, nothing_to_paste, pointed, toml_text, unset
-from .variables import value_of
+from hivemind.setup.model import Snippet, Steps, Target
+from hivemind.setup.snippets import HERE, dotenv, exports, in_json, nothing_to_paste, pointed, toml_text, unset
+from hivemind.setup.variables import value_of
 
 INLINE_TOKEN = "{env:" + shells.TOKEN_VARIABLE + "}"
 """How opencode's configuration reads a variable."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from .model import Client, Instructions, Snippet
+from hivemind.setup.model import Client, Instructions, Snippet
 
 _WIDTH = 80
 

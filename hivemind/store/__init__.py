@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .ledger import Ledger
-from .opening import opened
-from .records import Run
-from .store import Store, read_runs
+from hivemind.store.ledger import Ledger
+from hivemind.store.opening import opened
+from hivemind.store.records import Run
+from hivemind.store.store import Store, read_runs
 
 __all__ = ["Ledger", "Run", "Store", "opened", "read_runs"]

@@ -9,9 +9,8 @@ from dataclasses import replace
 from hivemind.scheduler import Scheduler, ceilings
 from hivemind.scheduler.accounts import POOL, Spent
 from hivemind.scheduler.saved import restore, take_unsaved
-
-from .records import Batch, Run
-from .store import Store
+from hivemind.store.records import Batch, Run
+from hivemind.store.store import Store
 
 EVERY_S = 0.3
 """Between two batches. With the half second between two reports of a stream, a kill loses less than a second."""

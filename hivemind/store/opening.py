@@ -16,9 +16,8 @@ from pathlib import Path
 
 from hivemind.control.tokenfile import state_dir
 from hivemind.errors import UsageError
-
-from .schema import NotOurs
-from .store import Store
+from hivemind.store.schema import NotOurs
+from hivemind.store.store import Store
 
 _log = logging.getLogger(__name__)
 

@@ -14,9 +14,8 @@ import msgspec
 from hivemind.scheduler.agents import PAST_KEPT
 from hivemind.scheduler.saved import SavedAgent, SavedTask
 from hivemind.scheduler.tasks import OPEN
-
-from .records import Batch, Kept, Run
-from .spellings import joined, key, spellings
+from hivemind.store.records import Batch, Kept, Run
+from hivemind.store.spellings import joined, key, spellings
 
 _log = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ import logging
 import sqlite3
 from pathlib import Path
 
-from . import schema
-from .records import Batch, Kept, Run
-from .writer import Writer
+from hivemind.store import schema
+from hivemind.store.records import Batch, Kept, Run
+from hivemind.store.writer import Writer
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 
-from .records import Batch
+from hivemind.store.records import Batch
 
 _log = logging.getLogger(__name__)
 

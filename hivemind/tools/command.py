@@ -80,10 +80,9 @@ def _agent(given: str | None, environ: Mapping[str, str]) -> str | None:
 async def _serve(url: str, token_file: Path | None, agent: str | None, environ: Mapping[str, str]) -> None:
     from hivemind.control.client import open_http
     from hivemind.control.find import place_of
-
-    from .desk import Caller
-    from .server import serve_stdio
-    from .there import There
+    from hivemind.tools.desk import Caller
+    from hivemind.tools.server import serve_stdio
+    from hivemind.tools.there import There
 
     place = place_of(url)
     async with open_http(place) as http:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from hivemind.setup.clients import CLIENTS, instructions
 from hivemind.setup.reach import is_loopback
-
-from .desk import Caller, Desk
-from .failure import ToolFailure, unknown
-from .inputs import SetupInput
-from .outputs import ClientRow, Setup, SnippetRow
+from hivemind.tools.desk import Caller, Desk
+from hivemind.tools.failure import ToolFailure, unknown
+from hivemind.tools.inputs import SetupInput
+from hivemind.tools.outputs import ClientRow, Setup, SnippetRow
 
 
 async def setup(desk: Desk, caller: Caller, asked: SetupInput) -> Setup:

@@ -11,9 +11,8 @@ from hivemind.control.messages import About
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState
 from hivemind.snapshot import AgentView, Snapshot
-
-from .outputs import Headroom
-from .rows import budget_row
+from hivemind.tools.outputs import Headroom
+from hivemind.tools.rows import budget_row
 
 _OFTEN = 20
 """Requests that an agent makes at least, for which there should be tokens left in its budget."""

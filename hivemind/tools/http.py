@@ -17,9 +17,8 @@ from hivemind.proxy.asgi import read_body
 from hivemind.proxy.headers import fields
 from hivemind.proxy.identity import checked_name, claimed_name
 from hivemind.redaction.text import redact
-
-from .desk import Caller
-from .here import Here, Proxied
+from hivemind.tools.desk import Caller
+from hivemind.tools.here import Here, Proxied
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

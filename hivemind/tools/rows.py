@@ -12,8 +12,7 @@ from hivemind.control.messages import TaskState
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState
 from hivemind.snapshot import AgentView, Snapshot, TaskView
-
-from .outputs import AgentRow, BudgetRow, LaneRow, TaskRow, WindowRow
+from hivemind.tools.outputs import AgentRow, BudgetRow, LaneRow, TaskRow, WindowRow
 
 T = TypeVar("T")
 

@@ -25,13 +25,12 @@ from pydantic import ValidationError
 from hivemind import __version__
 from hivemind.redaction.text import redact
 from hivemind.scheduler.commands import Rejected
-
-from .desk import Caller, Desk, Unavailable
-from .failure import ToolFailure, mistakes, unknown
-from .http import BODY_LIMIT, CALLER
-from .schema import schema_of
-from .table import TOOLS, Tool, find
-from .teach import INSTRUCTIONS
+from hivemind.tools.desk import Caller, Desk, Unavailable
+from hivemind.tools.failure import ToolFailure, mistakes, unknown
+from hivemind.tools.http import BODY_LIMIT, CALLER
+from hivemind.tools.schema import schema_of
+from hivemind.tools.table import TOOLS, Tool, find
+from hivemind.tools.teach import INSTRUCTIONS
 
 Context = ServerRequestContext[dict[str, Any], Any]
 

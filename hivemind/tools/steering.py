@@ -16,13 +16,12 @@ from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.knobs import KNOBS
 from hivemind.scheduler.types import Priority
 from hivemind.snapshot import Snapshot
-
-from .desk import Caller, Desk
-from .failure import ToolFailure, unknown
-from .headroom import budgets_of
-from .inputs import BudgetInput, ConfigInput, PriorityInput
-from .outputs import Budgets, Config, KnobRow, Prioritised
-from .rows import LANES_SHOWN, budget_row, cut, known_as
+from hivemind.tools.desk import Caller, Desk
+from hivemind.tools.failure import ToolFailure, unknown
+from hivemind.tools.headroom import budgets_of
+from hivemind.tools.inputs import BudgetInput, ConfigInput, PriorityInput
+from hivemind.tools.outputs import Budgets, Config, KnobRow, Prioritised
+from hivemind.tools.rows import LANES_SHOWN, budget_row, cut, known_as
 
 
 async def priority(desk: Desk, caller: Caller, asked: PriorityInput) -> Prioritised:

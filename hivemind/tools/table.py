@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from . import guide, inputs, looking, outputs, steering, tasking
-from .desk import Caller, Desk
+from hivemind.tools import guide, inputs, looking, outputs, steering, tasking
+from hivemind.tools.desk import Caller, Desk
 
 PREFIX = "hm"
 

@@ -16,12 +16,11 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
-
-from .desk import Caller, Desk
-from .failure import ToolFailure, unknown
-from .inputs import BatchInput, SubmitInput, TaskFields
-from .outputs import Batch, Submitted
-from .rows import by_state, cut, in_order, task_row
+from hivemind.tools.desk import Caller, Desk
+from hivemind.tools.failure import ToolFailure, unknown
+from hivemind.tools.inputs import BatchInput, SubmitInput, TaskFields
+from hivemind.tools.outputs import Batch, Submitted
+from hivemind.tools.rows import by_state, cut, in_order, task_row
 
 _READY_SHOWN = 20
 _AHEAD = ("critical", "high")

@@ -15,8 +15,7 @@ from hivemind.control.messages import About, TaskState
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import Command
 from hivemind.snapshot import Snapshot
-
-from .desk import Unavailable
+from hivemind.tools.desk import Unavailable
 
 T = TypeVar("T")
 

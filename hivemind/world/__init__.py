@@ -1,5 +1,5 @@
 """The world as the events tell it: one fold, whose :class:`~hivemind.snapshot.Snapshot` everybody is shown."""
 
-from .world import World
+from hivemind.world.world import World
 
 __all__ = ["World"]

@@ -11,11 +11,10 @@ from hivemind.amounts import ceiling
 from hivemind.scheduler.events import AgentBegan, AgentRecalled, Arrived, BudgetState, Commanded
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.snapshot import AgentView
-
-from .state import AgentState
+from hivemind.world.state import AgentState
 
 if TYPE_CHECKING:
-    from .tickets import TicketFold
+    from hivemind.world.tickets import TicketFold
 
 _ORDER = ("streaming", "waiting", "retry", "queued")
 """An agent with several tickets is shown in the liveliest state of them."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hivemind.scheduler.events import BudgetState
-
-from .agents import AgentFold
-from .state import WorldState
+from hivemind.world.agents import AgentFold
+from hivemind.world.state import WorldState
 
 _DEEPEST = 16
 """Ancestors looked at: whoever claims more of them is taken to make them up."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hivemind.scheduler.types import Usage
 
 if TYPE_CHECKING:
-    from .agents import AgentFold
+    from hivemind.world.agents import AgentFold
 
 Price = Callable[[str, str, Usage], float | None]
 """Provider, model and usage to US dollars; None: the price isn't known."""

@@ -10,9 +10,8 @@ from dataclasses import replace
 from hivemind.scheduler.events import Commanded, LevelChanged, Sampled
 from hivemind.scheduler.gauges import LaneState
 from hivemind.snapshot import CurvePoint
-
-from .sentences import knob_value
-from .state import WorldState
+from hivemind.world.sentences import knob_value
+from hivemind.world.state import WorldState
 
 CURVE_KEPT = 600
 """Points of a lane's curve: ten minutes of them."""

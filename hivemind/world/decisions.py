@@ -9,9 +9,8 @@ from typing import Any
 from hivemind.requests import DECISIONS_KEPT, Decision
 from hivemind.scheduler.events import AttemptFailed, Finished, Refused
 from hivemind.scheduler.types import Usage
-
-from .lines import seconds, words
-from .tickets import Attempt, Note, TicketFold
+from hivemind.world.lines import seconds, words
+from hivemind.world.tickets import Attempt, Note, TicketFold
 
 
 def decisions(ticket: TicketFold) -> tuple[Decision, ...]:

@@ -16,18 +16,17 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.snapshot import Line
-
-from .agents import AgentFold, ceiling_before
-from .budgets import Budgets
-from .costs import Costs, Price, add
-from .curves import Curves
-from .lines import TOLD, line_of
-from .queue import Queue
-from .requests import RequestLog
-from .sentences import TOLD_ALREADY, knob_value
-from .state import Carried, OpenTicket, WorldState
-from .tasks import TaskBook
-from .tickets import BY_OPERATOR, STOPPED, End, TicketFold
+from hivemind.world.agents import AgentFold, ceiling_before
+from hivemind.world.budgets import Budgets
+from hivemind.world.costs import Costs, Price, add
+from hivemind.world.curves import Curves
+from hivemind.world.lines import TOLD, line_of
+from hivemind.world.queue import Queue
+from hivemind.world.requests import RequestLog
+from hivemind.world.sentences import TOLD_ALREADY, knob_value
+from hivemind.world.state import Carried, OpenTicket, WorldState
+from hivemind.world.tasks import TaskBook
+from hivemind.world.tickets import BY_OPERATOR, STOPPED, End, TicketFold
 
 LINES_KEPT = 200
 AGENTS_KEPT = 2000

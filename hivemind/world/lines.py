@@ -11,9 +11,8 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import WindowKind
 from hivemind.scheduler.window import PROBE_S
 from hivemind.snapshot import Line
-
-from .sentences import TOLD_ALREADY, sentence, subject
-from .tickets import STOPPED
+from hivemind.world.sentences import TOLD_ALREADY, sentence, subject
+from hivemind.world.tickets import STOPPED
 
 _WORDS = {"connect": "no connection", "timeout": "timed out", "truncated": "cut off"}
 

@@ -6,9 +6,8 @@ from collections.abc import Collection, Mapping
 
 from hivemind.scheduler.events import Sampled
 from hivemind.scheduler.gauges import GATES, Hold
-
-from .state import WorldState
-from .tickets import Held, TicketFold
+from hivemind.world.state import WorldState
+from hivemind.world.tickets import Held, TicketFold
 
 _IN_NO_LINE = ("held", "backoff")
 

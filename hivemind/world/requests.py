@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Mapping
 
 from hivemind.requests import REQUESTS_KEPT, REQUESTS_PAGE, RequestDetail, Requests
-
-from .costs import Price
-from .decisions import decisions
-from .tickets import TicketFold
+from hivemind.world.costs import Price
+from hivemind.world.decisions import decisions
+from hivemind.world.tickets import TicketFold
 
 
 class RequestLog:

@@ -11,9 +11,8 @@ from hivemind.scheduler.events import TaskAdded, TaskChanged, TaskForgotten
 from hivemind.scheduler.tasks import OPEN, TASK_STATES
 from hivemind.scheduler.types import Priority
 from hivemind.snapshot import TASKS_SHOWN, TaskView
-
-from .agents import AgentFold
-from .state import TASK_TAKEN, WorldState
+from hivemind.world.agents import AgentFold
+from hivemind.world.state import TASK_TAKEN, WorldState
 
 _FIRST = ("running", "ready", "waiting", "blocked")
 """Which of too many tasks are shown rather than others."""

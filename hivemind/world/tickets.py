@@ -10,10 +10,9 @@ from hivemind.scheduler.events import Abandoned, Arrived, AttemptFailed, Finishe
 from hivemind.scheduler.gauges import Hold, LaneState
 from hivemind.scheduler.types import Usage
 from hivemind.snapshot import TicketView
-
-from .agents import AgentFold
-from .costs import Price, add
-from .state import AttemptState, OpenTicket
+from hivemind.world.agents import AgentFold
+from hivemind.world.costs import Price, add
+from hivemind.world.state import AttemptState, OpenTicket
 
 End = Finished | AttemptFailed | Abandoned | Refused
 """The event that a request ends with."""

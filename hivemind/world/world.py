@@ -7,12 +7,11 @@ from itertools import chain
 
 from hivemind.requests import RequestDetail, Requests
 from hivemind.snapshot import QUEUE_SHOWN, AgentView, LaneView, Snapshot, Totals
-
-from .agents import AgentFold, agent_values
-from .costs import Price
-from .fold import Fold
-from .state import Counts, WorldState
-from .taken import Taken, ticket_values
+from hivemind.world.agents import AgentFold, agent_values
+from hivemind.world.costs import Price
+from hivemind.world.fold import Fold
+from hivemind.world.state import Counts, WorldState
+from hivemind.world.taken import Taken, ticket_values
 
 
 class World(Fold):

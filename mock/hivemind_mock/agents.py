@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from .asking import VOICES
+from hivemind_mock.asking import VOICES
 
 _TIMEOUTS = {"connect": 10.0, "read": 900.0, "write": 10.0, "pool": None}
 _PROMPT = (

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from .asgi import Drop, Receive, Send
-from .config import MockConfig
-from .encoding import Encoder, encoder
-from .faults import Fate, Fault
-from .formats.base import Ask, Format, Headers, Problem, Reply, Trouble
-from .words import pieces
+from hivemind_mock.asgi import Drop, Receive, Send
+from hivemind_mock.config import MockConfig
+from hivemind_mock.encoding import Encoder, encoder
+from hivemind_mock.faults import Fate, Fault
+from hivemind_mock.formats.base import Ask, Format, Headers, Problem, Reply, Trouble
+from hivemind_mock.words import pieces
 
 _EDGE_PAGE = (
     b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n"

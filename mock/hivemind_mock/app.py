@@ -15,15 +15,15 @@ from email.utils import formatdate
 
 import msgspec
 
-from .answer import Answer, Connection
-from .asgi import DROP, Receive, Scope, Send, read_body
-from .config import MockConfig
-from .encoding import decode
-from .faults import REFUSALS, Dice, Fate, Fault, in_spell
-from .formats import FORMATS
-from .formats.base import Ask, Format, Headers, Problem, Trouble
-from .limits import Limiter
-from .stats import Stats
+from hivemind_mock.answer import Answer, Connection
+from hivemind_mock.asgi import DROP, Receive, Scope, Send, read_body
+from hivemind_mock.config import MockConfig
+from hivemind_mock.encoding import decode
+from hivemind_mock.faults import REFUSALS, Dice, Fate, Fault, in_spell
+from hivemind_mock.formats import FORMATS
+from hivemind_mock.formats.base import Ask, Format, Headers, Problem, Trouble
+from hivemind_mock.limits import Limiter
+from hivemind_mock.stats import Stats
 
 _CATALOGUE: dict[str, object] = {
     "/v1/models": {"object": "list", "data": [{"id": "mock-1", "type": "model", "object": "model", "created": 0}]},

@@ -10,12 +10,11 @@ import msgspec
 
 from hivemind.errors import UsageError
 from hivemind.plugin import Command
-
-from . import fairness, foretold, promises
-from .output import JsonTarget, tell_progress
-from .report import ablation_table, records, scenario_table
-from .runs import Outcome, Plan, run
-from .scenarios import ABLATION, ABLATIONS, SCENARIOS
+from hivemind_mock import fairness, foretold, promises
+from hivemind_mock.output import JsonTarget, tell_progress
+from hivemind_mock.report import ablation_table, records, scenario_table
+from hivemind_mock.runs import Outcome, Plan, run
+from hivemind_mock.scenarios import ABLATION, ABLATIONS, SCENARIOS
 
 _SEEDS, _SEEDS_REAL_TIME = 20, 1
 _KNOWN = (*SCENARIOS, fairness.NAME, foretold.NAME)

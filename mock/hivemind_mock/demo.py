@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 
 import httpx
 
-from .agents import Agent, AgentConfig, AgentDied
-from .app import MockProvider
-from .config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
-from .serve import serving
+from hivemind_mock.agents import Agent, AgentConfig, AgentDied
+from hivemind_mock.app import MockProvider
+from hivemind_mock.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
+from hivemind_mock.serve import serving
 
 _SONNET, _OPUS, _HAIKU = "claude-sonnet-5", "claude-opus-5-5", "claude-haiku-4-5"
 _CAST = (

@@ -11,12 +11,11 @@ import httpx
 
 from hivemind.lab.clock import run_virtual
 from hivemind.scheduler.config import QueueConfig
-
-from .agents import Agent, AgentConfig
-from .app import MockProvider
-from .config import LatencyConfig, MockConfig, ReplyConfig
-from .inprocess import InProcessTransport
-from .promises import Figure
+from hivemind_mock.agents import Agent, AgentConfig
+from hivemind_mock.app import MockProvider
+from hivemind_mock.config import LatencyConfig, MockConfig, ReplyConfig
+from hivemind_mock.inprocess import InProcessTransport
+from hivemind_mock.promises import Figure
 
 NAME = "fairness"
 _SLOTS = 4
@@ -129,7 +128,7 @@ def _waits(served: Iterable[Served], crowd: str) -> list[float]:
 
 
 async def _saturate(crowds: Sequence[Crowd], slots: int) -> list[Served]:
-    from .through import in_process  # the proxy is slow to import
+    from hivemind_mock.through import in_process  # the proxy is slow to import
 
     loop = asyncio.get_running_loop()
     provider = MockConfig(

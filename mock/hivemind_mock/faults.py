@@ -7,7 +7,7 @@ import string
 from dataclasses import dataclass
 from enum import Enum
 
-from .config import FaultConfig, MockConfig
+from hivemind_mock.config import FaultConfig, MockConfig
 
 _ALPHABET = string.ascii_letters + string.digits
 _SHORTEST_S = 0.001

@@ -9,9 +9,8 @@ from dataclasses import Field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from hivemind.errors import UsageError
-
-from .config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
-from .formats import FORMATS
+from hivemind_mock.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
+from hivemind_mock.formats import FORMATS
 
 _PARTS: Mapping[str, type[Any]] = {
     "limits": LimitConfig,

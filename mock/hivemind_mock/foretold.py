@@ -16,16 +16,15 @@ import httpx
 from hivemind.lab.clock import run_virtual
 from hivemind.lab.recording import load
 from hivemind.lab.whatif import Change, parse_changes, simulate
-
-from .agents import Agent, AgentConfig
-from .app import MockProvider
-from .config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
-from .inprocess import InProcessTransport
-from .output import tell_progress
-from .promises import Figure
-from .scenarios import SCENARIOS
-from .serve import serving
-from .through import in_process, on_sockets
+from hivemind_mock.agents import Agent, AgentConfig
+from hivemind_mock.app import MockProvider
+from hivemind_mock.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
+from hivemind_mock.inprocess import InProcessTransport
+from hivemind_mock.output import tell_progress
+from hivemind_mock.promises import Figure
+from hivemind_mock.scenarios import SCENARIOS
+from hivemind_mock.serve import serving
+from hivemind_mock.through import in_process, on_sockets
 
 NAME = "foretold"
 _EPOCH = 1_800_000_000.0

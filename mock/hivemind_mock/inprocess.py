@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 
 import httpx
 
-from .asgi import DROP, App, Message, Scope
+from hivemind_mock.asgi import DROP, App, Message, Scope
 
 _HIGH_WATER = 65_536
 

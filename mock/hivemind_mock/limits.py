@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hivemind.lab.allowances import Allowance, FixedWindow, TokenBucket
-
-from .config import LimitConfig
+from hivemind_mock.config import LimitConfig
 
 
 @dataclass(frozen=True, slots=True)

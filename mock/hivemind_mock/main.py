@@ -9,13 +9,12 @@ from collections.abc import Sequence
 
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.settings import Parser
-
-from .app import MockProvider
-from .config import MockConfig
-from .flags import add_flags, configured
-from .formats import FORMATS
-from .scenarios import SCENARIOS
-from .serve import serving
+from hivemind_mock.app import MockProvider
+from hivemind_mock.config import MockConfig
+from hivemind_mock.flags import add_flags, configured
+from hivemind_mock.formats import FORMATS
+from hivemind_mock.scenarios import SCENARIOS
+from hivemind_mock.serve import serving
 
 _DESCRIPTION = (
     "A rate-limited, faulty LLM provider that speaks the formats of Anthropic, OpenAI, Azure, Google and Ollama. "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .tables import laid_out
+from hivemind_mock.tables import laid_out
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
-from .runs import Outcome
-from .tables import laid_out
+from hivemind_mock.runs import Outcome
+from hivemind_mock.tables import laid_out
 
 _HEAD = (
     "scenario",

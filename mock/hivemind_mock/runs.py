@@ -15,13 +15,12 @@ import httpx
 
 from hivemind.journal.files import SUFFIX
 from hivemind.lab.clock import run_virtual
-
-from .agents import Agent, AgentConfig, AgentResult
-from .app import MockProvider
-from .faults import Fault
-from .inprocess import InProcessTransport
-from .scenarios import ABLATIONS, Scenario
-from .serve import serving
+from hivemind_mock.agents import Agent, AgentConfig, AgentResult
+from hivemind_mock.app import MockProvider
+from hivemind_mock.faults import Fault
+from hivemind_mock.inprocess import InProcessTransport
+from hivemind_mock.scenarios import ABLATIONS, Scenario
+from hivemind_mock.serve import serving
 
 _EPOCH = 1_800_000_000.0
 """What the wall clock says when virtual time begins."""
@@ -97,7 +96,7 @@ async def _in_process(plan: Plan) -> Outcome:
     try:
         if plan.mode == "direct":
             return await _measure(plan, mock, upstream, "http://mock.invalid")
-        from .through import in_process  # direct runs don't need the proxy, and it is slow to import
+        from hivemind_mock.through import in_process  # direct runs don't need the proxy, and it is slow to import
 
         changes = ABLATIONS[plan.ablation or "Full"]
         async with in_process(upstream, plan.seed, changes, wall, plan.journal) as transport:
@@ -121,7 +120,7 @@ async def _before(plan: Plan, mock_url: str) -> AsyncIterator[str]:
     if plan.mode == "direct":
         yield mock_url
         return
-    from .through import on_sockets
+    from hivemind_mock.through import on_sockets
 
     async with on_sockets(mock_url, plan.seed, ABLATIONS[plan.ablation or "Full"], plan.journal) as url:
         yield url

@@ -13,7 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from .asgi import DROP, App
+from hivemind_mock.asgi import DROP, App
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """`struct linger`: on, zero seconds. Closing then sends RST instead of FIN."""

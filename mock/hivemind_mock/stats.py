@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from .faults import Fault
+from hivemind_mock.faults import Fault
 
 
 @dataclass(slots=True)

@@ -16,8 +16,7 @@ from hivemind.journal.records import JournalBegan
 from hivemind.journal.sink import JournalSink
 from hivemind.proxy.app import Proxy
 from hivemind.settings import Settings
-
-from .inprocess import InProcessTransport
+from hivemind_mock.inprocess import InProcessTransport
 
 
 @asynccontextmanager

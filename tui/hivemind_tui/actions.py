@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING
 from hivemind.scheduler.commands import Command, PinLevel, Rejected
 from hivemind.setup import Target, agent_line, quick_lines
 from hivemind.shells import word
-
-from . import asking, intents, navigation
-from .format import clean
-from .key import LIVE, Key
-from .keymap import here, parsed
-from .listing import line_fields, matching
-from .moment import absent
-from .tuning import DIALS, NAMES, reach, shown_value, typed
-from .view import OF_AGENTS, OF_REQUESTS, View
-from .whatif import page as what_if
-from .whatif.applying import what_if_line
-from .widgets.palette import Choice
+from hivemind_tui import asking, intents, navigation
+from hivemind_tui.format import clean
+from hivemind_tui.key import LIVE, Key
+from hivemind_tui.keymap import here, parsed
+from hivemind_tui.listing import line_fields, matching
+from hivemind_tui.moment import absent
+from hivemind_tui.tuning import DIALS, NAMES, reach, shown_value, typed
+from hivemind_tui.view import OF_AGENTS, OF_REQUESTS, View
+from hivemind_tui.whatif import page as what_if
+from hivemind_tui.whatif.applying import what_if_line
+from hivemind_tui.widgets.palette import Choice
 
 if TYPE_CHECKING:
-    from .app import ControlRoom
+    from hivemind_tui.app import ControlRoom
 
 _SILENT = frozenset({"palette", "down", "up", "page_down", "page_up", "first", "last"})
 """Keys that are no commands: they only move about."""

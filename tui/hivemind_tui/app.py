@@ -20,30 +20,29 @@ from hivemind.scheduler.commands import Command, Rejected
 from hivemind.shells import shell_of
 from hivemind_styles import STYLE_SHEETS
 from hivemind_styles.themes import THEMES
-
-from . import actions, asking, dialogs, keymap, navigation
-from .board import Board
-from .driver import TerminalBack
-from .format import clean, seconds
-from .gather import Gatherer
-from .glyphs import glyphs_for
-from .insides import Insides, memory_mb
-from .intents import INTENTS
-from .layers import LayeredApp, Layers
-from .looking import Looking
-from .pace import Pace, wanted_fps
-from .plots.process import PlotProcess
-from .said import said
-from .source import Source
-from .steering import Intent, Steering
-from .terminal import coloured, themes_for
-from .view import View
-from .whatif import page as what_if
-from .whatif.acting import Wondering
-from .whatif.process import Simulation
-from .widgets.overlay import Overlay
-from .widgets.palette import Palette
-from .writing import write_down
+from hivemind_tui import actions, asking, dialogs, keymap, navigation
+from hivemind_tui.board import Board
+from hivemind_tui.driver import TerminalBack
+from hivemind_tui.format import clean, seconds
+from hivemind_tui.gather import Gatherer
+from hivemind_tui.glyphs import glyphs_for
+from hivemind_tui.insides import Insides, memory_mb
+from hivemind_tui.intents import INTENTS
+from hivemind_tui.layers import LayeredApp, Layers
+from hivemind_tui.looking import Looking
+from hivemind_tui.pace import Pace, wanted_fps
+from hivemind_tui.plots.process import PlotProcess
+from hivemind_tui.said import said
+from hivemind_tui.source import Source
+from hivemind_tui.steering import Intent, Steering
+from hivemind_tui.terminal import coloured, themes_for
+from hivemind_tui.view import View
+from hivemind_tui.whatif import page as what_if
+from hivemind_tui.whatif.acting import Wondering
+from hivemind_tui.whatif.process import Simulation
+from hivemind_tui.widgets.overlay import Overlay
+from hivemind_tui.widgets.palette import Palette
+from hivemind_tui.writing import write_down
 
 _TICK_S = 1 / 16
 _BLURRED_FPS = 1.0

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 from hivemind.scheduler.commands import Command, Drain, Rejected, SetCircuit
 from hivemind.scheduler.events import BudgetState
 from hivemind.snapshot import AgentView
-
-from . import dialogs, intents, navigation
-from .budgets import ceilings, period
-from .format import clean, count, dollars
-from .tuning import reach, shown_value
-from .view import OF_AGENTS, OF_REQUESTS, View
+from hivemind_tui import dialogs, intents, navigation
+from hivemind_tui.budgets import ceilings, period
+from hivemind_tui.format import clean, count, dollars
+from hivemind_tui.tuning import reach, shown_value
+from hivemind_tui.view import OF_AGENTS, OF_REQUESTS, View
 
 if TYPE_CHECKING:
-    from .app import ControlRoom
+    from hivemind_tui.app import ControlRoom
 
 _FILTERED = OF_AGENTS | OF_REQUESTS | {"log", "tasks"}
 

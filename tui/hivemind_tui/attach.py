@@ -28,9 +28,8 @@ from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.types import Usage
 from hivemind.settings.write import Draft
 from hivemind.snapshot import Line, Snapshot, Totals
-
-from .follow import Followed
-from .source import Link
+from hivemind_tui.follow import Followed
+from hivemind_tui.source import Link
 
 T = TypeVar("T")
 

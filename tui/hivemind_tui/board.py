@@ -9,10 +9,10 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.geometry import Size
 
-from . import keymap, moment
-from .glyphs import Glyphs
-from .ink import Ink, Span, fitting
-from .panels import (
+from hivemind_tui import keymap, moment
+from hivemind_tui.glyphs import Glyphs
+from hivemind_tui.ink import Ink, Span, fitting
+from hivemind_tui.panels import (
     agent_card,
     agent_facts,
     agent_table,
@@ -38,13 +38,13 @@ from .panels import (
     whatif_settings,
     windows,
 )
-from .panels import events as log_lines
-from .plots.process import PlotProcess
-from .view import View
-from .widgets.curve_panel import CurvePanel
-from .widgets.panel import Panel
-from .widgets.prompt import BottomRow
-from .widgets.scrubber import Scrubber
+from hivemind_tui.panels import events as log_lines
+from hivemind_tui.plots.process import PlotProcess
+from hivemind_tui.view import View
+from hivemind_tui.widgets.curve_panel import CurvePanel
+from hivemind_tui.widgets.panel import Panel
+from hivemind_tui.widgets.prompt import BottomRow
+from hivemind_tui.widgets.scrubber import Scrubber
 
 FULL = Size(140, 36)
 """Boxes, and all panels side by side."""

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from hivemind.amounts import PERIODS
 from hivemind.scheduler.budget import WARN_SHARE
 from hivemind.scheduler.events import BudgetState
-
-from .format import count, dollars
-from .ink import Ink, Span
+from hivemind_tui.format import count, dollars
+from hivemind_tui.ink import Ink, Span
 
 
 @dataclass(frozen=True, slots=True)

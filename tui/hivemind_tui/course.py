@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hivemind.requests import AttemptView, RequestView
-
-from .format import seconds
-from .glyphs import PIECES, sign
-from .ink import Ink, Span
+from hivemind_tui.format import seconds
+from hivemind_tui.glyphs import PIECES, sign
+from hivemind_tui.ink import Ink, Span
 
 Chunk = list[Span]
 """Words that stand together."""

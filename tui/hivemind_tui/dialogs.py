@@ -10,15 +10,14 @@ from textual.geometry import Size
 
 from hivemind.settings.write import Draft
 from hivemind.snapshot import AgentView, TaskView, TicketView
-
-from .format import clean, count, plural
-from .glyphs import LEGEND, TASK_SIGNS, sign
-from .ink import Ink, Span, call, linked
-from .key import Key
-from .keymap import KEYS, here
-from .moment import absent
-from .playback import KINDS
-from .view import View
+from hivemind_tui.format import clean, count, plural
+from hivemind_tui.glyphs import LEGEND, TASK_SIGNS, sign
+from hivemind_tui.ink import Ink, Span, call, linked
+from hivemind_tui.key import Key
+from hivemind_tui.keymap import KEYS, here
+from hivemind_tui.moment import absent
+from hivemind_tui.playback import KINDS
+from hivemind_tui.view import View
 
 Rows = list[list[Span]]
 

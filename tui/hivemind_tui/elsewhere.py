@@ -13,8 +13,8 @@ from hivemind.console import Console, printable
 from hivemind.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from .screens import Screens
-    from .source import Source
+    from hivemind_tui.screens import Screens
+    from hivemind_tui.source import Source
 
 
 _LOOK_EVERY_S = 0.5
@@ -67,9 +67,9 @@ async def watch(place: Elsewhere, console: Console, screens: Screens | None) -> 
 
     Raises: UsageError: the URL is none, or there is no token for it.
     """
-    from .attach import attached  # an HTTP client, which a proxy of our own needs later or not at all
-    from .signals import stop_on_signals
-    from .supervisor import Supervisor
+    from hivemind_tui.attach import attached  # an HTTP client, which a proxy of our own needs later or not at all
+    from hivemind_tui.signals import stop_on_signals
+    from hivemind_tui.supervisor import Supervisor
 
     with stop_on_signals() as stop:
         async with AsyncExitStack() as stack:

@@ -9,14 +9,13 @@ from typing import TypeVar
 
 from hivemind.requests import REQUESTS_KEPT, RequestView
 from hivemind.snapshot import AgentView, Line, TaskView
-
-from .listing import agent_fields, arranged, line_fields, matching, request_fields, task_fields
-from .panels.agent_table import AGENTS
-from .panels.request_table import REQUESTS
-from .panels.task_table import TASKS, in_order
-from .source import Source
-from .tree import Branch, branched, ended_last, parents
-from .view import OF_AGENTS, OF_REQUESTS, View
+from hivemind_tui.listing import agent_fields, arranged, line_fields, matching, request_fields, task_fields
+from hivemind_tui.panels.agent_table import AGENTS
+from hivemind_tui.panels.request_table import REQUESTS
+from hivemind_tui.panels.task_table import TASKS, in_order
+from hivemind_tui.source import Source
+from hivemind_tui.tree import Branch, branched, ended_last, parents
+from hivemind_tui.view import OF_AGENTS, OF_REQUESTS, View
 
 T = TypeVar("T")
 K = TypeVar("K")

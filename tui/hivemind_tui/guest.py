@@ -12,10 +12,10 @@ from textual.app import App
 from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 
-from .bands import screen_class
-from .monitor import Monitor
-from .strips import without_cycles
-from .watch import instrument, messages_told
+from hivemind_tui.bands import screen_class
+from hivemind_tui.monitor import Monitor
+from hivemind_tui.strips import without_cycles
+from hivemind_tui.watch import instrument, messages_told
 
 _TURN_S = 0.002
 _log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from rich.style import Style
 from textual.color import Color
 from textual.strip import Strip
 
-from .format import clean
-from .glyphs import ASCII, UNICODE, Glyphs, sign
+from hivemind_tui.format import clean
+from hivemind_tui.glyphs import ASCII, UNICODE, Glyphs, sign
 
 Span = tuple[str, str]
 """Text and its colour role; after an `@` in the role, what a click on it does (:func:`linked`)."""

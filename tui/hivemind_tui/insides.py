@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from .monitor import MonitorReport
+from hivemind_tui.monitor import MonitorReport
 
 _PAGE = resource.getpagesize()
 

@@ -28,10 +28,9 @@ from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import Priority
 from hivemind.snapshot import AgentView, TaskView
-
-from .panels.task_card import RETRIED
-from .tuning import stepped, typed
-from .view import View
+from hivemind_tui.panels.task_card import RETRIED
+from hivemind_tui.tuning import stepped, typed
+from hivemind_tui.view import View
 
 BOOST_S = 60.0
 

@@ -8,10 +8,10 @@ from types import MappingProxyType
 
 from textual.binding import Binding
 
-from .ink import Span, linked
-from .key import AGENTS, LISTS, LIVE, MARKED, RANKED, REPLAY, SCROLLED, TASKS, WHAT_IF, Key
-from .replay_keys import REPLAY_FOOTERS, REPLAY_KEYS, REPLAY_PAIRS
-from .whatif import keys as what_if
+from hivemind_tui.ink import Span, linked
+from hivemind_tui.key import AGENTS, LISTS, LIVE, MARKED, RANKED, REPLAY, SCROLLED, TASKS, WHAT_IF, Key
+from hivemind_tui.replay_keys import REPLAY_FOOTERS, REPLAY_KEYS, REPLAY_PAIRS
+from hivemind_tui.whatif import keys as what_if
 
 _LIVE_KEYS = (
     Key(

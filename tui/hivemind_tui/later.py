@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hivemind.snapshot import Snapshot
-
-from .source import Local
+from hivemind_tui.source import Local
 
 if TYPE_CHECKING:
     from hivemind.proxy.app import Proxy
-
-    from .demo import DemoWorld
+    from hivemind_tui.demo import DemoWorld
 
 Start = Callable[[], Awaitable[tuple["Proxy", "DemoWorld"]]]
 

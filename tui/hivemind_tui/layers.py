@@ -8,12 +8,12 @@ from textual import events
 from textual.actions import ActionParseResult
 from textual.dom import DOMNode
 
-from .guest import GuestApp
-from .ink import Ink
-from .widgets.line_table import LineTable
-from .widgets.overlay import Overlay
-from .widgets.palette import Palette
-from .widgets.prompt import BottomRow
+from hivemind_tui.guest import GuestApp
+from hivemind_tui.ink import Ink
+from hivemind_tui.widgets.line_table import LineTable
+from hivemind_tui.widgets.overlay import Overlay
+from hivemind_tui.widgets.palette import Palette
+from hivemind_tui.widgets.prompt import BottomRow
 
 
 class Layers:

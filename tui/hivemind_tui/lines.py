@@ -7,8 +7,7 @@ from typing import Protocol
 
 from hivemind.console import Console
 from hivemind.snapshot import Line, Snapshot
-
-from .format import clean, clock, count, plural, seconds
+from hivemind_tui.format import clean, clock, count, plural, seconds
 
 _LOOK_EVERY_S = 0.5
 

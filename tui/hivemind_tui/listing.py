@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from hivemind.requests import RequestView
 from hivemind.snapshot import AgentView, Line, TaskView
-
-from .glyphs import PRIORITIES, sign, task_sign
+from hivemind_tui.glyphs import PRIORITIES, sign, task_sign
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import replace
 
-from . import navigation
-from .view import View
+from hivemind_tui import navigation
+from hivemind_tui.view import View
 
 
 class Looking:

@@ -19,12 +19,11 @@ from urllib.parse import quote
 from hivemind import __version__
 from hivemind.console import Console, printable
 from hivemind.errors import BindError, HiveMindError, UsageError
-
-from . import terminal
-from .collector import Collector, quiet
-from .demo import Demo, DemoWorld
-from .elsewhere import Elsewhere
-from .elsewhere import watch as watch_elsewhere
+from hivemind_tui import terminal
+from hivemind_tui.collector import Collector, quiet
+from hivemind_tui.demo import Demo, DemoWorld
+from hivemind_tui.elsewhere import Elsewhere
+from hivemind_tui.elsewhere import watch as watch_elsewhere
 
 if TYPE_CHECKING:
     import argparse
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
     from hivemind.proxy.app import Proxy
     from hivemind.server import Served
     from hivemind.settings import Settings
-
-    from .screens import Screens
+    from hivemind_tui.screens import Screens
 
 _DEMO_WITHOUT_SCREEN_S = 20.0
 _FIRST_FRAME_S = 3.0
@@ -170,7 +168,7 @@ def _run(asked: Asked, collector: Collector) -> int:
     if asked.monitor is not None:
         _check_monitor(asked.monitor, with_screen)
     if asked.replay is not None and not with_screen:
-        from .recorded import print_lines
+        from hivemind_tui.recorded import print_lines
 
         return print_lines(asked.replay)
     if with_screen:
@@ -204,15 +202,15 @@ def _check_monitor(file: Path, with_screen: bool) -> None:
 
 async def _live(asked: Asked, console: Console, collector: Collector, *, with_screen: bool) -> bool:
     """Serve until asked to stop, and drain; answers whether the terminal is stuck. Raises: BindError, UsageError."""
-    from .later import DemoLater
-    from .lines import closing_table
-    from .signals import stop_on_signals
-    from .source import Local
-    from .supervisor import Supervisor
+    from hivemind_tui.later import DemoLater
+    from hivemind_tui.lines import closing_table
+    from hivemind_tui.signals import stop_on_signals
+    from hivemind_tui.source import Local
+    from hivemind_tui.supervisor import Supervisor
 
     settings, up = asked.settings, asyncio.Event()
     if asked.replay is not None:
-        from .recorded import watch as watch_recorded
+        from hivemind_tui.recorded import watch as watch_recorded
 
         return await watch_recorded(asked.replay, console, partial(_enter_screens, asked, collector, up))
     if asked.elsewhere is not None:
@@ -271,7 +269,7 @@ def _for_agents(url: str, settings: Settings) -> str:
 
 async def _enter_screens(asked: Asked, collector: Collector, up: asyncio.Event, stack: AsyncExitStack) -> Screens:
     """Import and make what screens need; `up` is set when there is a first frame."""
-    from .screens import Screens  # Textual, which lines don't need
+    from hivemind_tui.screens import Screens  # Textual, which lines don't need
 
     token = asked.settings.token is not None and asked.elsewhere is None
     screens = Screens(drain_s=asked.settings.drain_s, token=token, collector=collector, up=up)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hivemind.scheduler.tasks import OPEN
-
-from .panels.task_card import RETRIED
-from .view import OF_AGENTS, View
+from hivemind_tui.panels.task_card import RETRIED
+from hivemind_tui.view import OF_AGENTS, View
 
 OF_ONE_REQUEST = frozenset({"requests", "request"})
 """Pages on which a command on agents is for the agent of the selected request."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from hivemind.errors import UsageError
 from hivemind.journal.moments import parse_moment
 from hivemind.providers.times import parse_duration
-
-from .format import clean, clock
+from hivemind_tui.format import clean, clock
 
 HOW = "14:02, 14:02:30, +90s, -2m, 5m after the beginning, 50%"
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")

@@ -9,16 +9,15 @@ from typing import Any, TypeVar
 from hivemind.requests import RequestDetail, RequestView
 from hivemind.setup import quick_lines
 from hivemind.snapshot import AgentView, TaskView
-
-from .listing import Order
-from .panels.agent_table import AGENTS
-from .panels.request_table import REQUESTS
-from .panels.task_table import TASKS
-from .table import Table
-from .tree import parents
-from .tuning import NAMES
-from .view import OF_AGENTS, OF_REQUESTS, View
-from .whatif import sheet
+from hivemind_tui.listing import Order
+from hivemind_tui.panels.agent_table import AGENTS
+from hivemind_tui.panels.request_table import REQUESTS
+from hivemind_tui.panels.task_table import TASKS
+from hivemind_tui.table import Table
+from hivemind_tui.tree import parents
+from hivemind_tui.tuning import NAMES
+from hivemind_tui.view import OF_AGENTS, OF_REQUESTS, View
+from hivemind_tui.whatif import sheet
 
 T = TypeVar("T")
 _TROUBLED = frozenset({"retry", "failed", "refused", "stopped", "spent"})

@@ -8,8 +8,8 @@ from functools import lru_cache
 from rich.cells import cell_len, set_cell_size
 from textual.strip import Strip
 
-from .format import clean
-from .ink import Ink, Span, scrollbar
+from hivemind_tui.format import clean
+from hivemind_tui.ink import Ink, Span, scrollbar
 
 
 def flowed(chunks: Sequence[Sequence[Span]], width: int, gap: str = "  ") -> list[list[Span]]:

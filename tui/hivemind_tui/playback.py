@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from .glyphs import Sign
+from hivemind_tui.glyphs import Sign
 
 KINDS: dict[str, Sign] = {
     "gap": Sign("lost", "gaps", "bad", "lines of the recording are missing"),

@@ -7,8 +7,7 @@ from typing import Protocol
 
 from hivemind.requests import RequestDetail
 from hivemind.world import World
-
-from .playback import Column, Marked
+from hivemind_tui.playback import Column, Marked
 
 
 class Player(Protocol):

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from hivemind.console import Console
 from hivemind.journal.reader import open_journal
 from hivemind.snapshot import Line, Snapshot
-
-from .lines import closing_table, text_of
-from .supervisor import MakeScreen, Supervisor
+from hivemind_tui.lines import closing_table, text_of
+from hivemind_tui.supervisor import MakeScreen, Supervisor
 
 if TYPE_CHECKING:
-    from .replay import ReplaySource
-    from .screens import Screens
+    from hivemind_tui.replay import ReplaySource
+    from hivemind_tui.screens import Screens
 
 EnterScreens = Callable[[AsyncExitStack], Awaitable["Screens"]]
 
@@ -28,9 +27,8 @@ async def watch(path: Path, console: Console, enter_screens: EnterScreens) -> bo
     Raises: UsageError: nothing of it can be read.
     """
     from hivemind.journal.player import Player
-
-    from .replay import ReplaySource
-    from .signals import stop_on_signals
+    from hivemind_tui.replay import ReplaySource
+    from hivemind_tui.signals import stop_on_signals
 
     player = Player.open(path, priced=True)
     try:

@@ -20,12 +20,11 @@ from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
 from hivemind.snapshot import Snapshot
 from hivemind.world import World
-
-from .format import clean
-from .playback import KINDS, STEERLESS, Column, Marked, Playback
-from .player import Player
-from .playing import Transport
-from .source import Link
+from hivemind_tui.format import clean
+from hivemind_tui.playback import KINDS, STEERLESS, Column, Marked, Playback
+from hivemind_tui.player import Player
+from hivemind_tui.playing import Transport
+from hivemind_tui.source import Link
 
 _PIECE_S = 0.004
 """The longest that the loop is held at once."""

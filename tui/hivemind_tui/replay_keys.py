@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .key import LISTS, SCROLLED, Key
-from .whatif.keys import REPLAY_FOOTER
+from hivemind_tui.key import LISTS, SCROLLED, Key
+from hivemind_tui.whatif.keys import REPLAY_FOOTER
 
 REPLAY_KEYS = (
     Key("play", "space", "space", "play", "play", "play on, or stop", "time"),

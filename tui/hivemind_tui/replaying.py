@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from hivemind.errors import UsageError
-
-from . import actions, keymap
-from .app import ControlRoom
-from .dialogs import kinds_menu
-from .format import clean, clock, percent
-from .moments import HOW, Stretch, moment_of
-from .picture import as_png, placed_text, write_new
-from .playback import KINDS, STEERLESS, Playback
-from .replay import ReplaySource, told_of
-from .steering import Intent
-from .view import View
-from .widgets.palette import Choice
-from .widgets.scrubber import Scrubber
+from hivemind_tui import actions, keymap
+from hivemind_tui.app import ControlRoom
+from hivemind_tui.dialogs import kinds_menu
+from hivemind_tui.format import clean, clock, percent
+from hivemind_tui.moments import HOW, Stretch, moment_of
+from hivemind_tui.picture import as_png, placed_text, write_new
+from hivemind_tui.playback import KINDS, STEERLESS, Playback
+from hivemind_tui.replay import ReplaySource, told_of
+from hivemind_tui.steering import Intent
+from hivemind_tui.view import View
+from hivemind_tui.widgets.palette import Choice
+from hivemind_tui.widgets.scrubber import Scrubber
 
 _NO_REQUESTS = "a recording takes no requests, so there is nothing to connect to"
 _NAME = 60

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from hivemind.amounts import ceiling
 from hivemind.scheduler import commands as cmd
-
-from .format import clean
-from .tuning import shown_value
-from .view import View
+from hivemind_tui.format import clean
+from hivemind_tui.tuning import shown_value
+from hivemind_tui.view import View
 
 TOLD_BESIDE = frozenset({"overview", "tuning", "log"})
 """Pages that show the latest lines of the log, and with them what was done."""

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from .app import ControlRoom
-from .collector import Collector
-from .driver import driver_class
-from .monitor import Monitor
-from .plots.process import PlotProcess
-from .source import Source
-from .supervisor import MakeScreen
+from hivemind_tui.app import ControlRoom
+from hivemind_tui.collector import Collector
+from hivemind_tui.driver import driver_class
+from hivemind_tui.monitor import Monitor
+from hivemind_tui.plots.process import PlotProcess
+from hivemind_tui.source import Source
+from hivemind_tui.supervisor import MakeScreen
 
 
 class Screens:
@@ -61,7 +61,7 @@ class Screens:
     def _room(self) -> Callable[..., ControlRoom]:
         if self._source.link.kind != "replay":
             return ControlRoom
-        from .replaying import ReplayRoom
+        from hivemind_tui.replaying import ReplayRoom
 
         return ReplayRoom
 

@@ -7,10 +7,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from hivemind.scheduler.commands import Command, Rejected, Tune
-
-from .source import Source
-from .undo import DEPTH, inverse
-from .view import View
+from hivemind_tui.source import Source
+from hivemind_tui.undo import DEPTH, inverse
+from hivemind_tui.view import View
 
 Intent = Callable[[View], list[Command]]
 """From what is on the screen at that moment to commands. Raises: Rejected."""

@@ -14,12 +14,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from hivemind.console import Console
-
-from .lines import Told, follow
-from .signals import Stop
+from hivemind_tui.lines import Told, follow
+from hivemind_tui.signals import Stop
 
 if TYPE_CHECKING:
-    from .app import ControlRoom
+    from hivemind_tui.app import ControlRoom
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +78,7 @@ class Supervisor:
             )
         await draining
         if self.stuck and self._app is not None:
-            from .driver import freed
+            from hivemind_tui.driver import freed
 
             self.stuck = not await freed(self._app, _LAST_CHANCE_S)
 
@@ -115,6 +114,6 @@ class Supervisor:
         return not app.return_code
 
     async def _settle(self, timeout_s: float) -> None:
-        from .driver import closed  # with Textual, which lines don't need
+        from hivemind_tui.driver import closed  # with Textual, which lines don't need
 
         self.stuck = self._app is not None and not await closed(self._app, timeout_s)

@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from textual.strip import Strip
 
-from .format import fit
-from .ink import Ink, Span, linked, scrollbar
+from hivemind_tui.format import fit
+from hivemind_tui.ink import Ink, Span, linked, scrollbar
 
 T = TypeVar("T")
 GAP = 2

@@ -7,8 +7,7 @@ from collections.abc import Mapping, MutableMapping
 
 from hivemind.errors import UsageError
 from hivemind_styles import THEME_NAMES
-
-from .glyphs import glyphs_for
+from hivemind_tui.glyphs import glyphs_for
 
 VARIABLE = "HIVEMIND_THEME"
 """Names a theme, with or without its `hivemind-`."""

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .course import Piece
-from .format import LATEST, local
-from .glyphs import PIECES
-from .ink import Ink, Span
+from hivemind_tui.course import Piece
+from hivemind_tui.format import LATEST, local
+from hivemind_tui.glyphs import PIECES
+from hivemind_tui.ink import Ink, Span
 
 SPANS = (1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400)
 """How much time an axis shows, in seconds; beyond the last, whole days."""

@@ -8,8 +8,7 @@ from typing import Any
 
 from hivemind.scheduler.types import Usage
 from hivemind.snapshot import AgentView
-
-from .listing import Order, agent_fields, arranged, matching
+from hivemind_tui.listing import Order, agent_fields, arranged, matching
 
 DEEPEST = 6
 """Levels that are indented; whatever is deeper stands as deep."""

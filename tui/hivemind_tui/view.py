@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from hivemind.requests import RequestDetail, RequestView
 from hivemind.shells import Shell
 from hivemind.snapshot import AgentView, LaneView, Snapshot, TaskView, TicketView
-
-from .insides import Insides
-from .key import LIVE, REPLAY
-from .listing import Order
-from .playback import Playback
-from .source import Link
-from .tree import Branch
-from .whatif.sheet import Sheet
+from hivemind_tui.insides import Insides
+from hivemind_tui.key import LIVE, REPLAY
+from hivemind_tui.listing import Order
+from hivemind_tui.playback import Playback
+from hivemind_tui.source import Link
+from hivemind_tui.tree import Branch
+from hivemind_tui.whatif.sheet import Sheet
 
 PAGES = ("overview", "agents", "requests", "tuning", "log", "tasks")
 """Those with a number; `start` greets until the first request, `agent` and `request` are one level down."""

@@ -16,7 +16,7 @@ from textual.message_pump import MessagePump
 from textual.timer import Timer
 from textual.worker import Worker
 
-from .monitor import Monitor, callback_name
+from hivemind_tui.monitor import Monitor, callback_name
 
 _Body = Callable[[Any], Coroutine[Any, Any, Any]]
 _Of = Callable[[Any], tuple[MessagePump, str]]

@@ -13,10 +13,9 @@ from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.types import WindowKind
 from hivemind.snapshot import QUEUE_SHOWN, AgentView, LaneView, TicketView
-
-from .budgets import ceilings, period
-from .format import about, clean, count, ordinal, seconds
-from .glyphs import gate_sign
+from hivemind_tui.budgets import ceilings, period
+from hivemind_tui.format import about, clean, count, ordinal, seconds
+from hivemind_tui.glyphs import gate_sign
 
 WAITING = ("queued", "retry")
 """States of a ticket that waits."""

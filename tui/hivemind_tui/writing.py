@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from hivemind.scheduler.commands import Rejected
 from hivemind.settings.write import Draft
-
-from . import dialogs
-from .format import clean
-from .tuning import tuned
+from hivemind_tui import dialogs
+from hivemind_tui.format import clean
+from hivemind_tui.tuning import tuned
 
 if TYPE_CHECKING:
-    from .app import ControlRoom
+    from hivemind_tui.app import ControlRoom
 
 
 async def write_down(app: ControlRoom) -> None:

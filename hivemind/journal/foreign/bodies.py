@@ -6,14 +6,13 @@ import base64
 from collections.abc import Iterator
 
 from hivemind.journal.bodies import LONGEST
+from hivemind.journal.foreign.understood import Tried
 from hivemind.journal.records import RequestBody, ResponseBody
 from hivemind.providers.encoding import decode_body
 from hivemind.proxy.headers import Headers
 from hivemind.proxy.remembered import Heads
 from hivemind.redaction.bodies import redact_body
 from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
-
-from .understood import Tried
 
 
 def bodies_of(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from hivemind.journal.foreign.bodies import bodies_of
+from hivemind.journal.foreign.samples import sampled
+from hivemind.journal.foreign.understood import Tried
 from hivemind.providers.profiles import PROFILES, assumed_lane, family
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.estimate import Estimator
 from hivemind.scheduler.types import Failure, Priority
-
-from .bodies import bodies_of
-from .samples import sampled
-from .understood import Tried
 
 _LIMITS_EVERY_S = 1.0
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from hivemind.journal.foreign.entry import Entry, Headers, Unreadable, lower
+from hivemind.journal.foreign.tnet import Value, values
 from hivemind.journal.head import opened
-
-from .entry import Entry, Headers, Unreadable, lower
-from .tnet import Value, values
 
 _LONGEST_S = 7 * 86_400.0
 

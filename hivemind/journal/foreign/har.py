@@ -13,11 +13,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hivemind.errors import UsageError
+from hivemind.journal.foreign.entry import LARGEST, Entry, Headers, Hints, Unreadable, lower
 from hivemind.journal.head import BOM, opened
 from hivemind.providers.sse import ArraySplitter
 from hivemind.scheduler.types import FailureKind, Usage
-
-from .entry import LARGEST, Entry, Headers, Hints, Unreadable, lower
 
 _ENTRIES = b'"entries"'
 _PARTS = ("blocked", "dns", "connect", "send", "wait", "receive")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .understood import Tried
+from hivemind.journal.foreign.understood import Tried
 
 Key = tuple[object, ...]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import IO
 
-from .entry import LARGEST, Unreadable
+from hivemind.journal.foreign.entry import LARGEST, Unreadable
 
 Value = bytes | str | int | float | bool | None | list["Value"] | dict[str, "Value"]
 

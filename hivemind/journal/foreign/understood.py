@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from hivemind.agent_names import LOOKS_LIKE_A_KEY
+from hivemind.journal.foreign.entry import Entry
 from hivemind.providers.base import Facts, Limits, StreamForm, TapState
 from hivemind.providers.clients import Client, client_of
 from hivemind.providers.detect import dialect_for
@@ -30,8 +31,6 @@ from hivemind.redaction.heads import masked_path
 from hivemind.redaction.text import less, redact
 from hivemind.redaction.values import credentials_in
 from hivemind.scheduler.types import Failure, FailureKind, Usage
-
-from .entry import Entry
 
 _LONGEST_PATH = 200
 _REFUSED = (

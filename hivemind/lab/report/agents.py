@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hivemind.lab.report.rows import STATES, Row, Rows
 from hivemind.scheduler.types import Usage
-
-from .rows import STATES, Row, Rows
 
 QUEUED, PAUSE, FIRST, STREAMING = (STATES.index(name) for name in ("queued", "retry", "waiting", "streaming"))
 

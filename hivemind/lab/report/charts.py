@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from .agents import AskedAgent
-from .names import OUTCOMES
-from .run import Run
-from .theme import SERIES, axis, ink, layout, times
-from .words import label, words
+from hivemind.lab.report.agents import AskedAgent
+from hivemind.lab.report.names import OUTCOMES
+from hivemind.lab.report.run import Run
+from hivemind.lab.report.theme import SERIES, axis, ink, layout, times
+from hivemind.lab.report.words import label, words
 
 POINTS = 400
 WINDOWS_SHOWN = 8

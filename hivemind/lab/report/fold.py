@@ -9,16 +9,15 @@ from typing import Any
 
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.lab.figures import Price
+from hivemind.lab.report.agents import FIRST, PAUSE, QUEUED, STREAMING, AskedAgent
+from hivemind.lab.report.faults import Faults
+from hivemind.lab.report.lanes import Lane
+from hivemind.lab.report.rows import Rows
+from hivemind.lab.report.series import Some
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
 from hivemind.world.sentences import TOLD_ALREADY, sentence, subject
 from hivemind.world.tickets import BY_OPERATOR
-
-from .agents import FIRST, PAUSE, QUEUED, STREAMING, AskedAgent
-from .faults import Faults
-from .lanes import Lane
-from .rows import Rows
-from .series import Some
 
 AGENTS_KEPT = 20_000
 ROWS_KEPT = 120

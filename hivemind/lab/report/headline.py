@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .fold import ROWS_KEPT
-from .run import Run
-from .words import count, money, number, plural, seconds, shortened, words
+from hivemind.lab.report.fold import ROWS_KEPT
+from hivemind.lab.report.run import Run
+from hivemind.lab.report.words import count, money, number, plural, seconds, shortened, words
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from hivemind.lab.report.series import Series, Some
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.gauges import LaneState, WindowState
-
-from .series import Series, Some
 
 CUTS_KEPT = 400
 STRETCHES_KEPT = 200

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from . import headline, keeping, tables
-from .run import Run
-from .tables import Table
-from .words import clean, seconds, shortened
+from hivemind.lab.report import headline, keeping, tables
+from hivemind.lab.report.run import Run
+from hivemind.lab.report.tables import Table
+from hivemind.lab.report.words import clean, seconds, shortened
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
 """What Markdown, HTML or GitHub (mathematics, numbers of issues) would take for more than a sign."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .words import label, words
+from hivemind.lab.report.words import label, words
 
 OUTCOMES: Mapping[str, tuple[str, str]] = {
     "answered": ("answered in the end", "answered in the end"),

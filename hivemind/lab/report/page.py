@@ -14,13 +14,12 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from hivemind import __version__
-
-from . import charts, headline, keeping, plots, tables
-from .headline import Fact
-from .run import Run
-from .tables import Table
-from .theme import COLOURS, variables
-from .words import clean, seconds, shortened
+from hivemind.lab.report import charts, headline, keeping, plots, tables
+from hivemind.lab.report.headline import Fact
+from hivemind.lab.report.run import Run
+from hivemind.lab.report.tables import Table
+from hivemind.lab.report.theme import COLOURS, variables
+from hivemind.lab.report.words import clean, seconds, shortened
 
 
 @dataclass(frozen=True, slots=True)

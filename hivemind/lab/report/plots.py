@@ -9,13 +9,13 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from . import names
-from .agents import AskedAgent
-from .lanes import Lane
-from .rows import STATES, Span
-from .run import Run
-from .theme import axis, ink, layout, times
-from .words import label, seconds, words
+from hivemind.lab.report import names
+from hivemind.lab.report.agents import AskedAgent
+from hivemind.lab.report.lanes import Lane
+from hivemind.lab.report.rows import STATES, Span
+from hivemind.lab.report.run import Run
+from hivemind.lab.report.theme import axis, ink, layout, times
+from hivemind.lab.report.words import label, seconds, words
 
 LANES_SHOWN = 4
 ROWS_SHOWN = 60

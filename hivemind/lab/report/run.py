@@ -12,11 +12,10 @@ from hivemind.journal.part import being_written
 from hivemind.journal.reader import open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.lab.figures import Figures, Price, Tally
+from hivemind.lab.report.agents import AskedAgent, Spent, all_spent
+from hivemind.lab.report.differing import Differing, differing
+from hivemind.lab.report.fold import AGENTS_KEPT, Fold
 from hivemind.scheduler.types import Priority
-
-from .agents import AskedAgent, Spent, all_spent
-from .differing import Differing, differing
-from .fold import AGENTS_KEPT, Fold
 
 _SOURCES = {
     "har": "made of a HAR file: when requests waited and were tried again is as far as that tells",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .agents import AskedAgent, Spent
-from .names import OUTCOMES, STRETCHES
-from .run import Run
-from .words import clean, count, money, number, seconds, shortened, words
+from hivemind.lab.report.agents import AskedAgent, Spent
+from hivemind.lab.report.names import OUTCOMES, STRETCHES
+from hivemind.lab.report.run import Run
+from hivemind.lab.report.words import clean, count, money, number, seconds, shortened, words
 
 AGENTS_LISTED = 200
 MARKS_LISTED = 100

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from hivemind.lab.resend.messages import Message
+from hivemind.lab.resend.plan import Course
 from hivemind.proxy.upstream import (
     ConnectFailed,
     Disconnected,
@@ -15,9 +17,6 @@ from hivemind.proxy.upstream import (
     UpstreamTimeout,
 )
 from hivemind.scheduler.types import FailureKind
-
-from .messages import Message
-from .plan import Course
 
 _ERROR_LIMIT = 1 << 20
 """Bytes of an error's body that are looked into."""

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from hivemind.errors import UsageError
-
-from .target import Target
+from hivemind.lab.resend.target import Target
 
 TOKEN_VARIABLE = "HIVEMIND_TOKEN"
 _VARIABLES = {

@@ -13,19 +13,18 @@ from pathlib import Path
 
 from hivemind.errors import UsageError
 from hivemind.journal.reader import open_journal
+from hivemind.lab.resend.exchange import Exchange
+from hivemind.lab.resend.keys import Keys, token_of
+from hivemind.lab.resend.made_up import path_of
+from hivemind.lab.resend.messages import Bodies, Maker
+from hivemind.lab.resend.order import Order
+from hivemind.lab.resend.outcome import Outcome, Plan
+from hivemind.lab.resend.plan import Ask, Cause, causes
+from hivemind.lab.resend.sender import Sender
+from hivemind.lab.resend.target import Greeting, Target, Unreachable, greet
 from hivemind.providers.detect import dialect_for
 from hivemind.proxy.upstream import Upstream, open_upstream
 from hivemind.settings import Settings
-
-from .exchange import Exchange
-from .keys import Keys, token_of
-from .made_up import path_of
-from .messages import Bodies, Maker
-from .order import Order
-from .outcome import Outcome, Plan
-from .plan import Ask, Cause, causes
-from .sender import Sender
-from .target import Greeting, Target, Unreachable, greet
 
 _CONNECTIONS = 2_000
 """That are kept for later requests."""

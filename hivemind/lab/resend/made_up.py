@@ -13,10 +13,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from hivemind.lab.resend.plan import Ask
 from hivemind.providers.detect import dialect_for
 from hivemind.scheduler.types import record
-
-from .plan import Ask
 
 _WORDS = (
     "the scheduler keeps a queue of requests and lets each of them go when there is room for it, while the provider"

@@ -10,6 +10,9 @@ from typing import Protocol
 
 from hivemind import __version__
 from hivemind.journal.records import RequestBody
+from hivemind.lab.resend.made_up import is_known, made_up, path_of, wanted_tokens
+from hivemind.lab.resend.plan import Ask
+from hivemind.lab.resend.target import Target
 from hivemind.providers.base import Dialect, Facts
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
@@ -19,10 +22,6 @@ from hivemind.redaction.names import is_secret, query_fields
 from hivemind.redaction.text import MASK
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import record
-
-from .made_up import is_known, made_up, path_of, wanted_tokens
-from .plan import Ask
-from .target import Target
 
 Headers = list[tuple[bytes, bytes]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .plan import Selection
+from hivemind.lab.resend.plan import Selection
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,10 @@ import msgspec
 
 from hivemind.commands.words import span
 from hivemind.console import json_text, printable
-
-from . import sides, table
-from .plan import Ask, wall_s
-from .sender import Sent
-from .target import Target
+from hivemind.lab.resend import sides, table
+from hivemind.lab.resend.plan import Ask, wall_s
+from hivemind.lab.resend.sender import Sent
+from hivemind.lab.resend.target import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,15 @@ from hivemind.commands.table import show, width
 from hivemind.errors import UsageError
 from hivemind.journal.asked import tell
 from hivemind.journal.reader import Journal
+from hivemind.lab.resend import sides
+from hivemind.lab.resend.live import resend
+from hivemind.lab.resend.messages import can_be_made
+from hivemind.lab.resend.order import Order
+from hivemind.lab.resend.outcome import Plan, as_json, as_text, plan_as_json, plan_as_text
+from hivemind.lab.resend.plan import Ask, Reading
+from hivemind.lab.resend.target import Target, target_of
 from hivemind.prices import Prices
 from hivemind.settings import load
-
-from . import sides
-from .live import resend
-from .messages import can_be_made
-from .order import Order
-from .outcome import Plan, as_json, as_text, plan_as_json, plan_as_text
-from .plan import Ask, Reading
-from .target import Target, target_of
 
 _INTERRUPTED = 130
 

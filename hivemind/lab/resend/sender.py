@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 
+from hivemind.lab.resend.messages import Message
+from hivemind.lab.resend.plan import Ask, Cause, Course
 from hivemind.scheduler.types import record
-
-from .messages import Message
-from .plan import Ask, Cause, Course
 
 
 @record

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from hivemind.lab.figures import percentile
+from hivemind.lab.resend.plan import Ask, Course, wall_s
+from hivemind.lab.resend.sender import Sent
 from hivemind.scheduler.types import Usage
-
-from .plan import Ask, Course, wall_s
-from .sender import Sent
 
 Price = Callable[[str, str, Usage], float | None]
 CHARS_PER_TOKEN = 4.0

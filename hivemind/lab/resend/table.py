@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from hivemind.commands.table import Cell, Column, lines
 from hivemind.commands.words import count, money, span
-
-from .sides import Estimate, Lateness, Side
+from hivemind.lab.resend.sides import Estimate, Lateness, Side
 
 LATE_S = 0.05
 """From here on requests that are late are worth a warning."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import (
+from hivemind.proxy.upstream.base import (
     ConnectFailed,
     Disconnected,
     Headers,
@@ -14,7 +14,7 @@ from .base import (
     UpstreamResponse,
     UpstreamTimeout,
 )
-from .connect import open_upstream
+from hivemind.proxy.upstream.connect import open_upstream
 
 __all__ = [
     "ConnectFailed",

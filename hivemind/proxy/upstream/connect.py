@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hivemind.proxy.upstream.base import Timeouts, Upstream
+from hivemind.proxy.upstream.native import NativeUpstream
+from hivemind.proxy.upstream.origin import Origin
+from hivemind.proxy.upstream.tls import client_context
 from hivemind.redaction.values import credentials_of_url
-
-from .base import Timeouts, Upstream
-from .native import NativeUpstream
-from .origin import Origin
-from .tls import client_context
 
 if TYPE_CHECKING:
     import httpx  # takes as long as all the rest of the proxy, and most need none of it
@@ -38,7 +37,7 @@ def open_upstream(
     context = client_context(ca_file) if origin.tls or via is not None or ca_file is not None else None
     if via is None or context is None:
         return NativeUpstream(origin, context=context, timeouts=timeouts, max_idle=max_idle)
-    from .proxied import proxied_transport
+    from hivemind.proxy.upstream.proxied import proxied_transport
 
     transport = proxied_transport(via, ca_file, context, max_idle)
     return _over(origin, transport, timeouts, dials=True, secrets=credentials_of_url(via))
@@ -52,6 +51,6 @@ def _over(
     dials: bool,
     secrets: tuple[str, ...] = (),
 ) -> Upstream:
-    from .transport import TransportUpstream
+    from hivemind.proxy.upstream.transport import TransportUpstream
 
     return TransportUpstream(origin, transport, timeouts=timeouts, dials=dials, secrets=secrets)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, cast
 
 import httptools
 
-from .base import Disconnected, Timeouts, Truncated, UpstreamError, UpstreamTimeout
-from .deadline import Deadline
-from .heads import MALFORMED, holds_control
-from .request import SLICE
-from .response import NativeResponse
-from .wording import describe, one_line
+from hivemind.proxy.upstream.base import Disconnected, Timeouts, Truncated, UpstreamError, UpstreamTimeout
+from hivemind.proxy.upstream.deadline import Deadline
+from hivemind.proxy.upstream.heads import MALFORMED, holds_control
+from hivemind.proxy.upstream.request import SLICE
+from hivemind.proxy.upstream.response import NativeResponse
+from hivemind.proxy.upstream.wording import describe, one_line
 
 if TYPE_CHECKING:
-    from .pool import Pool
+    from hivemind.proxy.upstream.pool import Pool
 
 MAX_HEAD = 256 * 1024
 """Bytes of a response head (interim ones included) that are read before it counts as malformed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from .base import Headers
+from hivemind.proxy.upstream.base import Headers
 
 _CONTROLS = bytes({*range(0x20), 0x7F} - {0x09})
 MALFORMED = "a control character in a header"

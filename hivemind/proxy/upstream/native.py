@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import aiohappyeyeballs
 
-from .base import ConnectFailed, Disconnected, Headers, NotTrusted, Timeouts, UpstreamResponse
-from .connection import Connection
-from .origin import Origin
-from .pool import CLOSED, Pool
-from .request import encode_head, framed
-from .wording import describe, is_distrust
+from hivemind.proxy.upstream.base import ConnectFailed, Disconnected, Headers, NotTrusted, Timeouts, UpstreamResponse
+from hivemind.proxy.upstream.connection import Connection
+from hivemind.proxy.upstream.origin import Origin
+from hivemind.proxy.upstream.pool import CLOSED, Pool
+from hivemind.proxy.upstream.request import encode_head, framed
+from hivemind.proxy.upstream.wording import describe, is_distrust
 
 SURELY_OPEN_S = 2.0
 """A connection that rested longer isn't used for what can't be sent twice: the shortest keep-alive times of common

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .connection import Connection
+    from hivemind.proxy.upstream.connection import Connection
 
 
 CLOSED = "the upstream client was closed"

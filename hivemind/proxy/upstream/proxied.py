@@ -6,8 +6,8 @@ import ssl
 
 import httpx
 
-from .origin import names_a_place
-from .tls import client_context
+from hivemind.proxy.upstream.origin import names_a_place
+from hivemind.proxy.upstream.tls import client_context
 
 
 def proxied_transport(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Headers
+from hivemind.proxy.upstream.base import Headers
 
 SLICE = 64 * 1024
 """A larger body is written in pieces of this size, as fast as the other side takes them."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from .base import Headers, Truncated, UpstreamError, again
+from hivemind.proxy.upstream.base import Headers, Truncated, UpstreamError, again
 
 if TYPE_CHECKING:
-    from .connection import Connection
+    from hivemind.proxy.upstream.connection import Connection
 
 HIGH_WATER = 256 * 1024
 """Bytes kept for a slow reader before reading from the socket pauses."""

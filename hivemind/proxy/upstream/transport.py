@@ -10,9 +10,7 @@ from typing import Any, NoReturn
 import httpcore
 import httpx
 
-from hivemind.redaction.text import concealed
-
-from .base import (
+from hivemind.proxy.upstream.base import (
     ConnectFailed,
     Disconnected,
     Headers,
@@ -24,11 +22,12 @@ from .base import (
     UpstreamTimeout,
     again,
 )
-from .heads import MALFORMED, holds_control
-from .origin import Origin
-from .pool import CLOSED
-from .request import SLICE, encode_head, framed
-from .wording import describe, is_distrust
+from hivemind.proxy.upstream.heads import MALFORMED, holds_control
+from hivemind.proxy.upstream.origin import Origin
+from hivemind.proxy.upstream.pool import CLOSED
+from hivemind.proxy.upstream.request import SLICE, encode_head, framed
+from hivemind.proxy.upstream.wording import describe, is_distrust
+from hivemind.redaction.text import concealed
 
 _UNREACHED = (
     *(httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol),

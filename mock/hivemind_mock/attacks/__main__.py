@@ -15,14 +15,13 @@ import msgspec
 
 from hivemind.errors import HiveMindError
 from hivemind.server import run_loop
+from hivemind_mock.attacks import upstream
+from hivemind_mock.attacks.clients import ATTACKS, Aim, Attack
 from hivemind_mock.output import JsonTarget, tell_progress
 from hivemind_mock.perf import servers
 from hivemind_mock.perf.load import percentile
 from hivemind_mock.perf.target import Target
 from hivemind_mock.tables import laid_out
-
-from . import upstream
-from .clients import ATTACKS, Aim, Attack
 
 GOAL_MS = 100.0
 """The 99th percentile of what `/_health` takes while an attack runs."""

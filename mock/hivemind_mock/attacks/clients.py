@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from .upstream import gzipped
+from hivemind_mock.attacks.upstream import gzipped
 
 _PIECE = 256 * 1024
 _PATIENCE_S = 10.0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .anthropic import Anthropic
-from .base import Format
-from .google import Google
-from .ollama import Ollama
-from .openai_chat import OpenAIChat
-from .openai_responses import OpenAIResponses
+from hivemind_mock.formats.anthropic import Anthropic
+from hivemind_mock.formats.base import Format
+from hivemind_mock.formats.google import Google
+from hivemind_mock.formats.ollama import Ollama
+from hivemind_mock.formats.openai_chat import OpenAIChat
+from hivemind_mock.formats.openai_responses import OpenAIResponses
 
 FORMATS: dict[str, Format] = {
     known.name: known for known in (Anthropic(), OpenAIChat(), OpenAIResponses(), Google(), Ollama())

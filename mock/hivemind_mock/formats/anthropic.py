@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hivemind_mock.formats.base import Ask, Body, Headers, Problem, Reply, Trouble, count_tokens, positive, rfc3339
+from hivemind_mock.formats.sse import event
 from hivemind_mock.limits import Reading
-
-from .base import Ask, Body, Headers, Problem, Reply, Trouble, count_tokens, positive, rfc3339
-from .sse import event
 
 _ERRORS = {
     Trouble.RATE_LIMITED: (429, "rate_limit_error"),

@@ -8,9 +8,8 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from hivemind_mock.formats.base import Ask, Body, Headers, Problem, Reply, Trouble, count_tokens, positive
 from hivemind_mock.limits import Reading
-
-from .base import Ask, Body, Headers, Problem, Reply, Trouble, count_tokens, positive
 
 _PATH = re.compile(r"/(?:v1|v1beta)/models/([^/:]+):(generateContent|streamGenerateContent|countTokens)")
 _ERRORS = {

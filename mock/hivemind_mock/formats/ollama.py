@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from hivemind_mock.formats.base import Ask, Body, Headers, Problem, Reply, Trouble, count_tokens, positive
 from hivemind_mock.limits import Reading
-
-from .base import Ask, Body, Headers, Problem, Reply, Trouble, count_tokens, positive
 
 _STATUSES = {
     Trouble.RATE_LIMITED: 429,

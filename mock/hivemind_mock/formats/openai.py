@@ -9,9 +9,8 @@ import math
 import re
 from collections.abc import Sequence
 
+from hivemind_mock.formats.base import Ask, Body, Headers, Problem, Trouble, go_duration
 from hivemind_mock.limits import Reading
-
-from .base import Ask, Body, Headers, Problem, Trouble, go_duration
 
 AZURE = "azure"
 """Variant of a request that came by an Azure path."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hivemind_mock.formats import openai
+from hivemind_mock.formats.base import Ask, Body, Headers, Problem, Reply, count_tokens, positive
+from hivemind_mock.formats.sse import unnamed
 from hivemind_mock.limits import Reading
-
-from . import openai
-from .base import Ask, Body, Headers, Problem, Reply, count_tokens, positive
-from .sse import unnamed
 
 _EMBEDDING = "embedding"
 

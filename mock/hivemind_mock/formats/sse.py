@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .base import Body
+from hivemind_mock.formats.base import Body
 
 
 def event(name: str, data: Body) -> bytes:

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from .clients import Client, connected
-from .target import Target
-from .wire import Pace
+from hivemind_mock.perf.clients import Client, connected
+from hivemind_mock.perf.target import Target
+from hivemind_mock.perf.wire import Pace
 
 _ANSWER = Pace(events=70, every_s=0.024)
 """The demo's provider sends 280 tokens, four an event, at 6 ms a token."""

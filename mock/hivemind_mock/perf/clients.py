@@ -10,8 +10,8 @@ from typing import TypeVar, cast
 
 import httptools
 
-from . import wire
-from .target import PerfError, Target
+from hivemind_mock.perf import wire
+from hivemind_mock.perf.target import PerfError, Target
 
 PATIENCE_S = 30.0
 """For the last answers, beyond the time that they should take."""

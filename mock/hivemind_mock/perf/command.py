@@ -7,9 +7,8 @@ import argparse
 from hivemind.plugin import Command
 from hivemind.server import run_loop
 from hivemind_mock.output import JsonTarget, tell_progress
-
-from . import report, rounds, servers
-from .verdicts import verdicts
+from hivemind_mock.perf import report, rounds, servers
+from hivemind_mock.perf.verdicts import verdicts
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .load import percentile, put_load
-from .target import PerfError, Target
-from .terminal import Held, Terminal, hivemind_tui
+from hivemind_mock.perf.load import percentile, put_load
+from hivemind_mock.perf.target import PerfError, Target
+from hivemind_mock.perf.terminal import Held, Terminal, hivemind_tui
 
 _DOWN, _UP, _BACKSPACE, _ESCAPE = b"\x04", b"\x15", b"\x7f", b"\x1b"
 _PAGES = (b"2", b"3")

@@ -7,8 +7,8 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .clients import Client, connected, finished
-from .target import PerfError, Target
+from hivemind_mock.perf.clients import Client, connected, finished
+from hivemind_mock.perf.target import PerfError, Target
 
 
 @dataclass(frozen=True, slots=True)

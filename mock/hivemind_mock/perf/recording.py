@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from . import servers
-from .load import Load, put_load
-from .target import Target
+from hivemind_mock.perf import servers
+from hivemind_mock.perf.load import Load, put_load
+from hivemind_mock.perf.target import Target
 
 CLIENTS = 16
 ON, OFF = "recording", "not recording"

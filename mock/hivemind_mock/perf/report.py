@@ -10,16 +10,15 @@ from statistics import median
 
 import msgspec
 
+from hivemind_mock.perf.fleet import Answered
+from hivemind_mock.perf.load import Load
+from hivemind_mock.perf.rounds import Measured, Round
+from hivemind_mock.perf.screen import Started
+from hivemind_mock.perf.seeking import Indexed, Sought
+from hivemind_mock.perf.streams import Streamed
+from hivemind_mock.perf.terminal import Held
+from hivemind_mock.perf.verdicts import Verdict
 from hivemind_mock.tables import laid_out
-
-from .fleet import Answered
-from .load import Load
-from .rounds import Measured, Round
-from .screen import Started
-from .seeking import Indexed, Sought
-from .streams import Streamed
-from .terminal import Held
-from .verdicts import Verdict
 
 _TARGETS = ("direct", "hivemind", "nginx", "not recording", "recording", "no screen", "screen", "unread")
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
-from . import servers
-from .fleet import Answered, FleetSizes, measure_fleet
-from .load import Load, put_load
-from .recording import RecordingSizes, measure_recording
-from .screen import ScreenSizes, Started, measure_beside, measure_start, measure_unread
-from .seeking import Indexed, Seeking, SeekingSizes, Sought, measure_seeking
-from .streams import Streamed, read_streams
-from .target import Target
-from .terminal import Held
-from .wire import Pace
+from hivemind_mock.perf import servers
+from hivemind_mock.perf.fleet import Answered, FleetSizes, measure_fleet
+from hivemind_mock.perf.load import Load, put_load
+from hivemind_mock.perf.recording import RecordingSizes, measure_recording
+from hivemind_mock.perf.screen import ScreenSizes, Started, measure_beside, measure_start, measure_unread
+from hivemind_mock.perf.seeking import Indexed, Seeking, SeekingSizes, Sought, measure_seeking
+from hivemind_mock.perf.streams import Streamed, read_streams
+from hivemind_mock.perf.target import Target
+from hivemind_mock.perf.terminal import Held
+from hivemind_mock.perf.wire import Pace
 
 CLIENTS = (1, 16, 128)
 

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from .background import working
-from .load import Load, put_load
-from .streams import Streamed, read_streams
-from .target import PerfError, Target
-from .terminal import PROGRAM, Held, hivemind_tui, in_terminal
-from .wire import Pace
+from hivemind_mock.perf.background import working
+from hivemind_mock.perf.load import Load, put_load
+from hivemind_mock.perf.streams import Streamed, read_streams
+from hivemind_mock.perf.target import PerfError, Target
+from hivemind_mock.perf.terminal import PROGRAM, Held, hivemind_tui, in_terminal
+from hivemind_mock.perf.wire import Pace
 
 CLIENTS = (1, 16)
 _COMPLETE = re.compile(rb"HiveMind.*quit", re.DOTALL)

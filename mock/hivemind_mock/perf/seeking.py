@@ -23,10 +23,9 @@ import msgspec
 
 from hivemind.journal.files import part_path
 from hivemind.journal.player import Player
-
-from .load import percentile
-from .long_run import NAME
-from .target import PerfError
+from hivemind_mock.perf.load import percentile
+from hivemind_mock.perf.long_run import NAME
+from hivemind_mock.perf.target import PerfError
 
 FIRST, UNREAD, INDEXED = "first sight", "being read", "by index"
 _PATIENCE_S = 600.0

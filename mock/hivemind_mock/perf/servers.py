@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO
 
-from .target import PerfError, Target
-from .upstream import READY
+from hivemind_mock.perf.target import PerfError, Target
+from hivemind_mock.perf.upstream import READY
 
 _START_S = 30.0
 _STOP_S = 5.0

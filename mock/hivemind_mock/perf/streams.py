@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import wire
-from .clients import Client, connected, finished
-from .load import percentile
-from .target import PerfError, Target
+from hivemind_mock.perf import wire
+from hivemind_mock.perf.clients import Client, connected, finished
+from hivemind_mock.perf.load import percentile
+from hivemind_mock.perf.target import PerfError, Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from .clients import PATIENCE_S
-from .target import PerfError, Target
+from hivemind_mock.perf.clients import PATIENCE_S
+from hivemind_mock.perf.target import PerfError, Target
 
 PROGRAM = "import sys; from hivemind_tui.main import main; sys.exit(main())"
 _UNLIMITED = ("--max-concurrency", "0", "--rpm", "0", "--tpm", "0")

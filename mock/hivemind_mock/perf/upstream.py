@@ -13,8 +13,7 @@ from typing import cast
 import httptools
 
 from hivemind.server import run_loop
-
-from . import wire
+from hivemind_mock.perf import wire
 
 READY = "perf upstream: ready on "
 _GOLDEN = 0.6180339887

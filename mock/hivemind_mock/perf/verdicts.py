@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from .load import Load
-from .recording import CLIENTS, OFF, ON
-from .rounds import Round
-from .seeking import FIRST, INDEXED, UNREAD
-from .streams import Streamed
+from hivemind_mock.perf.load import Load
+from hivemind_mock.perf.recording import CLIENTS, OFF, ON
+from hivemind_mock.perf.rounds import Round
+from hivemind_mock.perf.seeking import FIRST, INDEXED, UNREAD
+from hivemind_mock.perf.streams import Streamed
 
 NO_NGINX = "skipped: nginx isn't installed (Debian: apt install nginx-light)"
 

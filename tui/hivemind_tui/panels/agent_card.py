@@ -17,9 +17,8 @@ from hivemind_tui.glyphs import PRIORITIES, gate_sign
 from hivemind_tui.ink import Ink, Span, body_size, fitting, linked
 from hivemind_tui.key import LIVE
 from hivemind_tui.keymap import BY_ID
+from hivemind_tui.panels.agent_table import at_least, nudged, process, state
 from hivemind_tui.view import View, join
-
-from .agent_table import at_least, nudged, process, state
 
 Row = list[Span]
 

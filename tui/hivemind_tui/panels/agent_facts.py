@@ -14,11 +14,10 @@ from hivemind_tui.format import NOTHING, count, dollars, plural, seconds
 from hivemind_tui.glyphs import PRIORITIES, gate_sign
 from hivemind_tui.ink import Ink, Span, body_size, fitting
 from hivemind_tui.key import LIVE
+from hivemind_tui.panels.agent_table import process, state
 from hivemind_tui.passage import broken
 from hivemind_tui.view import View, join
 from hivemind_tui.why import far_back, first_of_each, lane_of, sentence
-
-from .agent_table import process, state
 
 _LABEL = 10
 _GAUGE = 20

@@ -8,10 +8,9 @@ from hivemind.requests import Decision, RequestView
 from hivemind_tui.course import fine
 from hivemind_tui.format import clock
 from hivemind_tui.ink import Ink, Span, body_size
+from hivemind_tui.panels.request_course import subject, told
 from hivemind_tui.passage import broken, scrolled
 from hivemind_tui.view import View
-
-from .request_course import subject, told
 
 _ROWS = 3
 """At most, for one decision."""

@@ -12,11 +12,10 @@ from hivemind_tui.course import FINE, Piece, failure, fine, pieces
 from hivemind_tui.format import NOTHING, clock, count, dollars, fit
 from hivemind_tui.glyphs import PRIORITIES, sign
 from hivemind_tui.ink import Ink, Span, body_size, fitting
+from hivemind_tui.panels.request_card import reason, shortened
 from hivemind_tui.table import GAP
 from hivemind_tui.timeline import Axis, bar, beginning, times_since
 from hivemind_tui.view import View
-
-from .request_card import reason, shortened
 
 _LABEL = 10
 _LENGTHS = (("QUEUE", "queue"), ("SENT", "first"), ("STREAM", "stream"), ("PAUSE", "pause"))

@@ -16,9 +16,8 @@ from hivemind_tui.format import NOTHING, count, fit, level, seconds, whole
 from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.ink import Ink, Span, body_size, call
 from hivemind_tui.key import LIVE
+from hivemind_tui.panels.curve import trend
 from hivemind_tui.view import View, join
-
-from .curve import trend
 
 _TWO_COLUMNS = 74
 _WITH_HEADS = 8

@@ -12,9 +12,8 @@ from hivemind_tui.glyphs import PRIORITIES, task_sign
 from hivemind_tui.ink import Ink, Span, body_size, call, fitting, linked
 from hivemind_tui.key import LIVE
 from hivemind_tui.keymap import BY_ID
+from hivemind_tui.panels.task_table import ENDED, mark
 from hivemind_tui.view import View
-
-from .task_table import ENDED, mark
 
 Row = list[Span]
 _TALL = 18

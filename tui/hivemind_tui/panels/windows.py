@@ -14,9 +14,8 @@ from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.types import Utilisation
 from hivemind_tui.format import count, fit, percent, seconds
 from hivemind_tui.ink import Ink, Span, body_size
+from hivemind_tui.panels.circuit import summary
 from hivemind_tui.view import View, join
-
-from .circuit import summary
 
 _TWO_COLUMNS = 74
 _FIGURES = 58

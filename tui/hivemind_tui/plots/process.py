@@ -11,8 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from hivemind_tui.monitor import Monitor
-
-from .wire import HEAD, MESSAGE_LIMIT, Figure, Job, pack
+from hivemind_tui.plots.wire import HEAD, MESSAGE_LIMIT, Figure, Job, pack
 
 _log = logging.getLogger(__name__)
 

@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from hivemind.snapshot import CurvePoint, LaneView
-
-from .marks import mark
-from .wire import PENS, Job, Points
+from hivemind_tui.plots.marks import mark
+from hivemind_tui.plots.wire import PENS, Job, Points
 
 SPAN_S = 600.0
 """Longest stretch shown."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from . import page
-from .process import Simulation
+from hivemind_tui.whatif import page
+from hivemind_tui.whatif.process import Simulation
 
 if TYPE_CHECKING:
     from hivemind_tui.app import ControlRoom

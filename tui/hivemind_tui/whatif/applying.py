@@ -13,8 +13,7 @@ from hivemind.snapshot import Snapshot
 from hivemind_tui.format import NOTHING, clean
 from hivemind_tui.ink import Span
 from hivemind_tui.tuning import number, shown_value
-
-from .sheet import Sheet
+from hivemind_tui.whatif.sheet import Sheet
 
 Rows = list[list[Span]]
 _NAME = 24

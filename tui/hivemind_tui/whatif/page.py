@@ -11,11 +11,10 @@ from hivemind.scheduler.commands import Rejected
 from hivemind_tui import writing
 from hivemind_tui.board import layout_for
 from hivemind_tui.dialogs import choice
-
-from . import applying, sheet
-from .sheet import Sheet
-from .where import recording_of
-from .wire import Look, Message, Outcome, Question, Stage, Try
+from hivemind_tui.whatif import applying, sheet
+from hivemind_tui.whatif.sheet import Sheet
+from hivemind_tui.whatif.where import recording_of
+from hivemind_tui.whatif.wire import Look, Message, Outcome, Question, Stage, Try
 
 if TYPE_CHECKING:
     from hivemind_tui.app import ControlRoom

@@ -10,8 +10,7 @@ from hivemind.lab.changes import Change, parse_changes
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.knobs import KNOBS
 from hivemind_tui.tuning import NAMES, reach, stepped, typed
-
-from .wire import Looked, Message, Outcome, Refused, Stage
+from hivemind_tui.whatif.wire import Looked, Message, Outcome, Refused, Stage
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,21 @@ from hivemind.lab.whatif import simulate
 from hivemind.prices import Prices
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.knobs import KNOBS
-
-from .fold import CourseFold, Parting
-from .wire import HEAD, Course, Look, Looked, Message, Outcome, Question, Refused, Run, Stage, Try, pack
+from hivemind_tui.whatif.fold import CourseFold, Parting
+from hivemind_tui.whatif.wire import (
+    HEAD,
+    Course,
+    Look,
+    Looked,
+    Message,
+    Outcome,
+    Question,
+    Refused,
+    Run,
+    Stage,
+    Try,
+    pack,
+)
 
 _NICE = 15
 _TOLD_EVERY_S = 0.1

@@ -12,8 +12,7 @@ from hivemind_tui.panels import curve
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.plots.wire import Job
 from hivemind_tui.view import View
-
-from .panel import Panel
+from hivemind_tui.widgets.panel import Panel
 
 _BETWEEN_S = 1.0
 

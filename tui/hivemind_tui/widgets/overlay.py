@@ -10,8 +10,7 @@ from rich.cells import cell_len
 from textual import events
 
 from hivemind_tui.ink import Ink, Span
-
-from .line_table import LineTable
+from hivemind_tui.widgets.line_table import LineTable
 
 Row = Sequence[Span]
 Rows = Sequence[Row]

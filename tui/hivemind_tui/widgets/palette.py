@@ -9,9 +9,8 @@ from textual import events
 
 from hivemind_tui.format import fit
 from hivemind_tui.ink import Ink, Span, call
-
-from .line import Line
-from .line_table import LineTable
+from hivemind_tui.widgets.line import Line
+from hivemind_tui.widgets.line_table import LineTable
 
 WIDTH, ROWS = 92, 16
 _NAME, _KEY = 22, 12

@@ -10,8 +10,7 @@ from textual.strip import Strip
 
 from hivemind_tui.ink import Ink
 from hivemind_tui.view import View
-
-from .line_table import LineTable
+from hivemind_tui.widgets.line_table import LineTable
 
 Render = Callable[[View, int, int, Ink], list[Strip]]
 

@@ -8,9 +8,8 @@ from rich.cells import cell_len
 from textual import events
 
 from hivemind_tui.ink import Ink, Span
-
-from .line import Line
-from .line_table import LineTable
+from hivemind_tui.widgets.line import Line
+from hivemind_tui.widgets.line_table import LineTable
 
 
 class BottomRow(LineTable):

@@ -6,8 +6,7 @@ from textual import events
 from textual.message import Message
 
 from hivemind_tui.panels.timeline_strip import share_at
-
-from .panel import Panel, Render
+from hivemind_tui.widgets.panel import Panel, Render
 
 
 class Scrubber(Panel):
