@@ -33,8 +33,8 @@ test-all: $(VENV)/.ready ## after make test: slow and end-to-end tests, and prop
 
 bench: $(VENV)/.ready ## the paper's scenarios; what the proxy and its screen cost; hostile traffic (*.json)
 	@$(BIN)/hivemind bench --json bench.json
-	@$(BIN)/hivemind perf --json perf.json
-	@$(BIN)/python -m hivemind_mock.attacks --json attacks.json
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.perf --json perf.json
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.attacks --json attacks.json
 
 screenshots: $(VENV)/.ready ## take the README's pictures anew (about a minute and a half)
 	@$(BIN)/python screenshots/make.py

@@ -6,7 +6,7 @@
      ├── UsageError   a flag, variable or file entry that can't be used (exit code 2)
      └── BindError    the listening address can't be had (exit code 1)
 
-Endings of an upstream attempt have their own tree (:mod:`hivemind.proxy.upstream.base`), as has a command that can't
+Endings of an upstream attempt have their own tree (:mod:`hivemind.upstream.base`), as has a command that can't
 be carried out (:class:`hivemind.scheduler.commands.Rejected`).
 """
 

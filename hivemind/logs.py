@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TextIO
 
 from hivemind.redaction.text import LONGEST_TEXT, redact
-from hivemind.snapshot import Line
+from hivemind.world.snapshot import Line
 
 _LONGEST_TRACEBACK = 1 << 16
 """Characters of a line with a traceback in it, at level debug."""

@@ -20,24 +20,24 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from hivemind.journal.player import Player
+from hivemind.host.app import Proxy
+from hivemind.host.server import run_loop, serve
+from hivemind.journal.index.player import Player
 from hivemind.journal.records import JournalBegan
-from hivemind.journal.sink import JournalSink
+from hivemind.journal.write.sink import JournalSink
 from hivemind.prices import Prices
-from hivemind.proxy.app import Proxy
 from hivemind.scheduler.events import Event
-from hivemind.server import run_loop, serve
 from hivemind.settings import Settings
-from hivemind_mock.demo import SEED, bad_day, run_demo_agents, run_demo_provider
-from hivemind_mock.runs import Plan, run
-from hivemind_mock.scenarios import SCENARIOS
-from hivemind_mock.work import at_tasks
+from hivemind_mock.agents.demo import SEED, bad_day, run_demo_agents, run_demo_provider
+from hivemind_mock.agents.work import at_tasks
+from hivemind_mock.bench.runs import Plan, run
+from hivemind_mock.bench.scenarios import SCENARIOS
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.picture import CONVERTER, placed_text
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.replay import ReplaySource
-from hivemind_tui.replaying import ReplayRoom
-from hivemind_tui.source import Local
+from hivemind_tui.render.export import CONVERTER, placed_text
+from hivemind_tui.replay_app import ReplayRoom
+from hivemind_tui.sources.base import Local
+from hivemind_tui.sources.replay import ReplaySource
 
 FOLDER = Path(__file__).parent
 WARM_UP_S = 24.0

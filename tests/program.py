@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from hivemind.cli import main
+from hivemind.cli.main import main
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hivemind.amounts import WantedBudget, ceiling, parse_budget, shell_took
+from hivemind.text.amounts import WantedBudget, ceiling, parse_budget, shell_took
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hivemind import __version__, cli
-from hivemind.plugin import Command
+from hivemind import __version__
+from hivemind.cli import main as cli
+from hivemind.cli.plugin import Command
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -93,7 +94,7 @@ LISTED = ", ".join([*OWN, "echo", "interrupted", "missing", "wrong"])
         (["prxy"], "prxy: no such command; did you mean proxy?"),
         (["x"], f"x: no such command; there are {LISTED}"),
         (["missing"], "the command missing can't be loaded (No module named 'no_such_module')"),
-        (["wrong"], "the command wrong can't be loaded (added_commands:_echo is no hivemind.plugin.Command)"),
+        (["wrong"], "the command wrong can't be loaded (added_commands:_echo is no hivemind.cli.plugin.Command)"),
         (["--frob"], "--frob: no such flag; see --help"),
         (["echo", "--frob"], "--frob: no such flag; see --help"),
         (["version", "x"], "an argument too many, one that belongs to no flag; see hivemind version --help"),
@@ -132,7 +133,7 @@ def test_interrupt(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("argument", ["version", "--help"])
 def test_reader_that_left(argument: str) -> None:
     """Printing into a closed pipe ends without a traceback, buffered (-I) as it usually is."""
-    script = f"import sys; from hivemind.cli import main; sys.stdin.read(1); sys.exit(main(['{argument}']))"
+    script = f"import sys; from hivemind.cli.main import main; sys.stdin.read(1); sys.exit(main(['{argument}']))"
     with subprocess.Popen(
         [sys.executable, "-I", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -149,8 +150,8 @@ def test_reader_that_left(argument: str) -> None:
 def test_settings_are_checked_before_the_server_is_imported() -> None:
     """A wrong setting is told at once: neither the server nor the proxy is imported for it."""
     script = (
-        "import sys; from hivemind.cli import main; code = main(['proxy', '--port', 'x'])\n"
-        "print(code, [name for name in ('uvicorn', 'starlette', 'hivemind.proxy.app') if name in sys.modules])"
+        "import sys; from hivemind.cli.main import main; code = main(['proxy', '--port', 'x'])\n"
+        "print(code, [name for name in ('uvicorn', 'starlette', 'hivemind.host.app') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=True)
     assert done.stdout == "2 []\n"

@@ -15,9 +15,9 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from hivemind import server
 from hivemind.errors import BindError, UsageError
-from hivemind.proxy.app import Proxy
+from hivemind.host import server
+from hivemind.host.app import Proxy
 from hivemind.settings import Settings
 
 Message = dict[str, Any]
@@ -182,9 +182,9 @@ async def test_proxy_that_does_not_start() -> None:
 @pytest.fixture
 def fake_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProxy]:
     """What :func:`server.run` makes in place of a proxy; signal handlers are put back afterwards."""
-    fake, module = FakeProxy(), ModuleType("hivemind.proxy.app")
+    fake, module = FakeProxy(), ModuleType("hivemind.host.app")
     module.Proxy = lambda _, **__: fake  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "hivemind.proxy.app", module)
+    monkeypatch.setitem(sys.modules, "hivemind.host.app", module)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield fake
     for number, handler in handlers.items():
@@ -211,14 +211,14 @@ async def test_run_drains_on_a_signal(
 
 NEVER_DRAINED = """
 import asyncio, sys, types
-from hivemind import server
+from hivemind.host import server
 from hivemind.settings import Settings
 class Proxy:
     def __init__(self, settings, prices): pass
     async def start(self): pass
     async def drain(self, timeout_s): print("draining", flush=True); await asyncio.Event().wait()
     async def aclose(self): pass
-sys.modules["hivemind.proxy.app"] = types.SimpleNamespace(Proxy=Proxy)
+sys.modules["hivemind.host.app"] = types.SimpleNamespace(Proxy=Proxy)
 sys.exit(server.run_loop(server.run(Settings(upstream=("http://127.0.0.1:9",), port=0))))
 """
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from hivemind.agents.resume import how_to_raise
 from hivemind.agents.run import Outcome
-from hivemind.agents.run_command import told
-from hivemind.control.messages import RunUsage
-from hivemind.proxy.identity import BadIdentity, address, checked_name
+from hivemind.api_types import RunUsage
+from hivemind.cli.agents.run import told
 from hivemind.proxy.refusals import text_of
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.ticket import Refusal
 from hivemind.setup import CLIENTS, Client, Shell, instructions, shell_of
-from hivemind.shells import command_line, curl, exported, filled, removed, variable, word
+from hivemind.text.shells import command_line, curl, exported, filled, removed, variable, word
+from hivemind.wire.identity import BadIdentity, address, checked_name
 
 URL = "http://127.0.0.1:8765"
 ENVIRON = {"PATH": os.environ["PATH"], "HIVEMIND_TOKEN": "t0k", "ANTHROPIC_API_KEY": "k3y"}

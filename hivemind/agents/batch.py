@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from hivemind.agents.batch_desk import WHO, Desk
 from hivemind.agents.batch_job import Job
-from hivemind.agents.places import ASK_EVERY_S
 from hivemind.agents.progress import Row, Standing
+from hivemind.api_types import TaskState, WantTask
 from hivemind.control.client import ANSWER_WITHIN_S, NoAnswer
-from hivemind.control.messages import TaskState, WantTask
 from hivemind.scheduler.commands import Rejected
-from hivemind.snapshot import TaskView
+from hivemind.scheduler.places import ASK_EVERY_S
+from hivemind.world.snapshot import TaskView
 
 if TYPE_CHECKING:
     from hivemind.agents.batch_folder import Outcome

@@ -16,7 +16,7 @@ from hivemind.agents.batch_desk import WHO, Desk
 from hivemind.agents.batch_folder import RunnerNote
 from hivemind.agents.batch_job import GRACE_S
 from hivemind.agents.plan_nodes import PlanError
-from hivemind.control.messages import TaskState
+from hivemind.api_types import TaskState
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import (
     BeginAgent,
@@ -31,7 +31,7 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import TaskSpec
-from hivemind.shells import command_line
+from hivemind.text.shells import command_line
 
 _AT_ONCE = 1 << 20
 """Bytes of tasks that are submitted together, all or none of them."""

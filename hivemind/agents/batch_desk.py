@@ -14,10 +14,10 @@ from hivemind.agents.batch_folder import BatchFolder
 from hivemind.agents.environment import AGENT_VARIABLE
 from hivemind.agents.plan import Common, Plan, PlannedTask
 from hivemind.agents.session import Ask, Session
-from hivemind.amounts import WantedBudget
+from hivemind.api_types import LeavePlace, RunUsage, TaskState, WantPlace
 from hivemind.control.client import NoAnswer
-from hivemind.control.messages import LeavePlace, RunUsage, TaskState, WantPlace
 from hivemind.scheduler.commands import FinishTask, Rejected, SetBudget
+from hivemind.text.amounts import WantedBudget
 
 T = TypeVar("T")
 

@@ -13,14 +13,14 @@ from hivemind.agents.attempts import Attempt, Ended, adopt, start
 from hivemind.agents.batch_desk import WHO, Desk
 from hivemind.agents.batch_folder import Outcome
 from hivemind.agents.environment import command_for, environment_for
-from hivemind.agents.places import ASK_EVERY_S
 from hivemind.agents.progress import seconds, usage
 from hivemind.agents.run import CannotRun, check_command
 from hivemind.agents.shim import NOT_STARTED
-from hivemind.amounts import raising
+from hivemind.api_types import RunUsage, TaskState, WantPlace
 from hivemind.control.client import NoAnswer
-from hivemind.control.messages import RunUsage, TaskState, WantPlace
 from hivemind.scheduler.commands import Rejected
+from hivemind.scheduler.places import ASK_EVERY_S
+from hivemind.text.amounts import raising
 
 if TYPE_CHECKING:
     from hivemind.agents.plan import PlannedTask

@@ -16,7 +16,7 @@ from hivemind.setup.model import Target
 from hivemind.setup.reach import is_loopback
 from hivemind.setup.terminal import GEMINI_SETTINGS, INLINE_TOKEN, codex_setting, opencode_providers
 from hivemind.setup.variables import SUFFIXES, value_of
-from hivemind.shells import TOKEN, TOKEN_VARIABLE
+from hivemind.text.shells import TOKEN, TOKEN_VARIABLE
 
 AGENT_VARIABLE, URL_VARIABLE, TASK_VARIABLE = "HIVEMIND_AGENT", "HIVEMIND_URL", "HIVEMIND_TASK"
 _OPENCODE = "OPENCODE_CONFIG_CONTENT"

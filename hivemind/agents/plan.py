@@ -13,11 +13,11 @@ import yaml
 from hivemind.agent_names import BadName, normalised, same
 from hivemind.agents import plan_values as values
 from hivemind.agents.plan_nodes import Node, PlanError, Reading, compose, line_of
-from hivemind.amounts import WantedBudget
 from hivemind.redaction.text import holds_key
 from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.types import Priority, TaskSpec
-from hivemind.suggest import did_you_mean
+from hivemind.text.amounts import WantedBudget
+from hivemind.text.suggest import did_you_mean
 
 _DEFAULTS = ("priority", "timeout", "restarts", "restart_delay", "on_failure", "cwd", "env")
 _PLAN = ("name", "max_agents", "budget", *_DEFAULTS, "tasks")

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from hivemind.errors import UsageError
-from hivemind.suggest import did_you_mean
+from hivemind.text.suggest import did_you_mean
 
 Node = yaml.nodes.Node
 

@@ -8,8 +8,8 @@ import shlex
 import yaml
 
 from hivemind.agents.plan_nodes import Node, Reading
-from hivemind.amounts import WantedBudget, parse_budget
 from hivemind.scheduler.types import Priority
+from hivemind.text.amounts import WantedBudget, parse_budget
 
 PRIORITIES = {each.name.lower(): each for each in Priority}
 ON_FAILURE = {"block": "block", "skip": "skip"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hivemind.amounts import dollars
+from hivemind.text.amounts import dollars
 
 NOTHING = "-"
 ENDS = ("done", "failed", "cancelled", "skipped", "blocked")

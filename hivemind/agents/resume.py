@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hivemind.agents.checkpoints import Checkpoint
-from hivemind.amounts import how_used, owner, raising
-from hivemind.control.messages import AgentBudget, BudgetsPart
+from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.scheduler.events import BudgetState
-from hivemind.snapshot import AgentView, Snapshot
+from hivemind.store.checkpoints import Checkpoint
+from hivemind.text.amounts import how_used, owner, raising
+from hivemind.world.snapshot import AgentView, Snapshot
 
 
 @dataclass(frozen=True, slots=True)

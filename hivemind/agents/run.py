@@ -15,16 +15,16 @@ from pathlib import Path, PurePath
 
 from hivemind.agents.environment import command_for, environment_for
 from hivemind.agents.foreground import Foreground
-from hivemind.agents.places import ASK_EVERY_S
 from hivemind.agents.session import Ask, Say, Session
-from hivemind.amounts import WantedBudget
+from hivemind.api_types import LeavePlace, PlaceGiven, RunUsage, WantPlace
 from hivemind.control.client import ControlClient, NoAnswer
-from hivemind.control.messages import LeavePlace, PlaceGiven, RunUsage, WantPlace
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.accounts import Covers
 from hivemind.scheduler.commands import Command, Rejected, SetBudget, SetPriority
+from hivemind.scheduler.places import ASK_EVERY_S
 from hivemind.scheduler.types import Priority
-from hivemind.suggest import did_you_mean
+from hivemind.text.amounts import WantedBudget
+from hivemind.text.suggest import did_you_mean
 
 WHO = "runner"
 """Signs what a runner orders."""

@@ -16,17 +16,17 @@ import httpx
 
 from hivemind import logs
 from hivemind.agents.environment import URL_VARIABLE, Way
+from hivemind.api_types import About
 from hivemind.control.client import ControlClient, NoAnswer, open_http
 from hivemind.control.find import STATE_VARIABLE, TOKEN_VARIABLE, NoneNoted, Place, Token, find_token, place_of
-from hivemind.control.messages import About
-from hivemind.control.tokenfile import Key, state_dir
 from hivemind.errors import BindError, HiveMindError, UsageError
 from hivemind.settings import FIRST_UPSTREAMS, Settings
 from hivemind.setup.reach import connectable, local_url
+from hivemind.store.token_file import Key, state_dir
 
 if TYPE_CHECKING:
+    from hivemind.host.app import Proxy
     from hivemind.prices import Prices
-    from hivemind.proxy.app import Proxy
 
 T = TypeVar("T")
 Ask = Callable[[ControlClient], Awaitable[T]]
@@ -217,9 +217,9 @@ async def _answers(place: Place) -> bool:
 
 async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contextlib.AsyncExitStack) -> _Found:
     """Raises: UsageError, BindError."""
+    from hivemind.host.app import Proxy
+    from hivemind.host.server import serve
     from hivemind.prices import Prices
-    from hivemind.proxy.app import Proxy
-    from hivemind.server import serve
 
     if not settings.upstream:
         settings = settings.model_copy(update={"upstream": FIRST_UPSTREAMS})

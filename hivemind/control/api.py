@@ -18,9 +18,7 @@ from starlette.routing import Route
 
 from hivemind import __version__
 from hivemind.agent_names import same
-from hivemind.agents import checkpoints as keeping
-from hivemind.control.commands import arguments_of, checked_who, command_from
-from hivemind.control.messages import (
+from hivemind.api_types import (
     PREFIX,
     About,
     BudgetsPart,
@@ -49,14 +47,16 @@ from hivemind.control.messages import (
     WorldQuery,
     Written,
 )
+from hivemind.control.commands import arguments_of, checked_who, command_from
 from hivemind.control.reading import read_as, shown
 from hivemind.control.replies import NO_PAGE, failure, reply
-from hivemind.control.tokenfile import Key
 from hivemind.control.wire import encode, encode_named, world_part
-from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings import write as settings_write
-from hivemind.snapshot import Snapshot
+from hivemind.store import checkpoints as keeping
+from hivemind.store.token_file import Key
+from hivemind.world.request_view import RequestDetail, Requests
+from hivemind.world.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
 

@@ -15,15 +15,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route, Router
 
 from hivemind import __version__
+from hivemind.api_types import PREFIX
 from hivemind.control import openapi
 from hivemind.control.api import Steered, routes
 from hivemind.control.guard import METRICS, Guard
-from hivemind.control.messages import PREFIX
 from hivemind.control.metrics import exposition
 from hivemind.control.reading import listed
 from hivemind.control.replies import NO_PAGE, failure
 from hivemind.scheduler.types import Priority
-from hivemind.snapshot import Snapshot
+from hivemind.world.snapshot import Snapshot
 
 
 def control_app(proxy: Steered) -> Starlette:

@@ -12,9 +12,7 @@ import httpx
 import msgspec
 
 from hivemind import __version__
-from hivemind.control.commands import arguments_of
-from hivemind.control.find import Place, Token
-from hivemind.control.messages import (
+from hivemind.api_types import (
     PREFIX,
     About,
     Claim,
@@ -33,11 +31,13 @@ from hivemind.control.messages import (
     WorldPart,
     Written,
 )
-from hivemind.control.messages import Draft as WireDraft
+from hivemind.api_types import Draft as WireDraft
+from hivemind.control.commands import arguments_of
+from hivemind.control.find import Place, Token
 from hivemind.control.wire import decode_named, decode_world, encode_named
-from hivemind.requests import RequestDetail
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
+from hivemind.world.request_view import RequestDetail
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from hivemind.control.reading import read_as, shown
 from hivemind.control.wire import as_plain
 from hivemind.redaction.text import holds_key
 from hivemind.scheduler.commands import Command, Rejected
-from hivemind.suggest import did_you_mean
+from hivemind.text.suggest import did_you_mean
 
 COMMANDS: Mapping[str, type[Command]] = {made.__name__: made for made in get_args(Command)}
 WHO_LENGTH = 40

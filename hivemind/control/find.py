@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from hivemind.control.tokenfile import note_path, read_note, state_dir
 from hivemind.errors import UsageError
+from hivemind.store.token_file import note_path, read_note, state_dir
 
 TOKEN_VARIABLE = "HIVEMIND_CONTROL_TOKEN"
 STATE_VARIABLE = "HIVEMIND_STATE_DIR"

@@ -11,9 +11,9 @@ from typing import Protocol
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hivemind.control.messages import PREFIX
+from hivemind.api_types import PREFIX
 from hivemind.control.replies import failure
-from hivemind.control.tokenfile import Key
+from hivemind.store.token_file import Key
 
 _OFF = "the control API is off: this proxy has no control token; set HIVEMIND_CONTROL_TOKEN, or --state-dir to a folder"
 _MISSING = "show the control token, as in Authorization: Bearer TOKEN; this proxy notes it in its state directory"

@@ -17,7 +17,7 @@ from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.scheduler.types import Usage
-from hivemind.snapshot import AgentView, Snapshot
+from hivemind.world.snapshot import AgentView, Snapshot
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric

@@ -12,9 +12,9 @@ from typing import Any, get_type_hints
 import msgspec
 
 from hivemind import __version__
+from hivemind.api_types import PREFIX, Failure, Nothing, Order
 from hivemind.control.api import ENDPOINTS, Endpoint
 from hivemind.control.commands import COMMANDS
-from hivemind.control.messages import PREFIX, Failure, Nothing, Order
 from hivemind.scheduler.types import Priority
 from hivemind.settings.docs import described
 

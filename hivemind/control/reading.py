@@ -11,7 +11,7 @@ import msgspec
 
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.types import Priority
-from hivemind.suggest import did_you_mean
+from hivemind.text.suggest import did_you_mean
 
 T = TypeVar("T")
 

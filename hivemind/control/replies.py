@@ -8,7 +8,7 @@ import zstandard
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
-from hivemind.control.messages import Failure
+from hivemind.api_types import Failure
 from hivemind.control.wire import encode
 
 NO_PAGE = "there is no such page"

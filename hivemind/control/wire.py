@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from hivemind import __version__
-from hivemind.control.messages import WorldPart
+from hivemind.api_types import WorldPart
 from hivemind.infinity import Infinities
 from hivemind.scheduler.types import Priority
-from hivemind.snapshot import CurvePoint, LaneView, Snapshot
+from hivemind.world.snapshot import CurvePoint, LaneView, Snapshot
 
 T = TypeVar("T")
 

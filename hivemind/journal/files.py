@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hivemind.errors import UsageError
 from hivemind.journal.records import JournalBegan
-from hivemind.suggest import did_you_mean
+from hivemind.text.suggest import did_you_mean
 
 FOLDER = "journals"
 SUFFIX = ".jsonl"

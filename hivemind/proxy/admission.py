@@ -9,10 +9,10 @@ sites (https://www.w3.org/TR/fetch-metadata/), unless a setting lets it in. Prog
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Iterable, Mapping
 
 from hivemind.scheduler.types import record
+from hivemind.settings.hosts import ANY, LONGEST_SHOWN, NULL, checked_origin, host_in
 
 ALWAYS = frozenset(
     {
@@ -25,17 +25,7 @@ ALWAYS = frozenset(
     }
 )
 """Names that nobody can get in the public DNS, taken by every proxy."""
-ANY = "*"
-NULL = "null"
-"""What a browser says of a page without a site, such as a file; also of a frame that a page of any site has put into a
-sandbox."""
-
-_NAME = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
-_ORIGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<host>\*|\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?P<port>:[0-9]{1,5})?")
 _MOST_REMEMBERED = 256
-_LONGEST_TOLD = 100
-_LONGEST_HOST = 300
-"""A name in DNS has at most 255 characters (RFC 1035, 2.3.4), a port 5."""
 
 
 @record
@@ -48,7 +38,7 @@ class Unwelcome:
 
 
 class Admission:
-    """The rule of one proxy; `hosts` and `origins` are as :func:`checked_host` and :func:`checked_origin` have them."""
+    """The rule of one proxy; `hosts` and `origins` are as :mod:`hivemind.settings.hosts` returns them."""
 
     def __init__(self, hosts: Iterable[str], origins: Iterable[str]) -> None:
         self._hosts = ALWAYS | {host for host in hosts if not host.startswith(".")}
@@ -111,76 +101,13 @@ class Admission:
             shown = checked_origin(origin.decode("latin-1"))
         except ValueError:
             shown = NULL
-        if shown == NULL or len(shown) > _LONGEST_TOLD:
+        if shown == NULL or len(shown) > LONGEST_SHOWN:
             return _FOREIGN
         text = f"{_FOREIGN.text}; if {shown} is yours, start the proxy with --allowed-origins {shown}"
         return Unwelcome(_FOREIGN.status, _FOREIGN.reason, f"{text} (HIVEMIND_ALLOWED_ORIGINS)")
 
 
 _FOREIGN = Unwelcome(403, "foreign_page", "a page of another site in a browser may not use this proxy")
-
-
-def host_in(text: str) -> str | None:
-    """The name or address in a `Host` header, in lower case, without port and brackets; None: there is none.
-
-    Of a name's form only what DNS and hosts files know is taken (RFC 952, and the underscore).
-    """
-    if len(text) > _LONGEST_HOST:
-        return None
-    host, colon, port = text.strip().lower().rpartition(":")
-    if not colon or port.endswith("]"):
-        host, port = text.strip().lower(), ""
-    elif port and not (port.isascii() and port.isdecimal() and len(port) <= 5):
-        return None
-    if host.startswith("[") and host.endswith("]"):
-        return _address(host[1:-1])
-    host = host.removesuffix(".")
-    return host if _NAME.fullmatch(host) else None
-
-
-def _address(text: str) -> str | None:
-    try:
-        return str(ipaddress.IPv6Address(text))
-    except ValueError:
-        return None
-
-
-def checked_host(text: str) -> str:
-    """A name in the setting: a host's, `.example.org` (or `*.example.org`) for all below it, or `*` for any.
-
-    Raises: ValueError.
-    """
-    name = text.strip().lower().removesuffix(".")
-    bare = name.removeprefix("*").removeprefix(".")
-    if name == ANY:
-        return name
-    if host_in(bare) != bare or ":" in bare:
-        address = _address(bare.removeprefix("[").removesuffix("]"))
-        if address is not None and name.startswith(bare):
-            return address
-        raise ValueError(
-            f"has {text.strip()[:_LONGEST_TOLD]!r}, which is no host name; it is one without scheme and port, as in"
-            " hive.example.org, or .example.org for all names below it, or * for any"
-        )
-    return name.removeprefix("*") if name.startswith("*.") else name
-
-
-def checked_origin(text: str) -> str:
-    """An origin in the setting: `https://app.example.org`, `vscode-webview://*` for every one with that scheme, `null`.
-
-    Raises: ValueError.
-    """
-    origin = text.strip().lower().removesuffix("/")
-    found = _ORIGIN.fullmatch(origin)
-    web = found is not None and found["scheme"] in ("http", "https")
-    if origin != NULL and (found is None or (found["host"] == ANY and (web or found["port"]))):
-        raise ValueError(
-            f"has {text.strip()[:_LONGEST_TOLD]!r}, which is no origin; it is scheme and host, as in"
-            " https://app.example.org, a scheme other than http and https with any host, as in vscode-webview://*, or"
-            " null for pages without one"
-        )
-    default = found is not None and found["port"] == {"http": ":80", "https": ":443"}.get(found["scheme"], "")
-    return origin.removesuffix(found["port"] or "") if found is not None and default else origin
 
 
 def own_names(host: str, machine: str) -> Iterable[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hivemind.control.messages import AgentBudget, BudgetsPart
+from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Rejected

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from hivemind.proxy.call import Call
+from hivemind.wire.call import Call
 
 TOTAL_LIMIT = 256 << 20
 """Bytes of all bodies together; beyond it those go whose agents were silent longest."""

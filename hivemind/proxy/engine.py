@@ -11,9 +11,7 @@ from typing import Any
 from hivemind.agent_names import BadName, KnownNames, normalised
 from hivemind.providers.base import Limits
 from hivemind.proxy.days import Days
-from hivemind.proxy.names import fit_to_show, spelled
 from hivemind.redaction.text import redact
-from hivemind.requests import RequestDetail, Requests
 from hivemind.scheduler import Scheduler, Ticket, TicketState
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.agents import Agents
@@ -25,9 +23,12 @@ from hivemind.scheduler.events import BudgetState, Event
 from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Failure, Request, Usage
-from hivemind.snapshot import Snapshot
-from hivemind.store import Ledger, Store
+from hivemind.store.ledger import Ledger
+from hivemind.store.store import Store
+from hivemind.wire.names import fit_to_show, spelled
 from hivemind.world import World
+from hivemind.world.request_view import RequestDetail, Requests
+from hivemind.world.snapshot import Snapshot
 
 SAMPLE_EVERY_S = 1.0
 """Between two samples of every lane's gauges."""

@@ -11,27 +11,27 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from hivemind.amounts import HEADER, field
-from hivemind.journal.bodies import Heard
+from hivemind.journal.write.bodies import Heard
 from hivemind.providers.base import Limits, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for
 from hivemind.providers.errors import MAX_ERROR_BODY
 from hivemind.providers.limits import read_limits
 from hivemind.proxy.audience import Audience
-from hivemind.proxy.call import Call
 from hivemind.proxy.company import Company
 from hivemind.proxy.engine import Engine
-from hivemind.proxy.headers import Headers, for_client, value
 from hivemind.proxy.prelude import Prelude, write
 from hivemind.proxy.refusals import text_of
-from hivemind.proxy.remembered import Heads
 from hivemind.proxy.reply import Reply, in_pieces, misfit_of, misfit_text, read_most
 from hivemind.proxy.telling import Telling
 from hivemind.proxy.turns import Turns
-from hivemind.proxy.upstream.base import Truncated, UpstreamError, UpstreamResponse
 from hivemind.scheduler import Refusal, Ticket
 from hivemind.scheduler.budget import warning_of
 from hivemind.scheduler.types import Failure, FailureKind, Usage
+from hivemind.text.amounts import HEADER, field
+from hivemind.upstream.base import Truncated, UpstreamError, UpstreamResponse
+from hivemind.wire.call import Call
+from hivemind.wire.headers import Headers, for_client, value
+from hivemind.wire.remembered import Heads
 
 _log = logging.getLogger(__name__)
 

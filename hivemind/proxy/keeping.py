@@ -16,19 +16,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hivemind.agents.checkpoints import Asked, Checkpoint, Reason, TaskPlace, Used, checkpoint_name, write
-from hivemind.amounts import how_used, owner
 from hivemind.proxy.conversations import Conversation, Conversations
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.processes import Process, Processes
-from hivemind.proxy.undressed import as_kept, path_of
-from hivemind.redaction.values import own_credentials
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.tasks import OPEN, Task
 from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
-from hivemind.shells import command_line
+from hivemind.settings.secrets import own_credentials
+from hivemind.store.checkpoints import Asked, Checkpoint, Reason, TaskPlace, Used, checkpoint_name, write
+from hivemind.text.amounts import how_used, owner
+from hivemind.text.shells import command_line
+from hivemind.wire.redacted_body import as_kept, path_of
 
 _log = logging.getLogger(__name__)
 

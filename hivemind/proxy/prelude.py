@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from hivemind.providers.encoding import Decoder
 from hivemind.proxy.audience import Audience
 from hivemind.proxy.turns import Turns
-from hivemind.proxy.upstream.base import Truncated
+from hivemind.upstream.base import Truncated
 
 
 class Prelude:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from hivemind.agents.places import ASK_EVERY_S, Places
-from hivemind.control.messages import Claim, LeavePlace, PlaceGiven, RunUsage, TaskState, WantPlace, WantTask
-from hivemind.proxy.claims import Claims
+from hivemind.api_types import Claim, LeavePlace, PlaceGiven, RunUsage, TaskState, WantPlace, WantTask
 from hivemind.proxy.engine import Engine
-from hivemind.proxy.identity import BadIdentity
 from hivemind.scheduler.commands import BeginAgent, ClaimTask, EndAgent, Rejected, check_exit_code
+from hivemind.scheduler.places import ASK_EVERY_S, Places
 from hivemind.scheduler.tasks import OPEN, Task
+from hivemind.wire.claims import Claims
+from hivemind.wire.identity import BadIdentity
 
 
 @dataclass(frozen=True, slots=True)

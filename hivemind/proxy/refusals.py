@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hivemind.amounts import how_used, owner, raising
 from hivemind.scheduler import Refusal
+from hivemind.text.amounts import how_used, owner, raising
 
 _TEXTS = {
     "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hivemind.proxy.audience import Audience
-from hivemind.proxy.call import Call
-from hivemind.proxy.headers import for_client
-from hivemind.proxy.upstream.base import UpstreamError, UpstreamTimeout
+from hivemind.upstream.base import UpstreamError, UpstreamTimeout
+from hivemind.wire.call import Call
+from hivemind.wire.headers import for_client
 
 
 async def relay(call: Call, audience: Audience) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.tapping import form_of
-from hivemind.proxy.headers import Headers, value
-from hivemind.proxy.upstream.base import UpstreamResponse
+from hivemind.upstream.base import UpstreamResponse
+from hivemind.wire.headers import Headers, value
 
 _STREAMED = (b"text/event-stream", b"application/x-ndjson", b"application/stream+json", b"application/jsonl")
 _MEDIA = re.compile(rb"[a-z0-9][a-z0-9.+-]{0,40}/[a-z0-9][a-z0-9.+-]{0,40}")

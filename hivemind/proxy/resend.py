@@ -9,9 +9,9 @@ parallel requests of one program come together.
 
 from __future__ import annotations
 
-from hivemind.proxy.call import Call
 from hivemind.proxy.exchange import Exchange
-from hivemind.proxy.identity import CREDENTIAL_HEADERS
+from hivemind.wire.call import Call
+from hivemind.wire.identity import CREDENTIAL_HEADERS
 
 AGAIN_AFTER_S = 1.0
 """A request of one agent that comes so soon after the last one like it was meant to be parallel: a client that gives

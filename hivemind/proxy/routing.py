@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hivemind.providers.route import provider_for_path
-from hivemind.proxy.call import Route
-from hivemind.proxy.upstream import open_upstream
 from hivemind.redaction.values import credentials_of_url
 from hivemind.settings import Settings
+from hivemind.upstream import open_upstream
+from hivemind.wire.call import Route
 
 if TYPE_CHECKING:
     import httpx

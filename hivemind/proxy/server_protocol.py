@@ -29,8 +29,9 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from hivemind.proxy.descriptors import Crowd
-from hivemind.proxy.headers import Headers
-from hivemind.proxy.request_head import (
+from hivemind.upstream.deadline import Deadline
+from hivemind.wire.headers import Headers
+from hivemind.wire.request_head import (
     FRAMING,
     MAX_HEAD,
     MAX_LINES,
@@ -43,7 +44,6 @@ from hivemind.proxy.request_head import (
     too_many_lines,
     unparsable,
 )
-from hivemind.proxy.upstream.deadline import Deadline
 
 _log = logging.getLogger(__name__)
 

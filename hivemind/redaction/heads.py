@@ -23,7 +23,7 @@ _LONGEST_PATH = 8192
 
 
 class Heads(Protocol):
-    """:class:`hivemind.proxy.remembered.Heads`."""
+    """:class:`hivemind.wire.remembered.Heads`."""
 
     method: str
     raw_path: bytes

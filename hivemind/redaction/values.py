@@ -7,13 +7,9 @@ import binascii
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from hivemind.redaction.names import SHOWN, is_secret, query_fields
-
-if TYPE_CHECKING:
-    from hivemind.settings import Settings
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -76,17 +72,6 @@ def credentials_of_url(url: str) -> tuple[str, ...]:
     found |= {base64.b64encode(each.encode()).decode() for each in (given, plain)}
     found |= {each.rstrip("=") for each in found}
     return tuple(sorted(filter(None, found), key=len, reverse=True))
-
-
-def own_credentials(settings: Settings) -> tuple[str, ...]:
-    """Those of the proxy itself: its tokens, and what it shows the proxy that it goes through."""
-    tokens = (
-        each.get_secret_value()
-        for each in (settings.token, settings.control_token, *settings.agents.credentials.values())
-        if each is not None
-    )
-    via = credentials_of_url(settings.via.get_secret_value()) if settings.via else ()
-    return longest_first((*tokens, *via))
 
 
 def texts(headers: Headers) -> list[tuple[str, str]]:

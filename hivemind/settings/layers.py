@@ -16,7 +16,7 @@ from hivemind.errors import UsageError
 from hivemind.settings.flags import given_flags
 from hivemind.settings.model import Settings
 from hivemind.settings.options import PREFIX, find, options, sections
-from hivemind.suggest import did_you_mean
+from hivemind.text.suggest import did_you_mean
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
 OTHER_VARIABLES = tuple(PREFIX + name for name in ("CONFIG", "THEME", "GLYPHS", "AGENT", "URL", "TASK"))

@@ -17,8 +17,6 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from hivemind.errors import UsageError
 from hivemind.providers.profiles import PROFILES, assumed_lane
-from hivemind.proxy.admission import checked_host, checked_origin
-from hivemind.proxy.upstream.base import Timeouts
 from hivemind.scheduler.config import (
     BudgetConfig,
     CircuitConfig,
@@ -28,6 +26,7 @@ from hivemind.scheduler.config import (
     RetryConfig,
     SchedulerConfig,
 )
+from hivemind.settings.hosts import checked_host, checked_origin
 from hivemind.settings.origin import Origin, make_origins, split_upstream
 from hivemind.settings.sections import (
     AgentSettings,
@@ -44,6 +43,7 @@ from hivemind.settings.sections import (
     Seconds,
     SecondsOrZero,
 )
+from hivemind.upstream.base import Timeouts
 
 _SCHEDULER, _TIMEOUTS = SchedulerConfig(), Timeouts()
 _LISTED = {"allowed_hosts": "names", "allowed_origins": "origins"}

@@ -22,7 +22,7 @@ from hivemind.settings.edit import edited
 from hivemind.settings.layers import from_text
 from hivemind.settings.load import from_file_alone
 from hivemind.settings.options import Option, options
-from hivemind.suggest import did_you_mean
+from hivemind.text.suggest import did_you_mean
 
 _HIDDEN = "***"
 _DIGITS = 12

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hivemind.setup.clients import CLIENTS, agent_line, instructions, quick_lines
 from hivemind.setup.model import Client, Instructions, Snippet, Target
 from hivemind.setup.text import as_text
-from hivemind.shells import SHELLS, Shell, shell_of
+from hivemind.text.shells import SHELLS, Shell, shell_of
 
 __all__ = [
     "CLIENTS",

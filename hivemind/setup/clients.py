@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hivemind import shells
 from hivemind.setup import editors, mcp, sdk, terminal
 from hivemind.setup.model import Client, Instructions, Snippet, Steps, Target
-from hivemind.shells import TOKEN, TOKEN_VARIABLE, Shell
+from hivemind.text import shells
+from hivemind.text.shells import TOKEN, TOKEN_VARIABLE, Shell
 
 CLIENTS: Mapping[str, Client] = {
     client.name: client
@@ -113,7 +113,7 @@ _QUICK = (
 def instructions(client: Client, url: str, agent: str, token: bool, *, shell: Shell = "bash") -> Instructions:
     """How to point a client at the proxy.
 
-    `url` is scheme, host and port; `agent` a name that :func:`~hivemind.proxy.identity.checked_name` accepts; `token`
+    `url` is scheme, host and port; `agent` a name that :func:`~hivemind.wire.identity.checked_name` accepts; `token`
     says whether the proxy asks for one, which is then read from a variable or left to be filled in, never told.
     """
     target = Target(url, agent, token, shell)

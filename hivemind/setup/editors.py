@@ -6,11 +6,11 @@ each. Copilot's command line was tried (1.0); the rest is by the vendors' pages,
 
 from __future__ import annotations
 
-from hivemind import shells
 from hivemind.setup.model import Snippet, Steps, Target
 from hivemind.setup.reach import is_public
 from hivemind.setup.snippets import exports, in_json, unset
 from hivemind.setup.terminal import claude_code_line
+from hivemind.text import shells
 
 COPILOT_MODEL = "claude-sonnet-5"
 

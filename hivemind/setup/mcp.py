@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 
-from hivemind import shells
 from hivemind.setup.model import Snippet, Steps, Target
 from hivemind.setup.reach import is_loopback
 from hivemind.setup.snippets import in_json, nothing_to_paste
+from hivemind.text import shells
 
 NAME = "hivemind"
 _CONTROL_TOKEN = "HIVEMIND_CONTROL_TOKEN"

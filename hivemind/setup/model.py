@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote
 
-from hivemind.shells import TOKEN, Shell
+from hivemind.text.shells import TOKEN, Shell
 
 Language = Literal["shell", "command", "toml", "json", "dotenv", "python", "url"]
 """`shell` sets variables of the shell that starts the client, `command` is a program to be run once."""
@@ -34,7 +34,7 @@ class Target:
 
     @property
     def base(self) -> str:
-        """The same with, where one is asked for, a place for the token: :data:`~hivemind.shells.TOKEN`."""
+        """The same with, where one is asked for, a place for the token: :data:`~hivemind.text.shells.TOKEN`."""
         return self.named if not self.token else self.named.replace(self.url, f"{self.url}/token/{TOKEN}", 1)
 
 

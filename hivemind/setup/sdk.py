@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from hivemind import shells
 from hivemind.setup.model import Snippet, Steps, Target
 from hivemind.setup.snippets import HERE, pointed, unset
+from hivemind.text import shells
 
 _ANTHROPIC = """\
 import anthropic

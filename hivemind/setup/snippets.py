@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Mapping
 
-from hivemind import shells
 from hivemind.setup.model import Snippet, Target
 from hivemind.setup.variables import value_of
+from hivemind.text import shells
 
 HERE = "In the shell that starts it"
 _BARE_IN_DOTENV = re.compile(r"[\w@%+=:,./{}~[\]-]*", re.ASCII)

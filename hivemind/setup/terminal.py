@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hivemind import shells
 from hivemind.setup.model import Snippet, Steps, Target
 from hivemind.setup.snippets import HERE, dotenv, exports, in_json, nothing_to_paste, pointed, toml_text, unset
 from hivemind.setup.variables import value_of
+from hivemind.text import shells
 
 INLINE_TOKEN = "{env:" + shells.TOKEN_VARIABLE + "}"
 """How opencode's configuration reads a variable."""

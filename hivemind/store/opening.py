@@ -14,10 +14,10 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from hivemind.control.tokenfile import state_dir
 from hivemind.errors import UsageError
 from hivemind.store.schema import NotOurs
 from hivemind.store.store import Store
+from hivemind.store.token_file import state_dir
 
 _log = logging.getLogger(__name__)
 

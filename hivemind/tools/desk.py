@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from hivemind.api_types import About, TaskState
 from hivemind.control.commands import WHO_LENGTH, checked_who
-from hivemind.control.messages import About, TaskState
 from hivemind.scheduler.commands import Command, Rejected
-from hivemind.snapshot import Snapshot
+from hivemind.world.snapshot import Snapshot
 
 ANONYMOUS = "mcp"
 """Who signs where no agent is known."""

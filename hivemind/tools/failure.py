@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, ValidationError
 
-from hivemind.suggest import did_you_mean
+from hivemind.text.suggest import did_you_mean
 
 _SHOWN = 5
 """Names, and mistakes, that one line tells."""

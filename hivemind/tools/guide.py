@@ -30,7 +30,7 @@ async def setup(desk: Desk, caller: Caller, asked: SetupInput) -> Setup:
 
 
 def _checked(name: str) -> str:
-    from hivemind.proxy.identity import BadIdentity, checked_name
+    from hivemind.wire.identity import BadIdentity, checked_name
 
     if name in ("", ".", ".."):
         raise ToolFailure("agent: must be at least one character, and neither . nor .., which URLs take for folders")

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hivemind import amounts
-from hivemind.control.messages import About
+from hivemind.api_types import About
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState
-from hivemind.snapshot import AgentView, Snapshot
+from hivemind.text import amounts
 from hivemind.tools.outputs import Headroom
 from hivemind.tools.rows import budget_row
+from hivemind.world.snapshot import AgentView, Snapshot
 
 _OFTEN = 20
 """Requests that an agent makes at least, for which there should be tokens left in its budget."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from hivemind.control.messages import About, TaskState
+from hivemind.api_types import About, TaskState
 from hivemind.scheduler.commands import Command, TaskCommand
 from hivemind.setup.reach import connectable
-from hivemind.snapshot import Snapshot
+from hivemind.world.snapshot import Snapshot
 
 
 class Proxied(Protocol):

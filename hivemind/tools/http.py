@@ -14,11 +14,11 @@ from typing import Any, Protocol, cast
 from hivemind.control.guard import Guard, Locked
 from hivemind.control.replies import failure
 from hivemind.proxy.asgi import read_body
-from hivemind.proxy.headers import fields
-from hivemind.proxy.identity import checked_name, claimed_name
 from hivemind.redaction.text import redact
 from hivemind.tools.desk import Caller
 from hivemind.tools.here import Here, Proxied
+from hivemind.wire.headers import fields
+from hivemind.wire.identity import checked_name, claimed_name
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

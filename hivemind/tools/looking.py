@@ -5,13 +5,13 @@ from __future__ import annotations
 from hivemind.agent_names import same
 from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.types import Usage
-from hivemind.snapshot import AgentView, Totals
 from hivemind.tools.desk import Caller, Desk
 from hivemind.tools.failure import ToolFailure, unknown
 from hivemind.tools.headroom import headroom
 from hivemind.tools.inputs import MetricsInput, StatusInput
 from hivemind.tools.outputs import AgentUsage, LaneMetrics, Metrics, ProxyRow, Status, TotalsRow
 from hivemind.tools.rows import LANES_SHOWN, agent_row, by_state, cut, in_order, known_as, lane_row, money, task_row
+from hivemind.world.snapshot import AgentView, Totals
 
 
 async def status(desk: Desk, caller: Caller, asked: StatusInput) -> Status:

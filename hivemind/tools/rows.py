@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from hivemind.agent_names import spelled_in
-from hivemind.control.messages import TaskState
+from hivemind.api_types import TaskState
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState
-from hivemind.snapshot import AgentView, Snapshot, TaskView
 from hivemind.tools.outputs import AgentRow, BudgetRow, LaneRow, TaskRow, WindowRow
+from hivemind.world.snapshot import AgentView, Snapshot, TaskView
 
 T = TypeVar("T")
 

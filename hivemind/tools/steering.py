@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hivemind import amounts
 from hivemind.scheduler.commands import (
     Command,
     PauseAdmissions,
@@ -15,13 +14,14 @@ from hivemind.scheduler.commands import (
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.knobs import KNOBS
 from hivemind.scheduler.types import Priority
-from hivemind.snapshot import Snapshot
+from hivemind.text import amounts
 from hivemind.tools.desk import Caller, Desk
 from hivemind.tools.failure import ToolFailure, unknown
 from hivemind.tools.headroom import budgets_of
 from hivemind.tools.inputs import BudgetInput, ConfigInput, PriorityInput
 from hivemind.tools.outputs import Budgets, Config, KnobRow, Prioritised
 from hivemind.tools.rows import LANES_SHOWN, budget_row, cut, known_as
+from hivemind.world.snapshot import Snapshot
 
 
 async def priority(desk: Desk, caller: Caller, asked: PriorityInput) -> Prioritised:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from hivemind.control.messages import TaskState
+from hivemind.api_types import TaskState
 from hivemind.scheduler.commands import (
     CancelTask,
     ClaimTask,

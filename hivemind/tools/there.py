@@ -9,13 +9,13 @@ from typing import TypeVar
 
 import httpx
 
+from hivemind.api_types import About, TaskState
 from hivemind.control.client import ControlClient, NoAnswer
 from hivemind.control.find import Place, Token, find_token
-from hivemind.control.messages import About, TaskState
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import Command
-from hivemind.snapshot import Snapshot
 from hivemind.tools.desk import Unavailable
+from hivemind.world.snapshot import Snapshot
 
 T = TypeVar("T")
 

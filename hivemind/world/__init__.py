@@ -1,4 +1,4 @@
-"""The world as the events tell it: one fold, whose :class:`~hivemind.snapshot.Snapshot` everybody is shown."""
+"""The world as the events tell it: one fold, whose :class:`~hivemind.world.snapshot.Snapshot` everybody is shown."""
 
 from hivemind.world.world import World
 

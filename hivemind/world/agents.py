@@ -7,10 +7,10 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from hivemind.amounts import ceiling
 from hivemind.scheduler.events import AgentBegan, AgentRecalled, Arrived, BudgetState, Commanded
 from hivemind.scheduler.types import Priority, Usage
-from hivemind.snapshot import AgentView
+from hivemind.text.amounts import ceiling
+from hivemind.world.snapshot import AgentView
 from hivemind.world.state import AgentState
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from hivemind.scheduler.events import Commanded, LevelChanged, Sampled
 from hivemind.scheduler.gauges import LaneState
-from hivemind.snapshot import CurvePoint
 from hivemind.world.sentences import knob_value
+from hivemind.world.snapshot import CurvePoint
 from hivemind.world.state import WorldState
 
 CURVE_KEPT = 600

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hivemind.requests import DECISIONS_KEPT, Decision
 from hivemind.scheduler.events import AttemptFailed, Finished, Refused
 from hivemind.scheduler.types import Usage
 from hivemind.world.lines import seconds, words
+from hivemind.world.request_view import DECISIONS_KEPT, Decision
 from hivemind.world.tickets import Attempt, Note, TicketFold
 
 

@@ -15,7 +15,6 @@ from typing import Any
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.types import Priority, Usage
-from hivemind.snapshot import Line
 from hivemind.world.agents import AgentFold, ceiling_before
 from hivemind.world.budgets import Budgets
 from hivemind.world.costs import Costs, Price, add
@@ -24,6 +23,7 @@ from hivemind.world.lines import TOLD, line_of
 from hivemind.world.queue import Queue
 from hivemind.world.requests import RequestLog
 from hivemind.world.sentences import TOLD_ALREADY, knob_value
+from hivemind.world.snapshot import Line
 from hivemind.world.state import Carried, OpenTicket, WorldState
 from hivemind.world.tasks import TaskBook
 from hivemind.world.tickets import BY_OPERATOR, STOPPED, End, TicketFold

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from hivemind.amounts import how_used
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import WindowKind
 from hivemind.scheduler.window import PROBE_S
-from hivemind.snapshot import Line
+from hivemind.text.amounts import how_used
 from hivemind.world.sentences import TOLD_ALREADY, sentence, subject
+from hivemind.world.snapshot import Line
 from hivemind.world.tickets import STOPPED
 
 _WORDS = {"connect": "no connection", "timeout": "timed out", "truncated": "cut off"}

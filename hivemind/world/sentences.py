@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hivemind.amounts import ceiling
 from hivemind.scheduler.events import Commanded
 from hivemind.scheduler.knobs import KNOBS
+from hivemind.text.amounts import ceiling
 
 ALL = "all"
 """Whom a command is about that names nobody."""

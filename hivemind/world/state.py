@@ -8,7 +8,7 @@ from typing import Any
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, TaskAdded
 from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.types import Priority, Usage, record
-from hivemind.snapshot import CurvePoint, Line
+from hivemind.world.snapshot import CurvePoint, Line
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Any
 from hivemind.scheduler.events import TaskAdded, TaskChanged, TaskForgotten
 from hivemind.scheduler.tasks import OPEN, TASK_STATES
 from hivemind.scheduler.types import Priority
-from hivemind.snapshot import TASKS_SHOWN, TaskView
 from hivemind.world.agents import AgentFold
+from hivemind.world.snapshot import TASKS_SHOWN, TaskView
 from hivemind.world.state import TASK_TAKEN, WorldState
 
 _FIRST = ("running", "ready", "waiting", "blocked")
@@ -183,7 +183,7 @@ class TaskBook:
         return {state: len(tasks) for state, tasks in self._in.items() if tasks}
 
     def views(self, at: float) -> tuple[TaskView, ...]:
-        """As they stand at this moment, by arrival: :data:`~hivemind.snapshot.TASKS_SHOWN` at most."""
+        """As they stand at this moment, by arrival: :data:`~hivemind.world.snapshot.TASKS_SHOWN` at most."""
         open_ = chain.from_iterable(self._in[state].values() for state in _FIRST)
         shown = list(islice(chain(open_, reversed(self._ended.values())), TASKS_SHOWN))
         shown.sort(key=_number)

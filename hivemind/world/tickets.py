@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hivemind.requests import ATTEMPTS_KEPT, DECISIONS_KEPT, AttemptView, RequestView
 from hivemind.scheduler.events import Abandoned, Arrived, AttemptFailed, Finished, Granted, Refused
 from hivemind.scheduler.gauges import Hold, LaneState
 from hivemind.scheduler.types import Usage
-from hivemind.snapshot import TicketView
 from hivemind.world.agents import AgentFold
 from hivemind.world.costs import Price, add
+from hivemind.world.request_view import ATTEMPTS_KEPT, DECISIONS_KEPT, AttemptView, RequestView
+from hivemind.world.snapshot import TicketView
 from hivemind.world.state import AttemptState, OpenTicket
 
 End = Finished | AttemptFailed | Abandoned | Refused

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from itertools import chain
 
-from hivemind.requests import RequestDetail, Requests
-from hivemind.snapshot import QUEUE_SHOWN, AgentView, LaneView, Snapshot, Totals
 from hivemind.world.agents import AgentFold, agent_values
 from hivemind.world.costs import Price
 from hivemind.world.fold import Fold
+from hivemind.world.request_view import RequestDetail, Requests
+from hivemind.world.snapshot import QUEUE_SHOWN, AgentView, LaneView, Snapshot, Totals
 from hivemind.world.state import Counts, WorldState
 from hivemind.world.taken import Taken, ticket_values
 
@@ -28,7 +28,7 @@ class World(Fold):
 
     @property
     def mode(self) -> str:
-        """As of :attr:`hivemind.snapshot.Snapshot.mode`."""
+        """As of :attr:`hivemind.world.snapshot.Snapshot.mode`."""
         if self._ending or self._drained:
             return "draining"
         return "paused" if self._paused else "serving"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hivemind.agents.checkpoints import Asked, Checkpoint, TaskPlace, Used, checkpoint_name, folder_in, write
 from hivemind.scheduler.events import BudgetState
+from hivemind.store.checkpoints import Asked, Checkpoint, TaskPlace, Used, checkpoint_name, folder_in, write
 
 AT = 1_795_000_000.25
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hi there"}]}'

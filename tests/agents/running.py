@@ -16,13 +16,13 @@ from typing import Any
 
 from proxy.kit import Running, settings_for
 
-from hivemind.control.tokenfile import Key
+from hivemind.host.app import Proxy
 from hivemind.prices import Prices
-from hivemind.proxy.app import Proxy
 from hivemind.proxy.server_protocol import ClientProtocol
-from hivemind_mock.app import MockProvider
-from hivemind_mock.config import LatencyConfig, MockConfig, ReplyConfig
-from hivemind_mock.serve import serving
+from hivemind.store.token_file import Key
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.config import LatencyConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.serve import serving
 
 HANGS_S = 90
 TOKEN = "control-token-of-the-tests"

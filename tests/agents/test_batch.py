@@ -19,12 +19,12 @@ from pathlib import Path
 import pytest
 from agents.batches import HIVEMIND, Bench, Kind, bench, check, ended, said
 
+from hivemind.api_types import WantTask
 from hivemind.control.client import ControlClient, open_http
 from hivemind.control.find import find_token, place_of
-from hivemind.control.messages import WantTask
 from hivemind.scheduler.commands import SubmitTasks
 from hivemind.scheduler.types import TaskSpec
-from hivemind.snapshot import AgentView
+from hivemind.world.snapshot import AgentView
 
 
 def tell(*words: str) -> list[str]:

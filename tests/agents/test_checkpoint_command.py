@@ -11,9 +11,9 @@ import pytest
 from agents.kept import AT, BODY, keep
 from program import called
 
-from hivemind.agents.checkpoint_words import ago, facts, size, table
-from hivemind.agents.checkpoints import folder_in, listed, read
 from hivemind.agents.transcript import transcript
+from hivemind.cli.agents.checkpoint_text import ago, facts, size, table
+from hivemind.store.checkpoints import folder_in, listed, read
 
 PLAIN = {key: value for key, value in os.environ.items() if not key.upper().startswith("HIVEMIND")}
 

@@ -13,8 +13,8 @@ from agents.kept import AT, BODY, checkpoint, keep
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hivemind.agents import checkpoints
-from hivemind.agents.checkpoints import (
+from hivemind.store import checkpoints
+from hivemind.store.checkpoints import (
     checkpoint_name,
     conversation,
     folder_in,

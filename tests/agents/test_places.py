@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hivemind.agents.places import KEPT_S, LEASE_S, Places
+from hivemind.scheduler.places import KEPT_S, LEASE_S, Places
 
 
 def ask(

@@ -14,10 +14,8 @@ from proxy.kit import Running, client, playing, proxying
 from proxy.upstream.scripted import serving
 from proxy.wire import ANSWER, PLAIN_BODY
 
-from hivemind.agents.checkpoints import folder_in
 from hivemind.agents.resume import how_to_raise, standing, used_up
-from hivemind.control.messages import AgentBudget, BudgetsPart
-from hivemind.control.tokenfile import Key
+from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.commands import (
     ClaimTask,
@@ -31,6 +29,8 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.types import TaskSpec
+from hivemind.store.checkpoints import folder_in
+from hivemind.store.token_file import Key
 
 ASK = """\
 import http.client, os, sys, urllib.parse

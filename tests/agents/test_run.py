@@ -12,7 +12,7 @@ import pytest
 from agents.running import at, before, ended, free_port, providing
 from proxy.kit import client
 
-from hivemind.cli import main
+from hivemind.cli.main import main
 from hivemind.scheduler.types import Priority
 
 ASKS = """\

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from agents.running import Place, at, before, ended, free_port, providing, said, until
 
-from hivemind.agents import places
 from hivemind.control.client import ControlClient, open_http
 from hivemind.control.find import find_token, place_of
+from hivemind.scheduler import places
 from hivemind.scheduler.commands import StopAgent
-from hivemind.snapshot import AgentView
+from hivemind.world.snapshot import AgentView
 
 WAITS = "touch up-$HIVEMIND_AGENT; while [ ! -e go ]; do sleep 0.02; done"
 

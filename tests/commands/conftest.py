@@ -8,9 +8,9 @@ from typing import Self
 
 import pytest
 
-from hivemind.commands import tune, what_if
-from hivemind.lab.figures import Figures
-from hivemind.lab.workers import Job, _Desk
+from hivemind.cli.lab import tune, what_if
+from hivemind.journal.figures import Figures
+from hivemind.lab.tune.workers import Job, _Desk
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def at_a_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class _Here:
-    """Simulates as :class:`hivemind.lab.workers.Workers` does, in this process."""
+    """Simulates as :class:`hivemind.lab.tune.workers.Workers` does, in this process."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._desk = _Desk(tuple(paths))

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.cli import main
-from hivemind.lab.changes import parse_changes
-from hivemind.lab.keeping import kept_as_journal
-from hivemind.lab.recording import load
-from hivemind_mock.runs import Plan, run
-from hivemind_mock.scenarios import SCENARIOS
+from hivemind.cli.main import main
+from hivemind.lab.simulate.output import kept_as_journal
+from hivemind.lab.simulate.recording import load
+from hivemind.lab.tune.overrides import parse_changes
+from hivemind_mock.bench.runs import Plan, run
+from hivemind_mock.bench.scenarios import SCENARIOS
 
 
 def does(capsys: pytest.CaptureFixture[str], *args: str) -> str:

@@ -14,7 +14,7 @@ from program import Ended, called
 from proxy.kit import Running, between, client
 from proxy.wire import ANSWER, PLAIN_BODY
 
-from hivemind.control.tokenfile import Key
+from hivemind.store.token_file import Key
 
 _PLAIN = {key: value for key, value in os.environ.items() if not key.startswith("HIVEMIND") and key != "NO_COLOR"}
 

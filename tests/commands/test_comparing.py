@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from hivemind.commands import comparing
-from hivemind.commands.table import Cell
-from hivemind.lab.figures import Figures, Tally, Waits
+from hivemind.cli.lab import comparison as comparing
+from hivemind.journal.figures import Figures, Tally, Waits
+from hivemind.text.table import Cell
 
 RUN = replace(
     Tally().figures(),

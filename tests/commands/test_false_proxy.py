@@ -15,11 +15,11 @@ import pytest
 from commands.kit import desk, started
 from control.kit import TOKEN
 
-from hivemind.cli import main
+from hivemind.cli.main import main
 from hivemind.console import Guarded, json_text
 from hivemind.scheduler.commands import BeginAgent, ClaimTask, FinishTask, SetBudget, SubmitTasks
 from hivemind.scheduler.types import TaskSpec
-from hivemind_mock.serve import serving
+from hivemind_mock.provider.serve import serving
 
 EVIL = "\x1b]0;x\x07\x1b[2J\r\x9b31m\u202e\u200b\x00\n\x1b[31mhivemind: fine"
 KEPT = frozenset({"priority", "per", "covers", "state", "kind", "mode", "on_failure"})

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world.kit import arrived, told
 
-from hivemind.commands.agents import family
-from hivemind.snapshot import AgentView
+from hivemind.cli.operator.agents import family
+from hivemind.world.snapshot import AgentView
 
 NAMES = [f"a{n}" for n in range(8)]
 

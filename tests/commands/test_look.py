@@ -15,7 +15,7 @@ from commands.kit import desk
 
 from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget, SetPriority, SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
-from hivemind_mock.serve import serving
+from hivemind_mock.provider.serve import serving
 
 Golden = Callable[[str, str], None]
 TASKS = (
@@ -128,6 +128,6 @@ async def test_who_else_answers(tmp_path: Path) -> None:
 def test_light(module: str) -> None:
     """A small command imports none of what takes long."""
     heavy = "{'textual', 'uvicorn', 'starlette', 'httpx', 'mcp', 'pydantic', 'asyncio', 'prometheus_client'}"
-    script = f"import sys, hivemind.cli, hivemind.commands.{module}; print(sorted({heavy} & set(sys.modules)))"
+    script = f"import sys, hivemind.cli.main, hivemind.cli.operator.{module}; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=True)
     assert done.stdout == "[]\n"

@@ -11,10 +11,10 @@ import pytest
 from commands.kit import run
 from lab.reporting import a_night, began, journal
 
-from hivemind.commands import report
+from hivemind.cli.lab import report
 from hivemind.errors import UsageError
-from hivemind.journal.format import line_of
-from hivemind.journal.part import Part
+from hivemind.journal.codec import line_of
+from hivemind.journal.write.segment import Part
 from hivemind.lab.report import keeping
 from hivemind.parser import Parser
 
@@ -102,7 +102,7 @@ async def test_the_journal_is_never_written_over(tmp_path: Path, out: str) -> No
 
 def test_without_plotly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Where plotly is missing, one line says what to install, and the summary is made without it."""
-    from hivemind.cli import main
+    from hivemind.cli.main import main
 
     path = journal(tmp_path / "night.jsonl", a_night())
     monkeypatch.chdir(tmp_path)

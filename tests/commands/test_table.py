@@ -6,12 +6,13 @@ import math
 
 import pytest
 
-from hivemind.commands import status, words
-from hivemind.commands.table import Cell, Column, lines
+from hivemind.cli.operator import status
 from hivemind.console import printable
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import WindowState
 from hivemind.scheduler.types import WindowKind
+from hivemind.text import words
+from hivemind.text.table import Cell, Column, lines
 
 COLUMNS = (Column("NAME", cut=True), Column("NUMBER", right=True), Column("WHY", spare=1), Column("EMPTY"))
 ROWS = (("short", "1", "because", ""), ("a-name-of-twenty-two-x", "1,000", "", ""))

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from commands.journals import badly_set, does, recorded
 
-from hivemind.cli import main
+from hivemind.cli.main import main
 
 _HIVEMIND = Path(sys.executable).with_name("hivemind")
 _BRIEF = ("--trials", "4", "--seeds", "4", "--knobs", "max_concurrency,retry.base_s")

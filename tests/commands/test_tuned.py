@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from hivemind.commands import tuned
-from hivemind.lab.changes import Change
-from hivemind.lab.figures import Tally
-from hivemind.lab.measures import Spread
-from hivemind.lab.tuning import Check, Kept, Progress, Tuned
+from hivemind.cli.lab import tune_output as tuned
+from hivemind.journal.figures import Tally
+from hivemind.lab.tune.measures import Spread
+from hivemind.lab.tune.overrides import Change
+from hivemind.lab.tune.tuning import Check, Kept, Progress, Tuned
 
 RUN = replace(Tally().figures(), agents=1, finished=1, wall_s=100.0)
 KEPT = (Kept(Change("max_concurrency", 8), 1.2),)

@@ -12,12 +12,12 @@ import msgspec
 import pytest
 from commands.journals import does, recorded
 
-from hivemind.cli import main
-from hivemind.journal.reader import open_journal
-from hivemind.lab.changes import parse_changes
-from hivemind.lab.figures import Figures, Tally
-from hivemind.lab.recording import load
-from hivemind.lab.whatif import simulate
+from hivemind.cli.main import main
+from hivemind.journal.figures import Figures, Tally
+from hivemind.journal.read.reader import open_journal
+from hivemind.lab.simulate.recording import load
+from hivemind.lab.simulate.whatif import simulate
+from hivemind.lab.tune.overrides import parse_changes
 
 pytestmark = pytest.mark.usefixtures("at_a_shell")
 

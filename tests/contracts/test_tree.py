@@ -13,7 +13,7 @@ import pytest
 
 import hivemind
 from hivemind.settings.options import options
-from hivemind_tui.keymap import KEYS
+from hivemind_tui.commands.keymap import KEYS
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("hivemind", "tui/hivemind_tui", "mock/hivemind_mock", "styles/hivemind_styles")

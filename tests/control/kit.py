@@ -10,8 +10,7 @@ import httpx
 from world.kit import arrived, finished, granted, sampled, state, told
 
 from hivemind import __version__
-from hivemind.control.app import control_app
-from hivemind.control.messages import (
+from hivemind.api_types import (
     About,
     BudgetsPart,
     Claim,
@@ -22,12 +21,13 @@ from hivemind.control.messages import (
     WantPlace,
     WantTask,
 )
-from hivemind.control.tokenfile import Key
-from hivemind.requests import RequestDetail, Requests
+from hivemind.control.app import control_app
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import Event
-from hivemind.snapshot import Snapshot
-from hivemind_mock.serve import serving
+from hivemind.store.token_file import Key
+from hivemind.world.request_view import RequestDetail, Requests
+from hivemind.world.snapshot import Snapshot
+from hivemind_mock.provider.serve import serving
 
 TOKEN = "control-token-of-the-tests"
 BEARER = {"authorization": f"Bearer {TOKEN}"}

@@ -15,9 +15,9 @@ from world.kit import arrived
 
 from hivemind import __version__
 from hivemind.control.wire import decode_world
-from hivemind.requests import REQUESTS_PAGE
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority
+from hivemind.world.request_view import REQUESTS_PAGE
 
 
 def error_of(answer: httpx.Response) -> tuple[int, str]:

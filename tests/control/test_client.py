@@ -19,8 +19,8 @@ from world.kit import arrived, sampled, state
 from hivemind.control.client import ControlClient, NoAnswer
 from hivemind.control.find import Token
 from hivemind.control.wire import joined
-from hivemind.requests import REQUESTS_PAGE
 from hivemind.scheduler import commands as cmd
+from hivemind.world.request_view import REQUESTS_PAGE
 
 OURS = Token(TOKEN, "HIVEMIND_CONTROL_TOKEN")
 

@@ -19,17 +19,17 @@ from proxy.kit import Running, between, client
 from proxy.wire import ANSWER, PLAIN_BODY
 
 from hivemind import __version__
-from hivemind.agents.checkpoints import Checkpoint, checkpoint_name, folder_in, write
+from hivemind.api_types import WantTask
 from hivemind.control import api
 from hivemind.control.client import ControlClient
 from hivemind.control.commands import COMMANDS
 from hivemind.control.find import Token
-from hivemind.control.messages import WantTask
 from hivemind.control.openapi import description
-from hivemind.control.tokenfile import Key
 from hivemind.control.wire import encode_named
 from hivemind.scheduler.commands import Rejected, SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
+from hivemind.store.checkpoints import Checkpoint, checkpoint_name, folder_in, write
+from hivemind.store.token_file import Key
 
 DESCRIPTION = msgspec.json.decode(description())
 

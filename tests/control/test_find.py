@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hivemind.control.find import NoneNoted, find_token, place_of
-from hivemind.control.tokenfile import Note, note_path, write_note
 from hivemind.errors import UsageError
+from hivemind.store.token_file import Note, note_path, write_note
 
 SECRET = "hunter2-and-more"
 

@@ -12,7 +12,7 @@ from control.kit import BEARER, TOKEN
 from proxy.kit import Running, between, client
 from proxy.wire import ANSWER, PLAIN_BODY
 
-from hivemind.control.tokenfile import Key
+from hivemind.store.token_file import Key
 
 AGENTS = "token-of-the-agents"
 ORDER = {"name": "PauseAdmissions", "arguments": {"paused": True}, "who": "ops"}

@@ -15,9 +15,9 @@ from proxy.kit import between, client, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY
 
 from hivemind.control.metrics import AGENTS_SHOWN
-from hivemind.control.tokenfile import Key
 from hivemind.scheduler.commands import PauseAdmissions, SetBudget, SubmitTasks
 from hivemind.scheduler.types import TaskSpec
+from hivemind.store.token_file import Key
 
 SCRAPER = (
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;"

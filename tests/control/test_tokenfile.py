@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from hivemind.control.tokenfile import Note, announced, note_path, read_note, remove_note, state_dir, write_note
 from hivemind.settings import Settings
+from hivemind.store.token_file import Note, announced, note_path, read_note, remove_note, state_dir, write_note
 
 URL = "http://127.0.0.1:8765"
 
@@ -29,7 +29,7 @@ def test_announced(tmp_path: Path) -> None:
     """While the proxy runs its note says where it is, with a token of its own, and nobody else can read it."""
     directory = tmp_path / "state" / "hivemind"
     path = directory / "control-8765.json"
-    with announced(settings(directory), URL, 8765) as key:
+    with announced(None, directory, URL, 8765) as key:
         assert key is not None
         assert json.loads(path.read_text()) == {"url": URL, "token": key.token, "pid": os.getpid(), "run": key.run}
         assert (mode(path), mode(directory)) == (0o600, 0o700)
@@ -44,7 +44,7 @@ def test_private_whatever_the_umask(tmp_path: Path) -> None:
     try:
         directory = tmp_path / "shared"
         directory.mkdir(mode=0o755)
-        with announced(settings(directory), URL, 8765):
+        with announced(None, directory, URL, 8765):
             assert (mode(directory / "control-8765.json"), mode(directory)) == (0o600, 0o755)
     finally:
         os.umask(before)
@@ -54,7 +54,7 @@ def test_new_at_every_start(tmp_path: Path) -> None:
     """Neither the token nor the run is ever used again."""
     keys = []
     for _ in range(2):
-        with announced(settings(tmp_path), URL, 8765) as key:
+        with announced(None, tmp_path, URL, 8765) as key:
             keys.append(key)
     assert keys[0] is not None
     assert keys[1] is not None
@@ -64,7 +64,7 @@ def test_new_at_every_start(tmp_path: Path) -> None:
 
 def test_one_a_port(tmp_path: Path) -> None:
     """Two proxies on two ports are both found."""
-    with announced(settings(tmp_path), URL, 8765) as one, announced(settings(tmp_path), URL, 8766) as two:
+    with announced(None, tmp_path, URL, 8765) as one, announced(None, tmp_path, URL, 8766) as two:
         found = [read_note(note_path(tmp_path, port)).token for port in (8765, 8766)]
         assert one is not None
         assert two is not None
@@ -73,7 +73,7 @@ def test_one_a_port(tmp_path: Path) -> None:
 
 def test_chosen_token(tmp_path: Path) -> None:
     """A token from the settings is the one, and is found here too."""
-    with announced(settings(tmp_path, control_token="ch0sen-by-me"), URL, 8765) as key:
+    with announced("ch0sen-by-me", tmp_path, URL, 8765) as key:
         assert key is not None
         assert key.token == read_note(note_path(tmp_path, 8765)).token == "ch0sen-by-me"
 
@@ -84,7 +84,7 @@ def test_stale_note_is_replaced(tmp_path: Path) -> None:
     for left in (b'{"url":"x","token":"old","pid":1,"run":"old"}', b"rubbish", b"\xff"):
         path.write_bytes(left)
         path.chmod(0o644)
-        with announced(settings(tmp_path), URL, 8765) as key:
+        with announced(None, tmp_path, URL, 8765) as key:
             assert key is not None
             assert (read_note(path).token, mode(path)) == (key.token, 0o600)
         assert not path.exists()
@@ -100,7 +100,7 @@ def test_the_note_of_another_that_runs(
 ) -> None:
     """A proxy on the same port of another address, which is no longer found from here on, is told of."""
     write_note(note_path(tmp_path, 8765), Note(url, "others-token", pid, "run"))
-    with announced(settings(tmp_path), URL, 8765):
+    with announced(None, tmp_path, URL, 8765):
         lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == told
     assert all(f"don't find the proxy on {url} any more" in line and "--state-dir" in line for line in lines)
@@ -112,7 +112,7 @@ def test_link_is_replaced_not_followed(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text("mine")
     note_path(tmp_path, 8765).symlink_to(other)
-    with announced(settings(tmp_path), URL, 8765):
+    with announced(None, tmp_path, URL, 8765):
         assert not note_path(tmp_path, 8765).is_symlink()
     assert other.read_text() == "mine"
 
@@ -120,7 +120,7 @@ def test_link_is_replaced_not_followed(tmp_path: Path) -> None:
 def test_another_run_s_note_stays(tmp_path: Path) -> None:
     """A proxy that ends leaves the note of the one that came after it, and minds neither rubbish nor nothing there."""
     path = note_path(tmp_path, 8765)
-    with announced(settings(tmp_path), URL, 8765):
+    with announced(None, tmp_path, URL, 8765):
         later = Note(URL, "later", 1, "later")
         write_note(path, later)
     assert read_note(path) == later
@@ -134,7 +134,7 @@ def test_another_run_s_note_stays(tmp_path: Path) -> None:
 def test_nowhere_to_note_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Where it can't be written there is one warning and no key: nobody could know the token. The proxy goes on."""
     (tmp_path / "file").write_text("")
-    with announced(settings(tmp_path / "file" / "state"), URL, 8765) as key:
+    with announced(None, tmp_path / "file" / "state", URL, 8765) as key:
         assert key is None
     (line,) = caplog.records
     assert line.levelno == logging.WARNING
@@ -145,7 +145,7 @@ def test_nowhere_to_note_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
 def test_nowhere_but_chosen(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A chosen token holds all the same, and isn't in the warning."""
     (tmp_path / "file").write_text("")
-    with announced(settings(tmp_path / "file" / "state", control_token="ch0sen-by-me"), URL, 8765) as key:
+    with announced("ch0sen-by-me", tmp_path / "file" / "state", URL, 8765) as key:
         assert key is not None
         assert key.token == "ch0sen-by-me"
     (line,) = caplog.records

@@ -16,12 +16,12 @@ from tui.graph import processes
 from tui.worlds import world
 from world.kit import LANE, commanded, sampled, state
 
-from hivemind.control.messages import WorldPart
+from hivemind.api_types import WorldPart
 from hivemind.control.wire import OutOfStep, decode_world, encode, joined, world_part
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import Hold, LaneState, WindowState
 from hivemind.scheduler.types import Usage, Utilisation
-from hivemind.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TaskView, TicketView, Totals
+from hivemind.world.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TaskView, TicketView, Totals
 
 # A number that may be missing isn't infinite: null says that it is missing.
 NUMBER = st.floats(min_value=0, allow_nan=False, allow_infinity=True)

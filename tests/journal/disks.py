@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from hivemind.journal.format import event_of
-from hivemind.journal.part import Closed
+from hivemind.journal.codec import event_of
+from hivemind.journal.write.segment import Closed
 from hivemind.scheduler.events import Event, Granted, LaneReleased
 
 

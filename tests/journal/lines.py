@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from hivemind.journal.format import line_of
+from hivemind.journal.codec import line_of
 from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig

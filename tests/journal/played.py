@@ -10,12 +10,12 @@ from pathlib import Path
 
 from world.histories import History, randomly
 
+from hivemind.journal.codec import line_of
 from hivemind.journal.files import part_path
-from hivemind.journal.format import line_of
-from hivemind.journal.index import index_path
-from hivemind.journal.indexing import build, world_of
-from hivemind.journal.player import Player
-from hivemind.journal.reader import open_journal
+from hivemind.journal.index.builder import build, world_of
+from hivemind.journal.index.index import index_path
+from hivemind.journal.index.player import Player
+from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import Carried, JournalBegan, JournalEnded
 from hivemind.scheduler.events import Event
 from hivemind.world import World

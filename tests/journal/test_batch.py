@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from journal.disks import granted, numbers
 
-from hivemind.journal import batch
-from hivemind.journal.batch import Batch, joined
-from hivemind.journal.format import encoded, event_of, line_of
-from hivemind.journal.writer import Later
+from hivemind.journal.codec import encoded, event_of, line_of
+from hivemind.journal.write import batch
+from hivemind.journal.write.batch import Batch, joined
+from hivemind.journal.write.writer import Later
 
 
 def later(number: int) -> Later:

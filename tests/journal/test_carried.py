@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from world.histories import OPS, History, Op, price
 from world.kit import told
 
-from hivemind.journal import carried
-from hivemind.journal.carried import carried_line
-from hivemind.journal.format import line_of
+from hivemind.journal.codec import line_of
+from hivemind.journal.write import carried
+from hivemind.journal.write.carried import carried_line
 from hivemind.world.state import Carried
 
 STEPS = st.tuples(st.sampled_from(OPS), st.integers(0, 999), st.integers(0, 999))

@@ -15,9 +15,9 @@ import jsonschema
 import pytest
 from journal.lines import LANE, NAME, PATH, answered, arrived, began, opened, run, written
 
-from hivemind.cli import main
+from hivemind.cli.main import main
+from hivemind.journal.read.lifecycle import requests
 from hivemind.journal.records import JournalEnded, RequestBody, ResponseBody
-from hivemind.journal.requests import requests
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hivemind.journal import format as journal_format
-from hivemind.journal.format import line_of
+from hivemind.journal import codec as journal_format
+from hivemind.journal.codec import line_of
 from hivemind.journal.records import VERSION, RequestBody, ResponseBody
 
 TEXT = 'Grüße, "世界" \\ \n \U0001f600 "body":"" ' * 20_000

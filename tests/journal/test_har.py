@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from journal.lines import NAME, run, written
 from journal.recordings import HERE, KEY, MESSAGES, STREAM, entry, har
 
-from hivemind.cli import main
+from hivemind.cli.journal.stats import figures_of
+from hivemind.cli.main import main
 from hivemind.journal.files import find, folder_in
-from hivemind.journal.reader import Journal, open_journal
+from hivemind.journal.read.reader import Journal, open_journal
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
-from hivemind.journal.stats import figures_of
 from hivemind.providers.times import parse_moment
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReading

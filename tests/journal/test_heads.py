@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from journal.played import BEGAN, indexed, journal, opened, some
 
-from hivemind.journal.player import Player
+from hivemind.journal.index.player import Player
 from hivemind.journal.records import RequestBody, ResponseBody
-from hivemind.requests import RequestDetail
 from hivemind.scheduler import events as ev
+from hivemind.world.request_view import RequestDetail
 
 _ENDS = (ev.Finished, ev.AttemptFailed)
 

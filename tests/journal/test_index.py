@@ -19,13 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal.played import BEGAN, NAME, folded, indexed, journal, opened, some
 
-from hivemind.journal import index as index_module
-from hivemind.journal import indexing
+from hivemind.journal.codec import line_of
 from hivemind.journal.files import part_path
-from hivemind.journal.format import line_of
-from hivemind.journal.index import IndexReader, IndexWriter, Kept, Stale, index_path
-from hivemind.journal.indexing import build
-from hivemind.journal.player import Player
+from hivemind.journal.index import builder as indexing
+from hivemind.journal.index import index as index_module
+from hivemind.journal.index.builder import build
+from hivemind.journal.index.index import IndexReader, IndexWriter, Kept, Stale, index_path
+from hivemind.journal.index.player import Player
 from hivemind.journal.records import JournalBegan
 from hivemind.scheduler import events as ev
 
@@ -186,7 +186,7 @@ def test_only_one_makes_it_at_a_time(tmp_path: Path) -> None:
 
 
 def _by_a_process(path: Path) -> int:
-    command = [sys.executable, "-P", "-m", "hivemind.journal.indexing", str(path), str(index_path(path)), "plain"]
+    command = [sys.executable, "-P", "-m", "hivemind.journal.index.builder", str(path), str(index_path(path)), "plain"]
     return subprocess.run(command, timeout=60, check=False).returncode
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from world.kit import LANE, abandoned, arrived, budget, commanded, failed, finished, granted, refused, sampled, state
 
-from hivemind.journal.activity import ROWS_KEPT, Column, Overview, Seconds
-from hivemind.journal.indexing import world_of
-from hivemind.journal.marks import Mark, Marker
+from hivemind.journal.index.activity import ROWS_KEPT, Column, Overview, Seconds
+from hivemind.journal.index.builder import world_of
+from hivemind.journal.index.marks import Mark, Marker
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.scheduler import events as ev
 

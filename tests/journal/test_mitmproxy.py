@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from journal.recordings import HERE
 
-from hivemind.cli import main
+from hivemind.cli.main import main
 from hivemind.journal.files import find, folder_in
-from hivemind.journal.foreign.entry import Entry, Unreadable
-from hivemind.journal.foreign.flows import entries
-from hivemind.journal.foreign.tnet import Value, values
-from hivemind.journal.reader import open_journal
+from hivemind.journal.importers.entry import Entry, Unreadable
+from hivemind.journal.importers.flows import entries
+from hivemind.journal.importers.tnet import Value, values
+from hivemind.journal.read.reader import open_journal
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.journal.part import Closed, Part, being_written
+from hivemind.journal.write.segment import Closed, Part, being_written
 
 REAL_WRITE = os.write
 

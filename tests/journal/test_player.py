@@ -15,11 +15,12 @@ from journal.played import BEGAN, NAME, folded, indexed, journal, moments, opene
 from world.histories import price
 
 from hivemind.errors import UsageError
-from hivemind.journal import indexing, starts
-from hivemind.journal import player as player_module
+from hivemind.journal.codec import line_of
 from hivemind.journal.files import part_path
-from hivemind.journal.format import line_of
-from hivemind.journal.player import Player
+from hivemind.journal.index import builder as indexing
+from hivemind.journal.index import player as player_module
+from hivemind.journal.index import seek as starts
+from hivemind.journal.index.player import Player
 from hivemind.journal.records import Gap, RequestBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority

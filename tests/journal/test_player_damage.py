@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from journal.played import BEGAN, NAME, folded, indexed, journal, moments, opened, some
 
 from hivemind.errors import UsageError
-from hivemind.journal import indexing, starts
+from hivemind.journal.codec import line_of
 from hivemind.journal.files import part_path
-from hivemind.journal.format import line_of
-from hivemind.journal.index import index_path
-from hivemind.journal.player import Player
-from hivemind.journal.reader import open_journal
+from hivemind.journal.index import builder as indexing
+from hivemind.journal.index import seek as starts
+from hivemind.journal.index.index import index_path
+from hivemind.journal.index.player import Player
+from hivemind.journal.read.reader import open_journal
 
 LINES = [line_of(BEGAN), *(line_of(event) for event in some(count=250))]
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from journal.lines import NAME, WALL, answered, arrived, began, opened, run, written
 
 from hivemind.errors import UsageError
-from hivemind.journal import reader
-from hivemind.journal.format import line_of
-from hivemind.journal.reader import Damage, Journal, open_journal, read_events
+from hivemind.journal.codec import line_of
+from hivemind.journal.read import reader
+from hivemind.journal.read.reader import Damage, Journal, open_journal, read_events
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.scheduler import events as ev
 

@@ -18,17 +18,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from journal.lines import NAME, WALL, answered, arrived, began, opened, run, written
 
-from hivemind.cli import main
+from hivemind.cli.main import main
 from hivemind.errors import UsageError
+from hivemind.journal.codec import KINDS, event_of, line_of
+from hivemind.journal.event_text import told
 from hivemind.journal.files import folder_in, part_path
-from hivemind.journal.follow import follow
-from hivemind.journal.format import KINDS, event_of, line_of
-from hivemind.journal.listing import listed
-from hivemind.journal.moments import parse_moment
-from hivemind.journal.part import Part
-from hivemind.journal.reader import open_journal
+from hivemind.journal.read.follow import follow
+from hivemind.journal.read.listing import listed
+from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import Gap, JournalEnded
-from hivemind.journal.wording import told
+from hivemind.journal.timecode import parse_moment
+from hivemind.journal.write.segment import Part
 from hivemind.scheduler import events as ev
 
 
@@ -94,7 +94,7 @@ def test_much_is_not_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """Requests are counted in the newest journals, as far as looking through them is quick."""
     for name in ("20261121-000001", "20261121-000002"):
         path = written(part_path(folder, name, 1), [began(journal=name), *answered(101.0)])
-    monkeypatch.setattr("hivemind.journal.listing.COUNTED", path.stat().st_size + 1)
+    monkeypatch.setattr("hivemind.journal.read.listing.COUNTED", path.stat().st_size + 1)
     assert [each.requests for each in listed(folder)[0]] == [1, None]
 
 
@@ -236,7 +236,7 @@ def test_a_pipe_that_closes(folder: Path) -> None:
     """Whoever reads the first lines only, gets them at once and without complaint."""
     events = [began(), opened(), *(each for n in range(5000) for each in answered(101.0 + n, n))]
     path = written(part_path(folder, NAME, 1), events)
-    command = [sys.executable, "-c", "import sys; from hivemind.cli import main; sys.exit(main())"]
+    command = [sys.executable, "-c", "import sys; from hivemind.cli.main import main; sys.exit(main())"]
     with subprocess.Popen(
         [*command, "journal", "show", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal.disks import Disk, granted, numbers, until, wide
 
-from hivemind.journal import recorder as recording
-from hivemind.journal.format import line_of
-from hivemind.journal.recorder import CHUNK, Limits, Recorder
+from hivemind.journal.codec import line_of
 from hivemind.journal.records import Carried, Gap, JournalBegan, JournalEnded
-from hivemind.journal.writer import Later, Writer
+from hivemind.journal.write import recorder as recording
+from hivemind.journal.write.recorder import CHUNK, Limits, Recorder
+from hivemind.journal.write.writer import Later, Writer
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
 from hivemind.world import World

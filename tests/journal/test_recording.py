@@ -20,9 +20,9 @@ from proxy.kit import Close, Play, Running, client, playing, proxying, raw, requ
 from proxy.upstream.scripted import Scripted, serving
 from proxy.wire import ANSWER, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunk, head, http
 
-from hivemind.journal import bodies
-from hivemind.journal.reader import Journal, open_journal
+from hivemind.journal.read.reader import Journal, open_journal
 from hivemind.journal.records import JournalBegan, JournalEnded, RequestBody, ResponseBody
+from hivemind.journal.write import bodies
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import Event
 

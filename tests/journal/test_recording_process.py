@@ -18,9 +18,9 @@ import httpx
 import pytest
 from store.provider import Fleet, providing
 
-from hivemind.journal.part import being_written
-from hivemind.journal.reader import Journal, open_journal
+from hivemind.journal.read.reader import Journal, open_journal
 from hivemind.journal.records import Carried, Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
+from hivemind.journal.write.segment import being_written
 from hivemind.scheduler import events as ev
 from hivemind.world import World
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.journal.part import Part
-from hivemind.journal.rotation import Keeping, begin, prune
+from hivemind.journal.write.rotation import Keeping, begin, prune
+from hivemind.journal.write.segment import Part
 
 WALL = 1_795_286_621.0
 NAME = "20261121-184341-8765"

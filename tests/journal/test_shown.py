@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from hivemind.commands.status import as_facts, shown
+from hivemind.api_types import WorldPart
+from hivemind.cli.operator.status import as_facts, shown
 from hivemind.control.app import as_json
-from hivemind.control.messages import WorldPart
 from hivemind.control.metrics import exposition
 from hivemind.control.wire import decode_world, encode, world_part
 from hivemind.scheduler.events import RecordingChanged
-from hivemind.snapshot import RecordingView, Snapshot
 from hivemind.world import World
+from hivemind.world.snapshot import RecordingView, Snapshot
 
 WELL = RecordingView("/state/journals/a.jsonl", 18_200_000, 0, "")
 LOST = replace(WELL, lost=1234)

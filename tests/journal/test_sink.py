@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hivemind.errors import UsageError
-from hivemind.journal.reader import open_journal
+from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan, JournalEnded
-from hivemind.journal.sink import JournalSink
+from hivemind.journal.write.sink import JournalSink
 from hivemind.scheduler.events import BoostEnded, Sampled
 
 BEGAN = JournalBegan(10.0, 1_800_000_000.0, "run", 1, "hivemind test")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from journal.lines import LANE, run
 
-from hivemind.journal.format import BadLine, event_of, line_of
+from hivemind.journal.codec import BadLine, event_of, line_of
 from hivemind.scheduler import Scheduler
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler import events as ev

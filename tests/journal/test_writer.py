@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from journal.disks import Disk, until
 
-from hivemind.journal.writer import Later, NewPart, Writer
+from hivemind.journal.write.writer import Later, NewPart, Writer
 
 PATH = Path("a.jsonl")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from hivemind.journal.format import line_of
+from hivemind.journal.codec import line_of
 from hivemind.journal.records import JournalBegan
-from hivemind.lab.recording import Recording, load
+from hivemind.lab.simulate.recording import Recording, load
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.types import FailureKind, Priority, Usage

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from hivemind.journal.format import line_of
+from hivemind.journal.codec import line_of
+from hivemind.journal.figures import Tally
 from hivemind.journal.records import JournalBegan, JournalEnded
-from hivemind.lab.figures import Tally
 from hivemind.lab.report.fold import Fold
 from hivemind.lab.report.run import Run
 from hivemind.scheduler import events as ev

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from hivemind.journal.records import JournalBegan, RequestBody
-from hivemind.journal.sink import JournalSink
-from hivemind.lab.resend.plan import Ask, Course
-from hivemind.lab.resend.target import Target, target_of
+from hivemind.journal.write.sink import JournalSink
+from hivemind.lab.loadtest.plan import Ask, Course
+from hivemind.lab.loadtest.target import Target, target_of
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from lab.kit import FREE, LANE, asked, failed, recorded, served
 
-from hivemind.lab.recording import Recording
-from hivemind.lab.steps import Asked
-from hivemind.lab.whatif import parse_changes, simulate
+from hivemind.lab.simulate.recording import Recording
+from hivemind.lab.simulate.steps import Asked
+from hivemind.lab.simulate.whatif import parse_changes, simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hivemind.errors import UsageError
-from hivemind.lab.changes import Change, applied, names, orders, parse_changes, value_in
+from hivemind.lab.tune.overrides import Change, applied, names, orders, parse_changes, value_in
 from hivemind.scheduler.commands import SetBudget, SetPriority
 from hivemind.scheduler.config import AimdConfig, LaneConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.knobs import KNOBS

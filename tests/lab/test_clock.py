@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from hivemind.lab.clock import Stalled, run_virtual
+from hivemind.lab.simulate.clock import Stalled, run_virtual
 
 
 def test_waiting_takes_no_time() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.lab.figures import Tally, jain, percentile
+from hivemind.journal.figures import Tally, jain, percentile
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
 

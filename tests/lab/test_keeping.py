@@ -9,10 +9,10 @@ import pytest
 from commands.journals import recorded
 
 from hivemind.errors import UsageError
-from hivemind.journal.reader import open_journal
-from hivemind.lab.changes import parse_changes
-from hivemind.lab.keeping import kept_as_journal
-from hivemind.lab.recording import Recording, load
+from hivemind.journal.read.reader import open_journal
+from hivemind.lab.simulate.output import kept_as_journal
+from hivemind.lab.simulate.recording import Recording, load
+from hivemind.lab.tune.overrides import parse_changes
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
 

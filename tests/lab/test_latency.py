@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from hivemind.lab.latency import Latency, Sample, fit_latency
+from hivemind.lab.fit.latency import Latency, Sample, fit_latency
 
 
 def samples(

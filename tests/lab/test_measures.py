@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.lab.figures import Figures, Tally, Waits
-from hivemind.lab.measures import Spread, measures, spread, student_t
+from hivemind.journal.figures import Figures, Tally, Waits
+from hivemind.lab.tune.measures import Spread, measures, spread, student_t
 
 EMPTY = Tally().figures()
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from lab.kit import LANE, asked, failed, recorded, served
 
-from hivemind.lab.provider import Provider
-from hivemind.lab.recording import Recording
+from hivemind.lab.fit.provider import Provider
+from hivemind.lab.simulate.recording import Recording
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReading
 

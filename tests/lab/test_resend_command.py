@@ -18,22 +18,23 @@ from lab.resend_kit import HERE, arrived, body, finished, journal, opened
 from proxy.kit import Running, client, proxying, settings_for
 from pydantic import SecretStr
 
-from hivemind import cli, server
-from hivemind.journal.reader import open_journal
-from hivemind.lab.resend.live import resend
-from hivemind.lab.resend.order import Order
-from hivemind.lab.resend.outcome import as_json
-from hivemind.lab.resend.run import planned
-from hivemind.lab.resend.target import Greeting, greet, target_of
-from hivemind.proxy.app import Proxy
-from hivemind.proxy.upstream import open_upstream
+from hivemind.cli import main as cli
+from hivemind.cli.lab.loadtest import planned
+from hivemind.host import server
+from hivemind.host.app import Proxy
+from hivemind.journal.read.reader import open_journal
+from hivemind.lab.loadtest.order import Order
+from hivemind.lab.loadtest.outcome import as_json
+from hivemind.lab.loadtest.runner import resend
+from hivemind.lab.loadtest.target import Greeting, greet, target_of
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings
-from hivemind_mock.app import MockProvider
-from hivemind_mock.asgi import DROP, Message, Receive, Scope, Send, read_body
-from hivemind_mock.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig
-from hivemind_mock.serve import serving
+from hivemind.upstream import open_upstream
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.asgi import DROP, Message, Receive, Scope, Send, read_body
+from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig
+from hivemind_mock.provider.serve import serving
 
 SETTINGS = Settings(upstream=(HERE,))
 TOKEN = "let-me-in"

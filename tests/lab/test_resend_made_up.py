@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from lab.resend_kit import ask
 
-from hivemind.lab.resend.made_up import made_up, path_of, wanted_tokens
-from hivemind.lab.resend.plan import Course
+from hivemind.lab.loadtest.plan import Course
+from hivemind.lab.loadtest.synthetic import made_up, path_of, wanted_tokens
 from hivemind.providers.detect import dialect_for
 from hivemind.scheduler.types import Usage
 

@@ -9,9 +9,9 @@ import pytest
 from lab.resend_kit import ask, body, target
 
 from hivemind.journal.records import RequestBody
-from hivemind.lab.resend.keys import Keys
-from hivemind.lab.resend.messages import Bodies, Maker, Message, can_be_made
-from hivemind.lab.resend.plan import Ask
+from hivemind.lab.loadtest.keys import Keys
+from hivemind.lab.loadtest.messages import Bodies, Maker, Message, can_be_made
+from hivemind.lab.loadtest.plan import Ask
 from hivemind.scheduler.types import Priority
 
 KEY = "sk-ant-fresh-0123456789"

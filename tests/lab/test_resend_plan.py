@@ -6,7 +6,7 @@ import pytest
 from lab.resend_kit import BEGAN, USED, arrived, ask, body, failed, finished, opened
 
 from hivemind.errors import UsageError
-from hivemind.lab.resend.plan import Course, Reading, Selection, causes, wall_s
+from hivemind.lab.loadtest.plan import Course, Reading, Selection, causes, wall_s
 from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, FirstContent, Refused
 from hivemind.scheduler.types import FailureKind, Priority
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pytest
 from lab.resend_kit import ask
 
-from hivemind.lab.clock import run_virtual
-from hivemind.lab.resend.messages import Message
-from hivemind.lab.resend.plan import Ask, Course, causes
-from hivemind.lab.resend.sender import Sender, Sent
+from hivemind.lab.loadtest.messages import Message
+from hivemind.lab.loadtest.plan import Ask, Course, causes
+from hivemind.lab.loadtest.sender import Sender, Sent
+from hivemind.lab.simulate.clock import run_virtual
 from hivemind.providers.base import Facts
 from hivemind.providers.detect import DIALECTS
 

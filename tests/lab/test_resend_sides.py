@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from lab.resend_kit import USED, ask
 
-from hivemind.lab.resend import sides, table
-from hivemind.lab.resend.plan import Course
-from hivemind.lab.resend.sender import Sent
-from hivemind.lab.resend.sides import Estimate, Lateness
+from hivemind.lab.loadtest import comparison as sides
+from hivemind.lab.loadtest import table
+from hivemind.lab.loadtest.comparison import Estimate, Lateness
+from hivemind.lab.loadtest.plan import Course
+from hivemind.lab.loadtest.sender import Sent
 from hivemind.scheduler.types import Usage
 
 COURSES = (

@@ -6,7 +6,7 @@ import pytest
 from lab.resend_kit import target
 
 from hivemind.errors import UsageError
-from hivemind.lab.resend.keys import Keys, token_of
+from hivemind.lab.loadtest.keys import Keys, token_of
 
 SECRET = "sk-ant-api03-0123456789abcdef"
 ALL = {

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from lab.kit import FREE, LANE, began, recorded
 
-from hivemind.journal.format import line_of
-from hivemind.lab.recording import Recording, load
-from hivemind.lab.whatif import simulate
+from hivemind.journal.codec import line_of
+from hivemind.lab.simulate.recording import Recording, load
+from hivemind.lab.simulate.whatif import simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
 

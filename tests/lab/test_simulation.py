@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from lab.kit import FREE, LANE, asked, recorded, served
 
-from hivemind.lab.recording import Recording, load
-from hivemind.lab.whatif import parse_changes, simulate
+from benchmarks.prediction import WORLDS, World, record
+from hivemind.lab.simulate.recording import Recording, load
+from hivemind.lab.simulate.whatif import parse_changes, simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage
-from hivemind_mock.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig
-from hivemind_mock.foretold import WORLDS, World, record
+from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig
 
 _BY_NAME = {world.name: world for world in WORLDS}
 

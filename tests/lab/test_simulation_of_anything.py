@@ -19,15 +19,15 @@ from hypothesis import strategies as st
 from lab.kit import recorded, served
 from lab.soup import soup
 
+from benchmarks.prediction import World, record
 from hivemind.errors import UsageError
-from hivemind.journal.format import line_of
-from hivemind.lab.recording import Recording, load
-from hivemind.lab.whatif import Faults, parse_changes, simulate
+from hivemind.journal.codec import line_of
+from hivemind.lab.simulate.recording import Recording, load
+from hivemind.lab.simulate.whatif import Faults, parse_changes, simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
-from hivemind_mock.agents import AgentConfig
-from hivemind_mock.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig
-from hivemind_mock.foretold import World, record
+from hivemind_mock.agents.agents import AgentConfig
+from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig
 
 CHANGES = ("max_concurrency=1", "retry.max_attempts=1", "rpm=5", "feedback.enabled=on", "features.admission=off")
 changes = st.lists(st.sampled_from(CHANGES), max_size=2)
@@ -123,8 +123,8 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_figure_depends_on_hashes(journal: Path) -> None:
     """Processes whose strings hash otherwise find the same."""
     script = (
-        "import sys; from pathlib import Path; from hivemind.lab.recording import Recording, load;"
-        " from hivemind.lab.whatif import parse_changes, simulate; import msgspec;"
+        "import sys; from pathlib import Path; from hivemind.lab.simulate.recording import Recording, load;"
+        " from hivemind.lab.simulate.whatif import parse_changes, simulate; import msgspec;"
         " recording = load(Path(sys.argv[1]));"
         " found = [simulate(recording, parse_changes(['max_concurrency=3']), seed=4, faults=how)"
         " for how in ('recorded', 'drawn')]; print(msgspec.json.encode(found).decode())"

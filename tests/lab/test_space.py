@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hivemind.errors import UsageError
-from hivemind.lab.changes import Change
-from hivemind.lab.space import DEFAULT_KNOBS, Began, Dimension, changes_of, knobs_named, space, unlike
+from hivemind.lab.tune.overrides import Change
+from hivemind.lab.tune.space import DEFAULT_KNOBS, Began, Dimension, changes_of, knobs_named, space, unlike
 from hivemind.scheduler.config import AimdConfig, LaneConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.knobs import KNOBS
 

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from lab.kit import LANE, asked, failed, recorded, served
 
-from hivemind.journal.format import line_of
-from hivemind.journal.reader import open_journal
+from benchmarks.prediction import World, record
+from hivemind.journal.codec import line_of
+from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import Carried, JournalBegan
-from hivemind.lab.recording import load
-from hivemind.lab.steps import Asked, Order, Step
-from hivemind.lab.whatif import simulate
+from hivemind.lab.simulate.recording import load
+from hivemind.lab.simulate.steps import Asked, Order, Step
+from hivemind.lab.simulate.whatif import simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority
 from hivemind.world import World as LiveWorld
-from hivemind_mock.agents import AgentConfig
-from hivemind_mock.config import LatencyConfig, MockConfig
-from hivemind_mock.foretold import World, record
+from hivemind_mock.agents.agents import AgentConfig
+from hivemind_mock.provider.config import LatencyConfig, MockConfig
 
 
 def label(step: Step) -> str:

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from hivemind.errors import UsageError
-from hivemind.lab.figures import Figures, Tally, Waits
-from hivemind.lab.search import Search
-from hivemind.lab.space import Began, space
-from hivemind.lab.tuning import CHOSEN_SEEDS, SEARCHED_SEEDS, Goal, Plan, Progress, Tuned, Tuner
-from hivemind.lab.workers import Job
+from hivemind.journal.figures import Figures, Tally, Waits
+from hivemind.lab.tune.search import Search
+from hivemind.lab.tune.space import Began, space
+from hivemind.lab.tune.tuning import CHOSEN_SEEDS, SEARCHED_SEEDS, Goal, Plan, Progress, Tuned, Tuner
+from hivemind.lab.tune.workers import Job
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 
 RECORDED = Began(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=4),), busiest=4)

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from hivemind.lab.clock import run_virtual
-from hivemind_mock.app import MockProvider
-from hivemind_mock.config import MockConfig
-from hivemind_mock.inprocess import InProcessTransport
+from hivemind.lab.simulate.clock import run_virtual
+from hivemind_mock.bench.inprocess import InProcessTransport
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.config import MockConfig
 
 T = TypeVar("T")
 EPOCH = 1_800_000_000.0

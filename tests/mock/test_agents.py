@@ -7,11 +7,11 @@ import asyncio
 import httpx
 import pytest
 
-from hivemind.lab.clock import run_virtual
-from hivemind_mock.agents import Agent, AgentConfig, AgentDied, AgentResult
-from hivemind_mock.app import MockProvider
-from hivemind_mock.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
-from hivemind_mock.inprocess import InProcessTransport
+from hivemind.lab.simulate.clock import run_virtual
+from hivemind_mock.agents.agents import Agent, AgentConfig, AgentDied, AgentResult
+from hivemind_mock.bench.inprocess import InProcessTransport
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
 
 CALM = MockConfig(latency=LatencyConfig(0.1, 0.0), reply=ReplyConfig(tokens=150, spread=0))
 

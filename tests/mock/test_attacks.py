@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from hivemind_mock.attacks import upstream
-from hivemind_mock.attacks.__main__ import measure
-from hivemind_mock.attacks.clients import ATTACKS
+from benchmarks.attacks import upstream
+from benchmarks.attacks.__main__ import measure
+from benchmarks.attacks.clients import ATTACKS
 
 
 def test_names_are_unique() -> None:

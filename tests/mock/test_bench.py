@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hivemind import cli
-from hivemind.journal.reader import open_journal
-from hivemind.lab.figures import Figures, Tally
-from hivemind_mock.report import ablation_table, records, scenario_table
-from hivemind_mock.runs import Outcome, Plan, run
-from hivemind_mock.scenarios import ABLATIONS, SCENARIOS, Scenario
+from hivemind.cli import main as cli
+from hivemind.journal.figures import Figures, Tally
+from hivemind.journal.read.reader import open_journal
+from hivemind_mock.bench.report import ablation_table, records, scenario_table
+from hivemind_mock.bench.runs import Outcome, Plan, run
+from hivemind_mock.bench.scenarios import ABLATIONS, SCENARIOS, Scenario
 
 
 def outcome(plan: Plan, *, dead: int = 0, wall_s: float = 66.0, charged: int = 100) -> Outcome:

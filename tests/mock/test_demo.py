@@ -9,13 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
-from hivemind.lab.clock import run_virtual
-from hivemind_mock.app import MockProvider
-from hivemind_mock.config import FaultConfig
-from hivemind_mock.demo import SEED, Tally, at_work, bad_day, demo, run_demo_agents, run_demo_provider
-from hivemind_mock.faults import Fault
-from hivemind_mock.inprocess import InProcessTransport
-from hivemind_mock.through import in_process
+from hivemind.lab.simulate.clock import run_virtual
+from hivemind_mock.agents.demo import SEED, Tally, at_work, bad_day, demo, run_demo_agents, run_demo_provider
+from hivemind_mock.bench.inprocess import InProcessTransport
+from hivemind_mock.bench.through import in_process
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.config import FaultConfig
+from hivemind_mock.provider.faults import Fault
 
 
 def test_the_cast_is_varied_and_repeatable() -> None:

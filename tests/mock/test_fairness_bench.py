@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hivemind import cli
-from hivemind_mock import fairness
-from hivemind_mock.fairness import Crowd, Served, jain, percentile, saturate, worst_minute
-from hivemind_mock.promises import Figure, table
+from benchmarks import fairness
+from benchmarks.fairness import Crowd, Served, jain, percentile, saturate, worst_minute
+from hivemind.cli import main as cli
+from hivemind_mock.bench.targets import Figure, table
 
 
 def test_every_promise_is_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

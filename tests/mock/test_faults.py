@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hivemind_mock.config import FaultConfig, LatencyConfig, MockConfig, ReplyConfig
-from hivemind_mock.faults import Dice, Fault, in_spell
+from hivemind_mock.provider.config import FaultConfig, LatencyConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.faults import Dice, Fault, in_spell
 
 
 def test_the_same_seed_repeats_every_fate() -> None:

@@ -8,11 +8,11 @@ import httpx
 import msgspec
 import pytest
 
-from hivemind_mock.app import MockProvider
-from hivemind_mock.asking import VOICES
-from hivemind_mock.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
-from hivemind_mock.formats import FORMATS
-from hivemind_mock.formats.base import go_duration, rfc3339
+from hivemind_mock.agents.client import VOICES
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.formats import FORMATS
+from hivemind_mock.provider.formats.base import go_duration, rfc3339
 
 QUIET = MockConfig(
     limits=LimitConfig(rpm=10, tpm=10_000),

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from hivemind_mock.app import MockProvider
-from hivemind_mock.asking import VOICES, Heard
-from hivemind_mock.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
-from hivemind_mock.faults import Fault
+from hivemind_mock.agents.client import VOICES, Heard
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.faults import Fault
 
 MESSAGES = {"model": "m", "max_tokens": 500, "messages": [{"role": "user", "content": "x" * 240}]}
 QUICK = LatencyConfig(base_s=0.1, jitter_s=0.0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.lab.allowances import FixedWindow, TokenBucket
-from hivemind_mock.config import LimitConfig
-from hivemind_mock.limits import Limiter, Reading
+from hivemind.lab.fit.rate_models import FixedWindow, TokenBucket
+from hivemind_mock.provider.config import LimitConfig
+from hivemind_mock.provider.limits import Limiter, Reading
 
 
 def test_a_fixed_window_starts_at_its_first_request() -> None:

@@ -12,10 +12,10 @@ from dataclasses import fields
 import httpx
 import pytest
 
-from hivemind_mock.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
-from hivemind_mock.flags import add_flags, configured
-from hivemind_mock.main import main
-from hivemind_mock.scenarios import SCENARIOS
+from hivemind_mock.bench.scenarios import SCENARIOS
+from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.flags import add_flags, configured
+from hivemind_mock.provider.main import main
 
 
 def read(*argv: str, base: MockConfig | None = None) -> MockConfig:
@@ -81,7 +81,7 @@ def test_bad_input_is_one_clear_line(argv: list[str], line: str, capsys: pytest.
 
 async def test_the_program_serves_and_stops() -> None:
     """One ready line with the address, answers there, and exit code 0 on SIGTERM."""
-    program = "import sys; from hivemind_mock.main import main; sys.exit(main())"
+    program = "import sys; from hivemind_mock.provider.main import main; sys.exit(main())"
     arguments = ["-c", program, "--port", "0", "--scenario", "stress", "--seed", "7", "--format", "any"]
     process = await asyncio.create_subprocess_exec(
         sys.executable, *arguments, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"}

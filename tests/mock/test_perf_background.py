@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from mock.test_perf_load import scripted, upstream
 
-from hivemind_mock.perf import background, wire
-from hivemind_mock.perf.background import working
-from hivemind_mock.perf.target import PerfError
+from benchmarks.perf import background, wire
+from benchmarks.perf.background import working
+from benchmarks.perf.target import PerfError
 
 
 async def test_agents_ask_again_when_they_have_thought(monkeypatch: pytest.MonkeyPatch) -> None:

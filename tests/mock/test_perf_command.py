@@ -6,15 +6,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from benchmarks.perf import command, rounds, servers
+from benchmarks.perf.fleet import FleetSizes
+from benchmarks.perf.recording import RecordingSizes
+from benchmarks.perf.screen import ScreenSizes
+from benchmarks.perf.seeking import SeekingSizes
+from benchmarks.perf.target import PerfError
+from benchmarks.perf.wire import Pace
 from hivemind.errors import UsageError
-from hivemind.server import run_loop
-from hivemind_mock.perf import command, rounds, servers
-from hivemind_mock.perf.fleet import FleetSizes
-from hivemind_mock.perf.recording import RecordingSizes
-from hivemind_mock.perf.screen import ScreenSizes
-from hivemind_mock.perf.seeking import SeekingSizes
-from hivemind_mock.perf.target import PerfError
-from hivemind_mock.perf.wire import Pace
+from hivemind.host.server import run_loop
 
 TINY = rounds.Sizes(
     rounds=1,

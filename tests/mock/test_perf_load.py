@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hivemind_mock.perf import wire
-from hivemind_mock.perf.load import percentile, put_load
-from hivemind_mock.perf.streams import Arrival, read_streams, reordered
-from hivemind_mock.perf.target import PerfError, Target
-from hivemind_mock.perf.upstream import Answering
+from benchmarks.perf import wire
+from benchmarks.perf.load import percentile, put_load
+from benchmarks.perf.streams import Arrival, read_streams, reordered
+from benchmarks.perf.target import PerfError, Target
+from benchmarks.perf.upstream import Answering
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

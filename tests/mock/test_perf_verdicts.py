@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind_mock.perf import report
-from hivemind_mock.perf.fleet import Answered
-from hivemind_mock.perf.load import Load
-from hivemind_mock.perf.rounds import Round
-from hivemind_mock.perf.screen import Started
-from hivemind_mock.perf.seeking import FIRST, INDEXED, UNREAD, Indexed, Sought
-from hivemind_mock.perf.streams import Streamed
-from hivemind_mock.perf.terminal import Held
-from hivemind_mock.perf.verdicts import NO_NGINX, verdicts
+from benchmarks.perf import report
+from benchmarks.perf.fleet import Answered
+from benchmarks.perf.load import Load
+from benchmarks.perf.rounds import Round
+from benchmarks.perf.screen import Started
+from benchmarks.perf.seeking import FIRST, INDEXED, UNREAD, Indexed, Sought
+from benchmarks.perf.streams import Streamed
+from benchmarks.perf.terminal import Held
+from benchmarks.perf.verdicts import NO_NGINX, verdicts
 
 
 def load(target: str, clients: int, *, per_s: float = 1000.0, p50_ms: float = 1.0, p99_ms: float = 3.0) -> Load:

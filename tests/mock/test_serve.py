@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 import pytest
 import uvloop
 
-from hivemind_mock.app import MockProvider
-from hivemind_mock.asking import VOICES
-from hivemind_mock.config import FaultConfig, LatencyConfig, MockConfig
-from hivemind_mock.serve import serving
+from hivemind_mock.agents.client import VOICES
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.config import FaultConfig, LatencyConfig, MockConfig
+from hivemind_mock.provider.serve import serving
 
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 

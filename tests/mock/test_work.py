@@ -8,7 +8,7 @@ import random
 from hivemind.scheduler import Scheduler
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.config import SchedulerConfig
-from hivemind_mock.work import DOLLARS, HELPERS, LEAD, PLAN, at_tasks
+from hivemind_mock.agents.work import DOLLARS, HELPERS, LEAD, PLAN, at_tasks
 
 
 class Stage:

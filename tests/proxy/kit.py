@@ -14,11 +14,11 @@ import httpx
 from proxy.upstream.scripted import Handler, Scripted, reset, serving
 
 from hivemind import logs
-from hivemind.proxy.app import Proxy
+from hivemind.host.app import Proxy
 from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind.settings import Settings
-from hivemind.snapshot import Snapshot
-from hivemind_mock.serve import serving as serving_app
+from hivemind.world.snapshot import Snapshot
+from hivemind_mock.provider.serve import serving as serving_app
 
 Pairs = list[tuple[bytes, bytes]]
 QUICK = {"base_s": 0.001, "max_s": 0.002, "stagger_s": 0.0}

@@ -11,13 +11,13 @@ import httpx
 import pytest
 from proxy.kit import Running, client, proxying
 
-from hivemind.amounts import HEADER
+from hivemind.host.app import Proxy
 from hivemind.prices import Prices
-from hivemind.proxy.app import Proxy
 from hivemind.scheduler.commands import SetBudget
-from hivemind_mock.app import MockProvider
-from hivemind_mock.config import LatencyConfig, MockConfig, ReplyConfig
-from hivemind_mock.serve import serving as serving_app
+from hivemind.text.amounts import HEADER
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.config import LatencyConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.serve import serving as serving_app
 
 OUTPUT = 60
 """Tokens of each of the mock's answers."""

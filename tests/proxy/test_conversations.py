@@ -9,10 +9,10 @@ from proxy.kit import settings_for
 from hivemind.providers.base import Facts
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
-from hivemind.proxy.call import Call
 from hivemind.proxy.conversations import Conversations
-from hivemind.proxy.identity import Identity
 from hivemind.proxy.routing import open_routes
+from hivemind.wire.call import Call
+from hivemind.wire.identity import Identity
 
 MIB = 1 << 20
 

@@ -10,12 +10,12 @@ from proxy.kit import HANGS_S, Running, client, playing, settings_for
 from proxy.upstream.scripted import serving
 from proxy.wire import ANSWER, PLAIN_BODY
 
-from hivemind.control.messages import LeavePlace, WantPlace
+from hivemind.api_types import LeavePlace, WantPlace
+from hivemind.host.app import Proxy
 from hivemind.prices import Prices
 from hivemind.proxy import pricing
-from hivemind.proxy.app import Proxy
 from hivemind.proxy.server_protocol import ClientProtocol
-from hivemind_mock.serve import serving as serving_app
+from hivemind_mock.provider.serve import serving as serving_app
 
 
 async def test_costs_are_known_once_the_prices_are(monkeypatch: pytest.MonkeyPatch) -> None:

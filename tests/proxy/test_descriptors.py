@@ -23,7 +23,7 @@ FILES = 64
 PROGRAM = f"""
 import asyncio, resource, sys
 from pathlib import Path
-from hivemind import server
+from hivemind.host import server
 from hivemind.settings import Settings
 
 resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES} // 2, {FILES}))

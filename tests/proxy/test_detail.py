@@ -6,8 +6,8 @@ import pytest
 from proxy.kit import Play, between, client, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY, anthropic_error, http
 
-from hivemind.proxy.app import Proxy
-from hivemind.requests import RequestDetail
+from hivemind.host.app import Proxy
+from hivemind.world.request_view import RequestDetail
 
 KEY = "sk-ant-api03-THISISSECRET0123456789"
 PLAIN = "nothing-that-looks-like-a-key-SECRET"

@@ -14,10 +14,10 @@ import pytest
 from proxy.kit import Hang, Play, Running, between, client
 from proxy.wire import ANSWER, HELLO, MESSAGE_START, PLAIN_BODY, SSE, STREAM_BODY, chunk, head
 
-from hivemind.agents.checkpoints import Found, conversation, latest, listed
-from hivemind.control.messages import LeavePlace, WantPlace
+from hivemind.api_types import LeavePlace, WantPlace
 from hivemind.scheduler.commands import Drain, SetBudget, StopAgent, SubmitTasks
 from hivemind.scheduler.types import TaskSpec
+from hivemind.store.checkpoints import Found, conversation, latest, listed
 
 KEY = "sk-ant-api03-THISISSECRET0123456789"
 BEGUN = head(SSE) + chunk(MESSAGE_START + HELLO)
@@ -204,7 +204,7 @@ async def test_how_a_process_ended(tmp_path: Path, code: int, why: str) -> None:
 
 async def test_a_runner_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody tells how the process of a runner that fell silent ended; it is kept as one that crashed."""
-    monkeypatch.setattr("hivemind.agents.places.LEASE_S", -1.0)
+    monkeypatch.setattr("hivemind.scheduler.places.LEASE_S", -1.0)
     async with between([ANSWER], keep_in=tmp_path) as (proxy, _):
         proxy.proxy.place(WantPlace("alice", command=("sleep", "9")), "runner")
         await ask(proxy, "alice")

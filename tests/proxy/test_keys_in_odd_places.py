@@ -14,11 +14,11 @@ from proxy.wire import ANSWER, anthropic_error, http
 
 from hivemind import agent_names
 from hivemind.agent_names import LOOKS_LIKE_A_KEY
-from hivemind.cli import main
+from hivemind.cli.main import main
 from hivemind.control import commands
-from hivemind.proxy import identity
 from hivemind.redaction.text import LABEL_LENGTH
 from hivemind.scheduler.commands import Rejected, StopAgent
+from hivemind.wire import identity
 
 KNOWN = "sk-ant-api03-THISISSECRET0123456789"
 """A key that is known by its form."""

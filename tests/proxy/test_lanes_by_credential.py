@@ -12,7 +12,7 @@ from proxy.upstream.scripted import Handler, Scripted, serving
 from proxy.wire import ANSWER, PLAIN_BODY
 
 from hivemind.providers.profiles import PROFILES
-from hivemind.proxy.identity import ANONYMOUS, EVERYBODY, SEVERAL, lane_credential
+from hivemind.wire.identity import ANONYMOUS, EVERYBODY, SEVERAL, lane_credential
 
 MESSAGES = "/v1/messages"
 REAL = "authorization: Bearer sk-real"

@@ -18,7 +18,7 @@ from proxy.wire import (
     http,
 )
 
-from hivemind.snapshot import LaneView
+from hivemind.world.snapshot import LaneView
 
 MESSAGES = "/v1/messages"
 HTML = "content-type: text/html; charset=utf-8"

@@ -7,7 +7,6 @@ from proxy.kit import between
 from proxy.wire import ANSWER
 
 from hivemind.agent_names import KnownNames
-from hivemind.proxy.names import NOTE_LENGTH, fit_to_show, spelled
 from hivemind.scheduler.commands import (
     BeginAgent,
     Command,
@@ -20,6 +19,7 @@ from hivemind.scheduler.commands import (
     SubmitTasks,
 )
 from hivemind.scheduler.types import TaskSpec
+from hivemind.wire.names import NOTE_LENGTH, fit_to_show, spelled
 
 KEY = "sk-ant-api03-abcdefghijklmnop"
 

@@ -13,9 +13,9 @@ import openai
 import pytest
 from proxy.kit import Running, proxying
 
-from hivemind_mock.app import MockProvider
-from hivemind_mock.config import FaultConfig, LatencyConfig, MockConfig, ReplyConfig
-from hivemind_mock.serve import serving as serving_mock
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.config import FaultConfig, LatencyConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.serve import serving as serving_mock
 
 CALLS = 6
 FAULTS = {

@@ -9,8 +9,8 @@ import pytest
 from proxy.kit import HANGS_S, between, client, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY
 
-from hivemind.control.tokenfile import Key
 from hivemind.scheduler.commands import Drain, Rejected
+from hivemind.store.token_file import Key
 
 WHOLE = b'{"model":"m","stream":false}'
 DIALECTS = {

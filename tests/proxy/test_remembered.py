@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.proxy.headers import Headers
-from hivemind.proxy.masking import with_heads
-from hivemind.proxy.remembered import Heads, Remembered
 from hivemind.redaction.names import is_secret
 from hivemind.redaction.values import credentials_in
-from hivemind.requests import RequestDetail, RequestView
 from hivemind.scheduler.types import Priority
+from hivemind.wire.headers import Headers
+from hivemind.wire.masking import with_heads
+from hivemind.wire.remembered import Heads, Remembered
+from hivemind.world.request_view import RequestDetail, RequestView
 
 NOTHING_YET = RequestView(
     1, "ann", "up:1", "m", Priority.NORMAL, False, "queued", 0.0, None, 0.0, (), None, None, 0, 9, None, ""

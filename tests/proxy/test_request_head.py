@@ -11,7 +11,7 @@ from proxy.kit import Hang, Pairs, Raw, Running, Seen, between, raw, request
 from proxy.upstream.scripted import Scripted
 from proxy.wire import ANSWER, END, PLAIN_BODY, chunk, http
 
-from hivemind.proxy.request_head import MAX_HEAD, MAX_LINES, MAX_TARGET
+from hivemind.wire.request_head import MAX_HEAD, MAX_LINES, MAX_TARGET
 
 MESSAGES = "/v1/messages"
 CHUNKED = b"1\r\na\r\n0\r\n\r\n"

@@ -13,11 +13,11 @@ import httpx
 import pytest
 from proxy.wire import anthropic_error
 
-from hivemind.lab.clock import run_virtual
-from hivemind.proxy.app import Proxy
+from hivemind.host.app import Proxy
+from hivemind.lab.simulate.clock import run_virtual
 from hivemind.settings import Settings
-from hivemind_mock.asgi import DROP, Receive, Scope, Send, read_body
-from hivemind_mock.inprocess import InProcessTransport
+from hivemind_mock.bench.inprocess import InProcessTransport
+from hivemind_mock.provider.asgi import DROP, Receive, Scope, Send, read_body
 
 Answer = Callable[[Scope, Send], Awaitable[None]]
 EPOCH = 1_800_000_000.0

@@ -34,14 +34,14 @@ from proxy.wire import (
     head,
 )
 
-from hivemind.lab.clock import run_virtual
-from hivemind.proxy.app import Proxy
+from hivemind.host.app import Proxy
+from hivemind.lab.simulate.clock import run_virtual
 from hivemind.scheduler.events import FirstContent
 from hivemind.settings import Settings
-from hivemind_mock.agents import Agent, AgentConfig
-from hivemind_mock.app import MockProvider
-from hivemind_mock.config import LatencyConfig, MockConfig, ReplyConfig
-from hivemind_mock.inprocess import InProcessTransport
+from hivemind_mock.agents.agents import Agent, AgentConfig
+from hivemind_mock.bench.inprocess import InProcessTransport
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.config import LatencyConfig, MockConfig, ReplyConfig
 
 MESSAGES = "/v1/messages"
 STREAMS: dict[str, tuple[str, bytes, str, bytes, tuple[int, int]]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hivemind.lab.clock import run_virtual
+from hivemind.lab.simulate.clock import run_virtual
 from hivemind.proxy.telling import Telling
 
 

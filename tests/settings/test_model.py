@@ -10,11 +10,11 @@ from trustme import CA
 
 from hivemind.errors import UsageError
 from hivemind.providers.profiles import PROFILES
-from hivemind.proxy.upstream.base import Timeouts
 from hivemind.scheduler.config import CircuitConfig, QueueConfig, RetryConfig, SchedulerConfig
 from hivemind.settings import Settings
 from hivemind.settings.options import options
 from hivemind.settings.sections import AimdSettings, CircuitSettings, FeatureSettings, QueueSettings, RetrySettings
+from hivemind.upstream.base import Timeouts
 
 
 def settings(**values: Any) -> Settings:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from hivemind.proxy.identity import address
 from hivemind.setup import CLIENTS, SHELLS, Client, Instructions, Shell, Snippet, as_text, instructions, quick_lines
 from hivemind.setup.reach import is_loopback, is_public
-from hivemind.shells import TOKEN
+from hivemind.text.shells import TOKEN
+from hivemind.wire.identity import address
 
 URL = "http://127.0.0.1:8765"
 PUBLIC = "https://hive.example.com"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hivemind import cli
+from hivemind.cli import main as cli
 from hivemind.setup import CLIENTS, as_text, instructions
 
 STRONG = "3b1f0c9a7d52e846"

@@ -16,9 +16,9 @@ import pytest
 from proxy.kit import Running, proxying
 
 from hivemind.setup import CLIENTS, instructions
-from hivemind_mock.app import MockProvider
-from hivemind_mock.config import MockConfig
-from hivemind_mock.serve import serving as serving_mock
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.config import MockConfig
+from hivemind_mock.provider.serve import serving as serving_mock
 
 AGENT = "alice & bob"
 TOKEN = "t0k-en"

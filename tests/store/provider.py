@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 import httpx
 from proxy.wire import event
 
-from hivemind_mock.asgi import Receive, Scope, Send, read_body
-from hivemind_mock.serve import serving
+from hivemind_mock.provider.asgi import Receive, Scope, Send, read_body
+from hivemind_mock.provider.serve import serving
 
 INPUT = 50
 """Tokens of every request."""

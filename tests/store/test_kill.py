@@ -18,9 +18,9 @@ import pytest
 from proxy.upstream.scripted import unused_port
 from store.provider import Fleet, providing
 
+from hivemind.api_types import PREFIX
 from hivemind.control.client import ControlClient
 from hivemind.control.find import Token
-from hivemind.control.messages import PREFIX
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority, TaskSpec
 

@@ -15,14 +15,15 @@ import pytest
 from proxy.kit import settings_for
 from scheduler.driving import LANE, lane_config, request
 
-from hivemind.agents.places import LEASE_S
-from hivemind.control.messages import LeavePlace, WantPlace
-from hivemind.proxy.app import Proxy
+from hivemind.api_types import LeavePlace, WantPlace
+from hivemind.host.app import Proxy
 from hivemind.scheduler import Ticket
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Period
+from hivemind.scheduler.places import LEASE_S
 from hivemind.scheduler.types import TaskSpec, Usage
-from hivemind.store import Run, opened
+from hivemind.store.opening import opened
+from hivemind.store.records import Run
 
 EVENING = time.mktime((2026, 11, 21, 23, 59, 50, 0, 0, -1))
 

@@ -13,8 +13,9 @@ import pytest
 from store.records import agent, batch, run
 
 from hivemind.errors import UsageError
-from hivemind.store import Store, opened, read_runs
+from hivemind.store.opening import opened
 from hivemind.store.records import Batch
+from hivemind.store.store import Store, read_runs
 
 
 def mode(path: Path) -> int:

@@ -11,11 +11,12 @@ import pytest
 from proxy.kit import settings_for
 from store.records import agent, batch, run, task
 
-from hivemind.proxy.app import Proxy
+from hivemind.host.app import Proxy
 from hivemind.scheduler.accounts import Budget
 from hivemind.scheduler.types import Priority
-from hivemind.store import Store, schema
+from hivemind.store import schema
 from hivemind.store.records import Batch
+from hivemind.store.store import Store
 
 Database = sqlite3.Connection
 

@@ -17,14 +17,15 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 from world.kit import told
 
-from hivemind import __version__, server
-from hivemind.control.messages import About, TaskState
-from hivemind.proxy.app import Proxy
+from hivemind import __version__
+from hivemind.api_types import About, TaskState
+from hivemind.host import server
+from hivemind.host.app import Proxy
 from hivemind.scheduler.commands import Command
 from hivemind.settings import Settings
-from hivemind.snapshot import Snapshot
 from hivemind.tools.desk import Caller, Desk
 from hivemind.tools.server import called
+from hivemind.world.snapshot import Snapshot
 
 ABOUT = About("run-1", __version__, "http://127.0.0.1:8765", (("up", "https://up"),), False, 0, False, "dots", None)
 LAB = "lab=http://127.0.0.1:9"

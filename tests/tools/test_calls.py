@@ -10,7 +10,7 @@ from tools.kit import PaperDesk, call, complaint
 from tools.test_headroom import agent, window, world
 from world.kit import budget, state
 
-from hivemind.control.messages import TaskState
+from hivemind.api_types import TaskState
 from hivemind.scheduler.commands import (
     PauseAdmissions,
     Rejected,
@@ -21,10 +21,10 @@ from hivemind.scheduler.commands import (
     Tune,
 )
 from hivemind.scheduler.types import Priority, TaskSpec, WindowKind
-from hivemind.snapshot import LaneView
 from hivemind.tools.desk import Caller, Unavailable
 from hivemind.tools.inputs import MOST_ROWS
 from hivemind.tools.server import called
+from hivemind.world.snapshot import LaneView
 
 ANN, BOB = agent("ann", budget=budget("ann", used_tokens=4_000)), agent("bob")
 KNOBS = {"aimd.beta": 0.5, "rpm": 0.0}

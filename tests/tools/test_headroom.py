@@ -11,9 +11,9 @@ from world.kit import arrived, budget, granted, sampled, state, told
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.types import Usage, WindowKind
-from hivemind.snapshot import AgentView, LaneView, Snapshot, Totals
 from hivemind.tools.headroom import budgets_of, headroom
 from hivemind.tools.outputs import Headroom
+from hivemind.world.snapshot import AgentView, LaneView, Snapshot, Totals
 
 TYPICAL = 1_000
 """Tokens that a request used so far."""

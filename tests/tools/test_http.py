@@ -12,8 +12,8 @@ import pytest
 from pydantic import SecretStr
 from tools.kit import LAB, NAMES, all_eight, asks, over_http, refusal, said, served, token_of
 
-from hivemind import server
-from hivemind.proxy.app import Proxy
+from hivemind.host import server
+from hivemind.host.app import Proxy
 from hivemind.scheduler.commands import SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.settings import Settings

@@ -8,8 +8,8 @@ _SCRIPT = """
 import asyncio, sys
 import httpx
 from pathlib import Path
-from hivemind import server
-from hivemind.proxy.app import Proxy
+from hivemind.host import server
+from hivemind.host.app import Proxy
 from hivemind.settings import Settings
 
 def loaded():
@@ -43,8 +43,8 @@ def test_nobody_waits_for_the_sdk(tmp_path: Path) -> None:
 def test_the_command_line_does_not_load_it() -> None:
     """Nor does a command that isn't the server, not even to list what there is."""
     script = (
-        "import sys; from hivemind import cli; cli.main(['version'])\n"
-        "import hivemind.tools.command, hivemind.tools.http, hivemind.tools.table\n"
+        "import sys; from hivemind.cli import main as cli; cli.main(['version'])\n"
+        "import hivemind.cli.mcp, hivemind.tools.http, hivemind.tools.table\n"
         "print([name for name in sys.modules if name.partition('.')[0] == 'mcp'])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)

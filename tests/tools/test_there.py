@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from tools.kit import ABOUT
 
+from hivemind.api_types import Done, Failure, TasksPart
 from hivemind.control.find import place_of
-from hivemind.control.messages import Done, Failure, TasksPart
 from hivemind.scheduler.commands import PauseAdmissions, Rejected
 from hivemind.tools.desk import Caller, Unavailable
 from hivemind.tools.there import There

@@ -8,10 +8,10 @@ from typing import Any
 from tui.requests import detail_of, requests_of
 from tui.worlds import world
 
-from hivemind.requests import AttemptView, Decision, RequestDetail, RequestView
 from hivemind.scheduler.types import Priority, Usage
-from hivemind.snapshot import Snapshot, TicketView
-from hivemind_tui.view import View
+from hivemind.world.request_view import AttemptView, Decision, RequestDetail, RequestView
+from hivemind.world.snapshot import Snapshot, TicketView
+from hivemind_tui.state.view import View
 
 AT = 5000.0
 """The moment of :func:`tui.worlds.world`."""

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from tui.worlds import world
 
-from hivemind.journal.format import line_of
+from hivemind.journal.codec import line_of
+from hivemind.journal.event_text import told
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
-from hivemind.journal.wording import told
-from hivemind.requests import RequestDetail
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
 from hivemind.world import World
+from hivemind.world.request_view import RequestDetail
 
 
 @dataclass(frozen=True, slots=True)

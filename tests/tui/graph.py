@@ -10,7 +10,7 @@ from tui.worlds import world
 
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.types import Priority
-from hivemind.snapshot import AgentView, Snapshot, TaskView
+from hivemind.world.snapshot import AgentView, Snapshot, TaskView
 
 PARENTS = {"bob": "alice", "carol": "alice", "dave": "carol", "heidi": "grace"}
 PROCESSES: dict[str, dict[str, Any]] = {

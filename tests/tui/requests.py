@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from hivemind.requests import AttemptView, Decision, RequestDetail, RequestView
 from hivemind.scheduler.types import Usage
-from hivemind.snapshot import Snapshot
+from hivemind.world.request_view import AttemptView, Decision, RequestDetail, RequestView
+from hivemind.world.snapshot import Snapshot
 
 MODELS = ("claude-opus-5-5", "claude-sonnet-5", "claude-haiku-5")
 STATES = ("streaming", "answered", "answered", "queued", "answered", "retry", "failed", "answered", "left", "refused")

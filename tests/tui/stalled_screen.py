@@ -20,9 +20,9 @@ from tui.worlds import FakeSource, world
 
 from hivemind.console import Console
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.driver import TerminalBack, driver_class
-from hivemind_tui.signals import stop_on_signals
-from hivemind_tui.supervisor import Supervisor
+from hivemind_tui.loop.lossy_driver import TerminalBack, driver_class
+from hivemind_tui.program.signals import stop_on_signals
+from hivemind_tui.program.supervisor import Supervisor
 
 REPORT = int(sys.argv[1])
 

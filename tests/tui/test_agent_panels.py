@@ -11,13 +11,13 @@ from tui.trouble import bad_afternoon, with_lane
 from tui.worlds import budget, world
 
 from hivemind.scheduler.types import Priority, Usage
-from hivemind.snapshot import AgentView, Snapshot
-from hivemind_tui.ink import Ink
-from hivemind_tui.keymap import BY_ID
-from hivemind_tui.listing import Order
+from hivemind.world.snapshot import AgentView, Snapshot
+from hivemind_tui.commands.keymap import BY_ID
 from hivemind_tui.panels import agent_card, agent_table, events, header
-from hivemind_tui.source import Link
-from hivemind_tui.view import View
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.sources.base import Link
+from hivemind_tui.state.filtering import Order
+from hivemind_tui.state.view import View
 
 PLAIN = Ink()
 

@@ -10,7 +10,7 @@ from tui.kit import TERMINAL, press, room, screen, seen, settle, wait_until, who
 from tui.worlds import FakeSource, busy_source, empty_world, world
 
 from hivemind.scheduler.commands import PauseAdmissions
-from hivemind.snapshot import Snapshot
+from hivemind.world.snapshot import Snapshot
 from hivemind_styles.themes import DARK, LIGHT, THEMES
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.panels import agent_table

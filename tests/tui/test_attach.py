@@ -14,14 +14,14 @@ from proxy.upstream.scripted import unused_port
 from world.kit import arrived, commanded, sampled, state, told
 
 from hivemind.control.find import Token
-from hivemind.control.tokenfile import Key
 from hivemind.control.wire import encode, world_part
 from hivemind.errors import UsageError
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.events import Commanded
 from hivemind.settings.write import Draft
-from hivemind_tui.attach import AttachedSource, Pace, attached
-from hivemind_tui.source import Link
+from hivemind.store.token_file import Key
+from hivemind_tui.sources.base import Link
+from hivemind_tui.sources.remote import AttachedSource, Pace, attached
 
 HANGS_S = 20
 OURS = Token(TOKEN, "HIVEMIND_CONTROL_TOKEN")

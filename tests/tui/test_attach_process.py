@@ -12,10 +12,10 @@ import httpx
 import pytest
 from control.processes import program, state_of
 
-from hivemind.control.tokenfile import note_path, read_note
 from hivemind.scheduler import commands as cmd
-from hivemind.snapshot import Snapshot
-from hivemind_tui.attach import AttachedSource, Pace, attached
+from hivemind.store.token_file import note_path, read_note
+from hivemind.world.snapshot import Snapshot
+from hivemind_tui.sources.remote import AttachedSource, Pace, attached
 
 QUICK = Pace(looked_at_s=0.01, unseen_s=0.01, again_s=0.01, again_most_s=0.05)
 

@@ -12,9 +12,9 @@ from textual.widgets import Static
 from tui.idle import until
 from tui.kit import settle
 
-from hivemind_tui import bands
-from hivemind_tui.bands import ROWS, BandedScreen, top_band
-from hivemind_tui.guest import GuestApp
+from hivemind_tui.loop import incremental_screen as bands
+from hivemind_tui.loop.base_app import GuestApp
+from hivemind_tui.loop.incremental_screen import ROWS, BandedScreen, top_band
 
 WIDTH, HEIGHT = 160, 45
 

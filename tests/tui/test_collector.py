@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hivemind_tui import collector
+from hivemind_tui.loop import gc_pacing as collector
 
 
 class Knot:

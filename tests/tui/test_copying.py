@@ -14,12 +14,12 @@ from tui.kit import press, room, screen
 from tui.trials import LOOKED
 from tui.worlds import FakeSource, world
 
-from hivemind.lab.changes import Change
+from hivemind.lab.tune.overrides import Change
 from hivemind.setup import Shell
-from hivemind_tui.actions import worth_copying
-from hivemind_tui.view import View
+from hivemind_tui.commands.palette import worth_copying
+from hivemind_tui.state.view import View
 from hivemind_tui.whatif.applying import shell_lines, what_if_line
-from hivemind_tui.whatif.sheet import Sheet
+from hivemind_tui.whatif.state import Sheet
 
 ADDRESS = "http://127.0.0.1:8765"
 NAMES = [

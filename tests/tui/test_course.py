@@ -9,10 +9,10 @@ from itertools import pairwise
 import pytest
 from tui.courses import AT, attempt, cases, lost, request
 
-from hivemind.requests import RequestView
-from hivemind_tui.course import Chunk, Piece, failures, fine, pieces, summed, told
-from hivemind_tui.glyphs import PIECES
-from hivemind_tui.ink import Ink
+from hivemind.world.request_view import RequestView
+from hivemind_tui.render.glyphs import PIECES
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.phases import Chunk, Piece, failures, fine, pieces, summed, told
 
 INK = Ink()
 KINDS = {

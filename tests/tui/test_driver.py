@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from hivemind_tui import driver
+from hivemind_tui.loop import lossy_driver as driver
 
 SCRIPT = Path(__file__).parent / "stalled_screen.py"
 PATIENCE_S = 30.0

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.server import bind
+from hivemind.host.server import bind
 
-PROGRAM = "import sys; from hivemind_tui.main import main; sys.exit(main())"
+PROGRAM = "import sys; from hivemind_tui.program.main import main; sys.exit(main())"
 
 
 async def test_a_proxy_that_isnt_there_is_told_in_a_line(tmp_path: Path) -> None:

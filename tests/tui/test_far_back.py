@@ -8,12 +8,12 @@ from textual.strip import Strip
 from tui.requests import requests_of
 from tui.worlds import world
 
-from hivemind.snapshot import QUEUE_SHOWN
-from hivemind_tui import why
-from hivemind_tui.gather import Gatherer
-from hivemind_tui.ink import Ink
+from hivemind.world.snapshot import QUEUE_SHOWN
 from hivemind_tui.panels import agent_card, agent_facts, agent_table, request_card, request_table
-from hivemind_tui.view import View
+from hivemind_tui.render import wait_reason as why
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.state.view import View
+from hivemind_tui.state.view_builder import Gatherer
 
 
 def test_whoever_is_too_far_back_to_be_listed_waits_nevertheless() -> None:

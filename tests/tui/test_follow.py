@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from world.kit import arrived, finished, granted
 
 from hivemind import __version__
-from hivemind.control.messages import RequestsPart
-from hivemind.requests import REQUESTS_KEPT, REQUESTS_PAGE, RequestView
-from hivemind_tui.follow import Followed
+from hivemind.api_types import RequestsPart
+from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE, RequestView
+from hivemind_tui.sources.request_feed import Followed
 
 
 def hear(followed: Followed, proxy: FakeProxy) -> None:

@@ -7,7 +7,7 @@ import math
 import pytest
 from rich.cells import cell_len
 
-from hivemind_tui import format
+from hivemind_tui.render import format
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from dataclasses import replace
 from tui.requests import requests_of
 from tui.worlds import FakeSource, busy_source, world
 
-from hivemind.requests import REQUESTS_KEPT, Requests, RequestView
-from hivemind_tui import navigation
-from hivemind_tui.gather import Gatherer
-from hivemind_tui.view import View
+from hivemind.world.request_view import REQUESTS_KEPT, Requests, RequestView
+from hivemind_tui.state import navigation
+from hivemind_tui.state.view import View
+from hivemind_tui.state.view_builder import Gatherer
 
 
 def at_requests(source: FakeSource) -> View:

@@ -8,12 +8,12 @@ import pytest
 from rich.cells import cell_len
 
 from hivemind.errors import UsageError
-from hivemind.requests import ENDS
 from hivemind.scheduler.gauges import GATES
 from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.scheduler.types import Priority
-from hivemind.snapshot import TICKET_STATES
-from hivemind_tui.glyphs import (
+from hivemind.world.request_view import ENDS
+from hivemind.world.snapshot import TICKET_STATES
+from hivemind_tui.render.glyphs import (
     ASCII,
     GATE_SIGNS,
     LEGEND,
@@ -28,7 +28,7 @@ from hivemind_tui.glyphs import (
     sign,
     task_sign,
 )
-from hivemind_tui.ink import ROLES
+from hivemind_tui.render.ink import ROLES
 
 SETS = {"unicode": UNICODE, "ascii": ASCII}
 FIELDS = [field.name for field in fields(Glyphs) if field.name != "braille"]

@@ -11,7 +11,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.theme import Theme
 from textual.widgets import Static
 
-from hivemind_tui.guest import GuestApp, parse_in_turns
+from hivemind_tui.loop.base_app import GuestApp, parse_in_turns
 
 CSS = "Static { color: $paint; } .box { background: $ground; }"
 

@@ -14,8 +14,8 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from hivemind_styles.themes import CONTRAST, DARK, MONO, SIXTEEN
-from hivemind_tui.glyphs import ASCII, UNICODE
-from hivemind_tui.ink import Ink, Span, body_size, call, linked, scrollbar
+from hivemind_tui.render.glyphs import ASCII, UNICODE
+from hivemind_tui.render.ink import Ink, Span, body_size, call, linked, scrollbar
 from hivemind_tui.widgets.line_table import LineTable
 
 PLAIN = Ink()

@@ -12,8 +12,8 @@ from tui.worlds import LANE, empty_world, world
 from hivemind.scheduler.commands import PinLevel, Rejected, ReleaseLane, SetBudget, SetPriority, Tune
 from hivemind.scheduler.gauges import Hold, WindowState
 from hivemind.scheduler.types import Priority, WindowKind
-from hivemind_tui import intents
-from hivemind_tui.view import View
+from hivemind_tui.commands import intents
+from hivemind_tui.state.view import View
 
 UPSTREAM = "anthropic"
 

@@ -6,14 +6,14 @@ from collections import Counter
 
 import pytest
 
-from hivemind_tui import keymap
-from hivemind_tui.dialogs import help_rows
-from hivemind_tui.ink import Ink, fitting
-from hivemind_tui.intents import INTENTS
-from hivemind_tui.key import LIVE, REPLAY
-from hivemind_tui.replay_keys import REPLAY_FOOTERS
-from hivemind_tui.replaying import ReplayRoom
-from hivemind_tui.view import PAGES
+from hivemind_tui.commands import keymap
+from hivemind_tui.commands.dialogs import help_rows
+from hivemind_tui.commands.intents import INTENTS
+from hivemind_tui.commands.key import LIVE, REPLAY
+from hivemind_tui.commands.replay_keys import REPLAY_FOOTERS
+from hivemind_tui.render.ink import Ink, fitting
+from hivemind_tui.replay_app import ReplayRoom
+from hivemind_tui.state.view import PAGES
 
 
 @pytest.mark.parametrize("on", [LIVE, REPLAY])

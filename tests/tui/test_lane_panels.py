@@ -13,13 +13,13 @@ from tui.trouble import MARKS, bad_afternoon, bent, with_lane
 from tui.worlds import world
 
 from hivemind.scheduler.types import WindowKind
-from hivemind.snapshot import CurvePoint, Line, Snapshot, TicketView
-from hivemind_tui.glyphs import ASCII
-from hivemind_tui.ink import Ink
+from hivemind.world.snapshot import CurvePoint, Line, Snapshot, TicketView
 from hivemind_tui.panels import circuit, curve, slots, windows
 from hivemind_tui.plots.marks import mark
 from hivemind_tui.plots.plotter import draw
-from hivemind_tui.view import View
+from hivemind_tui.render.glyphs import ASCII
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.state.view import View
 
 PLAIN = Ink()
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from tui.worlds import world
 
 from hivemind.console import Console
-from hivemind.snapshot import Line
-from hivemind_tui.lines import closing_table, new_lines, text_of
+from hivemind.world.snapshot import Line
+from hivemind_tui.program.headless import closing_table, new_lines, text_of
 
 
 def line(n: int, text: str = "x") -> Line:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tui.worlds import world
 
-from hivemind_tui.listing import Order, agent_fields, arranged, matching
 from hivemind_tui.panels.agent_table import AGENTS
+from hivemind_tui.state.filtering import Order, agent_fields, arranged, matching
 
 AGENTS_HERE = world().agents
 

@@ -13,12 +13,12 @@ import pytest
 
 from hivemind.console import Console
 from hivemind.errors import UsageError
-from hivemind_mock.demo import SEED
-from hivemind_mock.demo import demo as world
-from hivemind_tui import main
-from hivemind_tui.collector import Collector, quiet
-from hivemind_tui.demo import Demo
-from hivemind_tui.elsewhere import Elsewhere
+from hivemind_mock.agents.demo import SEED
+from hivemind_mock.agents.demo import demo as world
+from hivemind_tui.loop.gc_pacing import Collector, quiet
+from hivemind_tui.program import main
+from hivemind_tui.program.attach import Elsewhere
+from hivemind_tui.sources.demo import Demo
 
 UPSTREAM = ["--upstream", "http://127.0.0.1:9"]
 
@@ -74,14 +74,14 @@ def test_attaching_needs_no_upstream(tmp_path: Path) -> None:
 
 def test_without_a_screen_textual_is_not_imported() -> None:
     """The headless path starts fast and works where the terminal libraries don't."""
-    code = "import sys, hivemind_tui.main, hivemind_tui.supervisor; print(*sys.modules)"
+    code = "import sys, hivemind_tui.program.main, hivemind_tui.program.supervisor; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert not {"textual", "plotext"} & {*loaded}
 
 
 def test_the_first_frame_waits_for_nothing_that_it_does_not_show() -> None:
     """The HTTP client of the demo's agents and the mock provider are imported once the screen stands."""
-    code = "import sys, hivemind_tui.screens, hivemind_tui.demo, hivemind.proxy.app; print(*sys.modules)"
+    code = "import sys, hivemind_tui.program.screens, hivemind_tui.sources.demo, hivemind.host.app; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert "textual.app" in loaded
     assert not {"httpx", "hivemind_mock", "plotext"} & {*loaded}

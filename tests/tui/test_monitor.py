@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from hivemind_tui.monitor import LIMIT_S, Monitor, callback_name, process_age_s
+from hivemind_tui.loop.loop_lag import LIMIT_S, Monitor, callback_name, process_age_s
 
 
 class Clock:

@@ -13,11 +13,11 @@ from tui.trouble import bad_afternoon, with_lane
 from tui.worlds import empty_world, world
 
 from hivemind.scheduler.events import BudgetState
-from hivemind.snapshot import Snapshot
-from hivemind_tui.glyphs import ASCII
-from hivemind_tui.ink import Ink
+from hivemind.world.snapshot import Snapshot
 from hivemind_tui.panels import agent_card, agent_table, circuit, curve, events, header, slots, windows
-from hivemind_tui.view import View
+from hivemind_tui.render.glyphs import ASCII
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.state.view import View
 from hivemind_tui.widgets.panel import Render
 
 PANELS: dict[str, Render] = {

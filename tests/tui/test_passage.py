@@ -6,8 +6,8 @@ import pytest
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from hivemind_tui.ink import Ink
-from hivemind_tui.passage import broken, flowed, last_page, scrolled
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.wrapping import broken, flowed, last_page, scrolled
 
 INK = Ink()
 EVIL = "宽い\x1b[2J, wide; and \u202e words " * 9

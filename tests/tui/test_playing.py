@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind_tui.playing import SPEEDS, Transport, shown_speed
+from hivemind_tui.sources.transport import SPEEDS, Transport, shown_speed
 
 
 def playing(at: float = 100.0, *, ends_at: float = 200.0) -> Transport:

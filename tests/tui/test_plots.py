@@ -15,17 +15,17 @@ import pytest
 from tui.trouble import MARKS, bad_afternoon
 from tui.worlds import world
 
-from hivemind.snapshot import CurvePoint
-from hivemind_tui.ink import Ink
+from hivemind.world.snapshot import CurvePoint
 from hivemind_tui.panels import curve
 from hivemind_tui.plots.canvas import Canvas
 from hivemind_tui.plots.marks import mark
 from hivemind_tui.plots.plotter import draw, time_ticks
 from hivemind_tui.plots.process import PlotProcess
+from hivemind_tui.plots.protocol import PENS, Job
 from hivemind_tui.plots.sample import job_for, peaks, thin
 from hivemind_tui.plots.trend import columns, steps
-from hivemind_tui.plots.wire import PENS, Job
-from hivemind_tui.view import View
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.state.view import View
 
 
 def job(width: int = 58, height: int = 11) -> Job:

@@ -17,7 +17,7 @@ from hivemind.scheduler.commands import (
     SetTaskPriority,
 )
 from hivemind.scheduler.types import Priority
-from hivemind_tui.view import View
+from hivemind_tui.state.view import View
 
 COMMANDS: dict[str, list[Command]] = {
     "6 +": [SetTaskPriority("nightly.docs", Priority.HIGH)],

@@ -11,14 +11,19 @@ from tui.decks import AT, recording, write
 from tui.kit import TERMINAL, piloted, press, seen, settle, wait_until
 
 from hivemind.errors import UsageError
-from hivemind.journal.player import Player
-from hivemind_tui import main
-from hivemind_tui.replay import ReplaySource
-from hivemind_tui.replaying import ReplayRoom
+from hivemind.journal.index.player import Player
+from hivemind_tui.program import main
+from hivemind_tui.replay_app import ReplayRoom
+from hivemind_tui.sources.replay import ReplaySource
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "import sys; from hivemind_tui.main import main; sys.exit(main())", *arguments]
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from hivemind_tui.program.main import main; sys.exit(main())",
+        *arguments,
+    ]
     return subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
 
 
@@ -55,9 +60,9 @@ def test_nothing_to_read_is_one_line(tmp_path: Path, data: bytes) -> None:
 
 def test_whoever_reads_may_stop(tmp_path: Path) -> None:
     """`| head` is no error."""
-    command = f"{sys.executable} -m hivemind_tui.main --replay {write(tmp_path)} | head -1"
-    code = f"{sys.executable} -c 'import sys; from hivemind_tui.main import main; sys.exit(main())'"
-    command = command.replace(f"{sys.executable} -m hivemind_tui.main", code)
+    command = f"{sys.executable} -m hivemind_tui.program.main --replay {write(tmp_path)} | head -1"
+    code = f"{sys.executable} -c 'import sys; from hivemind_tui.program.main import main; sys.exit(main())'"
+    command = command.replace(f"{sys.executable} -m hivemind_tui.program.main", code)
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], check=False, capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")
 

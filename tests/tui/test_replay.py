@@ -14,10 +14,10 @@ from hivemind.journal.records import JournalBegan
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import PauseAdmissions, Rejected
 from hivemind.settings.write import Draft
-from hivemind_tui.gather import Gatherer
-from hivemind_tui.playback import KINDS
-from hivemind_tui.replay import ReplaySource, recounted
-from hivemind_tui.view import View
+from hivemind_tui.sources.playback import KINDS
+from hivemind_tui.sources.replay import ReplaySource, recounted
+from hivemind_tui.state.view import View
+from hivemind_tui.state.view_builder import Gatherer
 
 
 class Clock:

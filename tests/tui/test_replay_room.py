@@ -15,12 +15,12 @@ from tui.worlds import world
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
-from hivemind_tui import keymap
-from hivemind_tui.key import REPLAY
-from hivemind_tui.playback import KINDS
-from hivemind_tui.replay import ReplaySource
-from hivemind_tui.replay_keys import REPLAY_KEYS
-from hivemind_tui.replaying import ReplayRoom
+from hivemind_tui.commands import keymap
+from hivemind_tui.commands.key import REPLAY
+from hivemind_tui.commands.replay_keys import REPLAY_KEYS
+from hivemind_tui.replay_app import ReplayRoom
+from hivemind_tui.sources.playback import KINDS
+from hivemind_tui.sources.replay import ReplaySource
 from hivemind_tui.widgets.panel import Panel
 
 WIDE, NARROW = (160, 45), (80, 24)

@@ -11,10 +11,6 @@ from tui.courses import AT, EVIL, cases, of_agent, of_all, of_request
 from tui.worlds import empty_world, world
 
 from hivemind.redaction.text import MASK as PROXY_MASK
-from hivemind_tui import navigation
-from hivemind_tui.glyphs import ASCII
-from hivemind_tui.ink import Ink
-from hivemind_tui.listing import Order
 from hivemind_tui.panels import (
     agent_facts,
     agent_tokens,
@@ -26,8 +22,12 @@ from hivemind_tui.panels import (
     waterfall,
 )
 from hivemind_tui.panels.headers import MASK
-from hivemind_tui.timeline import ending
-from hivemind_tui.view import View
+from hivemind_tui.render.bars import ending
+from hivemind_tui.render.glyphs import ASCII
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.state import navigation
+from hivemind_tui.state.filtering import Order
+from hivemind_tui.state.view import View
 from hivemind_tui.widgets.panel import Render
 
 PLAIN = Ink()

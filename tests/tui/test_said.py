@@ -10,8 +10,8 @@ from tui.worlds import world
 
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority
-from hivemind_tui.said import TOLD_BESIDE, said
-from hivemind_tui.view import View
+from hivemind_tui.commands.confirmation import TOLD_BESIDE, said
+from hivemind_tui.state.view import View
 
 AGENTS = replace(View(world()), trail=("agents",))
 WORDS = {

@@ -11,7 +11,7 @@ from tui.graph import processes
 from tui.kit import frame, press, room, screen, settle, whole_screen
 from tui.worlds import FakeSource, busy_source, empty_world
 
-from hivemind.snapshot import Snapshot
+from hivemind.world.snapshot import Snapshot
 from hivemind_styles.themes import DARK, LIGHT
 
 SIZES = ((160, 45), (80, 24))

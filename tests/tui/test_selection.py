@@ -8,10 +8,10 @@ from tui.kit import press, room, screen, seen
 from tui.worlds import FakeSource, busy_source, world
 
 from hivemind.scheduler.commands import PauseAgent
-from hivemind.snapshot import AgentView, Snapshot
-from hivemind_tui import navigation
-from hivemind_tui.gather import Gatherer
-from hivemind_tui.view import View
+from hivemind.world.snapshot import AgentView, Snapshot
+from hivemind_tui.state import navigation
+from hivemind_tui.state.view import View
+from hivemind_tui.state.view_builder import Gatherer
 
 
 def with_agent(snapshot: Snapshot, name: str, **changes: object) -> Snapshot:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from tui.worlds import FakeSource, world
 
 from hivemind.scheduler.commands import Command, PauseAgent, Rejected, Tune
-from hivemind_tui.steering import Intent, Steering
-from hivemind_tui.view import View
+from hivemind_tui.commands.queue import Intent, Steering
+from hivemind_tui.state.view import View
 
 
 async def steered(source: FakeSource, *intents: Intent | None) -> list[str]:

@@ -13,18 +13,18 @@ from textual.message import Message
 from tui.worlds import FakeSource, empty_world, world
 
 from hivemind.console import Console
-from hivemind.proxy.app import Proxy
-from hivemind.server import serve
+from hivemind.host.app import Proxy
+from hivemind.host.server import serve
 from hivemind.settings import Settings
-from hivemind_mock.agents import Agent, AgentConfig
-from hivemind_mock.app import MockProvider
-from hivemind_mock.config import LatencyConfig, MockConfig, ReplyConfig
-from hivemind_mock.serve import serving
-from hivemind_tui import supervisor as module
+from hivemind_mock.agents.agents import Agent, AgentConfig
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.config import LatencyConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.serve import serving
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.signals import Stop
-from hivemind_tui.source import Local, Source
-from hivemind_tui.supervisor import Supervisor
+from hivemind_tui.program import supervisor as module
+from hivemind_tui.program.signals import Stop
+from hivemind_tui.program.supervisor import Supervisor
+from hivemind_tui.sources.base import Local, Source
 
 
 class Spoil(Message):

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from tui.worlds import world
 
-from hivemind_tui import navigation
-from hivemind_tui.gather import Gatherer
-from hivemind_tui.ink import Ink
 from hivemind_tui.panels import agent_table
-from hivemind_tui.source import Link
-from hivemind_tui.table import hidden_order
-from hivemind_tui.view import View
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.table import hidden_order
+from hivemind_tui.sources.base import Link
+from hivemind_tui.state import navigation
+from hivemind_tui.state.view import View
+from hivemind_tui.state.view_builder import Gatherer
 
 
 def rendered(sort: str, width: int) -> list[str]:

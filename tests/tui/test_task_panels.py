@@ -12,14 +12,14 @@ from tui.graph import POOL, processes
 from tui.worlds import world
 
 from hivemind.scheduler.types import Priority
-from hivemind.snapshot import Snapshot, TaskView
-from hivemind_tui import dialogs
-from hivemind_tui.gather import Gatherer
-from hivemind_tui.glyphs import ASCII
-from hivemind_tui.ink import Ink
+from hivemind.world.snapshot import Snapshot, TaskView
+from hivemind_tui.commands import dialogs
 from hivemind_tui.panels import header, task_card, task_table
 from hivemind_tui.panels.task_table import in_order
-from hivemind_tui.view import View
+from hivemind_tui.render.glyphs import ASCII
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.state.view import View
+from hivemind_tui.state.view_builder import Gatherer
 
 EVIL = "a\x1b[2J\n\t宽い" * 6
 SIZES = {"160x45": (110, 42), "80x24": (80, 13)}

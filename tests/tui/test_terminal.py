@@ -16,7 +16,7 @@ from hivemind.errors import UsageError
 from hivemind.settings.layers import from_environment
 from hivemind_styles import THEME_NAMES
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.terminal import coloured, colours, first_theme, prepare, themes_for
+from hivemind_tui.render.capabilities import coloured, colours, first_theme, prepare, themes_for
 
 ENVIRONMENTS: dict[str, tuple[dict[str, str], str]] = {
     "nothing known": ({}, "dark"),

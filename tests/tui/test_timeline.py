@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from tui.courses import AT, cases
 
-from hivemind_tui.course import Piece, pieces
-from hivemind_tui.glyphs import ASCII
-from hivemind_tui.ink import Ink
-from hivemind_tui.timeline import SPANS, bar, beginning, ending, rounded, shares, times_of_day, times_since
+from hivemind_tui.render.bars import SPANS, bar, beginning, ending, rounded, shares, times_of_day, times_since
+from hivemind_tui.render.glyphs import ASCII
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.phases import Piece, pieces
 
 INK = Ink()
 

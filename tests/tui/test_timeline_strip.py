@@ -9,13 +9,13 @@ import pytest
 from tui.decks import AT, LENGTH_S, WALL, Deck, Mark, Piece, recording
 from tui.worlds import world
 
-from hivemind.snapshot import RecordingView
-from hivemind_tui.glyphs import ASCII
-from hivemind_tui.ink import Ink
+from hivemind.world.snapshot import RecordingView
 from hivemind_tui.panels import header, timeline_strip
 from hivemind_tui.panels.timeline_strip import share_at
-from hivemind_tui.playback import KINDS, Playback, kind_sign
-from hivemind_tui.view import View
+from hivemind_tui.render.glyphs import ASCII
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.sources.playback import KINDS, Playback, kind_sign
+from hivemind_tui.state.view import View
 
 PLAIN = Ink()
 SIZES = {"wide": (160, 4), "narrow": (80, 2), "tiny": (60, 1)}

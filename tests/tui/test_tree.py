@@ -8,13 +8,13 @@ import pytest
 from tui.graph import processes
 from tui.worlds import world
 
-from hivemind.snapshot import AgentView
-from hivemind_tui.ink import Ink
-from hivemind_tui.listing import Order
+from hivemind.world.snapshot import AgentView
 from hivemind_tui.panels import agent_table
 from hivemind_tui.panels.agent_table import AGENTS
-from hivemind_tui.tree import Branch, branched, ended_last, parents
-from hivemind_tui.view import View
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.state.filtering import Order
+from hivemind_tui.state.tree import Branch, branched, ended_last, parents
+from hivemind_tui.state.view import View
 
 ANY = world().agents[0]
 

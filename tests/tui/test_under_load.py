@@ -8,12 +8,12 @@ import re
 import httpx
 import pytest
 
-from hivemind_mock.perf import servers
-from hivemind_mock.perf.streams import Streamed, read_streams
-from hivemind_mock.perf.target import Target
-from hivemind_mock.perf.terminal import hivemind_tui
-from hivemind_mock.perf.wire import Pace
-from hivemind_tui import driver
+from benchmarks.perf import servers
+from benchmarks.perf.streams import Streamed, read_streams
+from benchmarks.perf.target import Target
+from benchmarks.perf.terminal import hivemind_tui
+from benchmarks.perf.wire import Pace
+from hivemind_tui.loop import lossy_driver as driver
 
 STREAMS = 30
 PACE = Pace(events=60, every_s=0.05)
@@ -25,7 +25,7 @@ GAP_MS = 1000.0
 SPOILED = f"""
 import sys
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.main import main
+from hivemind_tui.program.main import main
 
 def spoiled(self, tick=ControlRoom._tick, crashes=[]):
     if len(self._source.snapshot().slots) == {STREAMS} and len(crashes) < 2:

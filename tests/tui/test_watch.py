@@ -13,9 +13,9 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.worker import Worker
 
-from hivemind_tui import watch
-from hivemind_tui.guest import GuestApp
-from hivemind_tui.monitor import Monitor
+from hivemind_tui.loop import task_timing as watch
+from hivemind_tui.loop.base_app import GuestApp
+from hivemind_tui.loop.loop_lag import Monitor
 
 
 class Ping(Message):

@@ -9,11 +9,11 @@ import pytest
 from tui.trials import BETA, CEILING, LOOKED, PATIENCE
 from tui.worlds import world
 
-from hivemind.lab.changes import Change, parse_changes
+from hivemind.lab.tune.overrides import Change, parse_changes
 from hivemind.scheduler.commands import Rejected, SetBudget, SetPriority, Tune
 from hivemind.scheduler.types import Priority
 from hivemind_tui.whatif import applying
-from hivemind_tui.whatif.sheet import Sheet
+from hivemind_tui.whatif.state import Sheet
 
 ALICE = Change("agent.alice b.priority", "high")
 POOR = Change("agent.bob.budget", "50k")

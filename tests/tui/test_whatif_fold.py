@@ -14,7 +14,7 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import FailureKind, Priority
 from hivemind_tui.whatif.fold import STRETCHES, CourseFold, Parting
-from hivemind_tui.whatif.wire import Course
+from hivemind_tui.whatif.protocol import Course
 
 LANE = "anthropic"
 

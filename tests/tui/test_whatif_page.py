@@ -14,15 +14,15 @@ from tui.kit import TERMINAL, piloted, press, room, screen, seen, settle, wait_u
 from tui.trials import BETA, CEILING, LOOKED, Made, usual
 from tui.worlds import FakeSource, world
 
-from hivemind.lab.changes import Change
+from hivemind.lab.tune.overrides import Change
 from hivemind.scheduler.commands import SetPriority, Tune
 from hivemind.scheduler.types import Priority
-from hivemind.snapshot import RecordingView
-from hivemind_tui.replay import ReplaySource
-from hivemind_tui.replaying import ReplayRoom
-from hivemind_tui.source import Link
+from hivemind.world.snapshot import RecordingView
+from hivemind_tui.replay_app import ReplayRoom
+from hivemind_tui.sources.base import Link
+from hivemind_tui.sources.replay import ReplaySource
 from hivemind_tui.whatif.process import Simulation
-from hivemind_tui.whatif.wire import Look, Outcome, Refused, Try
+from hivemind_tui.whatif.protocol import Look, Outcome, Refused, Try
 
 FULL, SMALL = (160, 45), (80, 24)
 

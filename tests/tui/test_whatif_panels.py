@@ -12,15 +12,15 @@ from textual.strip import Strip
 from tui.trials import BETA, CEILING, LOOKED, PATIENCE, course, outcome, run
 from tui.worlds import empty_world, world
 
-from hivemind.lab.figures import Waits
+from hivemind.journal.figures import Waits
 from hivemind.scheduler.types import Priority
-from hivemind_tui.glyphs import ASCII
-from hivemind_tui.ink import Ink
 from hivemind_tui.panels import comparison, courses, whatif_settings
 from hivemind_tui.panels.courses import sampled
-from hivemind_tui.view import View
-from hivemind_tui.whatif.sheet import Sheet
-from hivemind_tui.whatif.wire import Outcome, Stage
+from hivemind_tui.render.glyphs import ASCII
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.state.view import View
+from hivemind_tui.whatif.protocol import Outcome, Stage
+from hivemind_tui.whatif.state import Sheet
 from hivemind_tui.widgets.panel import Render
 
 PANELS: dict[str, Render] = {

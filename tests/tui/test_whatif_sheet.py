@@ -9,12 +9,12 @@ import pytest
 from tui.trials import BETA, CEILING, LOOKED, PATIENCE, outcome
 from tui.worlds import KNOBS
 
-from hivemind.lab.changes import Change
+from hivemind.lab.tune.overrides import Change
 from hivemind.scheduler.commands import Rejected
-from hivemind_tui.tuning import NAMES
-from hivemind_tui.whatif import sheet
-from hivemind_tui.whatif.sheet import Sheet
-from hivemind_tui.whatif.wire import Refused, Stage
+from hivemind_tui.commands.knobs import NAMES
+from hivemind_tui.whatif import state as sheet
+from hivemind_tui.whatif.protocol import Refused, Stage
+from hivemind_tui.whatif.state import Sheet
 
 FRESH = Sheet(path="j.jsonl", looked=LOOKED, upstream="anthropic", name="aimd.beta")
 

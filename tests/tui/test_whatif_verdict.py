@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from tui.trials import BETA, FIGURES, outcome, run
 
-from hivemind.lab.changes import Change
-from hivemind.lab.figures import Waits
+from hivemind.journal.figures import Waits
+from hivemind.lab.tune.overrides import Change
 from hivemind_tui.whatif import verdict
+from hivemind_tui.whatif.protocol import Outcome
 from hivemind_tui.whatif.verdict import ALIKE, BETTER, OTHER, UNSURE, WORSE, Row
-from hivemind_tui.whatif.wire import Outcome
 
 
 def row(made: Outcome, label: str) -> Row:

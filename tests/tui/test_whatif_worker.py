@@ -13,12 +13,12 @@ from tui.decks import AT, WALL, recording, write
 from tui.trials import BETA, CEILING, FIGURES
 
 from hivemind.errors import UsageError
-from hivemind.lab.changes import Change
-from hivemind.lab.figures import Figures, Price
-from hivemind.lab.recording import Recording, load
+from hivemind.journal.figures import Figures, Price
+from hivemind.lab.simulate.recording import Recording, load
+from hivemind.lab.tune.overrides import Change
 from hivemind.scheduler import events as ev
 from hivemind_tui.whatif.process import Simulation
-from hivemind_tui.whatif.wire import Look, Looked, Message, Outcome, Question, Refused, Stage, Try
+from hivemind_tui.whatif.protocol import Look, Looked, Message, Outcome, Question, Refused, Stage, Try
 from hivemind_tui.whatif.worker import Desk
 
 
@@ -193,7 +193,7 @@ async def test_a_program_that_isnt_there_is_one_line() -> None:
 async def test_whoever_gives_up_ends_the_child(tmp_path: Path) -> None:
     """Nothing else would stop what it computes; the next question is answered by another."""
     stuck = (
-        "import sys, time; from hivemind_tui.whatif.wire import Stage, pack;"
+        "import sys, time; from hivemind_tui.whatif.protocol import Stage, pack;"
         " sys.stdout.buffer.write(pack(Stage('computing'))); sys.stdout.flush(); time.sleep(600)"
     )
     simulation, computes = Simulation((sys.executable, "-c", stuck)), asyncio.Event()

@@ -11,8 +11,8 @@ from tui.worlds import budget, world
 
 from hivemind.scheduler.gauges import GATES, LaneState, WindowState
 from hivemind.scheduler.types import WindowKind
-from hivemind.snapshot import TicketView
-from hivemind_tui import why
+from hivemind.world.snapshot import TicketView
+from hivemind_tui.render import wait_reason as why
 
 ALL = (*GATES, "next", "", "a gate of tomorrow")
 LANE = world().lanes[0].state

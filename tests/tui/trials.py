@@ -9,10 +9,10 @@ from typing import Any
 
 from tui.worlds import KNOBS
 
-from hivemind.lab.changes import Change
-from hivemind.lab.figures import Figures, Waits
+from hivemind.journal.figures import Figures, Waits
+from hivemind.lab.tune.overrides import Change
 from hivemind_tui.whatif.process import Simulation
-from hivemind_tui.whatif.wire import Course, Look, Looked, Message, Outcome, Question, Run, Stage, Try
+from hivemind_tui.whatif.protocol import Course, Look, Looked, Message, Outcome, Question, Run, Stage, Try
 
 BETA = Change("aimd.beta", 0.7)
 CEILING = Change("max_concurrency", 8.0)

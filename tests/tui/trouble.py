@@ -9,7 +9,7 @@ from tui.worlds import world
 
 from hivemind.scheduler.gauges import GATES
 from hivemind.scheduler.types import Usage
-from hivemind.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TicketView
+from hivemind.world.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TicketView
 
 MARKS = {
     60: "rate_limited",

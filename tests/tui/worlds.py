@@ -10,14 +10,14 @@ from typing import Any
 
 from tui.requests import detail_of, requests_of
 
-from hivemind.requests import RequestDetail, Requests, RequestView
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import Hold, LaneState, WindowState
 from hivemind.scheduler.types import Priority, Usage, Utilisation, WindowKind
 from hivemind.settings.write import Draft
-from hivemind.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TicketView, Totals
-from hivemind_tui.source import Link
+from hivemind.world.request_view import RequestDetail, Requests, RequestView
+from hivemind.world.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TicketView, Totals
+from hivemind_tui.sources.base import Link
 
 NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy", "mallory-refactors")
 STATES = ("streaming", "queued", "streaming", "waiting", "retry", "streaming", "queued", "idle", "streaming", "paused")

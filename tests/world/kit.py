@@ -7,9 +7,9 @@ from dataclasses import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.gauges import Hold, LaneState
 from hivemind.scheduler.types import FailureKind, Priority, Usage
-from hivemind.snapshot import AgentView, Snapshot, TicketView
 from hivemind.world import World
 from hivemind.world.costs import Price
+from hivemind.world.snapshot import AgentView, Snapshot, TicketView
 
 LANE = "up:1"
 USED = Usage(100, 20, 30, 40)

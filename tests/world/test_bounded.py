@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from world.kit import LANE, hold, sampled, state, told
 
-from hivemind.requests import REQUESTS_KEPT, REQUESTS_PAGE
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
 from hivemind.world import World
+from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE
 
 DAY_S = 24 * 3600.0
 REQUESTS = 27_000

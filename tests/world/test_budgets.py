@@ -8,7 +8,7 @@ import pytest
 from world.kit import arrived, budget, commanded, granted, only_agent, sampled, told
 
 from hivemind.scheduler import events as ev
-from hivemind.snapshot import Snapshot
+from hivemind.world.snapshot import Snapshot
 
 
 def states(snapshot: Snapshot) -> dict[str, str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from world.kit import LANE, USED, abandoned, arrived, commanded, failed, finished, first_content, granted, refused, told
 
-from hivemind.requests import ATTEMPTS_KEPT, ENDS, REQUESTS_KEPT, REQUESTS_PAGE, AttemptView, RequestView
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.world import World
+from hivemind.world.request_view import ATTEMPTS_KEPT, ENDS, REQUESTS_KEPT, REQUESTS_PAGE, AttemptView, RequestView
 
 
 def only_request(world: World, at: float = 10.0) -> RequestView:

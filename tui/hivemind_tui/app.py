@@ -17,32 +17,35 @@ from textual.driver import Driver
 from textual.geometry import Size
 
 from hivemind.scheduler.commands import Command, Rejected
-from hivemind.shells import shell_of
+from hivemind.text.shells import shell_of
 from hivemind_styles import STYLE_SHEETS
 from hivemind_styles.themes import THEMES
-from hivemind_tui import actions, asking, dialogs, keymap, navigation
-from hivemind_tui.board import Board
-from hivemind_tui.driver import TerminalBack
-from hivemind_tui.format import clean, seconds
-from hivemind_tui.gather import Gatherer
-from hivemind_tui.glyphs import glyphs_for
-from hivemind_tui.insides import Insides, memory_mb
-from hivemind_tui.intents import INTENTS
-from hivemind_tui.layers import LayeredApp, Layers
-from hivemind_tui.looking import Looking
-from hivemind_tui.pace import Pace, wanted_fps
+from hivemind_tui.commands import dialogs, keymap
+from hivemind_tui.commands import palette as actions
+from hivemind_tui.commands import prompts as asking
+from hivemind_tui.commands.confirmation import said
+from hivemind_tui.commands.intents import INTENTS
+from hivemind_tui.commands.modals import LayeredApp, Layers
+from hivemind_tui.commands.queue import Intent, Steering
+from hivemind_tui.commands.save_settings import write_down
+from hivemind_tui.loop.diagnostics import Insides, memory_mb
+from hivemind_tui.loop.frame_rate import Pace, wanted_fps
+from hivemind_tui.loop.lossy_driver import TerminalBack
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.said import said
-from hivemind_tui.source import Source
-from hivemind_tui.steering import Intent, Steering
-from hivemind_tui.terminal import coloured, themes_for
-from hivemind_tui.view import View
+from hivemind_tui.render.capabilities import coloured, themes_for
+from hivemind_tui.render.format import clean, seconds
+from hivemind_tui.render.glyphs import glyphs_for
+from hivemind_tui.render.layout import Board
+from hivemind_tui.sources.base import Source
+from hivemind_tui.state import navigation
+from hivemind_tui.state.view import View
+from hivemind_tui.state.view_actions import Looking
+from hivemind_tui.state.view_builder import Gatherer
 from hivemind_tui.whatif import page as what_if
-from hivemind_tui.whatif.acting import Wondering
+from hivemind_tui.whatif.actions import Wondering
 from hivemind_tui.whatif.process import Simulation
 from hivemind_tui.widgets.overlay import Overlay
 from hivemind_tui.widgets.palette import Palette
-from hivemind_tui.writing import write_down
 
 _TICK_S = 1 / 16
 _BLURRED_FPS = 1.0

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from hivemind.journal.figures import Price
 from hivemind.journal.records import Gap, JournalBegan
-from hivemind.lab.figures import Price
 from hivemind.lab.report.agents import FIRST, PAUSE, QUEUED, STREAMING, AskedAgent
 from hivemind.lab.report.faults import Faults
 from hivemind.lab.report.lanes import Lane

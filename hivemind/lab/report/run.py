@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
 from pathlib import Path
 
-from hivemind.journal.part import being_written
-from hivemind.journal.reader import open_journal
+from hivemind.journal.figures import Figures, Price, Tally
+from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan
-from hivemind.lab.figures import Figures, Price, Tally
+from hivemind.journal.write.segment import being_written
 from hivemind.lab.report.agents import AskedAgent, Spent, all_spent
 from hivemind.lab.report.differing import Differing, differing
 from hivemind.lab.report.fold import AGENTS_KEPT, Fold

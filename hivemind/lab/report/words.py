@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 
-from hivemind.commands.words import count, money, span
+from hivemind.text.words import count, money, span
 from hivemind.world.lines import words
 
 __all__ = ["clean", "count", "label", "money", "number", "plural", "seconds", "shortened", "words"]

@@ -11,9 +11,9 @@ import httpx
 import pytest
 import uvloop
 
-from hivemind.proxy.upstream import Timeouts, Upstream, open_upstream
-from hivemind.proxy.upstream.origin import Origin
-from hivemind.proxy.upstream.transport import TransportUpstream
+from hivemind.upstream import Timeouts, Upstream, open_upstream
+from hivemind.upstream.origin import Origin
+from hivemind.upstream.transport import TransportUpstream
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

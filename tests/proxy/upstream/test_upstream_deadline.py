@@ -8,7 +8,7 @@ from weakref import ref
 
 import pytest
 
-from hivemind.proxy.upstream.deadline import Deadline
+from hivemind.upstream.deadline import Deadline
 
 
 class Loop(asyncio.SelectorEventLoop):

@@ -12,7 +12,7 @@ from proxy.upstream.conftest import Opener
 from proxy.upstream.exchange import OK, post, whole
 from proxy.upstream.scripted import Handler, Scripted, answering, closing, reset, serving, unused_port
 
-from hivemind.proxy.upstream import ConnectFailed, Disconnected, Timeouts, Truncated, UpstreamTimeout
+from hivemind.upstream import ConnectFailed, Disconnected, Timeouts, Truncated, UpstreamTimeout
 
 LENGTH = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"

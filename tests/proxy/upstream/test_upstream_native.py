@@ -12,16 +12,9 @@ from proxy.upstream.conftest import Opener
 from proxy.upstream.exchange import OK, post, whole
 from proxy.upstream.scripted import Handler, Scripted, answering, reset, serving, unused_port
 
-from hivemind.proxy.upstream import (
-    Disconnected,
-    Timeouts,
-    Truncated,
-    Upstream,
-    connection,
-    open_upstream,
-)
-from hivemind.proxy.upstream import native as native_module
-from hivemind.proxy.upstream.response import HIGH_WATER
+from hivemind.upstream import Disconnected, Timeouts, Truncated, Upstream, connection, open_upstream
+from hivemind.upstream import native as native_module
+from hivemind.upstream.response import HIGH_WATER
 
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from proxy.upstream.exchange import OK, post, whole
 from proxy.upstream.scripted import answering, serving
 
-from hivemind.proxy.upstream import open_upstream
-from hivemind.proxy.upstream import origin as origin_module
-from hivemind.proxy.upstream.native import NativeUpstream
-from hivemind.proxy.upstream.origin import Origin
-from hivemind.proxy.upstream.transport import TransportUpstream
+from hivemind.upstream import open_upstream
+from hivemind.upstream import origin as origin_module
+from hivemind.upstream.native import NativeUpstream
+from hivemind.upstream.origin import Origin
+from hivemind.upstream.transport import TransportUpstream
 
 PORTS = {"http": 80, "https": 443}
 

@@ -13,8 +13,8 @@ from proxy.upstream.conftest import Opener
 from proxy.upstream.exchange import OK, post, whole
 from proxy.upstream.scripted import Handler, Scripted, answering, closing, serving
 
-from hivemind.proxy.upstream import ConnectFailed, Disconnected, NotTrusted, Timeouts, Upstream, open_upstream
-from hivemind.proxy.upstream.tls import client_context
+from hivemind.upstream import ConnectFailed, Disconnected, NotTrusted, Timeouts, Upstream, open_upstream
+from hivemind.upstream.tls import client_context
 
 TUNNEL = b"HTTP/1.1 200 Connection established\r\n\r\n"
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from proxy.upstream.exchange import post, whole
 
-from hivemind.proxy.upstream import (
+from hivemind.upstream import (
     ConnectFailed,
     Disconnected,
     Timeouts,

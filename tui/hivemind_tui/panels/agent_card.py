@@ -9,16 +9,16 @@ from textual.strip import Strip
 
 from hivemind.scheduler.types import Priority
 from hivemind.setup import Target
-from hivemind.snapshot import AgentView, TicketView
-from hivemind_tui import why
-from hivemind_tui.budgets import bar, blind, ceilings, covered, figures, period
-from hivemind_tui.format import NOTHING, about, count, dollars, fit, plural, seconds, wrapped
-from hivemind_tui.glyphs import PRIORITIES, gate_sign
-from hivemind_tui.ink import Ink, Span, body_size, fitting, linked
-from hivemind_tui.key import LIVE
-from hivemind_tui.keymap import BY_ID
+from hivemind.world.snapshot import AgentView, TicketView
+from hivemind_tui.commands.key import LIVE
+from hivemind_tui.commands.keymap import BY_ID
 from hivemind_tui.panels.agent_table import at_least, nudged, process, state
-from hivemind_tui.view import View, join
+from hivemind_tui.render import wait_reason as why
+from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
+from hivemind_tui.render.format import NOTHING, about, count, dollars, fit, plural, seconds, wrapped
+from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
+from hivemind_tui.render.ink import Ink, Span, body_size, fitting, linked
+from hivemind_tui.state.view import View, join
 
 Row = list[Span]
 

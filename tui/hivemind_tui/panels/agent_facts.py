@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from textual.strip import Strip
 
-from hivemind.requests import RequestView
-from hivemind.snapshot import AgentView
-from hivemind_tui.budgets import bar, blind, ceilings, covered, figures, period
-from hivemind_tui.course import failures
-from hivemind_tui.format import NOTHING, count, dollars, plural, seconds
-from hivemind_tui.glyphs import PRIORITIES, gate_sign
-from hivemind_tui.ink import Ink, Span, body_size, fitting
-from hivemind_tui.key import LIVE
+from hivemind.world.request_view import RequestView
+from hivemind.world.snapshot import AgentView
+from hivemind_tui.commands.key import LIVE
 from hivemind_tui.panels.agent_table import process, state
-from hivemind_tui.passage import broken
-from hivemind_tui.view import View, join
-from hivemind_tui.why import far_back, first_of_each, lane_of, sentence
+from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
+from hivemind_tui.render.format import NOTHING, count, dollars, plural, seconds
+from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
+from hivemind_tui.render.ink import Ink, Span, body_size, fitting
+from hivemind_tui.render.phases import failures
+from hivemind_tui.render.wait_reason import far_back, first_of_each, lane_of, sentence
+from hivemind_tui.render.wrapping import broken
+from hivemind_tui.state.view import View, join
 
 _LABEL = 10
 _GAUGE = 20

@@ -8,16 +8,16 @@ from dataclasses import replace
 
 from textual.strip import Strip
 
-from hivemind.snapshot import AgentView, TicketView
-from hivemind_tui import why
-from hivemind_tui.budgets import ceilings, figures, role_of, share_of
-from hivemind_tui.format import NOTHING, about, count, dollars, plural, seconds
-from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
-from hivemind_tui.ink import Ink, Span, body_size, call
-from hivemind_tui.table import Column, Rows, Table, hidden_order
-from hivemind_tui.table import render as render_table
-from hivemind_tui.tree import DEEPEST, Branch
-from hivemind_tui.view import View, join
+from hivemind.world.snapshot import AgentView, TicketView
+from hivemind_tui.render import wait_reason as why
+from hivemind_tui.render.budgets import ceilings, figures, role_of, share_of
+from hivemind_tui.render.format import NOTHING, about, count, dollars, plural, seconds
+from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
+from hivemind_tui.render.ink import Ink, Span, body_size, call
+from hivemind_tui.render.table import Column, Rows, Table, hidden_order
+from hivemind_tui.render.table import render as render_table
+from hivemind_tui.state.tree import DEEPEST, Branch
+from hivemind_tui.state.view import View, join
 
 _BAR = 5
 _ROOMY = 120

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from textual.strip import Strip
 
-from hivemind.requests import RequestView
-from hivemind_tui.format import count
-from hivemind_tui.ink import Ink, Span, body_size, fitting
-from hivemind_tui.timeline import Axis, ending, rounded, times_of_day
-from hivemind_tui.view import View
+from hivemind.world.request_view import RequestView
+from hivemind_tui.render.bars import Axis, ending, rounded, times_of_day
+from hivemind_tui.render.format import count
+from hivemind_tui.render.ink import Ink, Span, body_size, fitting
+from hivemind_tui.state.view import View
 
 _SCALE = 6
 """Cells for the numbers beside a plot."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from textual.strip import Strip
 
 from hivemind.scheduler.gauges import LaneState
-from hivemind.snapshot import Line
-from hivemind_tui.format import clock, fit, percent, seconds
-from hivemind_tui.glyphs import sign
-from hivemind_tui.ink import Ink, Span, body_size, fitting
-from hivemind_tui.key import LIVE
-from hivemind_tui.view import View, join
+from hivemind.world.snapshot import Line
+from hivemind_tui.commands.key import LIVE
+from hivemind_tui.render.format import clock, fit, percent, seconds
+from hivemind_tui.render.glyphs import sign
+from hivemind_tui.render.ink import Ink, Span, body_size, fitting
+from hivemind_tui.state.view import View, join
 
 _BAR = 24
 _LABEL = 8

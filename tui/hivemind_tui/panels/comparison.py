@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 from textual.strip import Strip
 
-from hivemind.commands.comparing import beyond
-from hivemind_tui.format import clean, count, fit, plural, seconds, wrapped
-from hivemind_tui.format import clock as time_of_day
-from hivemind_tui.ink import Ink, Span, body_size, fitting
-from hivemind_tui.view import View
+from hivemind.cli.lab.comparison import beyond
+from hivemind_tui.render.format import clean, count, fit, plural, seconds, wrapped
+from hivemind_tui.render.format import clock as time_of_day
+from hivemind_tui.render.ink import Ink, Span, body_size, fitting
+from hivemind_tui.state.view import View
 from hivemind_tui.whatif import verdict
-from hivemind_tui.whatif.sheet import Sheet, words
+from hivemind_tui.whatif.protocol import Outcome
+from hivemind_tui.whatif.state import Sheet, words
 from hivemind_tui.whatif.verdict import ALIKE, BETTER, OTHER, UNSURE, WORSE, Row
-from hivemind_tui.whatif.wire import Outcome
 
 _LABEL = 17
 _FIGURE = (9, 13)

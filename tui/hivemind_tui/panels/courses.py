@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from textual.strip import Strip
 
-from hivemind_tui.format import count, seconds
-from hivemind_tui.ink import Ink, Span, body_size
 from hivemind_tui.plots.canvas import Canvas, Runs
-from hivemind_tui.view import View
+from hivemind_tui.render.format import count, seconds
+from hivemind_tui.render.ink import Ink, Span, body_size
+from hivemind_tui.state.view import View
+from hivemind_tui.whatif.protocol import Course, Outcome
 from hivemind_tui.whatif.verdict import WITH_HIVEMIND
-from hivemind_tui.whatif.wire import Course, Outcome
 
 _SCALE = 14
 """Cells at the left for what is drawn, and its scale."""

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from textual.strip import Strip
 
 from hivemind.scheduler.gauges import LaneState
-from hivemind.snapshot import CurvePoint, LaneView
-from hivemind_tui.format import clock, level, seconds, whole
-from hivemind_tui.ink import Ink, Span, body_size, fitting
-from hivemind_tui.key import LIVE
+from hivemind.world.snapshot import CurvePoint, LaneView
+from hivemind_tui.commands.key import LIVE
 from hivemind_tui.plots.canvas import Canvas, Runs
 from hivemind_tui.plots.marks import Mark, mark, turned
+from hivemind_tui.plots.protocol import PENS, Figure, Job, Points
 from hivemind_tui.plots.sample import job_for, span_of
 from hivemind_tui.plots.trend import columns, steps
-from hivemind_tui.plots.wire import PENS, Figure, Job, Points
-from hivemind_tui.view import View, join
+from hivemind_tui.render.format import clock, level, seconds, whole
+from hivemind_tui.render.ink import Ink, Span, body_size, fitting
+from hivemind_tui.state.view import View, join
 
 _WORDS_FROM = 7
 """Rows from which what bent the curve has one under it."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind.requests import Decision, RequestView
-from hivemind_tui.course import fine
-from hivemind_tui.format import clock
-from hivemind_tui.ink import Ink, Span, body_size
+from hivemind.world.request_view import Decision, RequestView
 from hivemind_tui.panels.request_course import subject, told
-from hivemind_tui.passage import broken, scrolled
-from hivemind_tui.view import View
+from hivemind_tui.render.format import clock
+from hivemind_tui.render.ink import Ink, Span, body_size
+from hivemind_tui.render.phases import fine
+from hivemind_tui.render.wrapping import broken, scrolled
+from hivemind_tui.state.view import View
 
 _ROWS = 3
 """At most, for one decision."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind.snapshot import Line
-from hivemind_tui.format import clock, fit, plural
-from hivemind_tui.glyphs import sign
-from hivemind_tui.ink import Ink, body_size
-from hivemind_tui.view import View
+from hivemind.world.snapshot import Line
+from hivemind_tui.render.format import clock, fit, plural
+from hivemind_tui.render.glyphs import sign
+from hivemind_tui.render.ink import Ink, body_size
+from hivemind_tui.state.view import View
 
 _TAG = 8
 _WHO = (10, 20)

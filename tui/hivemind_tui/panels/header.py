@@ -10,15 +10,15 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.scheduler.gauges import LaneState
-from hivemind.snapshot import RecordingView, Snapshot, Totals
-from hivemind_tui.budgets import ceilings, figures, period
-from hivemind_tui.format import count, dollars, fit, local, seconds, uptime
-from hivemind_tui.glyphs import sign
-from hivemind_tui.ink import Ink, Span, fitting, linked
+from hivemind.world.snapshot import RecordingView, Snapshot, Totals
 from hivemind_tui.panels.timeline_strip import state_of
-from hivemind_tui.playback import Playback
-from hivemind_tui.playing import shown_speed
-from hivemind_tui.view import PAGES, View
+from hivemind_tui.render.budgets import ceilings, figures, period
+from hivemind_tui.render.format import count, dollars, fit, local, seconds, uptime
+from hivemind_tui.render.glyphs import sign
+from hivemind_tui.render.ink import Ink, Span, fitting, linked
+from hivemind_tui.sources.playback import Playback
+from hivemind_tui.sources.transport import shown_speed
+from hivemind_tui.state.view import PAGES, View
 
 Chunk = tuple[int, list[Span]]
 _WITH_NAMES = 4

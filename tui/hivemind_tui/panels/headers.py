@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind_tui.format import clean, fit
-from hivemind_tui.ink import Ink, body_size
-from hivemind_tui.key import LIVE
+from hivemind_tui.commands.key import LIVE
 from hivemind_tui.panels.decisions import absent
 from hivemind_tui.panels.request_course import subject, told
-from hivemind_tui.passage import broken, scrolled
-from hivemind_tui.table import GAP
-from hivemind_tui.view import View
+from hivemind_tui.render.format import clean, fit
+from hivemind_tui.render.ink import Ink, body_size
+from hivemind_tui.render.table import GAP
+from hivemind_tui.render.wrapping import broken, scrolled
+from hivemind_tui.state.view import View
 
 MASK = "***"
 """Stands where a credential stood."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind_tui.format import fit
-from hivemind_tui.ink import Ink, Span, body_size
-from hivemind_tui.insides import Insides
-from hivemind_tui.monitor import Step
-from hivemind_tui.view import View
+from hivemind_tui.loop.diagnostics import Insides
+from hivemind_tui.loop.loop_lag import Step
+from hivemind_tui.render.format import fit
+from hivemind_tui.render.ink import Ink, Span, body_size
+from hivemind_tui.state.view import View
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:

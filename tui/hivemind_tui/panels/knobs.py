@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from textual.strip import Strip
 
 from hivemind.scheduler.knobs import KNOBS
-from hivemind_tui.format import fit, plural
-from hivemind_tui.ink import Ink, Span, body_size, call
-from hivemind_tui.key import LIVE
-from hivemind_tui.table import scrolled
-from hivemind_tui.tuning import DIALS, NAMES, leap, number, shown_value, tuned
-from hivemind_tui.view import View, join
+from hivemind_tui.commands.key import LIVE
+from hivemind_tui.commands.knobs import DIALS, NAMES, leap, number, shown_value, tuned
+from hivemind_tui.render.format import fit, plural
+from hivemind_tui.render.ink import Ink, Span, body_size, call
+from hivemind_tui.render.table import scrolled
+from hivemind_tui.state.view import View, join
 
 GROUPS = (
     ("Concurrency", ("max_concurrency", "aimd.floor", "aimd.alpha", "aimd.beta", "aimd.latency_target_s")),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind_tui.format import plural
-from hivemind_tui.ink import Ink, body_size
-from hivemind_tui.listing import line_fields, matching
 from hivemind_tui.panels.events import line_row
-from hivemind_tui.view import View, join
+from hivemind_tui.render.format import plural
+from hivemind_tui.render.ink import Ink, body_size
+from hivemind_tui.state.filtering import line_fields, matching
+from hivemind_tui.state.view import View, join
 
 
 def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:

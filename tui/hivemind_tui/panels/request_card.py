@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind.requests import RequestView
-from hivemind.snapshot import TicketView
-from hivemind_tui.course import pieces, summed, told
-from hivemind_tui.format import clock, count, dollars, fit
-from hivemind_tui.glyphs import PRIORITIES, gate_sign
-from hivemind_tui.ink import Ink, Span, body_size, fitting
-from hivemind_tui.passage import flowed
-from hivemind_tui.timeline import bar, beginning, rounded
-from hivemind_tui.view import View
-from hivemind_tui.why import far_back, lane_of, sentence
+from hivemind.world.request_view import RequestView
+from hivemind.world.snapshot import TicketView
+from hivemind_tui.render.bars import bar, beginning, rounded
+from hivemind_tui.render.format import clock, count, dollars, fit
+from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
+from hivemind_tui.render.ink import Ink, Span, body_size, fitting
+from hivemind_tui.render.phases import pieces, summed, told
+from hivemind_tui.render.wait_reason import far_back, lane_of, sentence
+from hivemind_tui.render.wrapping import flowed
+from hivemind_tui.state.view import View
 
 _SCALE = 6
 """Cells for the length of the bar's axis."""

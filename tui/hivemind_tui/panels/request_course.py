@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from hivemind.requests import AttemptView, RequestDetail, RequestView
-from hivemind_tui.course import FINE, Piece, failure, fine, pieces
-from hivemind_tui.format import NOTHING, clock, count, dollars, fit
-from hivemind_tui.glyphs import PRIORITIES, sign
-from hivemind_tui.ink import Ink, Span, body_size, fitting
+from hivemind.world.request_view import AttemptView, RequestDetail, RequestView
 from hivemind_tui.panels.request_card import reason, shortened
-from hivemind_tui.table import GAP
-from hivemind_tui.timeline import Axis, bar, beginning, times_since
-from hivemind_tui.view import View
+from hivemind_tui.render.bars import Axis, bar, beginning, times_since
+from hivemind_tui.render.format import NOTHING, clock, count, dollars, fit
+from hivemind_tui.render.glyphs import PRIORITIES, sign
+from hivemind_tui.render.ink import Ink, Span, body_size, fitting
+from hivemind_tui.render.phases import FINE, Piece, failure, fine, pieces
+from hivemind_tui.render.table import GAP
+from hivemind_tui.state.view import View
 
 _LABEL = 10
 _LENGTHS = (("QUEUE", "queue"), ("SENT", "first"), ("STREAM", "stream"), ("PAUSE", "pause"))

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from textual.strip import Strip
 
-from hivemind.requests import RequestView
-from hivemind.snapshot import TicketView
-from hivemind_tui.course import pieces
-from hivemind_tui.format import NOTHING, clock, count, dollars, percent, seconds
-from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
-from hivemind_tui.ink import Ink, Span, body_size
-from hivemind_tui.table import Column, Rows, Table, hidden_order
-from hivemind_tui.table import render as render_table
-from hivemind_tui.view import View, join
-from hivemind_tui.why import WAITING, far_back, short
+from hivemind.world.request_view import RequestView
+from hivemind.world.snapshot import TicketView
+from hivemind_tui.render.format import NOTHING, clock, count, dollars, percent, seconds
+from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
+from hivemind_tui.render.ink import Ink, Span, body_size
+from hivemind_tui.render.phases import pieces
+from hivemind_tui.render.table import Column, Rows, Table, hidden_order
+from hivemind_tui.render.table import render as render_table
+from hivemind_tui.render.wait_reason import WAITING, far_back, short
+from hivemind_tui.state.view import View, join
 
 _OPEN_UNTIL = 1e12
 _WIDE = 190

@@ -9,15 +9,15 @@ from itertools import zip_longest
 
 from textual.strip import Strip
 
-from hivemind.shells import word
-from hivemind.snapshot import LaneView, TicketView
-from hivemind_tui import why
-from hivemind_tui.format import NOTHING, count, fit, level, seconds, whole
-from hivemind_tui.glyphs import PRIORITIES, gate_sign, sign
-from hivemind_tui.ink import Ink, Span, body_size, call
-from hivemind_tui.key import LIVE
+from hivemind.text.shells import word
+from hivemind.world.snapshot import LaneView, TicketView
+from hivemind_tui.commands.key import LIVE
 from hivemind_tui.panels.curve import trend
-from hivemind_tui.view import View, join
+from hivemind_tui.render import wait_reason as why
+from hivemind_tui.render.format import NOTHING, count, fit, level, seconds, whole
+from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
+from hivemind_tui.render.ink import Ink, Span, body_size, call
+from hivemind_tui.state.view import View, join
 
 _TWO_COLUMNS = 74
 _WITH_HEADS = 8

@@ -7,9 +7,9 @@ from textwrap import wrap
 from textual.strip import Strip
 
 from hivemind.setup import quick_lines
-from hivemind_tui.format import clean, fit, plural
-from hivemind_tui.ink import Ink, Span, body_size, call, linked
-from hivemind_tui.view import View
+from hivemind_tui.render.format import clean, fit, plural
+from hivemind_tui.render.ink import Ink, Span, body_size, call, linked
+from hivemind_tui.state.view import View
 
 _TITLE = 17
 _NARROW_TITLE = 14

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from textual.strip import Strip
 
-from hivemind.snapshot import TaskView
-from hivemind_tui.format import NOTHING, count, dollars, fit, plural, seconds, wrapped
-from hivemind_tui.glyphs import PRIORITIES, task_sign
-from hivemind_tui.ink import Ink, Span, body_size, call, fitting, linked
-from hivemind_tui.key import LIVE
-from hivemind_tui.keymap import BY_ID
+from hivemind.world.snapshot import TaskView
+from hivemind_tui.commands.key import LIVE
+from hivemind_tui.commands.keymap import BY_ID
 from hivemind_tui.panels.task_table import ENDED, mark
-from hivemind_tui.view import View
+from hivemind_tui.render.format import NOTHING, count, dollars, fit, plural, seconds, wrapped
+from hivemind_tui.render.glyphs import PRIORITIES, task_sign
+from hivemind_tui.render.ink import Ink, Span, body_size, call, fitting, linked
+from hivemind_tui.state.view import View
 
 Row = list[Span]
 _TALL = 18

@@ -8,13 +8,13 @@ from dataclasses import replace
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from hivemind.snapshot import TaskView
-from hivemind_tui.format import NOTHING, count, dollars, plural, seconds
-from hivemind_tui.glyphs import PRIORITIES, task_sign
-from hivemind_tui.ink import Ink, Span, body_size, call
-from hivemind_tui.table import Column, Rows, Table, hidden_order
-from hivemind_tui.table import render as render_table
-from hivemind_tui.view import View, join
+from hivemind.world.snapshot import TaskView
+from hivemind_tui.render.format import NOTHING, count, dollars, plural, seconds
+from hivemind_tui.render.glyphs import PRIORITIES, task_sign
+from hivemind_tui.render.ink import Ink, Span, body_size, call
+from hivemind_tui.render.table import Column, Rows, Table, hidden_order
+from hivemind_tui.render.table import render as render_table
+from hivemind_tui.state.view import View, join
 
 ORDER = ("running", "ready", "waiting", "blocked", "failed", "cancelled", "skipped", "done")
 """States, those that matter most first."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from hivemind_tui.format import fit, local, percent, seconds
-from hivemind_tui.ink import Ink, Span
-from hivemind_tui.playback import KINDS, Column, Playback, kind_sign
-from hivemind_tui.playing import shown_speed
-from hivemind_tui.timeline import Axis, times_of_day
-from hivemind_tui.view import View
+from hivemind_tui.render.bars import Axis, times_of_day
+from hivemind_tui.render.format import fit, local, percent, seconds
+from hivemind_tui.render.ink import Ink, Span
+from hivemind_tui.sources.playback import KINDS, Column, Playback, kind_sign
+from hivemind_tui.sources.transport import shown_speed
+from hivemind_tui.state.view import View
 
 _GUTTERS = {4: 24, 2: 18, 1: 17}
 """Cells at the left, by rows: how it plays and what time it is."""

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from textual.strip import Strip
 
-from hivemind.requests import RequestView
-from hivemind_tui.course import pieces
-from hivemind_tui.format import fit
-from hivemind_tui.glyphs import PIECES
-from hivemind_tui.ink import Ink, Span, body_size, scrollbar
+from hivemind.world.request_view import RequestView
 from hivemind_tui.panels.request_table import REQUESTS
-from hivemind_tui.table import GAP, Column, Rows, heading, hidden_order, scrolled
-from hivemind_tui.timeline import bar, ending, times_of_day
-from hivemind_tui.view import View, join
+from hivemind_tui.render.bars import bar, ending, times_of_day
+from hivemind_tui.render.format import fit
+from hivemind_tui.render.glyphs import PIECES
+from hivemind_tui.render.ink import Ink, Span, body_size, scrollbar
+from hivemind_tui.render.phases import pieces
+from hivemind_tui.render.table import GAP, Column, Rows, heading, hidden_order, scrolled
+from hivemind_tui.state.view import View, join
 
 _LEFT = {"number": 0, "state": 0, "model": 150}
 _RIGHT = {"took": 50, "in": 110, "out": 60, "cost": 120, "status": 90}

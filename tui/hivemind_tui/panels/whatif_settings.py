@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind.lab.changes import shown
+from hivemind.lab.tune.overrides import shown
 from hivemind.scheduler.knobs import KNOBS
-from hivemind_tui.format import fit, plural
-from hivemind_tui.ink import Ink, Span, body_size, call
+from hivemind_tui.commands.knobs import DIALS, leap, number, shown_value
 from hivemind_tui.panels.knobs import GROUPS
-from hivemind_tui.table import scrolled
-from hivemind_tui.tuning import DIALS, leap, number, shown_value
-from hivemind_tui.view import View, join
-from hivemind_tui.whatif.sheet import Sheet
+from hivemind_tui.render.format import fit, plural
+from hivemind_tui.render.ink import Ink, Span, body_size, call
+from hivemind_tui.render.table import scrolled
+from hivemind_tui.state.view import View, join
+from hivemind_tui.whatif.state import Sheet
 
 _SYMBOL, _VALUE = 12, 11
 _ABOUT = 4

@@ -12,10 +12,10 @@ from textual.strip import Strip
 
 from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.types import Utilisation
-from hivemind_tui.format import count, fit, percent, seconds
-from hivemind_tui.ink import Ink, Span, body_size
 from hivemind_tui.panels.circuit import summary
-from hivemind_tui.view import View, join
+from hivemind_tui.render.format import count, fit, percent, seconds
+from hivemind_tui.render.ink import Ink, Span, body_size
+from hivemind_tui.state.view import View, join
 
 _TWO_COLUMNS = 74
 _FIGURES = 58

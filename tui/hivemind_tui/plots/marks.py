@@ -47,5 +47,5 @@ def turned(cause: str) -> bool:
 
 
 def mark(cause: str) -> Mark:
-    """The sign for a :attr:`~hivemind.snapshot.CurvePoint.mark`."""
+    """The sign for a :attr:`~hivemind.world.snapshot.CurvePoint.mark`."""
     return TURN if turned(cause) else _MARKS.get(cause, _OTHER)

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import msgspec
 import plotext
 
-from hivemind_tui.plots.wire import HEAD, PENS, Figure, Job, Points, pack
+from hivemind_tui.plots.protocol import HEAD, PENS, Figure, Job, Points, pack
 
 _FIRST_PEN = 100
 """Pens are plotext's palette colours from here on: none of its own defaults is among them."""

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from hivemind_tui.monitor import Monitor
-from hivemind_tui.plots.wire import HEAD, MESSAGE_LIMIT, Figure, Job, pack
+from hivemind_tui.loop.loop_lag import Monitor
+from hivemind_tui.plots.protocol import HEAD, MESSAGE_LIMIT, Figure, Job, pack
 
 _log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from hivemind.snapshot import CurvePoint, LaneView
+from hivemind.world.snapshot import CurvePoint, LaneView
 from hivemind_tui.plots.marks import mark
-from hivemind_tui.plots.wire import PENS, Job, Points
+from hivemind_tui.plots.protocol import PENS, Job, Points
 
 SPAN_S = 600.0
 """Longest stretch shown."""

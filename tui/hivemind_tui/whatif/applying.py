@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hivemind.lab.changes import Change, orders, shown
+from hivemind.lab.tune.overrides import Change, orders, shown
 from hivemind.scheduler.commands import Command, Rejected, Tune
 from hivemind.setup.snippets import toml_text
-from hivemind.shells import command_line, word
-from hivemind.snapshot import Snapshot
-from hivemind_tui.format import NOTHING, clean
-from hivemind_tui.ink import Span
-from hivemind_tui.tuning import number, shown_value
-from hivemind_tui.whatif.sheet import Sheet
+from hivemind.text.shells import command_line, word
+from hivemind.world.snapshot import Snapshot
+from hivemind_tui.commands.knobs import number, shown_value
+from hivemind_tui.render.format import NOTHING, clean
+from hivemind_tui.render.ink import Span
+from hivemind_tui.whatif.state import Sheet
 
 Rows = list[list[Span]]
 _NAME = 24

@@ -8,7 +8,7 @@ from typing import Any
 
 from hivemind.journal.records import Carried
 from hivemind.scheduler import events as ev
-from hivemind_tui.whatif.wire import Course
+from hivemind_tui.whatif.protocol import Course
 
 STRETCHES = 512
 """At most so many; where a run is longer, two become one."""

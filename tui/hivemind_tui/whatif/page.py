@@ -8,13 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hivemind.scheduler.commands import Rejected
-from hivemind_tui import writing
-from hivemind_tui.board import layout_for
-from hivemind_tui.dialogs import choice
-from hivemind_tui.whatif import applying, sheet
-from hivemind_tui.whatif.sheet import Sheet
-from hivemind_tui.whatif.where import recording_of
-from hivemind_tui.whatif.wire import Look, Message, Outcome, Question, Stage, Try
+from hivemind_tui.commands import save_settings as writing
+from hivemind_tui.commands.dialogs import choice
+from hivemind_tui.render.layout import layout_for
+from hivemind_tui.whatif import applying
+from hivemind_tui.whatif import state as sheet
+from hivemind_tui.whatif.protocol import Look, Message, Outcome, Question, Stage, Try
+from hivemind_tui.whatif.recording_ref import recording_of
+from hivemind_tui.whatif.state import Sheet
 
 if TYPE_CHECKING:
     from hivemind_tui.app import ControlRoom

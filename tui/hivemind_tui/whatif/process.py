@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from hivemind_tui.format import clean
-from hivemind_tui.whatif.wire import HEAD, MESSAGE_LIMIT, Looked, Message, Outcome, Question, Refused, Stage, pack
+from hivemind_tui.render.format import clean
+from hivemind_tui.whatif.protocol import HEAD, MESSAGE_LIMIT, Looked, Message, Outcome, Question, Refused, Stage, pack
 
 _log = logging.getLogger(__name__)
 _COMMAND = (sys.executable, "-m", "hivemind_tui.whatif.worker")

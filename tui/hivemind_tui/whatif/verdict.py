@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hivemind.lab.figures import Figures
+from hivemind.journal.figures import Figures
 from hivemind.scheduler.types import Priority
-from hivemind_tui.format import NOTHING, count, dollars
-from hivemind_tui.format import seconds as duration
-from hivemind_tui.whatif.wire import Outcome
+from hivemind_tui.render.format import NOTHING, count, dollars
+from hivemind_tui.render.format import seconds as duration
+from hivemind_tui.whatif.protocol import Outcome
 
 BETTER, WORSE, ALIKE, UNSURE, OTHER = "better", "worse", "alike", "unsure", "other"
 """Verdicts. `unsure`: the difference is no larger than what the model is off by, or below a percent; `other`: it comes

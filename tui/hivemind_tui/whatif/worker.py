@@ -18,16 +18,16 @@ from typing import BinaryIO
 import msgspec
 
 from hivemind.errors import HiveMindError
-from hivemind.journal.reader import open_journal
-from hivemind.lab.changes import Change, value_in
-from hivemind.lab.figures import Figures, Price
-from hivemind.lab.recording import Recording, load
-from hivemind.lab.whatif import simulate
+from hivemind.journal.figures import Figures, Price
+from hivemind.journal.read.reader import open_journal
+from hivemind.lab.simulate.recording import Recording, load
+from hivemind.lab.simulate.whatif import simulate
+from hivemind.lab.tune.overrides import Change, value_in
 from hivemind.prices import Prices
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.knobs import KNOBS
 from hivemind_tui.whatif.fold import CourseFold, Parting
-from hivemind_tui.whatif.wire import (
+from hivemind_tui.whatif.protocol import (
     HEAD,
     Course,
     Look,

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from textual.strip import Strip
 
-from hivemind_tui.ink import Ink
 from hivemind_tui.panels import curve
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.plots.wire import Job
-from hivemind_tui.view import View
+from hivemind_tui.plots.protocol import Job
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.state.view import View
 from hivemind_tui.widgets.panel import Panel
 
 _BETWEEN_S = 1.0

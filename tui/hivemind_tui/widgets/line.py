@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from hivemind_tui.format import clean
+from hivemind_tui.render.format import clean
 
 LONGEST = 200
 """Characters; what is typed or pasted beyond them is dropped."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from rich.cells import cell_len
 from textual import events
 
-from hivemind_tui.ink import Ink, Span
+from hivemind_tui.render.ink import Ink, Span
 from hivemind_tui.widgets.line_table import LineTable
 
 Row = Sequence[Span]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from textual import events
 
-from hivemind_tui.format import fit
-from hivemind_tui.ink import Ink, Span, call
+from hivemind_tui.render.format import fit
+from hivemind_tui.render.ink import Ink, Span, call
 from hivemind_tui.widgets.line import Line
 from hivemind_tui.widgets.line_table import LineTable
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from textual import events
 from textual.strip import Strip
 
-from hivemind_tui.ink import Ink
-from hivemind_tui.view import View
+from hivemind_tui.render.ink import Ink
+from hivemind_tui.state.view import View
 from hivemind_tui.widgets.line_table import LineTable
 
 Render = Callable[[View, int, int, Ink], list[Strip]]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rich.cells import cell_len
 from textual import events
 
-from hivemind_tui.ink import Ink, Span
+from hivemind_tui.render.ink import Ink, Span
 from hivemind_tui.widgets.line import Line
 from hivemind_tui.widgets.line_table import LineTable
 

@@ -1,0 +1,1 @@
+"""Commands that start agents and bring them back."""

@@ -1,0 +1,203 @@
+"""`hivemind batch`: run a plan's tasks, as many at once as may, each as soon as those before it are done."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hivemind.cli.plugin import Command
+from hivemind.errors import HiveMindError, UsageError
+from hivemind.settings import add_flags, from_flags, settings_file
+from hivemind.settings.flags import given_flags
+from hivemind.text.shells import command_line
+
+if TYPE_CHECKING:
+    from hivemind.agents.batch_desk import Desk
+    from hivemind.agents.batch_folder import BatchFolder
+    from hivemind.agents.plan import Plan
+    from hivemind.agents.progress import Standing
+    from hivemind.agents.screen import Screen
+    from hivemind.settings import Settings
+
+_AT_ONCE = 8
+"""Tasks that run at once where neither the plan nor the settings say."""
+_STANDARD_OUTPUT = Path("-")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s PLAN [--max-agents N] [--resume | --fresh | --check] [setting ...]"
+    parser.epilog = (
+        "Uses the proxy that runs, or brings one along for as long as it is needed; settings are that one's."
+        " --max-agents is also how many tasks run at once; unset: as the plan says, else as the proxy does, else 8."
+        " Ctrl-C ends what runs, and --resume goes on where it stood, also after a crash. The exit code is 0 if all"
+        " tasks are done, else 1, and 2 for a plan that can't be run."
+    )
+    parser.add_argument("plan", metavar="PLAN", type=Path, help="a YAML file of tasks")
+    parser.add_argument("--check", action="store_true", help="only check the plan, and print the order")
+    parser.add_argument("--resume", action="store_true", help="go on where it stood")
+    parser.add_argument("--retry-failed", action="store_true", help="go on, and try what failed once more")
+    parser.add_argument("--fresh", action="store_true", help="begin anew, whatever was done already")
+    parser.add_argument("--json", metavar="FILE", help="write a report there; -: on standard output, for the table")
+    parser.add_argument("--to", metavar="NAME", help="the upstream that all requests go to [by their path]")
+    parser.add_argument("--attach", metavar="URL", help="use the proxy at this address")
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="where its control token is noted")
+    add_flags(parser, listed=False)
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    from hivemind.agents.plan import read_plan
+    from hivemind.agents.plan_nodes import PlanError
+
+    if namespace.fresh and (namespace.resume or namespace.retry_failed):
+        raise UsageError("--fresh begins anew and --resume goes on; choose one")
+    settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
+    try:
+        plan = read_plan(namespace.plan, str(namespace.plan))
+        if namespace.check:
+            print("\n".join(_checked(plan)))
+            return 0
+        return _started(namespace, plan, settings)
+    except PlanError as error:
+        for line in error.lines:
+            print(f"hivemind: {line}", file=sys.stderr)
+        return error.exit_code
+
+
+def _checked(plan: Plan) -> Iterator[str]:
+    """The order in which one agent at a time would go through it."""
+    order = plan.order()
+    yield f"{plan.name}: {len(order)} task{'' if len(order) == 1 else 's'}; one at a time, in this order:"
+    name = max(len(task.name) for task in order)
+    for number, task in enumerate(order, 1):
+        after = f"after {', '.join(task.after)}" if task.after else ""
+        line = f"{number:>5}  {task.name:<{name}}  {task.common.priority.name.lower():<8}  {after}"
+        yield line.rstrip()
+
+
+def _started(namespace: argparse.Namespace, plan: Plan, settings: Settings) -> int:
+    from hivemind.agents.batch_folder import BatchFolder, Busy
+    from hivemind.control.client import NoAnswer
+    from hivemind.host.server import run_loop
+    from hivemind.store.token_file import state_dir
+
+    report = _report_file(namespace.json)
+    try:
+        folder = BatchFolder(state_dir(settings.state_dir), plan.name)
+        with folder.held():
+            return run_loop(_served(namespace, plan, settings, folder, report))
+    except Busy:
+        raise UsageError(f"{plan.name}: a runner works on this batch already; wait for it, or end it") from None
+    except NoAnswer as error:
+        raise HiveMindError(f"{plan.name}: {error}") from None
+    except OSError as error:
+        raise HiveMindError(f"{plan.name}: {error.filename}: {error.strerror}") from None
+
+
+def _report_file(name: str | None) -> Path | None:
+    """Raises: UsageError: nothing can be written there, which had better be known before."""
+    if name is None:
+        return None
+    path = _STANDARD_OUTPUT if name == "-" else Path(name)
+    if name != "-" and (path.is_dir() or not os.access(path.absolute().parent, os.W_OK)):
+        raise UsageError(f"--json {name}: can't be written")
+    return path
+
+
+async def _served(
+    namespace: argparse.Namespace, plan: Plan, settings: Settings, folder: BatchFolder, report: Path | None
+) -> int:
+    from hivemind.agents.batch import Batch
+    from hivemind.agents.batch_begin import How, begin
+    from hivemind.agents.batch_desk import Desk
+    from hivemind.agents.screen import Screen, size_of
+    from hivemind.agents.session import open_session
+    from hivemind.control.client import NoAnswer
+
+    screen = Screen(sys.stderr, os.environ, size_of(sys.stderr))
+    runner = f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
+    how = How(namespace.resume or namespace.retry_failed, namespace.fresh, namespace.retry_failed)
+    try:
+        async with open_session(
+            settings,
+            environ=os.environ,
+            say=screen.say,
+            attach=namespace.attach,
+            token_file=namespace.token_file,
+            settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
+            to=namespace.to,
+        ) as session:
+            desk = Desk(session, plan, folder, os.environ, screen.say, time.time)
+            with _told_to_stop(desk, screen) as told:
+                try:
+                    left = await begin(desk, runner, how)
+                    given = settings.max_agents if "max_agents" in given_flags(namespace) else 0
+                    most = given or plan.max_agents or session.about.max_agents or _AT_ONCE
+                    batch = Batch(desk, runner, most, asyncio.get_running_loop().time, watched=screen.live)
+                    screen.say(f"{plan.name}: {most} at once, logs in {folder.logs}", "")
+                    standing = await batch.run(left, screen.show)
+                finally:
+                    with contextlib.suppress(NoAnswer):
+                        await desk.leave(plan.name, desk.place.runner, 0)
+            await asyncio.to_thread(screen.close)
+            _tell(standing, report)
+            if told:
+                screen.say(f"to go on: {command_line('hivemind batch --resume', str(namespace.plan))}", "")
+    finally:
+        await asyncio.to_thread(screen.close)
+    return 128 + told[0] if told else 0 if standing.complete else 1
+
+
+@contextlib.contextmanager
+def _told_to_stop(desk: Desk, screen: Screen) -> Iterator[list[int]]:
+    """The first signal ends everything in good order, the second at once. Gives the signals that came."""
+    loop = asyncio.get_running_loop()
+    told: list[int] = []
+
+    def stop(number: int) -> None:
+        if not told:
+            screen.say(f"{signal.Signals(number).name}: what runs is told to end; once more ends it at once", "warn")
+        else:
+            desk.at_once.set()
+        told.append(number)
+        desk.stop.set()
+        desk.changed.set()
+
+    heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # as nohup wants it
+    for number in heeded:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield told
+    finally:
+        for number in heeded:
+            loop.remove_signal_handler(number)
+
+
+def _tell(standing: Standing, report: Path | None) -> None:
+    """The table on standard output, and the report."""
+    from hivemind.agents.progress import Ink, as_json, closing
+    from hivemind.agents.screen import size_of
+
+    if report is not None:
+        text = json.dumps(as_json(standing), indent=2) + "\n"
+        if report == _STANDARD_OUTPUT:
+            sys.stdout.write(text)
+            return
+        draft = report.with_name(f".{report.name}.{os.getpid()}")
+        draft.write_text(text, "utf-8")
+        draft.replace(report)
+    terminal = sys.stdout.isatty()
+    width = size_of(sys.stdout)()[0] if terminal else 100
+    print("\n".join(closing(standing, width, Ink(terminal and not os.environ.get("NO_COLOR")))))
+
+
+command = Command("batch", "run a plan of tasks, each as soon as those before it are done", _configure, _run)

@@ -1,0 +1,242 @@
+"""`hivemind run`: a command as an agent, with its own path through the proxy, priority and budget."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hivemind.agents.environment import AGENT_VARIABLE, URL_VARIABLE
+from hivemind.agents.foreground import Foreground
+from hivemind.agents.progress import usage as in_words
+from hivemind.agents.run import CannotRun, Job, Outcome, check_command, run_agent
+from hivemind.agents.session import Say, Session, open_session
+from hivemind.cli.plugin import Command
+from hivemind.console import printable
+from hivemind.control.client import NoAnswer
+from hivemind.errors import UsageError
+from hivemind.scheduler.types import Priority
+from hivemind.settings import Settings, add_flags, from_flags, settings_file
+from hivemind.settings.flags import given_flags
+from hivemind.text.amounts import WantedBudget, owner, parse_budget, raising, shell_took
+from hivemind.text.shells import command_line
+
+_ONLY_TO_FIND_IT = {"host", "port", "state_dir", "token", "control_token", "log_level", "drain_s"}
+_EXAMPLE = "hivemind run --name alice -- claude -p 'fix the tests'"
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s [--name NAME] [--priority WORD] [--budget AMOUNT] [setting ...] -- COMMAND ..."
+    parser.epilog = (
+        "Uses the proxy that runs, or brings one along for as long as it is needed; settings are that one's. The exit"
+        " code is the command's, 128 and the signal's number where a signal ended it."
+    )
+    parser.add_argument("--name", metavar="NAME", help="the agent's [the command's, and a number]")
+    parser.add_argument("--priority", metavar="WORD", help="critical, high, normal or low")
+    parser.add_argument("--budget", metavar="AMOUNT", help="as 200k, 5usd, 5usd/day or 200k,5usd; none takes it away")
+    parser.add_argument("--covers", metavar="WORD", help="agent, or subtree: with all agents that it starts")
+    parser.add_argument("--task", metavar="ID", help="the task that it works on")
+    parser.add_argument("--to", metavar="NAME", help="the upstream that all its requests go to [by their path]")
+    parser.add_argument("--cwd", type=Path, metavar="FOLDER", help="where to start it [here]")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write exit code, time and usage there (JSON)")
+    parser.add_argument("--quiet", action="store_true", help="say nothing but what goes wrong")
+    parser.add_argument("--attach", metavar="URL", help="use the proxy at this address")
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="where its control token is noted")
+    parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    add_flags(parser, listed=False)
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    from hivemind.host import server
+
+    job = job_from(namespace, os.environ)
+    settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
+    say = _silent if namespace.quiet else _say
+    try:
+        check_command(job.command, job.cwd, os.environ)
+        return server.run_loop(_live(namespace, job, settings, say))
+    except CannotRun as error:
+        print(f"hivemind: {error}", file=sys.stderr)
+        return error.code
+
+
+async def _live(namespace: argparse.Namespace, job: Job, settings: Settings, say: Say) -> int:
+    foreground = Foreground()
+    code = 0
+    with foreground.caught():
+        try:
+            async with open_session(
+                settings,
+                environ=_where_to_look(namespace),
+                say=say,
+                attach=namespace.attach,
+                token_file=namespace.token_file,
+                settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
+                to=namespace.to,
+            ) as session:
+                _check_unused(session, namespace)
+                foreground.before_stopping = lambda: _warn(session)
+                outcome = await run_agent(session, job, environ=os.environ, say=say, foreground=foreground)
+                code = as_shell(outcome.exit_code)
+                say(told(outcome))
+                if namespace.report is not None:
+                    await asyncio.to_thread(_report, namespace.report, outcome)
+        except asyncio.CancelledError:
+            if not foreground.number:
+                raise
+            return code or 128 + foreground.number
+        except NoAnswer as error:
+            print(f"hivemind: the proxy can't be asked any more: {error}", file=sys.stderr)
+            return 1
+    return code
+
+
+def _where_to_look(namespace: argparse.Namespace) -> Mapping[str, str]:
+    """In an agent's process its proxy is meant, unless a flag names another place."""
+    named = given_flags(namespace).keys() & {"host", "port"}
+    return {key: value for key, value in os.environ.items() if not (named and key == URL_VARIABLE)}
+
+
+def job_from(namespace: argparse.Namespace, environ: Mapping[str, str]) -> Job:
+    """What the command line asks for. Raises: UsageError."""
+    words = list(namespace.program)
+    if words[:1] != ["--"] or len(words) < 2:
+        raise UsageError(f"the command goes after --, as in {_EXAMPLE}")
+    cwd = Path.cwd() if namespace.cwd is None else namespace.cwd.expanduser().absolute()
+    if not cwd.is_dir():
+        raise UsageError(f"--cwd {namespace.cwd}: there is no such folder")
+    if namespace.report is not None and not namespace.report.absolute().parent.is_dir():
+        raise UsageError(f"--report {namespace.report}: there is no such folder")
+    budget = _budget(namespace.budget)
+    if namespace.covers is not None and namespace.covers not in ("agent", "subtree"):
+        raise UsageError(f"--covers {namespace.covers}: must be agent or subtree")
+    if namespace.covers is not None and not budget:
+        raise UsageError("--covers: says whose use a budget counts, so it needs --budget AMOUNT")
+    return Job(
+        command=tuple(words[1:]),
+        cwd=cwd,
+        name=_name(namespace.name),
+        parent=environ.get(AGENT_VARIABLE) or None,
+        priority=_priority(namespace.priority),
+        budget=budget,
+        covers=namespace.covers,
+        task=namespace.task,
+    )
+
+
+def _name(text: str | None) -> str | None:
+    """Raises: UsageError."""
+    from hivemind.wire.identity import BadIdentity, checked_name  # with much that a wrong flag needn't wait for
+
+    if text is None:
+        return None
+    if not text.strip():
+        raise UsageError("--name: an agent's name can't be empty")
+    try:
+        return checked_name(text)
+    except BadIdentity as error:
+        raise UsageError(f"--name: {error}") from None
+
+
+def _priority(word: str | None) -> Priority | None:
+    """Raises: UsageError."""
+    if word is None:
+        return None
+    if word.upper() not in Priority.__members__:
+        raise UsageError(f"--priority {word}: must be critical, high, normal or low")
+    return Priority[word.upper()]
+
+
+def _budget(text: str | None) -> WantedBudget | None:
+    """Raises: UsageError."""
+    if text is None:
+        return None
+    try:
+        budget = parse_budget(text)
+    except ValueError as error:
+        raise UsageError(f"--budget: {error}{shell_took(text)}") from None
+    if budget.more:
+        raise UsageError(f"--budget {text}: must be the whole amount; hivemind budget NAME {text} adds to one")
+    return budget
+
+
+def _check_unused(session: Session, namespace: argparse.Namespace) -> None:
+    """Say which settings don't count, because the proxy runs already with its own."""
+    unused = sorted(given_flags(namespace).keys() - _ONLY_TO_FIND_IT) if session.proxy is None else []
+    if unused:
+        flags = ", ".join("--" + name.replace("_", "-") for name in unused)
+        verb = "isn't" if len(unused) == 1 else "aren't"
+        print(
+            f"hivemind: the proxy at {session.way.url} keeps its own settings, so {flags} {verb} used", file=sys.stderr
+        )
+
+
+def _warn(session: Session) -> None:
+    """Ctrl-Z stops this process, and in it what others rely on."""
+    others = 0 if session.proxy is None else len(session.proxy.processes.agents) - 1
+    if others > 0:
+        print(
+            f"\nhivemind: the proxy stops too until this goes on, and {others} other agent{'s' * (others > 1)} with it;"
+            " for several agents start hivemind proxy first",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def as_shell(code: int) -> int:
+    """An exit code as shells tell it."""
+    return 128 - code if code < 0 else code
+
+
+def told(outcome: Outcome) -> str:
+    """`alice: exit code 0 after 12.3 s, 45,123 tokens, $0.42`."""
+    how = f"exit code {outcome.exit_code}"
+    if outcome.exit_code < 0:
+        how = f"ended by signal {-outcome.exit_code} ({signal.strsignal(-outcome.exit_code) or 'unknown'})"
+    text = f"{outcome.agent}: {how} after {outcome.seconds:,.1f} s"
+    if outcome.usage is None:
+        return f"{text}; the proxy is away, so what it used isn't known here"
+    used = outcome.usage
+    text = f"{text}, {in_words(used.tokens, used.dollars, used.unpriced)}"
+    if used.checkpoint is not None:
+        text += f"; what it was at is kept: {command_line('hivemind checkpoints show', used.checkpoint)}"
+    if used.used_up is not None and outcome.exit_code:
+        again = command_line("hivemind resume", outcome.agent)
+        text += f"; {owner(used.used_up)} is used up: {raising(used.used_up)}, then {again}"
+    return text
+
+
+def _report(file: Path, outcome: Outcome) -> None:
+    used = outcome.usage
+    values: dict[str, Any] = {
+        "agent": outcome.agent,
+        "exit_code": as_shell(outcome.exit_code),
+        "signal": -outcome.exit_code if outcome.exit_code < 0 else None,
+        "seconds": round(outcome.seconds, 3),
+        "tokens": None if used is None else used.tokens,
+        "dollars": None if used is None else used.dollars,
+        "unpriced_tokens": None if used is None else used.unpriced,
+        "checkpoint": None if used is None else used.checkpoint,
+    }
+    try:
+        file.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
+    except OSError as error:
+        # The command has run, and its exit code counts.
+        print(f"hivemind: --report {file}: can't be written ({error.strerror})", file=sys.stderr)
+
+
+def _say(text: str) -> None:
+    print(f"hivemind: {printable(text)}", file=sys.stderr, flush=True)
+
+
+def _silent(_: str) -> None:
+    """For --quiet."""
+
+
+command = Command("run", "run a command as an agent, with a priority and a budget of its own", _configure, _run)

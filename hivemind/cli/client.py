@@ -1,0 +1,258 @@
+"""A proxy's control API for the command line: found, asked once, and what goes wrong told in one line.
+
+With the standard library's HTTP client, because a command that prints three lines shouldn't take half a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import http.client
+import os
+import platform
+import socket
+import ssl
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from hivemind import __version__
+from hivemind.api_types import PREFIX, Failure
+from hivemind.console import json_text, printable
+from hivemind.control.find import STATE_VARIABLE, TOKEN_VARIABLE, Place, Token, find_token, place_of
+from hivemind.control.wire import as_plain, decode_named
+from hivemind.errors import HiveMindError, UsageError
+
+T = TypeVar("T")
+
+URL_VARIABLE = "HIVEMIND_URL"
+AGENT_VARIABLE = "HIVEMIND_AGENT"
+_CONNECT_WITHIN_S = 3.0
+_ANSWER_WITHIN_S = 10.0
+_WHO_LENGTH = 40
+_FILE_VARIABLE, _FILE = "HIVEMIND_CONFIG", "hivemind.toml"
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+class ProxyError(HiveMindError):
+    """The proxy can't be had, or refuses; the text is its own words, or says what would mend it."""
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """What every command takes that asks a proxy. They may stand before or after a word such as `submit`."""
+    group = parser.add_argument_group("which proxy")
+    unset: Any = {"default": argparse.SUPPRESS}
+    group.add_argument(
+        "--attach", metavar="URL", help="where it is [HIVEMIND_URL, else as hivemind.toml says]", **unset
+    )
+    group.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="its note, or its token alone [HIVEMIND_CONTROL_TOKEN, else its note]",
+        **unset,
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON", **unset)
+
+
+def wants_json(namespace: argparse.Namespace) -> bool:
+    """Whether `--json` was given."""
+    return bool(getattr(namespace, "json", False))
+
+
+def print_json(value: object) -> int:
+    """A value as the control API has it, priorities by name. Returns the exit code."""
+    print(json_text(msgspec.json.encode(as_plain(value))))
+    return 0
+
+
+def ordered(namespace: argparse.Namespace, proxy: Asked, told: str, name: str, **arguments: object) -> int:
+    """Have a command carried out, and say so in a line, or with `--json` what was. Returns the exit code."""
+    done = proxy.order(name, **arguments)
+    if wants_json(namespace):
+        return print_json(done)
+    print(printable(told))
+    return 0
+
+
+def asked(namespace: argparse.Namespace) -> Asked:
+    """The proxy that the flags, the variables or the settings' file name.
+
+    Raises: UsageError; ProxyError: none runs there, since it left no note.
+    """
+    environ = {name: value for name, value in os.environ.items() if value}
+    url = getattr(namespace, "attach", None) or environ.get(URL_VARIABLE)
+    if url is None or STATE_VARIABLE not in environ:
+        set_in_file = _set_in_file(environ, Path.cwd())
+        url = url or _own_url({**set_in_file, **_set_in_variables(environ)})
+        for variable, name in ((STATE_VARIABLE, "state_dir"), (TOKEN_VARIABLE, "control_token")):
+            if name in set_in_file:
+                environ.setdefault(variable, str(set_in_file[name]))
+    place, file = place_of(url), getattr(namespace, "token_file", None)
+    try:
+        token = find_token(place, environ, None if file is None else Path(file))
+    except UsageError as error:
+        if file is None and place.local and not environ.get(TOKEN_VARIABLE):
+            raise ProxyError(str(error)) from None
+        raise
+    return Asked(place, token, who(environ), as_it_is=wants_json(namespace))
+
+
+def who(environ: Mapping[str, str]) -> str:
+    """Who gives a command, for the proxy's log: the agent in whose process this runs, else the user."""
+    agent = environ.get(AGENT_VARIABLE)
+    user = environ.get("USER") or environ.get("LOGNAME") or _user()
+    name = f"agent {agent}" if agent else f"{user}@{platform.node()}"
+    return "".join(letter for letter in name if letter.isprintable())[:_WHO_LENGTH].strip("@ ") or "command line"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "somebody"
+
+
+def _set_in_file(environ: Mapping[str, str], cwd: Path) -> dict[str, Any]:
+    """The file's settings, unchecked: the proxy does that, and its model takes long to load.
+
+    Raises: UsageError: it can't be read.
+    """
+    named = environ.get(_FILE_VARIABLE)
+    path = cwd / (named or _FILE)
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        if named:
+            raise UsageError(f"{named}: no such file (HIVEMIND_CONFIG)") from None
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{path}: can't be read ({why})") from None
+
+
+def _set_in_variables(environ: Mapping[str, str]) -> dict[str, Any]:
+    given = {name: environ.get(f"HIVEMIND_{name.upper()}") for name in ("host", "port")}
+    return {name: value for name, value in given.items() if value}
+
+
+def _own_url(settings: Mapping[str, Any]) -> str:
+    """Where a proxy with these settings is found on this machine."""
+    port, host = str(settings.get("port", 8765)), str(settings.get("host", "127.0.0.1")).strip("[]")
+    if not port.isdecimal() or not 1 <= int(port) <= 65_535:
+        raise UsageError(f"port {port[:20]} is set, which tells nobody where the proxy is; say so with --attach URL")
+    host = _ANYWHERE.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+class Asked:
+    """A proxy's control API. Every method raises ProxyError.
+
+    What comes is to be shown, and another proxy than ours may have said it: texts in it are on one line and printable,
+    unless they are wanted `as_it_is`, for a program that reads along.
+    """
+
+    def __init__(self, place: Place, token: Token, who: str, *, as_it_is: bool = False) -> None:
+        self.place = place
+        self._as_it_is = as_it_is
+        self._token = token
+        self._who = who
+
+    def get(self, path: str, made: type[T], **query: str | None) -> T:
+        """What an endpoint tells, as its type."""
+        given = urlencode({name: value for name, value in query.items() if value is not None})
+        return self._read(self._asked("GET", f"{path}?{given}" if given else path), made)
+
+    def read_by(self, decode: Callable[[bytes], T], path: str) -> T:
+        """The same, of a type that has a decoder of its own."""
+        data = self._asked("GET", path)
+        try:
+            return decode(self._shown(data))
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise self._strange() from None
+
+    def order(self, name: str, **arguments: object) -> dict[str, Any]:
+        """Have a command carried out; gives it back in full."""
+        body = {"name": name, "arguments": as_plain(arguments), "who": self._who}
+        done: dict[str, Any] = self._read(self._asked("POST", "/commands", msgspec.json.encode(body)), dict)
+        return done
+
+    def _read(self, data: bytes, made: type[T]) -> T:
+        try:
+            data = self._shown(data)
+            return msgspec.json.decode(data, type=made) if made is dict else decode_named(data, made)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise self._strange() from None
+
+    def _shown(self, data: bytes) -> bytes:
+        """Raises: msgspec.DecodeError, UnicodeDecodeError."""
+        if self._as_it_is or (b"\\" not in data and data.isascii()):
+            return data
+        return msgspec.json.encode(_printable_in(msgspec.json.decode(data)))
+
+    def _strange(self) -> ProxyError:
+        return ProxyError(
+            f"{self.place.url}: its answer can't be read; is it HiveMind {__version__}, as this is, and the URL right?"
+        )
+
+    def _asked(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        try:
+            status, data = self._exchanged(method, path, body)
+        except (OSError, http.client.HTTPException) as error:
+            raise ProxyError(f"no proxy at {self.place.url}: {_why(error)}") from None
+        if status == 200:
+            return data
+        try:
+            text = printable(msgspec.json.decode(data, type=Failure).error)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise ProxyError(
+                f"what answers at {self.place.url} isn't HiveMind's control API (status {status}); is the URL right?"
+            ) from None
+        if status == 401:
+            raise ProxyError(f"{self.place.url} doesn't take the token from {self._token.origin}: {text}")
+        raise ProxyError(text)
+
+    def _exchanged(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        """Raises: OSError, http.client.HTTPException."""
+        parts = urlsplit(self.place.url)
+        host = parts.hostname or ""
+        made = http.client.HTTPConnection(host, self.place.port, timeout=_CONNECT_WITHIN_S)
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            made = http.client.HTTPSConnection(host, self.place.port, timeout=_CONNECT_WITHIN_S, context=context)
+        try:
+            made.connect()
+            made.sock.settimeout(_ANSWER_WITHIN_S)
+            headers = {"authorization": f"Bearer {self._token.text}", "content-type": "application/json"}
+            made.request(method, f"{parts.path}{PREFIX}{path}", body, headers)
+            answer = made.getresponse()
+            return answer.status, answer.read()
+        finally:
+            made.close()
+
+
+def _printable_in(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_printable_in(each) for each in value]
+    if isinstance(value, dict):
+        return {printable(key): _printable_in(each) for key, each in value.items()}
+    return value
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there; start it with hivemind proxy"
+    if isinstance(error, socket.gaierror):
+        return "no such host"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed ({error.reason or error})"
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
+    return "what answers there doesn't speak HTTP"

@@ -1,0 +1,1 @@
+"""Commands that read, export and import journals."""

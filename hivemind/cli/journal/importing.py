@@ -1,0 +1,144 @@
+"""`hivemind journal import`: a journal of what somebody else recorded."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hivemind import __version__
+from hivemind.agent_names import KnownNames
+from hivemind.cli.journal.options import add_folder_flags, state_folder
+from hivemind.errors import UsageError
+from hivemind.journal.atomic_write import written_whole
+from hivemind.journal.codec import line_of
+from hivemind.journal.files import folder_in, part_path, parts_in
+from hivemind.journal.importers import flows, har
+from hivemind.journal.importers.entry import Entry, Unreadable
+from hivemind.journal.importers.events import Retold, agents_in
+from hivemind.journal.importers.joined import joined
+from hivemind.journal.importers.understood import Tried, understood
+from hivemind.journal.read.head import BOM, opened, what_else
+from hivemind.journal.records import JournalBegan, JournalEnded
+from hivemind.scheduler.events import Event
+from hivemind.settings.sections import AgentSettings
+from hivemind.wire.claims import Claims
+
+_NAME = re.compile(r"[\w-]{1,80}", re.ASCII)
+_FLOWS = re.compile(rb"\d{1,12}:")
+_SOURCES = {"har": "HAR file", "mitmproxy": "mitmproxy dump"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The flags of `import`."""
+    parser.add_argument("file", metavar="FILE", help="a HAR file, or what mitmdump -w wrote")
+    parser.add_argument("--name", metavar="NAME", help="of the journal [when the recording began, and what it is]")
+    parser.add_argument("--bodies", action="store_true", help="take over bodies too, without credentials")
+    add_folder_flags(parser)
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Raises: UsageError."""
+    path = Path(namespace.file).expanduser()
+    if namespace.name is not None and not _NAME.fullmatch(namespace.name):
+        raise UsageError("--name: a journal's name is of letters, digits, _ and -, 80 at most")
+    folder = folder_in(state_folder(namespace))
+    source = _source(path)
+    counts: Counter[str] = Counter()
+    tries = list(_understood(har.entries(path) if source == "har" else flows.entries(path), counts))
+    if not tries:
+        raise UsageError(f"{path}: no request of a model is in it{_left_out(counts)}")
+    requests = joined(tries)
+    began = min(each.entry.began_at for each in tries)
+    name = namespace.name or f"{_moment(began)}-{source}"
+    retold = Retold(began, bodies=namespace.bodies)
+    events = retold.events(requests)
+    first = JournalBegan(
+        at=0.0,
+        wall=began,
+        journal=name,
+        part=1,
+        program=f"hivemind {__version__}",
+        upstreams=retold.upstreams,
+        bodies=namespace.bodies,
+        source=source,
+    )
+    _write(folder, name, [first, *events, JournalEnded(events[-1].at)])
+    count, agents = len(requests), agents_in(requests)
+    print(f"journal {name}: {_of(count, 'request')} of {_of(agents, 'agent')}, {_of(len(tries), 'attempt')}")
+    if counts:
+        sys.stdout.flush()
+        print(f"hivemind: {path.name}{_left_out(counts)}", file=sys.stderr)
+    return 0
+
+
+def _source(path: Path) -> str:
+    """Raises: UsageError: it is neither."""
+    if not path.exists() or path.is_dir():
+        raise UsageError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; name a HAR file or a dump")
+    with opened(path) as file:
+        start = file.read(1 << 16)
+    if _FLOWS.match(start):
+        return "mitmproxy"
+    plain = start.removeprefix(BOM).lstrip()
+    if plain.startswith(b'{"v":'):
+        raise UsageError(f"{path}: is a journal already; give its path wherever one is asked for")
+    if plain.startswith(b"{"):
+        return "har"
+    if not start:
+        raise UsageError(f"{path}: is empty")
+    packed = what_else(start, None)
+    known = packed if packed.startswith(("is packed", "is written")) else "is neither a HAR file nor a mitmproxy dump"
+    raise UsageError(f"{path}: {known}")
+
+
+def _understood(entries: Iterable[Entry | Unreadable | None], counts: Counter[str]) -> Iterator[Tried]:
+    """Those that are requests of models; the others are counted, by why they aren't."""
+    claims = Claims(KnownNames(), AgentSettings())
+    for entry in entries:
+        if isinstance(entry, Unreadable):
+            counts[str(entry)] += 1
+        elif entry is None or (tried := understood(entry, claims)) is None:
+            counts["no requests of models"] += 1
+        else:
+            yield tried
+
+
+def _left_out(counts: Counter[str]) -> str:
+    """`; left out: 3 (no requests of models), 1 (an entry has no URL)`."""
+    if not counts:
+        return ""
+    told = [f"{count:,} ({_shown(why)})" for why, count in counts.most_common(5)]
+    return f"; left out: {', '.join(told)}"
+
+
+def _write(folder: Path, name: str, events: Iterable[Event]) -> None:
+    """Raises: UsageError."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        taken = name in parts_in(folder)
+    except OSError as error:
+        raise UsageError(f"{folder}: can't be written ({error.strerror})") from None
+    if taken:
+        raise UsageError(f"{name}: there is such a journal already; name this one with --name")
+    with written_whole(part_path(folder, name, 1)) as file:
+        file.writelines(line_of(event) for event in events)
+
+
+def _moment(wall: float) -> str:
+    try:
+        return datetime.fromtimestamp(wall, UTC).strftime("%Y%m%d-%H%M%S")
+    except (OverflowError, ValueError, OSError):
+        return "imported"
+
+
+def _of(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _shown(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:100])

@@ -1,0 +1,144 @@
+"""`hivemind journal show`: a journal's events as lines, as far as they are wanted."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from hivemind.cli.journal.options import add_file, journal_asked_for, tell
+from hivemind.errors import UsageError
+from hivemind.journal.codec import KINDS, line_of
+from hivemind.journal.event_text import clock, told
+from hivemind.journal.read.follow import follow
+from hivemind.journal.read.lifecycle import UNUSED
+from hivemind.journal.read.reader import Journal
+from hivemind.journal.timecode import parse_moment
+from hivemind.scheduler.events import Event
+from hivemind.text.suggest import did_you_mean
+from hivemind.text.table import in_colour, styled
+
+_LOOK_EVERY_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which events are shown; moments are on the journal's clock."""
+
+    since: float | None = None
+    until: float | None = None
+    agents: Collection[str] = ()
+    kinds: Collection[type[Event]] = ()
+
+    def __call__(self, event: Event) -> bool:
+        """Whether this one is."""
+        if self.since is not None and event.at < self.since:
+            return False
+        if self.kinds and type(event) not in self.kinds:
+            return False
+        return not self.agents or getattr(event, "agent", None) in self.agents
+
+    def over(self, event: Event) -> bool:
+        """Nothing more is wanted, from this event on."""
+        return self.until is not None and event.at > self.until
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The flags of `show`."""
+    add_file(parser)
+    parser.add_argument("--since", metavar="T", help="from then on: 18:05, 2026-11-21T18:05, or 5m after the beginning")
+    parser.add_argument("--until", metavar="T", help="and no further")
+    parser.add_argument("--agent", metavar="NAME", action="append", default=[], help="only this agent's; several times")
+    parser.add_argument("--event", metavar="KIND", action="append", default=[], help="only this kind's; several times")
+    parser.add_argument("--follow", "-f", action="store_true", help="go on while it is written")
+    parser.add_argument(
+        "--json", action="store_true", help="print them as they stand there, and each one's time of day"
+    )
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Raises: UsageError."""
+    kinds = {_kind(name) for name in namespace.event}
+    journal = journal_asked_for(namespace)
+    wanted = Wanted(
+        since=_at(journal, namespace.since),
+        until=_at(journal, namespace.until),
+        agents=frozenset(namespace.agent),
+        kinds=kinds,
+    )
+    events = follow(journal, _rest) if namespace.follow else journal.events(UNUSED - kinds if kinds else frozenset())
+    shown = _json(journal) if namespace.json else _text(journal)
+    count = 0
+    try:
+        count = _print(events, wanted, shown)
+    finally:
+        tell(journal)
+    if not count:
+        print("no such events in it" if namespace.agent or kinds else "no events in that time", file=sys.stderr)
+    return 0
+
+
+def _print(events: Iterable[Event], wanted: Wanted, shown: Callable[[Event], str]) -> int:
+    """Returns how many were."""
+    write, count = sys.stdout.write, 0
+    encoding = sys.stdout.encoding or "ascii"
+    for event in events:
+        if wanted.over(event):
+            break
+        if wanted(event):
+            text = shown(event)
+            count += 1
+            write(text if text.isascii() else text.encode(encoding, "replace").decode(encoding))
+    return count
+
+
+def _at(journal: Journal, text: str | None) -> float | None:
+    """Raises: UsageError."""
+    began = journal.began
+    return None if text is None else parse_moment(text, began.wall) - began.wall + began.at
+
+
+def _kind(name: str) -> type[Event]:
+    """Raises: UsageError."""
+    by_name = {each.lower(): made for each, made in KINDS.items()}
+    plain = name.lower().replace("-", "").replace("_", "")
+    if plain not in by_name:
+        shown = "".join(letter if letter.isprintable() else "?" for letter in name[:40])
+        hint = did_you_mean(name, KINDS) or f"; there are {', '.join(KINDS)}"
+        raise UsageError(f"--event {shown}: no such kind{hint}")
+    return by_name[plain]
+
+
+def _rest() -> None:
+    sys.stdout.flush()
+    time.sleep(_LOOK_EVERY_S)
+
+
+def _text(journal: Journal) -> Callable[[Event], str]:
+    """Times of day; with the day, where the journal isn't known to be of one."""
+    styles = {"good": "good", "warn": "warn", "bad": "bad"} if in_colour() else {}
+    day, time_of = "", clock()
+
+    def shown(event: Event) -> str:
+        nonlocal day
+        level, tag, who, text = told(event)
+        before = day
+        day, moment = time_of(journal.wall(event.at))
+        head = "" if day in ("", before) else f"{day}\n"
+        line = f"{moment:12}  {tag:<9}  {who:<18}  {text}".rstrip()
+        if not line.isprintable():
+            line = "".join(letter if letter.isprintable() else "?" for letter in line)
+        style = styles.get(level, "")
+        return f"{styled(head, 'dim') if styles else head}{styled(line, style) if style else line}\n"
+
+    return shown
+
+
+def _json(journal: Journal) -> Callable[[Event], str]:
+    def shown(event: Event) -> str:
+        line = line_of(event)[:-2].decode()
+        return f'{line},"wall":{journal.wall(event.at):.6f}}}\n'
+
+    return shown

@@ -1,0 +1,112 @@
+"""`hivemind journal stats`: what a run came to."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import msgspec
+
+from hivemind.cli.journal.options import add_file, journal_asked_for, tell
+from hivemind.console import json_text
+from hivemind.journal.figures import Figures, Price, Tally
+from hivemind.journal.read.lifecycle import UNUSED
+from hivemind.journal.read.reader import Journal
+from hivemind.prices import Prices
+from hivemind.text.amounts import dollars
+from hivemind.text.table import Cell, Column, lines, show, width
+from hivemind.text.words import span
+
+_WAITS = (
+    Column("PRIORITY"),
+    Column("REQUESTS", right=True),
+    Column("HALF WAITED UP TO", right=True),
+    Column("95 % UP TO", right=True),
+    Column("LONGEST", right=True),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The flags of `stats`."""
+    add_file(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Raises: UsageError."""
+    journal = journal_asked_for(namespace)
+    figures = figures_of(journal, prices_at(journal.began.wall))
+    if namespace.json:
+        facts = {"journal": journal.began.journal, **asdict(figures), "told": journal.damage.told()}
+        print(json_text(msgspec.json.encode(facts)))
+    else:
+        show(shown(figures, width()))
+    tell(journal)
+    return 0
+
+
+def figures_of(journal: Journal, price: Price | None) -> Figures:
+    """Counts all that can be read. Raises: UsageError."""
+    tally = Tally(price)
+    for event in journal.events(UNUSED):
+        tally.apply(event)
+    return tally.figures()
+
+
+def prices_at(wall: float) -> Price:
+    """Prices as they were at that moment, in seconds since the epoch."""
+    earliest, latest = 1_500_000_000.0, 4_000_000_000.0  # beyond, a file says what can't be
+    prices = Prices(lambda: min(max(wall, earliest), latest))
+    prices.load()
+    return prices.cost
+
+
+def shown(figures: Figures, room: int | None) -> list[str]:
+    """A fact a line, and a table of the waits."""
+    facts = [(name, text) for name, text in _facts(figures) if text]
+    size = max(len(name) for name, _ in facts)
+    rows = [f"{name:<{size}}  {text}" for name, text in facts]
+    if figures.waits:
+        rows += ["", "time in the queue, over all attempts of a request:", *_waits(figures, room)]
+    return rows
+
+
+def _facts(figures: Figures) -> Sequence[tuple[str, str]]:
+    money = "no price is known" if figures.dollars is None else dollars(figures.dollars)
+    blind = f" (the price of {figures.unpriced_tokens:,} tokens isn't known)" if figures.unpriced_tokens else ""
+    return (
+        ("agents", f"{figures.agents:,} ({figures.finished:,} ended with an answer)"),
+        ("time", f"{_s(figures.wall_s)} from the first request to the last answer"),
+        ("requests", f"{figures.requests:,}"),
+        ("  answered", f"{figures.answered:,}"),
+        ("  failed", f"{figures.failed:,} in an error of the provider's" if figures.failed else ""),
+        ("  refused", f"{figures.refused:,} by HiveMind" if figures.refused else ""),
+        ("  left", f"{figures.left:,} given up by their clients" if figures.left else ""),
+        ("  open", f"{figures.open:,} not over at the end" if figures.open else ""),
+        ("attempts", f"{figures.attempts:,}, {figures.retries:,} of them again after a fault"),
+        ("saved", f"{figures.rescued:,} answered after faults that no agent saw"),
+        ("at once", f"{figures.busiest:,} in flight at most"),
+        ("waited", f"{_s(figures.waited_s)} in the queue, all requests together"),
+        ("fairness", f"{figures.fairness:.3f} (Jain's index; 1: waiting slowed all agents down alike)"),
+        ("tokens", f"{figures.tokens:,}"),
+        (
+            "  wasted",
+            f"{figures.wasted_tokens:,} on attempts that failed or were left" if figures.wasted_tokens else "",
+        ),
+        ("dollars", f"{money}{blind}" if figures.tokens or figures.dollars else "$0.00"),
+    )
+
+
+def _waits(figures: Figures, room: int | None) -> list[str]:
+    rows: list[list[Cell | str]] = [
+        [name, f"{waits.requests:,}", _s(waits.p50_s), _s(waits.p95_s), _s(waits.longest_s)]
+        for name, waits in figures.waits.items()
+    ]
+    return lines(_WAITS, rows, room)
+
+
+def _s(value: float) -> str:
+    if value < 1:
+        return f"{value:.2f} s"
+    return f"{value:.1f} s" if value < 120 else span(value)

@@ -1,0 +1,1 @@
+"""Commands that replay, simulate, tune and report."""

@@ -1,0 +1,61 @@
+"""Journals that a command works on, and the prices of what was used in them."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from hivemind.errors import UsageError
+from hivemind.journal.figures import Price
+from hivemind.journal.files import find
+from hivemind.prices import Prices
+from hivemind.store.token_file import state_dir
+
+CLEARED = "\r\x1b[2K"
+"""Takes a line that isn't ended off a terminal."""
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Where journals are; :func:`found` reads them."""
+    parser.add_argument("--state-dir", metavar="FOLDER", help="the proxy's [as set in hivemind.toml]")
+    parser.add_argument("--config", metavar="FILE", help="read this file; unset: hivemind.toml, where there is one")
+
+
+def found(namespace: argparse.Namespace, texts: Sequence[str]) -> list[Path]:
+    """The journals of these names. Raises: UsageError."""
+    if all(os.sep in text and os.path.isfile(text) for text in texts):
+        return [Path(text) for text in texts]
+    from hivemind.settings import load as load_settings
+
+    named = (("--state-dir", namespace.state_dir), ("--config", namespace.config))
+    flags = [f"{flag}={value}" for flag, value in named if value is not None]
+    settings = load_settings(flags, environ=os.environ, cwd=Path.cwd())
+    try:
+        folder = state_dir(settings.state_dir)
+    except OSError as error:
+        raise UsageError(f"no folder of journals: {error.strerror}") from None
+    return [find(text, folder) for text in texts]
+
+
+def price() -> Price:
+    """Today's public prices."""
+    prices = Prices()
+    prices.load()
+    return prices.cost
+
+
+@contextlib.contextmanager
+def underway(what: str) -> Iterator[None]:
+    """Say what is being done as long as it takes, where somebody looks."""
+    told = sys.stderr.isatty()
+    if told:
+        print(f"{what}...", end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        if told:
+            print(CLEARED, end="", file=sys.stderr, flush=True)

@@ -1,0 +1,119 @@
+"""`hivemind replay`: send recorded traffic again, to see how an upstream, a gateway or a HiveMind bears it."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hivemind.cli.journal.options import FILE_HELP, add_folder_flags, journal_asked_for
+from hivemind.cli.plugin import Command
+from hivemind.errors import UsageError
+from hivemind.journal.timecode import parse_moment
+
+if TYPE_CHECKING:
+    from hivemind.lab.loadtest.plan import Selection
+
+_MOST_AT_ONCE = 100_000
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s FILE --against URL [--speed N] [flags]"
+    add = parser.add_argument
+    add("file", metavar="FILE", help=FILE_HELP)
+    add("--against", metavar="URL", help="where to send it: a provider, a mock, a gateway, or a HiveMind")
+    add("--speed", metavar="N", default="1", help="so many times as fast [1]")
+    add("--think", action="store_true", help="an agent asks once its last answer is there and it has thought as long")
+    add("--agents", metavar="A,B", help="only what these asked for")
+    add(
+        "--from",
+        dest="from_",
+        metavar="T",
+        help="begin there: 18:05, 2026-11-21T18:05, or so long after the beginning: 90s, 5m",
+    )
+    add("--to", metavar="T", help="end there")
+    add("--limit", metavar="N", help="no more requests than this")
+    add("--concurrency", metavar="N", default="0", help="most in flight at once [0: no limit]")
+    add("--synthetic", action="store_true", help="make all requests up, even where the journal has what was sent")
+    add("--max-tokens", metavar="HOW", default="produced", help="of made-up requests: produced or recorded [produced]")
+    add("--agent-header", metavar="NAME", help="tell agents' names in this header [x-hivemind-agent, to a HiveMind]")
+    add("--api-key-env", metavar="NAME", help="variable that holds the key [ANTHROPIC_API_KEY and the like]")
+    add("--token-env", metavar="NAME", help="variable that holds what a HiveMind wants of agents [HIVEMIND_TOKEN]")
+    add("--dry-run", action="store_true", help="tell what would be sent, and send nothing")
+    add("--yes", action="store_true", help="it may cost money")
+    add("--json", action="store_true", help="print JSON")
+    add_folder_flags(parser)
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    """Raises: UsageError; Unreachable."""
+    from hivemind.cli.lab.loadtest import run  # whatever is wrong with a flag is told without it
+    from hivemind.lab.loadtest.order import Order
+
+    if namespace.against is None and not namespace.dry_run:
+        raise UsageError("say where to with --against URL, or see what it would be with --dry-run")
+    if namespace.max_tokens not in ("produced", "recorded"):
+        raise UsageError(f"--max-tokens: must be produced or recorded, not {namespace.max_tokens[:40]!r}")
+    header = namespace.agent_header
+    if header is not None and not _HEADER.fullmatch(header):
+        raise UsageError("--agent-header: must be the name of a header")
+    journal = journal_asked_for(namespace)
+    order = Order(
+        against=namespace.against,
+        selection=_selection(namespace, journal.began.wall),
+        speed=_speed(namespace.speed),
+        think=namespace.think,
+        most=_whole(namespace.concurrency, "--concurrency", 0, _MOST_AT_ONCE),
+        synthetic=namespace.synthetic,
+        as_allowed=namespace.max_tokens == "recorded",
+        agent_header=header,
+        key_variable=namespace.api_key_env,
+        token_variable=namespace.token_env,
+        dry=namespace.dry_run,
+        confirmed=namespace.yes,
+        json=namespace.json,
+    )
+    return run(journal, order, _settings_flags(namespace), os.environ, Path.cwd())
+
+
+def _settings_flags(namespace: argparse.Namespace) -> list[str]:
+    named = (("--state-dir", namespace.state_dir), ("--config", namespace.config))
+    return [f"{flag}={value}" for flag, value in named if value is not None]
+
+
+def _selection(namespace: argparse.Namespace, began: float) -> Selection:
+    """`began` is when the journal did, in seconds since the epoch. Raises: UsageError."""
+    from hivemind.lab.loadtest.plan import Selection
+
+    names = () if namespace.agents is None else tuple(filter(None, map(str.strip, namespace.agents.split(","))))
+    if namespace.agents is not None and not names:
+        raise UsageError("--agents: must be names of agents, separated by commas")
+    begin = None if namespace.from_ is None else parse_moment(namespace.from_, began) - began
+    end = None if namespace.to is None else parse_moment(namespace.to, began) - began
+    if begin is not None and end is not None and end < begin:
+        raise UsageError("--to: must not be before --from")
+    most = None if namespace.limit is None else _whole(namespace.limit, "--limit", 1, 10**9)
+    return Selection(names, begin, end, most)
+
+
+def _speed(text: str) -> float:
+    try:
+        speed = float(text.removesuffix("x"))
+    except ValueError:
+        speed = math.nan
+    if not 0.001 <= speed <= 10_000:
+        raise UsageError(f"--speed: must be a number from 0.001 to 10000, not {text[:40]!r}")
+    return speed
+
+
+def _whole(text: str, flag: str, least: int, most: int) -> int:
+    if not text.isdecimal() or not text.isascii() or not least <= int(text[:20]) <= most:
+        raise UsageError(f"{flag}: must be a whole number from {least} to {most}, not {text[:40]!r}")
+    return int(text)
+
+
+command = Command("replay", "send recorded traffic again, for a load test", _configure, _run)

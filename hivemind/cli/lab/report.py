@@ -1,0 +1,114 @@
+"""`hivemind report`: a page about a recorded run, or a summary for a pull request."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hivemind.cli.lab import recording as recorded
+from hivemind.cli.plugin import Command
+from hivemind.console import printable
+from hivemind.errors import UsageError
+from hivemind.journal.read.reader import first_line
+from hivemind.lab.report import keeping
+
+if TYPE_CHECKING:
+    from hivemind.lab.report.run import Run
+
+_STANDARD_OUTPUT = "-"
+_ABOUT = (
+    "Write one self-contained HTML page about a recorded run: its course, what each agent did, waits, faults and what"
+    " became of them, money, and what HiveMind saved. It loads nothing from anywhere, so it can be sent and kept."
+    " A report that is there already is replaced; any other file only with --force."
+)
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s FILE [--out FILE] [--markdown] [flags]"
+    parser.description = _ABOUT
+    parser.add_argument("file", metavar="FILE", help="a journal: its path, its name or the beginning of it, or latest")
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="write it there, - for standard output [the journal's name with .html, in this folder; of --markdown,"
+        " standard output]",
+    )
+    parser.add_argument("--markdown", action="store_true", help="write a short summary for a pull request instead")
+    parser.add_argument("--title", metavar="TEXT", default="", help="what it is called [the journal's name]")
+    parser.add_argument("--utc", action="store_true", help="times of day in UTC [as this machine's clock shows them]")
+    parser.add_argument("--force", action="store_true", help="write over a file that isn't a report")
+    recorded.add_flags(parser)
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    if not namespace.markdown:
+        _check_plotter()
+    (path,) = recorded.found(namespace, [namespace.file])
+    out = _out(namespace, path)
+    if out is not None:
+        keeping.check(out, force=namespace.force)
+    from hivemind.lab.report.run import read
+
+    run = read(path, recorded.price(), _zone(path, utc=namespace.utc))
+    for note in run.notes:
+        print(f"hivemind: {printable(path.name)}: {printable(note)}", file=sys.stderr)
+    text = _text(run, namespace)
+    if out is None:
+        sys.stdout.buffer.write(text.encode())
+        return 0
+    keeping.keep(out, text)
+    print(f"{printable(str(out))}: {len(text.encode()) / 1e6:.1f} MB" if len(text) > 100_000 else printable(str(out)))
+    return 0
+
+
+def _check_plotter() -> None:
+    """Raises: UsageError: it isn't installed."""
+    try:
+        import plotly  # noqa: F401
+    except ImportError:
+        raise UsageError(
+            "the page's plots need plotly: pip install 'hivemind-tui[lab]'; --markdown does without it"
+        ) from None
+
+
+def _text(run: Run, namespace: argparse.Namespace) -> str:
+    if namespace.markdown:
+        from hivemind.lab.report import markdown
+
+        return markdown.build(run, namespace.title)
+    from hivemind.lab.report import page
+
+    return page.build(run, namespace.title)
+
+
+def _out(namespace: argparse.Namespace, journal: Path) -> Path | None:
+    """Where to write; None: to standard output. Raises: UsageError."""
+    if namespace.out == _STANDARD_OUTPUT or (namespace.out is None and namespace.markdown):
+        return None
+    name = f"{journal.name.removesuffix('.jsonl')}{'.md' if namespace.markdown else '.html'}"
+    if namespace.out is None:
+        return Path(name)
+    out = Path(os.path.expanduser(namespace.out))
+    if not namespace.out:
+        raise UsageError("--out: must be a file, or - for standard output")
+    out = out / name if out.is_dir() else out
+    if out.exists() and out.samefile(journal):
+        raise UsageError(f"--out {printable(str(out))}: is the journal itself")
+    return out
+
+
+def _zone(path: Path, *, utc: bool) -> tzinfo:
+    """This machine's, as it was when the run began: all times of a report are by one clock."""
+    if utc:
+        return UTC
+    try:
+        return datetime.fromtimestamp(first_line(path).wall).astimezone().tzinfo or UTC
+    except (ValueError, OverflowError, OSError):
+        return UTC
+
+
+command = Command("report", "a page about a recorded run, or a summary of it for a pull request", _configure, _run)

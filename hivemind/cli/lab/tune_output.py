@@ -1,0 +1,175 @@
+"""What tuning found, in words: what to change, what that gains, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from hivemind.cli.lab import comparison as comparing
+from hivemind.console import printable
+from hivemind.lab.simulate.recording import Recording
+from hivemind.lab.tune.overrides import shown
+from hivemind.lab.tune.space import Began, values_of
+from hivemind.lab.tune.tuning import Check, Goal, Progress, Tuned, cost
+from hivemind.text import words
+from hivemind.text.table import Cell, Column, lines, styled, wrapped
+
+GOALS: dict[Goal, str] = {"wall_time": "wall time", "p95_wait": "p95 of waits", "dollars": "dollars"}
+_WORTH = "worth: what of the gain is lost where that change alone is undone"
+_STAGES = {"search": "searching", "choose": "choosing", "check": "checking"}
+_CHANGES = (
+    Column("SETTING"),
+    Column("RECORDED", right=True),
+    Column("BEST FOUND", right=True),
+    Column("WORTH", right=True),
+)
+_JOURNALS = (
+    Column("JOURNAL", cut=True),
+    Column("AS RECORDED", right=True),
+    Column("BEST FOUND", right=True),
+    Column("DIFFERENCE", right=True),
+)
+
+
+def told(
+    found: Tuned, recordings: Sequence[Recording], began: Sequence[Began], notes: Sequence[str], room: int | None
+) -> list[str]:
+    """For people."""
+    foreign = all(each.began.foreign for each in recordings)
+    text = [styled(f"goal: less {GOALS[found.goal]}", "bold") + f"; {_tried(found)}", ""]
+    if found.kept:
+        text += lines(_named(_CHANGES, "USUAL") if foreign else _CHANGES, _changes(found, began), room)
+        if any(each.worth is not None for each in found.kept):
+            text += [styled(line, "dim") for line in wrapped(_WORTH, room)]
+        text += [""]
+    if found.check is not None:
+        if len(recordings) > 1:
+            heads = _named(_JOURNALS, comparing.USUAL) if foreign else _JOURNALS
+            text += [*lines(heads, _journals(found, recordings), room), ""]
+        text += [*comparing.means(found.check.before, found.check.after, room, foreign=foreign), ""]
+    sure = verdict(found)
+    for line, style in ((sure.text, sure.style), *((f"Note: {printable(note)}.", "warn") for note in notes)):
+        text += [styled(each, style) for each in wrapped(line, room)]
+    return text
+
+
+def _named(columns: tuple[Column, ...], second: str) -> tuple[Column, ...]:
+    """With another word over the second one."""
+    return (columns[0], replace(columns[1], title=second), *columns[2:])
+
+
+def verdict(found: Tuned) -> Cell:
+    """Whether that is a gain, and how sure that is."""
+    if not found.kept:
+        why = f"No better settings found in {found.trials:,} trials."
+        return Cell(f"{why} The search was broken off." if found.stopped == "interrupted" else why, "warn")
+    if found.check is None:
+        took = _share(found.before - found.best, found.before)
+        return Cell(
+            f"Broken off before it was checked: in the search it took {took} off the {GOALS[found.goal]}, some of"
+            " which is luck.",
+            "warn",
+        )
+    check, name = found.check, GOALS[found.goal]
+    runs = f"on {check.gain.runs} seeds that the search hadn't seen"
+    if not check.sound:
+        return Cell(
+            f"No better settings found: {runs}, fewer agents finished or more requests failed with the best ones.",
+            "warn",
+        )
+    if check.gain.mean <= 0:
+        return Cell(f"No better settings found: {runs}, what looked best isn't better.", "warn")
+    sure = f"{runs}, between {_percent(check.gain.low, check)} and {_percent(check.gain.high, check)} (95 % confidence)"
+    if check.better:
+        return Cell(f"They take {_percent(check.gain.mean, check)} off the {name}; {sure}.", "good")
+    little = "too little to change anything for" if check.gain.low > 0 else "so the gain may be luck"
+    return Cell(
+        f"No better settings found: the best ones take {_percent(check.gain.mean, check)} off the {name}; {sure},"
+        f" {little}.",
+        "warn",
+    )
+
+
+def standing(progress: Progress, goal: Goal) -> str:
+    """Where the search stands, in a short line."""
+    of = f" {progress.done} of {progress.of}" if progress.of else ""
+    took = _share(progress.before - progress.best, progress.before)
+    so_far = f", best so far {amount(goal, progress.best)} (-{took})" if progress.best < progress.before else ""
+    return f"{_STAGES[progress.stage]}{of}{so_far}"
+
+
+def amount(goal: Goal, value: float) -> str:
+    """What something costs by a goal."""
+    return words.money(value) if goal == "dollars" else comparing.seconds(value)
+
+
+def as_json(found: Tuned, recordings: Sequence[Recording], began: Sequence[Began], notes: Sequence[str]) -> bytes:
+    """For programs."""
+    check = found.check
+    return msgspec.json.encode(
+        {
+            "goal": found.goal,
+            "journals": [each.name for each in recordings],
+            "trials": found.trials,
+            "stopped": found.stopped,
+            "better": check is not None and check.better,
+            "changes": {each.change.name: each.change.value for each in found.kept},
+            "recorded": {each.change.name: values_of(each.change.name, began) for each in found.kept},
+            "worth": {each.change.name: each.worth for each in found.kept},
+            "search": {"recorded": found.before, "best": found.best},
+            "check": None if check is None else _check_as_json(check),
+            "notes": notes,
+        }
+    )
+
+
+def _check_as_json(check: Check) -> dict[str, object]:
+    return {
+        "seeds": check.gain.runs,
+        "recorded": check.cost.mean,
+        "gain": check.gain.mean,
+        "gain_low": check.gain.low,
+        "gain_high": check.gain.high,
+        "nobody_worse": check.sound,
+    }
+
+
+def _tried(found: Tuned) -> str:
+    why = {"time": " until time was up", "interrupted": " until it was broken off"}.get(found.stopped, "")
+    return f"{found.trials:,} candidates tried{why}"
+
+
+def _changes(found: Tuned, began: Sequence[Began]) -> list[list[Cell | str]]:
+    rows: list[list[Cell | str]] = []
+    for each in found.kept:
+        values = sorted(set(values_of(each.change.name, began)))
+        was = " to ".join(shown(value) for value in dict.fromkeys((values[0], values[-1])))
+        worth = "" if each.worth is None else f"{100 * each.worth:.0f} %" if each.worth < 1 else "all of it"
+        rows.append([each.change.name, was, Cell(shown(each.change.value), "bold"), worth])
+    return rows
+
+
+def _journals(found: Tuned, recordings: Sequence[Recording]) -> list[list[Cell | str]]:
+    assert found.check is not None
+    check = found.check
+    rows: list[list[Cell | str]] = []
+    for place, recording in enumerate(recordings):
+        before, after = cost(found.goal, check.before_in(place)), cost(found.goal, check.after_in(place))
+        better = after < before
+        gain = Cell(_signed(after - before, before), "good" if better else "bad" if after > before else "dim")
+        rows.append([printable(recording.name), amount(found.goal, before), amount(found.goal, after), gain])
+    return rows
+
+
+def _percent(gain: float, check: Check) -> str:
+    return _share(gain, check.cost.mean)
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "0 %"
+
+
+def _signed(change: float, base: float) -> str:
+    return f"{100 * change / base:+.1f} %" if base and abs(change / base) >= 0.0005 else "="

@@ -1,0 +1,188 @@
+"""`hivemind what-if`: what other settings would have done with recorded traffic."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from hivemind.cli.lab import comparison as comparing
+from hivemind.cli.lab import recording as recorded
+from hivemind.cli.plugin import Command
+from hivemind.console import json_text, printable
+from hivemind.errors import UsageError
+from hivemind.journal.figures import Figures, Price
+from hivemind.lab.simulate.output import kept_as_journal, writable
+from hivemind.lab.simulate.recording import Recording, load
+from hivemind.lab.simulate.whatif import Faults, simulate
+from hivemind.lab.tune.overrides import Change, orders, parse_changes
+from hivemind.lab.tune.workers import Job, Runs, Workers
+from hivemind.text.suggest import did_you_mean
+from hivemind.text.table import show, styled, width, wrapped
+
+_MOST_SEEDS = 1000
+_AGENTS_TOLD = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What was found."""
+
+    recording: Recording
+    changes: tuple[Change, ...]
+    faults: Faults
+    replayed: tuple[Figures, ...]
+    """With the recorded settings, by seed."""
+    changed: tuple[Figures, ...]
+    """With the changes; empty where there are none."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What is wrong with the recording, and what the model can't know."""
+        return [*self.recording.told, *comparing.beyond(self.recording.figures, self.changed)]
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s FILE [--set NAME=VALUE ...] [flags]"
+    parser.add_argument("file", metavar="FILE", help="a journal: its path, its name or the beginning of it, or latest")
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a setting as `hivemind proxy --help` has it, or agent.NAME.priority, agent.NAME.budget; may be given more"
+        " than once",
+    )
+    parser.add_argument("--seeds", metavar="N", type=int, help="draw faults and latencies anew, so many times [once]")
+    parser.add_argument("--seed", metavar="S", type=int, default=0, help="the first of them [0]")
+    parser.add_argument(
+        "--faults",
+        choices=("recorded", "drawn"),
+        help="each request meets the faults that it met, or some drawn at the recorded rates"
+        " [recorded; drawn with --seeds]",
+    )
+    parser.add_argument("--out", metavar="FILE", help="write the simulated run as a journal, to replay or report on")
+    parser.add_argument("--force", action="store_true", help="with --out: also over a file that is there")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    recorded.add_flags(parser)
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    faults, seeds = _seeds(namespace)
+    changes = parse_changes(namespace.set)
+    out = None if namespace.out is None else writable(Path(namespace.out).expanduser(), force=namespace.force)
+    (path,) = recorded.found(namespace, [namespace.file])
+    price = recorded.price()
+    with recorded.underway("reading"):
+        recording = load(path, price)
+    with recorded.underway("simulating"):
+        found = compared(recording, path, changes, faults, seeds, price)
+    if out is not None:
+        kept_as_journal(recording, changes, out, faults, seeds[0], force=namespace.force)
+    if namespace.json:
+        print(json_text(as_json(found)))
+    else:
+        show(told(found))
+    return 0
+
+
+def _seeds(namespace: argparse.Namespace) -> tuple[Faults, range]:
+    """Raises: UsageError."""
+    count = namespace.seeds
+    if count is not None and not 1 <= count <= _MOST_SEEDS:
+        raise UsageError(f"--seeds {count}: must be a whole number from 1 to {_MOST_SEEDS:,}")
+    faults: Faults = namespace.faults or ("recorded" if count is None else "drawn")
+    if count is not None and faults == "recorded":
+        raise UsageError("--seeds: recorded faults are always the same; it goes with --faults drawn")
+    if namespace.out is not None and (count or 1) > 1:
+        raise UsageError("--out: writes one run, so it goes with one seed (--seed says which)")
+    if namespace.force and namespace.out is None:
+        raise UsageError("--force: goes with --out")
+    return faults, range(namespace.seed, namespace.seed + (count or 1))
+
+
+def compared(
+    recording: Recording, path: Path, changes: tuple[Change, ...], faults: Faults, seeds: Sequence[int], price: Price
+) -> Compared:
+    """Simulate it with the recorded settings and, where there are any, with the changes.
+
+    Raises: UsageError: the changes don't go together, or are about somebody who isn't there.
+    """
+    _check_agents(recording, changes)
+    first = simulate(recording, changes, seed=seeds[0], faults=faults, price=price)  # also tells what is wrong
+    jobs = [Job(0, (), seed, faults) for seed in seeds]
+    jobs += [Job(0, changes, seed, faults) for seed in seeds[1:]] if changes else []
+    found = _simulated(recording, path, price, jobs if changes else jobs[1:])
+    if not changes:
+        return Compared(recording, (), faults, (first, *found), ())
+    count = len(seeds)
+    return Compared(recording, changes, faults, tuple(found[:count]), (first, *found[count:]))
+
+
+def _check_agents(recording: Recording, changes: Sequence[Change]) -> None:
+    known = {asked.arrived.agent for asked in recording.tape.asked}
+    for order in orders(changes):
+        if order.agent not in known:
+            some = ", ".join(sorted(known)[:_AGENTS_TOLD]) + (" and others" if len(known) > _AGENTS_TOLD else "")
+            hint = did_you_mean(order.agent or "", known) or f"; there are {some}"
+            raise UsageError(f"{order.agent}: no agent of that name is in {recording.name}{printable(hint)}")
+
+
+def _simulated(recording: Recording, path: Path, price: Price, jobs: Sequence[Job]) -> list[Figures]:
+    """On all cores where that is worth their start."""
+
+    def here(jobs: Sequence[Job]) -> list[Figures | None]:
+        return [simulate(recording, job.changes, seed=job.seed, faults=job.faults, price=price) for job in jobs]
+
+    def found(runs: Runs) -> list[Figures]:
+        return [figures for figures in runs(jobs) if figures is not None]
+
+    if len(jobs) < 4:
+        return found(here)
+    with Workers([path]) as workers:
+        return found(workers)
+
+
+def told(found: Compared) -> list[str]:
+    """For people."""
+    recording, room = found.recording, width()
+    figures = recording.figures
+    what = f"{figures.agents:,} agents, {figures.requests:,} requests, {comparing.seconds(figures.wall_s)}"
+    head = [(f"{printable(recording.name)}: {what}", "bold")]
+    if found.changes:
+        head.append((f"changed: {', '.join(map(str, found.changes))}", "bold"))
+    if len(found.replayed) > 1:
+        head.append((f"means of {len(found.replayed)} runs, faults and latencies drawn anew for each", "dim"))
+    foreign = recording.began.foreign
+    honesty = comparing.honesty(figures, found.replayed, drawn=found.faults == "drawn")
+    trust = (comparing.FOREIGN, "dim") if foreign else (honesty.text, honesty.style)
+    notes = [trust, *((f"Note: {printable(line)}.", "warn") for line in found.notes)]
+    table = comparing.table(figures, found.replayed, found.changed, room, foreign=foreign)
+    return [*_paragraphs(head, room), "", *table, "", *_paragraphs(notes, room)]
+
+
+def _paragraphs(texts: Sequence[tuple[str, str]], room: int | None) -> list[str]:
+    """Each with its style, as wide as there is room."""
+    return [styled(line, style) for text, style in texts for line in wrapped(text, room)]
+
+
+def as_json(found: Compared) -> bytes:
+    """For programs."""
+    return msgspec.json.encode(
+        {
+            "journal": found.recording.name,
+            "source": found.recording.began.source,
+            "changes": {change.name: change.value for change in found.changes},
+            "faults": found.faults,
+            "recorded": found.recording.figures,
+            "replayed": found.replayed,
+            "changed": found.changed,
+            "notes": found.notes,
+        }
+    )
+
+
+command = Command("what-if", "simulate a recorded run with other settings, and compare", _configure, _run)

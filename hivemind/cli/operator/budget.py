@@ -1,0 +1,142 @@
+"""`hivemind budget`: what agents may use, and what they have used."""
+
+from __future__ import annotations
+
+import argparse
+
+from hivemind.api_types import AgentBudget, BudgetsPart
+from hivemind.cli import client as asking
+from hivemind.cli.plugin import Command
+from hivemind.console import printable
+from hivemind.errors import UsageError
+from hivemind.scheduler.events import BudgetState
+from hivemind.text import amounts
+from hivemind.text.amounts import WantedBudget, parse_budget, shell_took
+from hivemind.text.table import Cell, Column, lines, show, styled, width
+from hivemind.text.words import count, money, share
+
+_COLUMNS = (
+    Column("AGENT", cut=True, least=20),
+    Column("BUDGET", cut=True, least=20),
+    Column("USED"),
+    Column("RUN", right=True),
+    Column("TODAY", right=True, spare=2),
+    Column("IN ALL", right=True, spare=1),
+    Column("COST IN ALL", right=True, spare=3),
+)
+_EVERYBODY = "(all agents)"
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s [AGENT | --pool] [AMOUNT] [flags]"
+    parser.add_argument(
+        "words", metavar="AGENT", nargs="*", help="whose, and how much: 200k, 5usd, 5usd/day, 200k,5usd, +50k, none"
+    )
+    parser.add_argument("--pool", action="store_true", help="the budget of all agents together")
+    parser.add_argument("--per", choices=("run", "day", "ever"), help="what it counts [as before, else budget.per]")
+    parser.add_argument("--covers", choices=("agent", "subtree"), help="the agent alone, or what it starts too")
+    asking.add_flags(parser)
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    words = list(namespace.words)
+    agent = None if namespace.pool or not words else words.pop(0)
+    if len(words) > 1:
+        raise UsageError("say whose budget and how much, as in hivemind budget alice 200k, or --pool 2M")
+    if agent is None and namespace.covers:
+        raise UsageError("--covers is for an agent's budget; the pool covers all")
+    if words:
+        return _set(namespace, agent, words[0])
+    if namespace.per or namespace.covers:
+        raise UsageError("say how much, as in hivemind budget alice 200k --per day")
+    told = asking.asked(namespace).get("/budgets", BudgetsPart, agent=agent)
+    return _show(namespace, told, agent)
+
+
+def _show(namespace: argparse.Namespace, told: BudgetsPart, agent: str | None) -> int:
+    if asking.wants_json(namespace):
+        return asking.print_json(told.pool if namespace.pool else told.agents[0] if agent is not None else told)
+    if namespace.pool or agent is not None:
+        show(one(told.pool if namespace.pool else told.agents[0]))
+    else:
+        show(shown(told, width()))
+    return 0
+
+
+def one(stands: AgentBudget) -> list[str]:
+    """One budget in full."""
+    if stands.budget is None:
+        first = f"{_name(stands)}: no budget"
+    else:
+        state = stands.budget
+        ceiling = amounts.ceiling(state.tokens, state.dollars, state.per, state.covers)
+        first = f"{_name(stands)}: {ceiling}; {_style(state, amounts.how_used(state))}"
+    rows = [("this run", stands.run), ("today", stands.day), ("in all", stands.ever)]
+    used = [f"  {name:9}{spent.tokens:>13,} tokens  {money(spent.dollars, spent.unpriced):>10}" for name, spent in rows]
+    return [first, *used]
+
+
+def _style(state: BudgetState, text: str) -> str:
+    return styled(text, share(state).style)
+
+
+def shown(told: BudgetsPart, room: int | None) -> list[str]:
+    """Every budget in a table, the pool's first."""
+    return lines(_COLUMNS, [_row(each) for each in (told.pool, *told.agents)], room)
+
+
+def _row(each: AgentBudget) -> list[Cell | str]:
+    state = each.budget
+    ceiling = "none" if state is None else amounts.ceiling(state.tokens, state.dollars, state.per)
+    if state is not None and state.covers == "subtree":
+        ceiling += ", subtree"
+    used = Cell("") if state is None else Cell(f"{state.share:.0%}".replace("%", " %"), share(state).style)
+    spent = [count(each.run.tokens), count(each.day.tokens), count(each.ever.tokens)]
+    return [_name(each), ceiling, used, *spent, money(each.ever.dollars, each.ever.unpriced)]
+
+
+def _name(each: AgentBudget) -> str:
+    return _EVERYBODY if each.agent is None else printable(each.agent)
+
+
+def _set(namespace: argparse.Namespace, agent: str | None, text: str) -> int:
+    try:
+        wanted = parse_budget(text)
+    except ValueError as error:
+        raise UsageError(f"{error}{shell_took(text)}") from None
+    if wanted.per is not None and namespace.per not in (None, wanted.per):
+        raise UsageError(f"{text.strip()[:40]} says {wanted.per}, and --per says {namespace.per}; say one of them")
+    proxy = asking.asked(namespace)
+    if wanted.more:
+        wanted = _raised(wanted, _stands(proxy, agent), agent)
+    per = wanted.per or namespace.per
+    given = {"agent": agent, "tokens": wanted.tokens, "dollars": wanted.dollars, "per": per, "covers": namespace.covers}
+    done = proxy.order("SetBudget", **given)
+    if asking.wants_json(namespace):
+        return asking.print_json(done)
+    show(one(_stands(proxy, agent)))
+    return 0
+
+
+def _stands(proxy: asking.Asked, agent: str | None) -> AgentBudget:
+    told = proxy.get("/budgets", BudgetsPart, agent=agent)
+    return told.pool if agent is None else told.agents[0]
+
+
+def _raised(more: WantedBudget, stands: AgentBudget, agent: str | None) -> WantedBudget:
+    """So much on top of what there is; the other ceiling stays. Raises: UsageError."""
+    state = stands.budget
+    whose = "the pool" if agent is None else agent
+    tokens, dollars = (None, None) if state is None else (state.tokens, state.dollars)
+    if more.tokens is not None:
+        if tokens is None:
+            raise UsageError(f"{whose} has no budget in tokens to add to; say how much in all")
+        tokens += more.tokens
+    if more.dollars is not None:
+        if dollars is None:
+            raise UsageError(f"{whose} has no budget in dollars to add to; say how much in all")
+        dollars += more.dollars
+    return WantedBudget(tokens, dollars, more.per)
+
+
+command = Command("budget", "what agents may use, and what they have used", _configure, _run)

@@ -1,0 +1,111 @@
+"""`hivemind set`: turn a knob, or give an agent another priority."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from hivemind.cli import client as asking
+from hivemind.cli.operator.status import world
+from hivemind.cli.plugin import Command
+from hivemind.errors import UsageError
+from hivemind.scheduler.knobs import KNOBS, Knob
+from hivemind.scheduler.types import Priority
+from hivemind.text.suggest import did_you_mean
+from hivemind.text.table import Column, lines, show, width
+
+_NO_LIMIT = ("none", "off")
+_COLUMNS = (
+    Column("KNOB"),
+    Column("UPSTREAM", cut=True),
+    Column("VALUE", right=True),
+    Column("FROM", right=True),
+    Column("TO", right=True),
+)
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s [KNOB VALUE | priority AGENT PRIORITY] [flags]"
+    parser.add_argument("knob", metavar="KNOB", nargs="?", help=f"{', '.join(KNOBS)}; none: show them all")
+    parser.add_argument("values", metavar="VALUE", nargs="*", help="a number; none: no limit")
+    parser.add_argument("--upstream", metavar="NAME", help="turn it for this upstream alone [all]")
+    asking.add_flags(parser)
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    if namespace.knob is None:
+        return _show(namespace)
+    if namespace.knob == "priority":
+        return _set_priority(namespace)
+    knob = _knob(namespace.knob)
+    if len(namespace.values) != 1:
+        raise UsageError(f"say one value, as in hivemind set {knob.name} {max(knob.lowest, 1):g}")
+    value = _number(knob, namespace.values[0])
+    shown = "no limit" if knob.zero_is_none and not value else f"{value:g}"
+    told = f"{knob.name} is {shown}" + (f" for {namespace.upstream}" if namespace.upstream else "")
+    given = {"knob": knob.name, "value": value, "upstream": namespace.upstream}
+    return asking.ordered(namespace, asking.asked(namespace), told, "Tune", **given)
+
+
+def _set_priority(namespace: argparse.Namespace) -> int:
+    names = [each.name.lower() for each in Priority]
+    if len(namespace.values) != 2:
+        raise UsageError("say who and which, as in hivemind set priority alice high")
+    agent, priority = namespace.values
+    if priority.lower() not in names:
+        raise UsageError(f"priority {priority[:40]}: must be {', '.join(names[:-1])} or {names[-1]}")
+    told = f"{agent} has priority {priority.lower()}"
+    given = {"agent": agent, "priority": priority.lower()}
+    return asking.ordered(namespace, asking.asked(namespace), told, "SetPriority", **given)
+
+
+def _knob(name: str) -> Knob:
+    """Raises: UsageError."""
+    found = KNOBS.get(name.replace("-", "_"))
+    if found is None:
+        hint = did_you_mean(name, [*KNOBS, "priority"]) or f"; there are {', '.join(KNOBS)}, and priority"
+        raise UsageError(f"{name[:40]}: no such knob{hint}")
+    return found
+
+
+def _number(knob: Knob, text: str) -> float:
+    """Raises: UsageError."""
+    if knob.zero_is_none and text.lower() in _NO_LIMIT:
+        return 0.0
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    in_range = knob.lowest <= value <= knob.highest or (knob.zero_is_none and value == 0)
+    if not in_range or (knob.whole and value != int(value)):
+        kind = "a whole number" if knob.whole else "a number"
+        none = ", or none for no limit" if knob.zero_is_none else ""
+        raise UsageError(f"{knob.name} {text[:40]}: must be {kind} from {knob.lowest:g} to {knob.highest:,.10g}{none}")
+    return value
+
+
+def _show(namespace: argparse.Namespace) -> int:
+    lanes = world(asking.asked(namespace)).snapshot.lanes
+    found = {view.state.upstream: dict(view.state.knobs) for view in reversed(lanes)}
+    if namespace.upstream is not None:
+        found = {name: knobs for name, knobs in found.items() if name == namespace.upstream}
+    if asking.wants_json(namespace):
+        return asking.print_json(found)
+    if not found:
+        print("no knob has a value yet: no request was seen")
+        return 0
+    rows = [
+        [knob.name, upstream, _shown(knob, values[knob.name]), f"{knob.lowest:g}", f"{knob.highest:,.10g}"]
+        for upstream, values in sorted(found.items())
+        for knob in KNOBS.values()
+        if knob.name in values
+    ]
+    show(lines(_COLUMNS, rows, width()))
+    return 0
+
+
+def _shown(knob: Knob, value: float) -> str:
+    return "none" if knob.zero_is_none and not value else f"{value:,.10g}"
+
+
+command = Command("set", "turn a knob, or give an agent another priority", _configure, _run)

@@ -1,0 +1,152 @@
+"""`hivemind status`: how the proxy is."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+from hivemind.api_types import WorldPart
+from hivemind.cli import client as asking
+from hivemind.cli.plugin import Command
+from hivemind.console import printable
+from hivemind.control.wire import decode_world
+from hivemind.scheduler.gauges import LaneState, WindowState
+from hivemind.scheduler.tasks import TASK_STATES
+from hivemind.text import amounts
+from hivemind.text.table import Cell, Column, lines, show, styled, width
+from hivemind.text.words import count, money, span
+from hivemind.world.snapshot import TASKS_SHOWN, RecordingView, Snapshot
+
+_COLUMNS = (
+    Column("LANE", cut=True),
+    Column("LEVEL", right=True),
+    Column("IN FLIGHT", right=True),
+    Column("WAITING", right=True),
+    Column("CIRCUIT"),
+    Column("LEFT OF WINDOWS", cut=True, spare=1),
+)
+_MODES = {"serving": "good", "paused": "warn", "draining": "warn"}
+_CIRCUITS = {"closed": "", "half_open": "warn", "open": "bad"}
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    part = world(asking.asked(namespace))
+    if asking.wants_json(namespace):
+        return asking.print_json(as_facts(part))
+    show(shown(part, width()))
+    return 0
+
+
+def world(proxy: asking.Asked) -> WorldPart:
+    """The proxy's world. Raises: ProxyError."""
+    return proxy.read_by(decode_world, "/snapshot")
+
+
+def as_facts(part: WorldPart) -> dict[str, object]:
+    """For programs."""
+    world = part.snapshot
+    return {
+        "version": part.version,
+        "mode": world.mode,
+        "address": world.address,
+        "uptime_s": world.uptime_s,
+        "upstreams": world.upstreams,
+        "queued": world.queued,
+        "agents": Counter(agent.state for agent in world.agents),
+        "tasks": Counter(task.state for task in world.tasks),
+        "pool": world.pool,
+        "totals": world.totals,
+        "recording": world.recording,
+        "lanes": [lane.state for lane in world.lanes],
+    }
+
+
+def shown(part: WorldPart, room: int | None) -> list[str]:
+    """For people."""
+    world, totals = part.snapshot, part.snapshot.totals
+    mode = styled(world.mode, _MODES.get(world.mode, ""))
+    told = [f"{mode} at {world.address}, up {span(world.uptime_s)} (HiveMind {printable(part.version)})", ""]
+    usage = totals.usage
+    cached = usage.cache_read_tokens + usage.cache_write_tokens
+    rows = [
+        ("requests", f"{totals.requests:,}", _requests(world)),
+        (
+            "tokens",
+            count(usage.total),
+            f"{count(usage.input_tokens)} in, {count(cached)} cached, {count(usage.output_tokens)} out",
+        ),
+        ("cost", money(totals.dollars, totals.unpriced), _unpriced(totals.unpriced)),
+        ("agents", str(len(world.agents)), _by_state(agent.state for agent in world.agents)),
+        (
+            "tasks",
+            f"{len(world.tasks)}{'+' if len(world.tasks) >= TASKS_SHOWN else ''}",
+            _by_state((task.state for task in world.tasks), TASK_STATES),
+        ),
+    ]
+    told += [f"{name:10}{value:>9}  {text}".rstrip() for name, value, text in rows if name != "tasks" or world.tasks]
+    if world.pool is not None:
+        told.append(f"{'pool':10}{world.pool.share:>8.0%}".replace("%", " %") + f"  {amounts.how_used(world.pool)}")
+    if world.recording is not None:
+        told.append(_journal(world.recording))
+    if world.lanes:
+        told += ["", *lines(_COLUMNS, [_lane(view.state) for view in world.lanes], room)]
+    return told
+
+
+def _journal(recording: RecordingView) -> str:
+    size, path = f"{recording.bytes / 1e6:,.1f} MB", printable(recording.path)
+    parts = [path, *([f"{recording.lost:,} events are missing"] if recording.lost else [])]
+    if recording.failing:
+        parts.append(f"can't be written now ({printable(recording.failing)})")
+    level = "bad" if recording.failing else "warn" if recording.lost else ""
+    return f"{'journal':10}{size:>9}  {styled(', '.join(parts), level)}"
+
+
+def _requests(world: Snapshot) -> str:
+    totals = world.totals
+    parts = [f"{len(world.slots)} in flight", f"{world.queued:,} waiting", f"{totals.finished:,} finished"]
+    for number, word in (
+        (totals.failed, "failed"),
+        (totals.refused, "refused"),
+        (totals.abandoned, "left"),
+        (totals.rescued, "rescued"),
+    ):
+        parts += [f"{number:,} {word}"] if number else []
+    return ", ".join(parts)
+
+
+def _unpriced(tokens: int) -> str:
+    return f"and {count(tokens)} tokens without a known price" if tokens else ""
+
+
+def _by_state(states: Iterable[str], order: Iterable[str] = ()) -> str:
+    counted = Counter(states)
+    known = [state for state in order if counted[state]] or sorted(counted)
+    return ", ".join(f"{counted[state]} {state}" for state in known)
+
+
+def _lane(lane: LaneState) -> list[Cell | str]:
+    ceiling = "" if math.isinf(lane.ceiling) else f" of {lane.ceiling:g}"
+    level = "no limit" if math.isinf(lane.level) else f"{lane.level:.1f}{ceiling}"
+    circuit = lane.circuit.replace("_", " ")
+    if lane.parked_for_s > 0:
+        circuit += f", parked {span(lane.parked_for_s)}"
+    style = _CIRCUITS.get(lane.circuit, "")
+    return [printable(lane.lane), level, str(lane.active), str(lane.waiting), Cell(circuit, style), left(lane.windows)]
+
+
+def left(windows: Iterable[WindowState]) -> str:
+    """`requests 46/50, tokens 79k/80k`; where models have windows of their own, after the name of each family."""
+    families: dict[str, list[str]] = {}
+    for each in windows:
+        if each.limit < math.inf:
+            text = f"{each.kind.value} {count(max(0.0, each.remaining))}/{count(each.limit)}"
+            families.setdefault(each.family, []).append(text)
+    if len(families) == 1:
+        return ", ".join(*families.values())
+    return "; ".join(f"{printable(name)}: {', '.join(parts)}" for name, parts in families.items())
+
+
+command = Command("status", "how the proxy is: lanes, requests, tokens, budgets", asking.add_flags, _run)

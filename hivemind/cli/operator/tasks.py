@@ -1,0 +1,170 @@
+"""`hivemind tasks`: the task graph, and words that change it."""
+
+from __future__ import annotations
+
+import argparse
+
+from hivemind.api_types import TasksPart, TaskState
+from hivemind.cli import client as asking
+from hivemind.cli.plugin import Command
+from hivemind.console import printable
+from hivemind.errors import UsageError
+from hivemind.parser import Parser
+from hivemind.scheduler.tasks import OPEN
+from hivemind.scheduler.types import Priority, TaskSpec
+from hivemind.text.table import Cell, Column, lines, show, width
+from hivemind.text.words import count
+
+_COLUMNS = (
+    Column("TASK", cut=True, least=24),
+    Column("STATE"),
+    Column("PRIORITY", spare=1),
+    Column("TOKENS", right=True, spare=3),
+    Column("TRIED", right=True, spare=2),
+    Column("AFTER", cut=True, spare=4),
+    Column("NOTE", cut=True),
+)
+_STATES = {
+    "running": "good",
+    "done": "dim",
+    "failed": "bad",
+    "blocked": "bad",
+    "skipped": "warn",
+    "cancelled": "warn",
+}
+_SUBMIT = "Add a task. A runner starts the command; of a task without one, report how it went with done or fail."
+_PRIORITIES = [each.name.lower() for each in Priority]
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--batch", metavar="NAME", help="only this batch's [all]")
+    asking.add_flags(parser)
+    parser.set_defaults(act=_list)
+    words = parser.add_subparsers(title="words", metavar="WORD")
+    submit = words.add_parser("submit", help="add a task", description=_SUBMIT)
+    assert isinstance(submit, Parser), "a parser's own are of its class"
+    submit.rest = "line"
+    _configure_submit(submit)
+    for word, summary, act in (
+        ("done", "a running task ended well", _finish),
+        ("fail", "a running task ended badly", _finish),
+        ("cancel", "a task isn't wanted any more", _cancel),
+        ("retry", "a task that failed, or was cancelled, is to be tried again", _retry),
+    ):
+        one = words.add_parser(word, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        one.add_argument("task", metavar="ID")
+        if act is _finish:
+            one.add_argument("--note", metavar="TEXT", default="", help="how it went, for people")
+        asking.add_flags(one)
+        one.set_defaults(act=act, word=word)
+
+
+def _configure_submit(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s NAME [flags] [-- command ...]"
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--after", metavar="ID", action="append", default=[], help="must be done before; several times")
+    parser.add_argument("--priority", choices=_PRIORITIES, default="normal", metavar="P", help=", ".join(_PRIORITIES))
+    parser.add_argument("--tokens", metavar="N", default="0", help="about how many it will use, as in 50k")
+    parser.add_argument("--agent", metavar="NAME", default="", help="who works on it [one of the task's name]")
+    parser.add_argument("--batch", metavar="NAME", default="", help="the batch it belongs to")
+    parser.add_argument(
+        "--on-failure", choices=("block", "skip"), default="block", help="when a task fails that it waits for [block]"
+    )
+    parser.add_argument("--attempts", metavar="N", type=int, default=1, help="times it may be started [1]")
+    asking.add_flags(parser)
+    parser.set_defaults(act=_submit)
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    code: int = namespace.act(namespace)
+    return code
+
+
+def _list(namespace: argparse.Namespace) -> int:
+    tasks = asking.asked(namespace).get("/tasks", TasksPart, batch=namespace.batch).tasks
+    if asking.wants_json(namespace):
+        return asking.print_json(tasks)
+    if not tasks:
+        print("no tasks" + (f" in batch {namespace.batch}" if namespace.batch else ""))
+        return 0
+    show(shown(tasks, width()))
+    return 0
+
+
+def shown(tasks: tuple[TaskState, ...], room: int | None) -> list[str]:
+    """The table, by arrival."""
+    return lines(_COLUMNS, [_row(task) for task in tasks], room)
+
+
+def _row(task: TaskState) -> list[Cell | str]:
+    spec = task.spec
+    return [
+        spec.id,
+        Cell(task.state, _STATES.get(task.state, "")),
+        task.priority.name.lower(),
+        count(spec.estimated_tokens) if spec.estimated_tokens else "",
+        f"{task.attempt} of {spec.attempts}" if task.attempt else "",
+        ", ".join(spec.after) if task.state in OPEN else "",
+        printable(task.note),
+    ]
+
+
+def _submit(namespace: argparse.Namespace) -> int:
+    batch = namespace.batch
+    spec = TaskSpec(
+        _in(batch, namespace.name),
+        Priority[namespace.priority.upper()],
+        _tokens(namespace.tokens),
+        tuple(_in(batch, each) for each in namespace.after),
+        namespace.agent,
+        batch,
+        tuple(namespace.line),
+        namespace.on_failure,
+        namespace.attempts,
+    )
+    return _ordered(namespace, f"task {spec.id} is there", "SubmitTasks", tasks=(spec,))
+
+
+def _in(batch: str, name: str) -> str:
+    """A task of a batch has its name before its own; whoever wrote it so already means the same."""
+    return f"{batch}.{name}" if batch and not name.startswith(f"{batch}.") else name
+
+
+def _tokens(text: str) -> int:
+    """Raises: UsageError."""
+    if text == "0":
+        return 0
+    from hivemind.text.amounts import parse_budget
+
+    wrong = UsageError(f"--tokens {text[:40]}: must be a number of tokens, as in 50k")
+    try:
+        wanted = parse_budget(text)
+    except ValueError:
+        raise wrong from None
+    if wanted.tokens is None or wanted.dollars is not None or wanted.per is not None or wanted.more:
+        raise wrong
+    return wanted.tokens
+
+
+def _finish(namespace: argparse.Namespace) -> int:
+    name, ok, proxy = namespace.task, namespace.word == "done", asking.asked(namespace)
+    task = next((each for each in proxy.get("/tasks", TasksPart).tasks if each.spec.id == name), None)
+    if task is not None and task.state == "ready" and not task.spec.command:
+        proxy.order("ClaimTask", task=name)  # whoever worked on it did so without the proxy
+    told = f"task {name} {'is done' if ok else 'failed'}"
+    return asking.ordered(namespace, proxy, told, "FinishTask", task=name, ok=ok, note=namespace.note)
+
+
+def _cancel(namespace: argparse.Namespace) -> int:
+    return _ordered(namespace, f"task {namespace.task} is cancelled", "CancelTask", task=namespace.task)
+
+
+def _retry(namespace: argparse.Namespace) -> int:
+    return _ordered(namespace, f"task {namespace.task} will be tried again", "RetryTask", task=namespace.task)
+
+
+def _ordered(namespace: argparse.Namespace, told: str, name: str, **arguments: object) -> int:
+    return asking.ordered(namespace, asking.asked(namespace), told, name, **arguments)
+
+
+command = Command("tasks", "the task graph: list, submit, report, cancel, retry", _configure, _run)

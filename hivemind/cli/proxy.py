@@ -1,0 +1,29 @@
+"""`hivemind proxy`: the proxy, without a screen."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from hivemind.cli.plugin import Command
+from hivemind.settings import add_flags, from_flags, settings_file
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s --upstream URL [setting ...]"
+    add_flags(parser)
+
+
+def _run(namespace: argparse.Namespace) -> int:
+    settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
+    file = settings_file(namespace, environ=os.environ, cwd=Path.cwd())
+    settings.origins()
+    from hivemind import logs
+    from hivemind.host import server
+
+    logs.configure(settings.log_level)
+    return server.run_loop(server.run(settings, file))
+
+
+command = Command("proxy", "serve the proxy, without a screen", _configure, _run)

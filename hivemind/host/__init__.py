@@ -1,0 +1,1 @@
+"""Composition: settings, engine, journal, store and control API in one server."""

@@ -1,0 +1,300 @@
+"""The proxy on a socket: bind, serve, say that it is ready, drain on a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import gc
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Coroutine, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
+
+import uvicorn
+
+from hivemind import logs
+from hivemind.console import Console
+from hivemind.errors import BindError, UsageError
+from hivemind.proxy import descriptors
+from hivemind.store.token_file import announced, state_dir
+from hivemind.text.shells import word
+
+if TYPE_CHECKING:
+    from hivemind.host.app import Proxy
+    from hivemind.settings import Settings
+    from hivemind.store.store import Store
+
+_BACKLOG = 2048
+_GC_THRESHOLDS = (20_000, 10, 10)
+"""Traffic makes few cycles and much that lives for a request; a full collection holds every stream up."""
+_KEEP_ALIVE_S = 75
+"""Longer than agents' clients keep an idle connection, so that they close it, and no request meets a closing one."""
+_PROBE_AFTER_S = 60
+"""Silence after which the kernel asks whether a client is still there; one that lost its power never says goodbye."""
+_STOP_S = 1
+"""For connections still open once the proxy has drained."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where the proxy can be reached."""
+
+    url: str
+    port: int
+
+
+class EmbeddedServer(uvicorn.Server):
+    """uvicorn as a guest in somebody else's event loop: it leaves signals to the host, and waits rather than polls."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._begun = asyncio.Event()
+        self._stop = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until :meth:`stop`."""
+        try:
+            await super().serve(sockets)
+        finally:
+            self._begun.set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._begun.set()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self._stop.wait()
+
+    async def begun(self) -> None:
+        """Until it accepts connections, or failed to."""
+        await self._begun.wait()
+
+    def stop(self) -> None:
+        """Accept nothing more and end :meth:`serve`."""
+        self.should_exit = True
+        self._stop.set()
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Bound sockets for every address that `host` stands for, all on one port; port 0 picks a free one.
+
+    Raises: BindError.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror:
+        raise BindError(f"no address to listen on is known for {host}; try --host 127.0.0.1") from None
+    sockets: list[socket.socket] = []
+    for family, _, _, _, address in dict.fromkeys(found):
+        try:
+            sockets.append(_bound(family, (address[0], port, *address[2:])))
+        except OSError as error:
+            if sockets and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                continue  # a second address of the same name (IPv6 of localhost) that this machine doesn't have
+            for bound in sockets:
+                bound.close()
+            raise BindError(_refusal(error, host, port), in_use=error.errno == errno.EADDRINUSE) from None
+        port = sockets[0].getsockname()[1]
+    return sockets
+
+
+def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, else asyncio leaves Nagle on
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Accepted sockets inherit these. Linux and macOS name the first of the options differently.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):
+            option = getattr(socket, name, None)
+            if option is not None:
+                sock.setsockopt(socket.IPPROTO_TCP, option, _PROBE_AFTER_S)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+        # Now rather than when the server starts, because two sockets may share an address until one of them listens.
+        sock.listen(_BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    sock.setblocking(False)
+    return sock
+
+
+def _refusal(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} on {host} is in use; choose another with --port, or --port 0 for any free one"
+            f" (if a HiveMind runs there: hivemind-tui --attach {word('bash', f'http://{_shown(host)}:{port}')})"
+        )
+    if error.errno == errno.EACCES:
+        return f"port {port} on {host} needs more rights than this process has; choose one from 1024 on with --port"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{host} is no address of this machine; try --host 127.0.0.1"
+    return f"can't listen on {host} port {port}: {error.strerror}"
+
+
+@contextlib.asynccontextmanager
+async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> AsyncIterator[Served]:
+    """Start the proxy and serve it in the running loop; leaving the context stops both.
+
+    While it is served, its control token stands in a file, and (`durable`) usage, decisions and tasks are kept in the
+    same folder, from which the next proxy goes on, and a journal is written. Streams still in flight at the end are
+    cut, so call :meth:`Proxy.drain` first to let them finish.
+
+    Raises: BindError; UsageError: what is kept there can't be used.
+    """
+    logs.hush_uvicorn()
+    descriptors.raise_limit()
+    descriptors.tell_of_refused_accepts()
+    sockets = bind(settings.host, settings.port)
+    try:
+        port = sockets[0].getsockname()[1]
+        proxy.address = f"http://{_shown(settings.host)}:{port}"
+        with _store(settings) if durable else contextlib.nullcontext() as proxy.store:
+            if durable and settings.journal.enabled:
+                proxy.record_in = _journals(settings)
+            await proxy.start()
+            try:
+                chosen = settings.control_token.get_secret_value() if settings.control_token else None
+                with announced(chosen, settings.state_dir, proxy.address, port) as proxy.control_key:
+                    async with _listening(EmbeddedServer(_config(proxy)), sockets):
+                        yield Served(proxy.address, port)
+            finally:
+                await proxy.aclose()
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
+def _store(settings: Settings) -> contextlib.AbstractContextManager[Store | None]:
+    from hivemind.store.opening import opened  # which needs what a wrong setting is told without
+
+    return opened(settings.state_dir, settings.port, time.time())
+
+
+def _journals(settings: Settings) -> Path | None:
+    """Where they are; None: there is no place for any, which was said of the store."""
+    from hivemind.journal.files import folder_in
+
+    try:
+        return folder_in(state_dir(settings.state_dir))
+    except OSError:
+        return None
+
+
+@contextlib.asynccontextmanager
+async def _listening(server: EmbeddedServer, sockets: list[socket.socket]) -> AsyncIterator[None]:
+    task = asyncio.create_task(server.serve(sockets), name="hivemind-server")
+    try:
+        await server.begun()
+        if server.started:
+            yield
+    finally:
+        server.stop()
+        await task
+
+
+def _config(proxy: Proxy) -> uvicorn.Config:
+    from hivemind.proxy.server_protocol import ClientProtocol
+
+    return uvicorn.Config(
+        proxy,
+        http=ClientProtocol,
+        ws="none",
+        lifespan="off",
+        loop="none",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=_STOP_S,
+    )
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+async def run(settings: Settings, settings_file: Path | None = None) -> int:
+    """`hivemind proxy`: serve until SIGINT or SIGTERM, then drain. Returns the exit code.
+
+    A second signal isn't caught, so it ends the process at once, whatever the loop is doing. `settings_file` is where
+    knobs may be written down.
+
+    Raises: BindError, UsageError: before anything was served.
+    """
+    from hivemind.host.app import Proxy  # not needed to say that a setting is wrong, and slow to import
+    from hivemind.prices import Prices
+
+    origins = settings.origins()
+    try:
+        proxy = Proxy(settings, prices=Prices())
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    stop = _stop_signal()
+    proxy.tell = logs.tell
+    proxy.settings_file = settings_file
+    async with _aside(settings), serve(proxy, settings) as served:
+        # What is there now stays: the collector needn't walk it again and again, with every agent waiting.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
+        targets = ", ".join(f"{origin.name} {origin.url}" for origin in origins)
+        print(f"hivemind: ready on {served.url} -> {targets}", flush=True)
+        await stop.wait()
+        await proxy.drain(settings.drain_s)
+    return 0
+
+
+@contextlib.asynccontextmanager
+async def _aside(settings: Settings) -> AsyncIterator[None]:
+    """Write log lines from a thread of their own: a pipe that nobody reads must not stop the traffic."""
+    console = Console(sys.stderr)
+    logs.configure(settings.log_level, cast(TextIO, console))
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(console.close)
+
+
+def _stop_signal() -> asyncio.Event:
+    """Set by the first SIGINT or SIGTERM, which also gives both back to the system."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def stopped() -> None:
+        for number in signals:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        stop.set()
+
+    for number in signals:
+        loop.add_signal_handler(number, stopped)
+    return stop
+
+
+def run_loop(main: Coroutine[Any, Any, T]) -> T:
+    """Run a program's main coroutine, on uvloop where that is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        factory = None
+    else:
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(main)

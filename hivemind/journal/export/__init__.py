@@ -1,0 +1,1 @@
+"""Journals written out in other formats."""

@@ -1,0 +1,189 @@
+"""What an exchange means: who asked for what, and how it ended, by the rules that the proxy itself follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+from hivemind.agent_names import LOOKS_LIKE_A_KEY
+from hivemind.journal.importers.entry import Entry
+from hivemind.providers.base import Facts, Limits, StreamForm, TapState
+from hivemind.providers.clients import Client, client_of
+from hivemind.providers.detect import dialect_for
+from hivemind.providers.free import is_free
+from hivemind.providers.limits import read_limits
+from hivemind.providers.profiles import profile_for
+from hivemind.providers.tapping import end_through, feed_through, form_of
+from hivemind.redaction.heads import masked_path
+from hivemind.redaction.text import less, redact
+from hivemind.redaction.values import credentials_in
+from hivemind.scheduler.types import Failure, FailureKind, Usage
+from hivemind.wire.call import described
+from hivemind.wire.claims import Claims
+from hivemind.wire.headers import fields
+from hivemind.wire.identity import (
+    Address,
+    BadIdentity,
+    Identity,
+    address,
+    checked_name,
+    fingerprint,
+    identify,
+    lane_credential,
+)
+
+_LONGEST_PATH = 200
+_REFUSED = (
+    *("refused", "unreachable", "connection_failed", "cannot connect", "could not connect", "establish"),
+    *("not_resolved", "name or service", "getaddrinfo", "nodename", "certificate", "tls", "ssl"),
+)
+_TIMED_OUT = ("timed out", "timed_out", "timeout")
+_LEFT = ("aborted", "cancel", "client disconnect", "killed")
+_WORDS = {
+    FailureKind.CONNECT: "the upstream can't be reached",
+    FailureKind.TIMEOUT: "no answer came in time",
+    FailureKind.DISCONNECTED: "the connection ended before an answer",
+    FailureKind.TRUNCATED: "the answer ended before its own end",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One attempt at a request of a model."""
+
+    entry: Entry
+    address: Address
+    provider: str
+    lane: str
+    """As of :func:`~hivemind.wire.identity.lane_credential`; the upstream's name is still to be given."""
+    identity: Identity
+    client: Client
+    facts: Facts
+    path: str
+    """As it may be shown."""
+    request: bytes
+    """The same for every attempt at one request."""
+    limits: Limits
+    failure: Failure | None
+    """None: it was answered, or the client left."""
+    left: bool
+    usage: Usage | None
+    content: bool
+    """Some of the answer came."""
+
+
+def understood(entry: Entry, claims: Claims) -> Tried | None:
+    """None: it isn't a request that makes a model generate something. `claims` knows the names of entries before."""
+    place = address(entry.path)
+    dialect = dialect_for(place.path)
+    # Recorders leave long bodies out; the path tells what was asked for all the same.
+    facts = dialect.facts(place.path, entry.query.decode("latin-1"), entry.headers, entry.body or b"{}")
+    if dialect.name == "plain" or entry.method != "POST" or is_free(entry.method, place.raw_path, entry.body):
+        return None
+    secrets = credentials_in(entry.headers, entry.path + b"?" + entry.query)
+    facts, client = described(_with_hints(facts, entry), client_of(entry.headers), secrets)
+    profile = profile_for(entry.origin)
+    identity = _identity(entry, place, client, facts, profile.auth_headers, secrets, claims)
+    state = _tapped(entry, facts)
+    left = entry.hints.left or (not entry.status and _says(entry.error, _LEFT))
+    failure = None if left else _failure(entry, facts, state, secrets)
+    return Tried(
+        entry=entry,
+        address=place,
+        provider=profile.name,
+        lane=lane_credential(entry.headers, entry.query, profile),
+        identity=identity,
+        client=client,
+        facts=facts,
+        path=_shown(place.path, secrets),
+        request=blake2b(place.raw_path + b"\0" + entry.body, digest_size=16).digest(),
+        limits=read_limits(entry.answer_headers, entry.first_at or entry.ended_at),
+        failure=failure,
+        left=left,
+        usage=entry.hints.usage or state.usage,
+        content=entry.first_at is not None and 200 <= entry.status < 400 and (state.content_started or not failure),
+    )
+
+
+def _with_hints(facts: Facts, entry: Entry) -> Facts:
+    """What else tells of a request whose body nobody kept."""
+    hints = entry.hints
+    if entry.body:
+        return facts
+    streamed = form_of(entry.answer_headers, StreamForm.WHOLE) is StreamForm.SSE
+    return replace(
+        facts,
+        model=facts.model or hints.model,
+        stream=facts.stream or hints.stream or streamed,
+        size_chars=hints.size_chars,
+    )
+
+
+def _identity(
+    entry: Entry,
+    place: Address,
+    client: Client,
+    facts: Facts,
+    auth_headers: tuple[bytes, ...],
+    secrets: tuple[str, ...],
+    claims: Claims,
+) -> Identity:
+    """As the proxy would have it; a name that it would refuse isn't taken."""
+    headers = fields(entry.headers)
+    named = place.agent
+    try:
+        named = checked_name(entry.hints.agent) if entry.hints.agent else named
+        identity = identify(headers, entry.query, named, client, facts.session, auth_headers, claims)
+        if any(each in identity.agent for each in secrets):
+            raise BadIdentity(LOOKS_LIKE_A_KEY)
+        return identity
+    except BadIdentity:
+        credential = fingerprint(headers, entry.query, auth_headers)
+        return Identity(f"key-{credential}", None, False, credential, None)
+
+
+def _tapped(entry: Entry, facts: Facts) -> TapState:
+    """What the answer's body says."""
+    tap = dialect_for(address(entry.path).path).tap(entry.status, entry.answer_headers, facts)
+    if 200 <= entry.status < 400 and entry.answer:
+        feed_through(tap, entry.answer)
+        end_through(tap)
+    return tap.state
+
+
+def _failure(entry: Entry, facts: Facts, state: TapState, secrets: tuple[str, ...]) -> Failure | None:
+    wall = entry.first_at or entry.ended_at
+    if not entry.status:
+        kind = entry.hints.kind or _kind(entry.error)
+        return Failure(kind, True, message=_WORDS.get(kind, kind.value.replace("_", " ")))
+    if entry.status >= 400:
+        dialect = dialect_for(address(entry.path).path)
+        failure = dialect.classify(entry.status, entry.answer_headers, entry.answer, wall)
+        failure = failure or Failure(FailureKind.CLIENT_ERROR, False, entry.status)
+        if entry.hints.kind is not None:
+            failure = replace(failure, kind=entry.hints.kind)
+        return replace(failure, message=redact(less(failure.message, secrets)))
+    if state.error is not None:
+        return replace(state.error, message=redact(less(state.error.message, secrets)))
+    # An answer that the recorder didn't keep, or not all of, says nothing of how it ended.
+    cut = facts.stream and bool(entry.answer) and entry.whole and not state.complete
+    if cut or entry.error or entry.hints.kind is not None:
+        kind = entry.hints.kind or FailureKind.TRUNCATED
+        return Failure(kind, True, message=_WORDS.get(kind, kind.value.replace("_", " ")))
+    return None
+
+
+def _kind(error: str) -> FailureKind:
+    """By the words of whoever recorded it."""
+    if _says(error, _TIMED_OUT):
+        return FailureKind.CONNECT if "connection_timed_out" in error.lower() else FailureKind.TIMEOUT
+    return FailureKind.CONNECT if _says(error, _REFUSED) else FailureKind.DISCONNECTED
+
+
+def _says(text: str, words: tuple[str, ...]) -> bool:
+    lowered = text.lower()
+    return any(word in lowered for word in words)
+
+
+def _shown(path: str, secrets: tuple[str, ...]) -> str:
+    return masked_path(path, "", secrets) if path.isprintable() and len(path) <= _LONGEST_PATH else ""

@@ -1,0 +1,1 @@
+"""The index of a journal: where to begin reading for a given time."""

@@ -1,0 +1,275 @@
+"""A journal's index: how the world stood at many of its moments, and what happened between them in short.
+
+A file beside the journal, of frames that are only ever added to. Each is either whole or not there: it has its lengths
+before it and a digest of what follows. The first frame says what the index is of; each other one is a block, which ends
+at a place in the journal, and mostly holds the world there, packed. What doesn't fit the journal, or was made by
+another version of this program, isn't believed and made anew. Whoever writes it holds a lock on it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import struct
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from hivemind import __version__
+from hivemind.journal.index.activity import Row
+from hivemind.journal.index.marks import Mark
+from hivemind.journal.read.cursor import Place
+from hivemind.journal.read.damage import Damage
+from hivemind.world.state import WorldState
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+SUFFIX = ".index"
+FORMAT = 1
+_FRAME = struct.Struct("<4sII16s16s")
+"""A mark, how long the block is and how long its world, and a digest of each."""
+_MAGIC = b"HMix"
+_LONGEST = 256 << 20
+"""Bytes of a frame, packed or not."""
+_TAIL = 256
+"""Bytes before a place by which it is known again."""
+_HEAD = 4096
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Of:
+    """What an index is of, and who made it."""
+
+    format: int
+    program: str
+    priced: bool
+    head: bytes
+    """Digest of the journal's first bytes."""
+    nonce: bytes
+    """Another for each index that is begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A part of the journal as it was when a block was written."""
+
+    name: str
+    size: int
+    mtime_ns: int
+    tail: bytes
+    """Digest of what is just before the block's end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What is between the end of the last block (or the beginning) and this one's."""
+
+    place: Place
+    """Its end."""
+    at: float
+    """The latest moment in it, or before."""
+    events: int
+    bytes: int
+    seen: Seen
+    damage: Damage
+    """Since the journal's beginning."""
+    marks: list[Mark] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A block that was read, and where its world is."""
+
+    block: Block
+    offset: int
+    length: int
+    """Bytes of the world, packed; 0: it has none."""
+    digest: bytes
+    """Of these."""
+
+
+class Stale(ValueError):
+    """This is no index of that journal."""
+
+
+def index_path(first: Path) -> Path:
+    """Where the index of the journal with this first part is looked for."""
+    return first.with_name(first.name + SUFFIX)
+
+
+def same_journal(one: Of, other: Of) -> bool:
+    """Whether they are of the same journal, made alike."""
+    return replace(one, nonce=b"") == replace(other, nonce=b"")
+
+
+def head_of(first: Path) -> bytes:
+    """Raises: OSError."""
+    with first.open("rb") as file:
+        return digest(file.readline(_HEAD))
+
+
+def seen_at(part: Path, offset: int) -> Seen:
+    """The part now, with what is just before this byte. Raises: OSError."""
+    with part.open("rb") as file:
+        stat = os.fstat(file.fileno())
+        file.seek(max(0, offset - _TAIL))
+        return Seen(part.name, stat.st_size, stat.st_mtime_ns, digest(file.read(min(offset, _TAIL))))
+
+
+def fits(blocks: list[Block], parts: tuple[Path, ...]) -> bool:
+    """Whether the journal still is what these blocks were made of, or has grown since."""
+    last = {block.place.part: block for block in blocks}
+    for part, block in last.items():
+        if part >= len(parts) or parts[part].name != block.seen.name:
+            return False
+        try:
+            now = seen_at(parts[part], block.place.offset)
+        except OSError:
+            return False
+        grown = now.size > block.seen.size and part == max(last)
+        same = (now.size, now.mtime_ns) == (block.seen.size, block.seen.mtime_ns)
+        if now.tail != block.seen.tail or not (grown or same):
+            return False
+    return True
+
+
+def digest(data: bytes) -> bytes:
+    """Of 16 bytes."""
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+class IndexWriter:
+    """Adds to an index, which it has for itself."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises: OSError: the file can't be written; BlockingIOError: somebody else does."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            raise
+        self._fd = fd
+        self.size = 0
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._fd)
+
+    def begin(self, of: Of) -> None:
+        """Anew. Raises: OSError."""
+        self.cut(0)
+        self._add(msgspec.msgpack.encode(of), b"")
+
+    def cut(self, size: int) -> None:
+        """Go on from there: what was after it is gone. Raises: OSError."""
+        os.ftruncate(self._fd, size)
+        os.lseek(self._fd, size, os.SEEK_SET)
+        self.size = size
+
+    def add(self, block: Block, state: WorldState | None) -> int:
+        """Returns how long the world is, packed. Raises: OSError: it can't be written, and isn't."""
+        world = b"" if state is None else zstd.compress(msgspec.msgpack.encode(state))
+        self._add(zstd.compress(msgspec.msgpack.encode(block)), world)
+        return len(world)
+
+    def _add(self, what: bytes, world: bytes) -> None:
+        frame = _FRAME.pack(_MAGIC, len(what), len(world), digest(what), digest(world)) + what + world
+        done = 0
+        try:
+            while done < len(frame):
+                done += os.write(self._fd, memoryview(frame)[done:])
+        except OSError:
+            self.cut(self.size)
+            raise
+        self.size += len(frame)
+
+
+class IndexReader:
+    """Reads what there is of an index, while somebody may add to it."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises: OSError: there is none, or it can't be read."""
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        self.size = 0
+        """Bytes that were read and are believed."""
+        self.of: Of | None = None
+        self._head = b""
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._fd)
+
+    @property
+    def changed(self) -> bool:
+        """What was read isn't there any more: it was begun anew, or cut."""
+        if not self.size:
+            return False
+        return os.fstat(self._fd).st_size < self.size or os.pread(self._fd, len(self._head), 0) != self._head
+
+    def more(self) -> list[Kept]:
+        """The blocks that were added since. Raises: Stale: it isn't an index that this program reads; OSError."""
+        if self.of is None:
+            found = self._frame()
+            if found is None:
+                return []
+            self.of = _decoded(found[0], Of)
+            if (self.of.format, self.of.program) != (FORMAT, __version__):
+                raise Stale
+            self._head = os.pread(self._fd, self.size, 0)
+        kept = []
+        while (found := self._frame()) is not None:
+            what, length, known = found
+            kept.append(Kept(_decoded(_unpacked(what), Block), self.size - length, length, known))
+        return kept
+
+    def world(self, kept: Kept) -> WorldState:
+        """How it stood where the block ends. Raises: Stale; OSError."""
+        packed = os.pread(self._fd, kept.length, kept.offset)
+        if digest(packed) != kept.digest:
+            raise Stale
+        return _decoded(_unpacked(packed), WorldState)
+
+    def _frame(self) -> tuple[bytes, int, bytes] | None:
+        """What comes next, how long its world is and the digest of that; None: nothing does yet. Raises: Stale."""
+        head = os.pread(self._fd, _FRAME.size, self.size)
+        if len(head) < _FRAME.size:
+            return None
+        magic, length, world, known, worlds = _FRAME.unpack(head)
+        if magic != _MAGIC or length + world > _LONGEST:
+            raise Stale
+        end = self.size + _FRAME.size + length + world
+        what = os.pread(self._fd, length, self.size + _FRAME.size)
+        if os.fstat(self._fd).st_size < end:
+            return None
+        if digest(what) != known:
+            raise Stale
+        self.size = end
+        return what, world, worlds
+
+
+def _unpacked(data: bytes) -> bytes:
+    decompressor = zstd.ZstdDecompressor()
+    try:
+        plain = decompressor.decompress(data, max_length=_LONGEST)
+    except zstd.ZstdError:
+        raise Stale from None
+    if not decompressor.eof:
+        raise Stale
+    return plain
+
+
+def _decoded(data: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.msgpack.decode(data, type=kind)
+    except msgspec.MsgspecError:
+        raise Stale from None

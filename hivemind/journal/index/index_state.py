@@ -1,0 +1,209 @@
+"""What is known of a journal as a whole: its index as it is read, and the process that makes it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from bisect import bisect_right
+from dataclasses import replace
+from pathlib import Path
+
+from hivemind import __version__
+from hivemind.journal.files import parts_from
+from hivemind.journal.index.activity import Overview
+from hivemind.journal.index.index import FORMAT, IndexReader, Kept, Of, Stale, fits, head_of, index_path, same_journal
+from hivemind.journal.index.marks import Mark
+from hivemind.journal.read.cursor import Place
+from hivemind.journal.read.damage import Damage
+from hivemind.journal.records import JournalBegan
+from hivemind.world.state import WorldState
+
+_AGAIN = 10
+"""Looks until somebody is started once more, where another program seemed to make the index."""
+
+
+class Known:
+    """Grows while the journal is read through, by a process that is started where it is wanted."""
+
+    def __init__(self, path: Path, began: JournalBegan, *, priced: bool, indexed: bool) -> None:
+        self._path = path
+        self._began = began
+        self._priced = priced
+        self._wanted = indexed
+        self._place = index_path(path)
+        self._folder: Path | None = None
+        """Of our own, where the index can't be beside the journal."""
+        self._reader: IndexReader | None = None
+        self._maker: subprocess.Popen[bytes] | None = None
+        self._wait = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self.marks: list[Mark] = []
+        """By time."""
+        self.overview = Overview()
+        self.bytes = 0
+        """Of the journal, that were read through."""
+        self.at = self._began.at
+        """How far."""
+        self.damage: Damage | None = None
+        self.plain = True
+        """Every line's moment is as it is written."""
+        self._places: list[Place] = []
+        """Where blocks end."""
+        self._ats: list[float] = []
+        self._worlds: list[tuple[Kept, int, int]] = []
+        """Each with how many events and bytes there are since the one before."""
+        self._world_ats: list[float] = []
+        self._events = self._since = 0
+
+    def close(self) -> None:
+        """Let go of the index, and end who makes it."""
+        self._let_go()
+        maker, self._maker = self._maker, None
+        if maker is not None:
+            maker.terminate()
+            maker.wait()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def parts(self) -> tuple[Path, ...]:
+        """The journal's files, as of now."""
+        return parts_from(self._path, self._began)
+
+    # --- Reading it ------------------------------------------------------------------------------------------------
+
+    def look(self, size: int, *, growing: bool) -> bool:
+        """Whether more is known than before, of a journal of so many bytes."""
+        before = self.bytes
+        with contextlib.suppress(OSError):
+            try:
+                self._read()
+            except Stale:
+                self._let_go()
+        if self._wanted and (self.bytes < size or growing):
+            self._have_it_made()
+        return self.bytes != before
+
+    def _read(self) -> None:
+        if self._reader is not None and self._reader.changed:
+            self._let_go()
+        if self._reader is None:
+            reader = IndexReader(self._place)
+            try:
+                blocks = reader.more()
+                of = Of(FORMAT, __version__, self._priced, head_of(self._path), b"")
+                if reader.of is None or not same_journal(reader.of, of):
+                    raise Stale
+                if not fits([kept.block for kept in blocks], self.parts()):
+                    raise Stale
+            except BaseException:
+                reader.close()
+                raise
+            self._reader = reader
+        else:
+            blocks = self._reader.more()
+        for kept in blocks:
+            self._learn(kept)
+
+    def _learn(self, kept: Kept) -> None:
+        block = kept.block
+        self.marks += block.marks
+        self.overview.add(block.rows)
+        self.bytes += block.bytes
+        self.at, self.damage = block.at, block.damage
+        self.plain = block.place.order is None or not any(block.place.order[1:])
+        self._places.append(block.place)
+        self._ats.append(block.at)
+        self._events += block.events
+        self._since += block.bytes
+        if kept.length:
+            self._worlds.append((replace(kept, block=replace(block, marks=[], rows=[])), self._events, self._since))
+            self._world_ats.append(block.at)
+            self._events = self._since = 0
+
+    def _let_go(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        self._forget()
+
+    # --- Finding in it ---------------------------------------------------------------------------------------------
+
+    def world_before(self, at: float, events: int, size: int) -> tuple[Kept, WorldState] | None:
+        """The last world that isn't after this moment, or the earliest before it from which there are no more than so
+        many events and bytes to that; None: there is none."""
+        number = bisect_right(self._world_ats, at) - 1
+        while number > 0 and (events := events - self._worlds[number][1]) >= 0:
+            size -= self._worlds[number][2]
+            if size < 0:
+                break
+            number -= 1
+        if number < 0 or self._reader is None:
+            return None
+        kept = self._worlds[number][0]
+        try:
+            return kept, self._reader.world(kept)
+        except (Stale, OSError):
+            self._let_go()
+            return None
+
+    def place_before(self, at: float) -> Place:
+        """Some way before this moment, but not far: there is a whole block in between."""
+        number = bisect_right(self._ats, at) - 2
+        return self._places[number] if number >= 0 else Place(0, 0)
+
+    # --- Having it made --------------------------------------------------------------------------------------------
+
+    def _have_it_made(self) -> None:
+        if self._maker is not None:
+            code = self._maker.poll()
+            if code is None:
+                return
+            self._maker = None
+            self._wait = _AGAIN
+            if code and not self._elsewhere():
+                self._wanted = False
+        elif self._wait:
+            self._wait -= 1
+        else:
+            self._start()
+
+    def _start(self) -> None:
+        if self._folder is None and not self._writable() and not self._elsewhere():
+            self._wanted = False
+            return
+        # Not from the folder that somebody happens to be in (-P).
+        program = [sys.executable, "-P", "-m", "hivemind.journal.index.builder"]
+        arguments = [str(self._path.absolute()), str(self._place.absolute()), "priced" if self._priced else "plain"]
+        nothing = subprocess.DEVNULL
+        try:
+            self._maker = subprocess.Popen([*program, *arguments], stdin=nothing, stdout=nothing, stderr=nothing)
+        except OSError:
+            self._wanted = False
+
+    def _writable(self) -> bool:
+        try:
+            fd = os.open(self._place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError:
+            return False
+        os.close(fd)
+        return True
+
+    def _elsewhere(self) -> bool:
+        """From now on the index is in a folder of its own, while this is open. Returns whether there is one."""
+        if self._folder is not None:
+            return False
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="hivemind-index-"))
+        except OSError:
+            return False
+        self._let_go()
+        self._place = index_path(self._folder / self._path.name)
+        self._wait = 0
+        return True

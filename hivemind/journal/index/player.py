@@ -1,0 +1,313 @@
+"""A journal that can be looked at at any moment of it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hivemind.errors import UsageError
+from hivemind.journal.event_text import told
+from hivemind.journal.index.activity import Column
+from hivemind.journal.index.builder import MALFORMED, prices_then, world_of
+from hivemind.journal.index.index_state import Known
+from hivemind.journal.index.marks import Mark
+from hivemind.journal.index.seek import Start, Starts, last_moment
+from hivemind.journal.read.cursor import Cursor
+from hivemind.journal.read.damage import Damage
+from hivemind.journal.read.reader import missing_among, open_journal
+from hivemind.journal.read.request_heads import with_heads
+from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
+from hivemind.journal.write.segment import being_written
+from hivemind.scheduler import events as ev
+from hivemind.world import World
+from hivemind.world.request_view import RequestDetail
+from hivemind.world.state import Carried
+
+_UNTOLD = (ev.Sampled, ev.LimitsRead, JournalBegan, Carried, RequestBody, ResponseBody)
+"""Of which it isn't said that they happened next."""
+_LOOKS = 64
+"""Events between two looks at the clock."""
+
+
+class Player:
+    """One journal and one moment of it: :attr:`world` is as it was then. All moments are on the journal's own clock.
+
+    What was found is exact: the world is the one that all events up to the moment make, but for requests long over, of
+    which it remembers those that ended in the last some thousand events. Until the journal has been read through once,
+    by a process of its own (:mod:`.indexing`), a moment far from the beginning is put together from what happened
+    shortly before it, which is :attr:`approximate`.
+    """
+
+    def __init__(self, path: Path, *, priced: bool, indexed: bool, clock: Callable[[], float]) -> None:
+        journal = open_journal(path)
+        self.began = journal.began
+        self.name = journal.began.journal
+        self.parts = journal.parts
+        self.world = World(at=0, wall=0, address="", upstreams=())
+        self.approximate = False
+        self._path = path = journal.path
+        self._clock = clock
+        self._price = prices_then(self.began) if priced else None
+        self._found = journal.known_damage()
+        """What was come upon while playing."""
+        self._known = Known(path, self.began, priced=priced, indexed=indexed)
+        self._starts = Starts(self.began, self._known)
+        self._cursor: Cursor | None = None
+        self._events: Iterator[ev.Event] = iter(())
+        self._next: ev.Event | None = None
+        """Read, and not told to the world yet."""
+        self._at = self.begins_at
+        self._sizes: tuple[int, ...] = ()
+        self.ends_at = self.begins_at
+        self.growing = False
+        try:
+            self.look()
+            self.seek(self.begins_at)
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def open(
+        cls, path: Path, *, priced: bool = False, indexed: bool = True, clock: Callable[[], float] = time.perf_counter
+    ) -> Player:
+        """A journal by the path of its first part, at its beginning.
+
+        `priced`: by the prices of when it began. `indexed`: it is read through by another process, if it wasn't yet;
+        else an index that is there is used, but none made. `clock` measures how long things take, in seconds.
+
+        Raises: UsageError: it can't be read.
+        """
+        return cls(path, priced=priced, indexed=indexed, clock=clock)
+
+    def close(self) -> None:
+        """Let go of the files, and end the process that reads it through."""
+        self._known.close()
+        if self._cursor is not None:
+            self._cursor.close()
+            self._cursor = None
+
+    # --- The whole of it -------------------------------------------------------------------------------------------
+
+    @property
+    def begins_at(self) -> float:
+        """Its first moment."""
+        return self.began.at
+
+    @property
+    def wall_offset_s(self) -> float:
+        """To the time of day, in seconds since the epoch."""
+        return self.began.wall - self.began.at
+
+    @property
+    def bodies(self) -> bool:
+        """What was sent and answered was recorded too."""
+        return self.began.bodies
+
+    @property
+    def known_to(self) -> float:
+        """The share of it that was read through; 1: all."""
+        whole = sum(self._sizes)
+        return 1.0 if not whole else min(1.0, self._known.bytes / whole)
+
+    @property
+    def marks(self) -> Sequence[Mark]:
+        """What is worth a look, by time, as far as it was read through."""
+        return self._known.marks
+
+    def next_mark(self, at: float, kinds: frozenset[str] | None = None) -> Mark | None:
+        """The first one after this moment, of these kinds; None: there is none."""
+        first = bisect_right(self.marks, at, key=_at)
+        return next((mark for mark in self.marks[first:] if kinds is None or mark.kind in kinds), None)
+
+    def previous_mark(self, at: float, kinds: frozenset[str] | None = None) -> Mark | None:
+        """The last one before this moment, of these kinds; None: there is none."""
+        before = [mark for mark in self.marks[: bisect_right(self.marks, at, key=_at)] if mark.at < at]
+        return next((mark for mark in reversed(before) if kinds is None or mark.kind in kinds), None)
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What is wrong with it, as far as that was seen."""
+        seen = self._known.damage or self._found
+        return tuple(replace(seen, missing=missing_among(self.parts), torn=seen.torn and not self.growing).told())
+
+    def overview(self, columns: int) -> list[Column | None]:
+        """What went on, in so many pieces of equal length; None for those that weren't read through yet."""
+        known_s = float("inf") if self.known_to >= 1 else self._known.at - self.begins_at
+        return self._known.overview.columns(columns, self.ends_at - self.begins_at, known_s)
+
+    def look(self) -> bool:
+        """Whether more was written or read through since the last look."""
+        self.parts = self._known.parts()
+        sizes = self._measured()
+        grown = sizes != self._sizes
+        self._sizes = sizes
+        self.growing = being_written(self.parts[-1])
+        if self._cursor is not None:
+            self._cursor.parts = self.parts
+        if grown:
+            self.ends_at = max(self.ends_at, last_moment(self.parts) or self.begins_at)
+        learned = self._known.look(sum(sizes), growing=self.growing)
+        if learned and not self._known.plain:
+            self.ends_at = max(self.begins_at, self._known.at)
+        if learned and self.approximate and self._known.at >= self._at:
+            self.seek(self._at)
+        return grown or learned
+
+    def _measured(self) -> tuple[int, ...]:
+        sizes = []
+        for part in self.parts:
+            with contextlib.suppress(OSError):
+                sizes.append(part.stat().st_size)
+        return tuple(sizes)
+
+    # --- One moment of it ------------------------------------------------------------------------------------------
+
+    @property
+    def at(self) -> float:
+        """The moment that the world is as of."""
+        return self._at
+
+    def seek(self, at: float) -> None:
+        """Be at that moment. Raises: UsageError: the journal can't be read any more."""
+        at = max(at, self.begins_at)
+        with self._reading(), _uncollected():
+            start = self._starts.before(at, self.parts)
+            if not self._may_go_on(at, start):
+                self._begin(start)
+            self._fold(at, None)
+
+    def advance(self, to_at: float, budget_s: float) -> float:
+        """Go on to that moment, but work no longer than about so many seconds. Returns the moment reached.
+
+        Raises: UsageError: the journal can't be read any more.
+        """
+        if to_at < self._at:
+            self.seek(to_at)
+            return self._at
+        with self._reading():
+            self._fold(to_at, self._clock() + budget_s)
+        return self._at
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UsageError(f"{self._path}: can't be read any more ({error.strerror})") from None
+
+    def _may_go_on(self, at: float, start: Start) -> bool:
+        """The world as it stands is as good to go on from, and as near."""
+        if self._cursor is None or at < self._at or (self.approximate and start.exact):
+            return False
+        here = self._cursor.place
+        return (here.part, here.offset) >= (start.place.part, start.place.offset)
+
+    def _begin(self, start: Start) -> None:
+        world = world_of(self.began, self._price)
+        if start.state is not None:
+            world.restore(start.state)
+        cursor = Cursor(self.parts, self.began, start.place, Damage())
+        if self._cursor is not None:
+            self._cursor.close()
+        self.world.let_go()
+        self.world, self.approximate = world, not start.exact
+        self._cursor, self._events, self._next = cursor, _all_of(cursor), None
+        self._at = self.begins_at
+
+    def _fold(self, to_at: float, until: float | None) -> None:
+        """Tell the world what happened up to a moment, as far as there is time."""
+        apply, event = self.world.apply, self._next or self._following()
+        left = _LOOKS
+        while event is not None and event.at <= to_at:
+            at = event.at
+            try:
+                apply(event)
+            except MALFORMED:
+                self._found.bad_lines += 1
+            event = next(self._events, None)
+            left -= 1
+            if not left:
+                left = _LOOKS
+                if until is not None and self._clock() >= until and event is not None:
+                    self._next, self._at = event, max(self._at, min(at, to_at))
+                    return
+        self._next, self._at = event, max(self._at, to_at)
+
+    def _following(self) -> ev.Event | None:
+        """The next one, where there was none when it was last looked."""
+        if self._cursor is None:
+            return None
+        self._events = _all_of(self._cursor)
+        return next(self._events, None)
+
+    # --- Single events ---------------------------------------------------------------------------------------------
+
+    def with_heads(self, detail: RequestDetail) -> RequestDetail:
+        """The same with method, path and headers, as far as they can be found. Reads files, so it is for a thread."""
+        parts, starts = self.parts, self._starts
+        with contextlib.suppress(OSError):
+            return with_heads(detail, parts, lambda at: starts.line_near(at, parts))
+        return detail
+
+    def event_after(self, at: float) -> tuple[float, str] | None:
+        """The next thing that happened after a moment, and when; None: nothing did. Raises: UsageError."""
+        first, more = None, 0
+        for event in self._told_near(at):
+            if event.at <= at:
+                continue
+            if first is not None and event.at > first.at:
+                break
+            first, more = first or event, more + (first is not None)
+        return None if first is None else (first.at, _in_words(first, more))
+
+    def event_before(self, at: float) -> tuple[float, str] | None:
+        """The last thing that happened before a moment, and when; None: nothing did. Raises: UsageError."""
+        last, more = None, 0
+        for event in self._told_near(at):
+            if event.at >= at:
+                break
+            last, more = (last, more + 1) if last is not None and event.at == last.at else (event, 0)
+        return None if last is None else (last.at, _in_words(last, more))
+
+    def _told_near(self, at: float) -> Iterator[ev.Event]:
+        """What happened, from some time before this moment on."""
+        with (
+            self._reading(),
+            contextlib.closing(Cursor(self.parts, self.began, self._starts.near(at, self.parts))) as cursor,
+        ):
+            yield from (event for event in _all_of(cursor) if not isinstance(event, _UNTOLD))
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Much is made, none of it rubbish: looking for some in the midst of it would take longer than making it."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _all_of(cursor: Cursor) -> Iterator[ev.Event]:
+    """From there to the end of the last part."""
+    while True:
+        yield from cursor.events()
+        if not cursor.turn():
+            return
+
+
+def _in_words(event: ev.Event, more: int) -> str:
+    _, _, who, text = told(event)
+    return (f"{who}: {text}" if who else text) + (f", and {more} more" if more else "")
+
+
+def _at(mark: Mark) -> float:
+    return mark.at

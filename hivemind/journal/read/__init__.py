@@ -1,0 +1,1 @@
+"""Reading journals, damaged and growing ones included."""

@@ -1,0 +1,1 @@
+"""Writing a journal: recorder, background writer and segment files."""

@@ -1,0 +1,60 @@
+"""Events that were made into JSON on the loop, on their way to be lines, and what is still to be made between them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hivemind.journal.codec import Encoded, each_line_of, lines_of
+from hivemind.journal.write.writer import Later, made
+
+_WORK_S, REST_S = 0.0005, 0.0003
+"""The thread works so long, and lets others have their turn."""
+_HEAD = 32
+"""About how long a line's beginning is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some events in order."""
+
+    events: Encoded
+    between: Sequence[tuple[int, Later]] = ()
+    """Each with how many of the events stand before it."""
+
+    @property
+    def count(self) -> int:
+        """Of lines."""
+        return len(self.events[0]) + len(self.between)
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory it takes."""
+        kinds, values = self.events
+        return len(values) + _HEAD * len(kinds) + sum(later.weight for _, later in self.between)
+
+
+def let_others() -> None:
+    """Whoever waits has a turn."""
+    time.sleep(REST_S)
+
+
+def joined(batches: Sequence[Batch]) -> bytes:
+    """The lines of all of them. Takes a while where much is between; meant for a thread."""
+    lines: list[bytes] = []
+    begun = time.monotonic()
+    for batch in batches:
+        if not batch.between:
+            lines.append(lines_of(batch.events))
+            continue
+        done, plain = 0, each_line_of(batch.events)
+        for place, later in batch.between:
+            lines += plain[done:place]
+            lines.append(made(later))
+            done = place
+            if time.monotonic() - begun > _WORK_S:
+                let_others()
+                begun = time.monotonic()
+        lines += plain[done:]
+    return b"".join(lines)

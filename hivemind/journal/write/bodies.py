@@ -1,0 +1,176 @@
+"""What clients send and are answered, for a journal that is to have it.
+
+On the event loop references are kept, and nothing else is done; a thread unpacks, masks and writes. Whoever reads the
+answer gets the very bytes that came.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from functools import cached_property, partial
+
+from hivemind.journal.codec import line_of
+from hivemind.journal.records import RequestBody, ResponseBody
+from hivemind.journal.write.recorder import Recorder
+from hivemind.journal.write.writer import Later
+from hivemind.providers.encoding import decode_body
+from hivemind.redaction.bodies import redact_body
+from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
+from hivemind.redaction.values import credentials_in, longest_first
+from hivemind.upstream.base import Headers, UpstreamResponse
+from hivemind.wire.call import Call
+from hivemind.wire.remembered import Heads
+
+LONGEST = 16 << 20
+"""Bytes of one body, unpacked, that are written."""
+COMING_MOST = 64 << 20
+"""Bytes of all answers that are still coming."""
+_HEADS = 1 << 10
+"""About what heads take."""
+_SHARE = 0.75
+"""Of what may wait for the disk; the rest is for what happened, which is worth more."""
+_TOO_LONG = f"it is longer than {LONGEST >> 20} MiB"
+_TOO_MANY = "too many were waiting to be written"
+_UNREADABLE = f"it can't be unpacked, or is longer than {LONGEST >> 20} MiB"
+
+
+class Bodies:
+    """`own` are credentials of the proxy's own; `now` is the clock of events."""
+
+    def __init__(self, recorder: Recorder, now: Callable[[], float], own: tuple[str, ...]) -> None:
+        self._recorder = recorder
+        self._now = now
+        self._own = own
+        self.coming = 0
+        """Bytes of answers that have begun."""
+
+    def asked(self, ticket: int, call: Call, headers: Headers) -> Heard:
+        """A request came, with these headers."""
+        asked = _Asked(_heads(ticket, call, headers), self._own)
+        self.put(call.body, "", partial(_request, self._now(), asked))
+        return Heard(self, self._now, asked)
+
+    def put(self, body: bytes, left_out: str, make: Callable[[bytes, str], bytes]) -> None:
+        """Have a line made of a body, or without it."""
+        if not left_out and len(body) > LONGEST:
+            left_out = _TOO_LONG
+        if not left_out and not self._recorder.has_room(len(body) + _HEADS, _SHARE):
+            left_out = _TOO_MANY
+        if left_out:
+            body = b""
+        self._recorder.later(self._now(), Later(partial(make, body, left_out), len(body) + _HEADS))
+
+
+class Heard:
+    """One request, and what each attempt at it is answered."""
+
+    def __init__(self, bodies: Bodies, now: Callable[[], float], asked: _Asked) -> None:
+        self._bodies = bodies
+        self._now = now
+        self._asked = asked
+
+    def answer(self, attempt: int, response: UpstreamResponse) -> UpstreamResponse:
+        """An attempt is answered. Returns what is to be read in its place; as that is done, the body is noted, until
+        it is closed."""
+        return _Overheard(response, self._bodies, partial(self._over, attempt, response))
+
+    def _over(self, attempt: int, response: UpstreamResponse, body: bytes, left_out: str) -> None:
+        make = partial(_response, self._now(), attempt, response.status, response.headers, self._asked)
+        self._bodies.put(body, left_out, make)
+
+
+class _Overheard:
+    """A response that is noted while somebody reads it."""
+
+    def __init__(self, response: UpstreamResponse, bodies: Bodies, over: Callable[[bytes, str], None]) -> None:
+        self.status = response.status
+        self.headers = response.headers
+        self._response = response
+        self._bodies = bodies
+        self._over: Callable[[bytes, str], None] | None = over
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._left_out = ""
+
+    async def read(self) -> bytes:
+        data = await self._response.read()
+        if not self._left_out:
+            self._parts.append(data)
+            self._size += len(data)
+            self._bodies.coming += len(data)
+            if self._size > LONGEST or self._bodies.coming > COMING_MOST:
+                self._left_out = _TOO_LONG if self._size > LONGEST else _TOO_MANY
+                self._forget()
+        return data
+
+    def close(self) -> None:
+        self._response.close()
+        if self._over is not None:
+            over, self._over = self._over, None
+            body = b"".join(self._parts)
+            self._forget()
+            over(body, self._left_out)
+
+    def _forget(self) -> None:
+        self._bodies.coming -= self._size
+        self._parts, self._size = [], 0
+
+
+def _heads(ticket: int, call: Call, headers: Headers) -> Heads:
+    """As the client sent them, to the path that the API has."""
+    path, _, query = call.target.partition(b"?")
+    path = path.removeprefix(call.route.origin.base_path.encode())
+    scope = {
+        "method": call.method.decode("latin-1"),
+        "raw_path": path,
+        "query_string": query,
+        "headers": headers,
+    }
+    return Heads(ticket, scope)
+
+
+# --- In the writer's thread -------------------------------------------------------------------------------------------
+
+
+class _Asked:
+    """A request's head, and the credentials in it."""
+
+    def __init__(self, heads: Heads, own: tuple[str, ...]) -> None:
+        self.heads = heads
+        self._own = own
+
+    @cached_property
+    def secrets(self) -> tuple[str, ...]:
+        return secrets_of(self.heads, self._own)
+
+
+def _request(at: float, asked: _Asked, body: bytes, left_out: str) -> bytes:
+    heads = asked.heads
+    method, path = masked_target(heads, asked.secrets)
+    headers = masked_headers(heads.request, asked.secrets)
+    text, encoding, left_out = _written(heads.request, body, left_out, asked.secrets)
+    return line_of(RequestBody(at, heads.ticket, method, path, headers, text, encoding, left_out))
+
+
+def _response(
+    at: float, attempt: int, status: int, headers: Headers, asked: _Asked, body: bytes, left_out: str
+) -> bytes:
+    secrets = longest_first({*asked.secrets, *credentials_in(headers, b"")})
+    shown = masked_headers(headers, secrets)
+    text, encoding, left_out = _written(headers, body, left_out, secrets)
+    return line_of(ResponseBody(at, asked.heads.ticket, attempt, status, shown, text, encoding, left_out))
+
+
+def _written(headers: Headers, body: bytes, left_out: str, secrets: tuple[str, ...]) -> tuple[str, str, str]:
+    """The body as text, how that is to be read, and why there is none."""
+    if left_out or not body:
+        return "", "", left_out
+    plain = decode_body([(name.lower(), value) for name, value in headers], body, LONGEST)
+    if not plain:
+        return "", "", _UNREADABLE
+    plain, _ = redact_body(plain, secrets)
+    try:
+        return plain.decode(), "", ""
+    except UnicodeDecodeError:
+        return base64.b64encode(plain).decode(), "base64", ""

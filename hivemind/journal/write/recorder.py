@@ -1,0 +1,340 @@
+"""What happens in a proxy, on its way into a journal.
+
+On the event loop events are made into JSON, many at once, which costs less than a microsecond each: a thread that did
+that would keep the loop from running meanwhile. The rest is done by a thread, which writes (:mod:`.writer`).
+
+Memory is bounded: what doesn't fit because the disk is slow, full or gone is counted, and a line tells of it where it
+would stand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import cast
+
+import msgspec
+
+from hivemind.journal.codec import encoded, line_of
+from hivemind.journal.files import part_path
+from hivemind.journal.records import Gap, JournalBegan, JournalEnded
+from hivemind.journal.write.batch import Batch, joined, let_others
+from hivemind.journal.write.carried import carried_line, weight_of
+from hivemind.journal.write.writer import Later, NewPart, Writer
+from hivemind.scheduler import events as ev
+from hivemind.world.snapshot import RecordingView
+from hivemind.world.taken import Taken
+
+_log = logging.getLogger(__name__)
+
+EVERY_S = 0.1
+"""Events wait no longer before they are made into JSON, while there are any."""
+IDLE_S = 0.5
+"""Likewise, after a while without any."""
+AT_ONCE = 512
+"""Events that are made into JSON in one go: it takes half a millisecond, and a few at a time would cost twice that."""
+HANDED_S = 0.25
+"""Lines wait no longer before they are handed to the thread."""
+CHUNK = 256 << 10
+"""Bytes of lines that are handed over in one go: each time costs both sides a tenth of a millisecond."""
+WAITING_MOST = 16 << 20
+"""Bytes of lines that wait for the disk."""
+SAMPLED_S = 0.95
+"""Between two samples; the screen asks for many more."""
+RESTING_S = 60.0
+"""Between two samples while nothing changes."""
+PROGRESS_S = 1.0
+"""Between two reports of a stream."""
+_UNWRITABLE = (TypeError, ValueError, msgspec.MsgspecError)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a new part begins, and how much waits."""
+
+    max_bytes: int
+    max_age_s: float
+    waiting: int = WAITING_MOST
+
+
+@dataclass(slots=True)
+class _Gap:
+    since: float
+    why: str
+    lost: int = 0
+
+
+class Recorder:
+    """Of one proxy, on its loop.
+
+    `began` is the first line. `take` gives how the world stands at a moment, to begin a new part with. `tell` takes an
+    event that is to happen: that recording fails, or goes on. `wall` is the time of day in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        began: JournalBegan,
+        limits: Limits,
+        *,
+        take: Callable[[float], Taken],
+        tell: Callable[[ev.Event], object],
+        wall: Callable[[], float],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._writer = writer
+        self._began = began
+        self._limits = limits
+        self._take = take
+        self._tell = tell
+        self._wall = wall
+        self._path = writer.path
+        self._fresh: list[ev.Event | Later] = []
+        self.record: Callable[[Sequence[ev.Event]], object] = self._fresh.extend
+        """Takes what happened; all that is done on the path of a request."""
+        self._fresh_weight = 0
+        """Of what is still to be made, among them."""
+        self._made: list[Batch] = []
+        self._count = self._size = 0
+        """Of lines in what is made, and bytes."""
+        self._first_at = began.at
+        self._in_part = 0
+        """Bytes, without what it began with: were that larger than a part, each would be followed at once."""
+        self._part_at = began.at
+        self._handed_at = began.at
+        self._reported: set[int] = set()
+        self._reports_from = began.at
+        self._sample: ev.Sampled | None = None
+        self._gap: _Gap | None = None
+        self._behind = False
+        """What was written since the last gap doesn't tell how everything stands."""
+        self._lost = 0
+        self._lost_before = 0
+        """Of these, what was told."""
+        self._trouble = ""
+        self._unwritable: set[type] = set()
+        writer.put(line_of(began))
+        self._timer: asyncio.Handle = self._loop.call_later(EVERY_S, self._tick)
+
+    def later(self, at: float, line: Later) -> None:
+        """A line that takes long to make, of something that happened now."""
+        if self._gap is None and not self.has_room(line.weight):
+            self._write_all_down()
+            self._hand_over()
+        if self._gap is None and self.has_room(line.weight):
+            self._fresh.append(line)
+            self._fresh_weight += line.weight
+        else:
+            self._miss(at, 1, self._why_no_room())
+
+    def has_room(self, size: int, share: float = 1.0) -> bool:
+        """So many bytes more may wait for the disk, in this share of what there is room for."""
+        return self._writer.waiting + self._size + self._fresh_weight + size <= self._limits.waiting * share
+
+    def view(self) -> RecordingView:
+        """How it stands."""
+        return RecordingView(str(self._path), self._writer.written, self._lost, self._trouble)
+
+    async def aclose(self, at: float) -> None:
+        """The end, in good order: write all that is left."""
+        self._timer.cancel()
+        self._write_all_down()
+        self._hand_over(last=True)
+        if self._behind:
+            self._catch_up(at)
+        self._writer.put(line_of(JournalEnded(at)))
+        lost = await asyncio.to_thread(self._writer.close)
+        if lost or self._gap is not None:
+            _log.warning("the last %d lines of the journal couldn't be written to %s", lost, self._path)
+
+    # --- What is recorded -----------------------------------------------------------------------------------------
+
+    def _is_news(self, event: ev.Event) -> bool:
+        """Some things happen more often than anybody needs to know later."""
+        if type(event) is ev.Progress:
+            if event.at - self._reports_from >= PROGRESS_S:
+                self._reports_from = event.at
+                self._reported.clear()
+            if event.ticket in self._reported:
+                return False
+            self._reported.add(event.ticket)
+        elif type(event) is ev.Sampled:
+            last = self._sample
+            if last is not None:
+                same = last.lanes == event.lanes and last.budgets == event.budgets
+                if event.at - last.at < (RESTING_S if same else SAMPLED_S):
+                    return False
+            self._sample = event
+        return True
+
+    def _write_all_down(self) -> None:
+        while self._fresh:
+            self._write_down()
+
+    def _write_down(self) -> None:
+        """Make of the next events that happened what the thread makes lines of."""
+        taken = self._fresh[:AT_ONCE]
+        del self._fresh[:AT_ONCE]
+        kinds = set(map(type, taken))
+        if ev.Progress in kinds or ev.Sampled in kinds:
+            taken = [each for each in taken if isinstance(each, Later) or self._is_news(each)]
+        events, between = _apart(taken) if Later in kinds else (cast(list[ev.Event], taken), [])
+        if not taken:
+            return
+        if not self._made:
+            self._first_at = events[0].at if events else self._loop.time()
+        try:
+            self._add(Batch(encoded(events), between))
+        except _UNWRITABLE:
+            for each in taken:
+                self._write_one(each)
+        if self._size >= CHUNK:
+            self._hand_over()
+
+    def _write_one(self, one: ev.Event | Later) -> None:
+        try:
+            self._add(Batch(encoded([]), [(0, one)]) if isinstance(one, Later) else Batch(encoded([one])))
+        except _UNWRITABLE as error:
+            self._complain(one, error)
+
+    def _add(self, batch: Batch) -> None:
+        self._made.append(batch)
+        self._count += batch.count
+        self._size += batch.weight
+        self._fresh_weight -= sum(later.weight for _, later in batch.between)
+
+    def _complain(self, event: object, error: Exception) -> None:
+        self._lost += 1
+        self._lost_before += 1
+        if type(event) not in self._unwritable:
+            self._unwritable.add(type(event))
+            _log.error("an event can't be written down (%s: %s)", type(event).__name__, error)
+
+    # --- Towards the disk -----------------------------------------------------------------------------------------
+
+    def _hand_over(self, *, last: bool = False) -> None:
+        """Lines to the thread, or, where too many wait there already, to nobody."""
+        if self._gap is not None and (last or self._writer.waiting * 2 <= self._limits.waiting):
+            self._put_gap()
+            self._behind = True
+        if not self._made:
+            return
+        made, self._made, lines, self._count, size, self._size = self._made, [], self._count, 0, self._size, 0
+        if self._gap is None and (last or self.has_room(size)):
+            self._writer.put(Later(partial(joined, made), size, lines))
+            self._in_part += size
+        else:
+            self._miss(self._first_at, lines, self._why_no_room())
+
+    def _put_gap(self) -> None:
+        gap, self._gap = self._gap, None
+        assert gap is not None
+        line = line_of(Gap(self._loop.time(), gap.since, gap.lost, gap.why))
+        self._writer.put(line)
+        self._in_part += len(line)
+
+    def _why_no_room(self) -> str:
+        error = self._writer.error
+        return "the disk is too slow" if error is None else _reason(error)
+
+    def _miss(self, since: float, lines: int, why: str) -> None:
+        if self._gap is None:
+            self._gap = _Gap(since, why)
+        self._gap.lost += lines
+        self._lost += lines
+
+    def _tick(self) -> None:
+        busy = bool(self._fresh)
+        self._write_down()
+        if self._fresh:
+            self._timer = self._loop.call_soon(self._tick)  # others have their turn between
+            return
+        self._timer = self._loop.call_later(EVERY_S if busy else IDLE_S, self._tick)
+        if self._behind or self._loop.time() - self._handed_at >= HANDED_S:
+            self._handed_at = self._loop.time()
+            self._hand_over()
+        if self._writer.closed:
+            self._begin_anew()
+        elif self._gap is None and self._is_due():
+            self._hand_over()  # what happened by now is in what the new part begins with
+            self._begin_part()
+        elif self._gap is None and self._behind:
+            self._catch_up(self._loop.time())
+        self._look_after()
+
+    def _look_after(self) -> None:
+        """Tell when trouble begins, and when it is over."""
+        trouble = "" if self._gap is None else self._gap.why
+        if self._writer.error is not None:
+            trouble = _reason(self._writer.error)
+        before, self._trouble = self._trouble, trouble
+        if bool(before) == bool(trouble):
+            return
+        lost = self._lost - self._lost_before
+        if trouble:
+            _log.warning(
+                "the journal %s can't be written (%s): traffic goes on, and what happens now may be missing in it",
+                self._path,
+                trouble,
+            )
+        else:
+            _log.warning("the journal is written again to %s; %d events are missing in it", self._path, lost)
+            self._lost_before = self._lost
+        self._tell(ev.RecordingChanged(self._loop.time(), trouble, 0 if trouble else lost))
+
+    # --- Parts ----------------------------------------------------------------------------------------------------
+
+    def _is_due(self) -> bool:
+        if self._in_part >= self._limits.max_bytes:
+            return True
+        too_old = self._loop.time() - self._part_at >= self._limits.max_age_s
+        return too_old and self._in_part > 0
+
+    def _catch_up(self, at: float) -> None:
+        """How everything stands, whatever of it was missed: else requests that ended meanwhile would go on for ever."""
+        carried = self._carried(at)
+        self._writer.put(carried)
+        self._in_part += carried.weight
+        self._behind = False
+
+    def _carried(self, at: float) -> Later:
+        """In the thread others have their turn in between: of many agents and tasks it takes long."""
+        taken = self._take(at)
+        return Later(partial(carried_line, at, taken, let_others), weight_of(taken), 0)
+
+    def _begin_anew(self) -> None:
+        """The file takes nothing more; what waited for it is missing, though not in what the next one begins with."""
+        since = self._first_at if self._gap is None else self._gap.since
+        self._miss(since, self._writer.give_up() + self._count, self._why_no_room())
+        self._made, self._count, self._size = [], 0, 0
+        self._look_after()
+        self._begin_part()
+        self._put_gap()
+
+    def _begin_part(self) -> None:
+        at = self._loop.time()
+        began = replace(self._began, at=at, wall=self._wall(), part=self._began.part + 1)
+        self._began, self._path = began, part_path(self._path.parent, began.journal, began.part)
+        self._writer.put(NewPart(self._path, line_of(began)))
+        self._writer.put(self._carried(at))
+        self._part_at, self._in_part, self._sample, self._behind = at, 0, None, False
+
+
+def _apart(taken: Sequence[ev.Event | Later]) -> tuple[list[ev.Event], list[tuple[int, Later]]]:
+    """Events, and what stands between them."""
+    events: list[ev.Event] = []
+    between: list[tuple[int, Later]] = []
+    for each in taken:
+        if isinstance(each, Later):
+            between.append((len(events), each))
+        else:
+            events.append(each)
+    return events, between
+
+
+def _reason(error: OSError) -> str:
+    """For people."""
+    return error.strerror or type(error).__name__

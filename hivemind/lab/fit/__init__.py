@@ -1,0 +1,1 @@
+"""Models of a provider, fitted to a recording."""

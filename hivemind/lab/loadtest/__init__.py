@@ -1,0 +1,1 @@
+"""Sending recorded or synthetic traffic to a live target."""

@@ -1,0 +1,133 @@
+"""What was to be sent, and what came of it, for people and for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from hivemind.console import json_text, printable
+from hivemind.lab.loadtest import comparison as sides
+from hivemind.lab.loadtest import table
+from hivemind.lab.loadtest.plan import Ask, wall_s
+from hivemind.lab.loadtest.sender import Sent
+from hivemind.lab.loadtest.target import Target
+from hivemind.text.words import span
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be sent."""
+
+    journal: str
+    target: Target | None
+    speed: float
+    think: bool
+    asks: tuple[Ask, ...]
+    left_out: Counter[str]
+    """Requests that can't be made up, by their path."""
+    estimate: sides.Estimate
+
+    @property
+    def wanted(self) -> str:
+        """`88 requests (about 14k tokens in and 4k out, $0.12)`."""
+        return f"{_requests(len(self.asks))} ({table.estimate_line(self.estimate)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it."""
+
+    plan: Plan
+    sent: tuple[Sent, ...]
+    hivemind: bool
+    """The target is one."""
+    interrupted: bool
+
+
+def plan_as_text(plan: Plan) -> list[str]:
+    """What would be sent."""
+    asks = plan.asks
+    agents, real = len({ask.agent for ask in asks}), sum(ask.has_body for ask in asks)
+    paces = "each once the agent's last answer is there" if plan.think else f"in {_span(wall_s(asks) / plan.speed)}"
+    streams = sum(ask.stream for ask in asks)
+    return [
+        f"{printable(plan.journal)}: {plan.wanted} of {agents} agent{'' if agents == 1 else 's'}, {paces}",
+        f"{real:,} as they were recorded, {len(asks) - real:,} made up; {streams:,} of them streams",
+        *_left_out(plan),
+        "nothing was sent",
+    ]
+
+
+def plan_as_json(plan: Plan) -> str:
+    """The same."""
+    return _encoded({**_plan_facts(plan), "recorded": sides.recorded(plan.asks)})
+
+
+def as_text(outcome: Outcome, room: int | None) -> list[str]:
+    """What came of it, beside what was recorded of the same requests."""
+    plan, sent = outcome.plan, outcome.sent
+    pace = "agents wait for their answers" if plan.think else "at the recorded times"
+    speed = "" if plan.speed == 1 else f", {plan.speed:g} times as fast"
+    url = "" if plan.target is None else plan.target.url
+    what = "HiveMind " if outcome.hivemind else ""
+    made = len(sent) - sum(each.real for each in sent)
+    told = [f"{printable(plan.journal)} against {what}{url}, {pace}{speed}", ""]
+    told += table.shown(sides.recorded([each.ask for each in sent]), sides.now(sent), plan.speed, room)
+    told += ["", table.late_line(sides.lateness(sent)), *([f"{made:,} requests were made up"] if made else [])]
+    if outcome.interrupted:
+        told.append(f"stopped early: {_requests(len(plan.asks) - len(sent))} not sent or not over, and not counted")
+    return [*told, *_left_out(plan)]
+
+
+def as_json(outcome: Outcome) -> str:
+    """The same."""
+    plan, sent = outcome.plan, outcome.sent
+    return _encoded(
+        {
+            **_plan_facts(plan),
+            "hivemind": outcome.hivemind,
+            "interrupted": outcome.interrupted,
+            "over": len(sent),
+            "made_up": len(sent) - sum(each.real for each in sent),
+            "recorded": sides.recorded([each.ask for each in sent]),
+            "now": sides.now(sent),
+            "late": sides.lateness(sent),
+        }
+    )
+
+
+def _plan_facts(plan: Plan) -> dict[str, object]:
+    return {
+        "journal": plan.journal,
+        "against": None if plan.target is None else plan.target.url,
+        "speed": plan.speed,
+        "think": plan.think,
+        "requests": len(plan.asks),
+        "agents": len({ask.agent for ask in plan.asks}),
+        "with_bodies": sum(ask.has_body for ask in plan.asks),
+        "left_out": dict(plan.left_out),
+        "estimate": plan.estimate,
+    }
+
+
+def _left_out(plan: Plan) -> list[str]:
+    rows: Sequence[tuple[str, int]] = plan.left_out.most_common(5)
+    if not rows:
+        return []
+    paths = ", ".join(f"{printable(path)} {number:,}" for path, number in rows)
+    return [f"left out, because they can't be made up: {paths}"]
+
+
+def _requests(number: int) -> str:
+    return f"{number:,} request{'' if number == 1 else 's'}"
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 60 else span(seconds)
+
+
+def _encoded(facts: dict[str, object]) -> str:
+    return json_text(msgspec.json.encode(facts))

@@ -1,0 +1,1 @@
+"""Simulating recorded traffic under other settings."""

@@ -1,0 +1,287 @@
+"""A recorded run taken apart: each request with its attempts, and after what it came.
+
+An agent asks because something has ended: its last answer, its sub-agent's, the start of its process. Only the time
+between the two is its own, so that is what is kept, and a run in which answers come sooner is asked sooner too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hivemind.journal.figures import FLYING
+from hivemind.journal.records import Carried, JournalBegan
+from hivemind.lab.simulate.dependencies import Agent, over_at
+from hivemind.lab.simulate.steps import Asked, Order, Step, Try
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.config import LaneConfig
+from hivemind.scheduler.types import Priority, WindowReading
+
+SOON_S = 5.0
+"""Within which one order of a runner's follows from another."""
+
+
+@dataclass(slots=True)
+class LaneTape:
+    """What was told of one lane."""
+
+    key: str
+    upstream: str
+    provider: str
+    config: LaneConfig | None
+    readings: list[tuple[float, str, tuple[WindowReading, ...]]] = field(default_factory=list)
+    """When, of which family, and what."""
+    knobs: Mapping[str, float] = field(default_factory=dict)
+    """How they stood where the journal begins in the middle of a run; by the names of
+    :data:`~hivemind.scheduler.knobs.KNOBS`."""
+
+
+@dataclass(slots=True)
+class Tape:
+    """A whole run."""
+
+    began: JournalBegan
+    began_at: float
+    asked: list[Asked]
+    orders: list[Order]
+    start: list[tuple[float, Step]]
+    """What follows from nothing that is known, by its time since the beginning."""
+    lanes: dict[str, LaneTape]
+    ends_at: float
+
+
+class Taper:
+    """Takes events apart; :meth:`tape` gives what came of it."""
+
+    def __init__(self) -> None:
+        self._began: JournalBegan | None = None
+        self._began_at: float | None = None
+        self._at = 0.0
+        self._steps = 0
+        self._asked: list[Asked] = []
+        self._open: dict[int, Asked] = {}
+        self._orders: list[Order] = []
+        self._start: list[tuple[float, Step]] = []
+        self._lanes: dict[str, LaneTape] = {}
+        self._flying: dict[str, int] = {}
+        self._agents: dict[str, Agent] = {}
+        self._last: dict[str, Order] = {}
+        """By name, the latest order of that kind."""
+        self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
+            JournalBegan: self._journal,
+            Carried: self._carried,
+            ev.Arrived: self._arrived,
+            ev.Granted: self._granted,
+            ev.FirstContent: self._first_content,
+            ev.AttemptFailed: self._failed,
+            ev.Finished: self._finished,
+            ev.Abandoned: self._abandoned,
+            ev.Refused: self._refused,
+            ev.LaneOpened: self._lane_opened,
+            ev.LimitsRead: self._limits_read,
+            ev.Commanded: self._commanded,
+            ev.TaskAdded: self._task_added,
+            ev.AgentRecalled: self._recalled,
+        }
+
+    def take(self, events: Iterable[ev.Event]) -> None:
+        """Take in what happened."""
+        folds = self._folds
+        at = self._at
+        for event in events:
+            at = event.at
+            fold = folds.get(type(event))
+            if fold is not None:
+                fold(event)
+        self._at = at
+
+    def tape(self) -> Tape:
+        """What came of it. Raises: ValueError: nothing was taken in."""
+        if self._began is None or self._began_at is None:
+            raise ValueError("the journal doesn't begin")
+        return Tape(
+            self._began, self._began_at, self._asked, self._orders, self._start, self._lanes, max(self._at, 0.0)
+        )
+
+    # --- What happened -------------------------------------------------------------------------------------------
+
+    def _journal(self, event: JournalBegan) -> None:
+        if self._began is None:
+            self._began, self._began_at = event, event.at
+
+    def _carried(self, event: Carried) -> None:
+        """The journal begins in the middle: what was open then comes at once."""
+        if self._asked or self._lanes:
+            return
+        for lane in event.state.lanes:
+            self._lanes[lane.lane] = LaneTape(lane.lane, lane.upstream, lane.provider, None, knobs=lane.knobs)
+        for agent in event.state.agents:
+            self._decided(event.at, agent.name, None, paused=agent.paused, stopped=agent.stopped)
+        if event.state.paused:
+            self._ordered_before(event.at, "PauseAdmissions", {"paused": True})
+        for ticket in event.state.tickets:
+            self._arrived(replace(ticket.arrived, at=event.at))
+            if ticket.state in FLYING:
+                arrived = ticket.arrived
+                self._granted(ev.Granted(event.at, arrived.ticket, arrived.agent, arrived.lane, ticket.attempt, 0.0))
+
+    def _recalled(self, event: ev.AgentRecalled) -> None:
+        self._decided(event.at, event.agent, event.priority, paused=event.paused, stopped=event.stopped)
+
+    def _decided(self, at: float, agent: str, priority: Priority | None, *, paused: bool, stopped: bool) -> None:
+        """What holds of an agent from before the journal."""
+        if priority is not None:
+            self._ordered_before(at, "SetPriority", {"agent": agent, "priority": priority.name.lower()})
+        if paused:
+            self._ordered_before(at, "PauseAgent", {"agent": agent, "paused": True})
+        if stopped:
+            self._ordered_before(at, "StopAgent", {"agent": agent, "stopped": True})
+
+    def _ordered_before(self, at: float, name: str, arguments: dict[str, Any]) -> None:
+        order = Order(at, number=self._number(), who="recording", name=name, arguments=arguments)
+        self._orders.append(order)
+        self._follow(None, order)
+
+    def _arrived(self, event: ev.Arrived) -> None:
+        asked = Asked(event.at, number=self._number(), arrived=event)
+        self._asked.append(asked)
+        self._open[event.ticket] = asked
+        parent = self._agents.get(event.parent) if event.parent else None
+        agent = self._agents.get(event.agent)
+        if agent is None:
+            agent = self._agents[event.agent] = Agent(parent)
+        if parent is not None:
+            parent.children.setdefault(agent, event.at)
+        anchors, at_end = agent.anchors(asked)
+        if not anchors:
+            self._follow(None, asked)
+        elif at_end:
+            delay_s = max(0.0, event.at - max(map(over_at, anchors)))
+            asked.awaits = len(anchors)
+            for anchor in anchors:
+                anchor.after.append((delay_s, asked))
+        else:
+            (beside,) = anchors
+            assert isinstance(beside, Asked)
+            beside.beside.append((max(0.0, event.at - beside.at), asked))
+        agent.asks(asked)
+
+    def _number(self) -> int:
+        self._steps += 1
+        return self._steps
+
+    def _follow(self, anchor: Order | None, step: Step) -> None:
+        """It comes after an order, or (None) at its time."""
+        assert self._began_at is not None
+        if anchor is None:
+            self._start.append((max(0.0, step.at - self._began_at), step))
+        else:
+            anchor.after.append((max(0.0, step.at - anchor.at), step))
+
+    def _granted(self, event: ev.Granted) -> None:
+        asked = self._open.get(event.ticket)
+        if asked is None:
+            return
+        flying = self._flying[event.lane] = self._flying.get(event.lane, 0) + 1
+        asked.tries.append(Try(event.at, flying))
+
+    def _first_content(self, event: ev.FirstContent) -> None:
+        asked = self._open.get(event.ticket)
+        if asked is not None and asked.tries:
+            last = asked.tries[-1]
+            last.first_s, last.headed_s = event.at - last.granted_at, event.headed_s
+            last.first_number = self._number()
+
+    def _failed(self, event: ev.AttemptFailed) -> None:
+        asked = self._open.get(event.ticket)
+        if asked is None or not asked.tries:
+            return
+        last = asked.tries[-1]
+        last.failure, last.usage, last.whole = event, event.usage, True
+        last.status = event.status or 0
+        self._land(event.lane, last, event.at)
+        if event.retry_in_s is None:
+            self._close(event.ticket, asked, event.at, "failed")
+
+    def _finished(self, event: ev.Finished) -> None:
+        asked = self._open.get(event.ticket)
+        if asked is None:
+            return
+        if asked.tries:
+            last = asked.tries[-1]
+            last.usage, last.status, last.whole = event.usage, event.status, True
+            self._land(event.lane, last, event.at)
+        self._close(event.ticket, asked, event.at, "answered")
+
+    def _abandoned(self, event: ev.Abandoned) -> None:
+        asked = self._open.get(event.ticket)
+        if asked is None:
+            return
+        if event.flying and asked.tries:
+            last = asked.tries[-1]
+            last.usage = event.usage
+            self._land(event.lane, last, event.at)
+            asked.left_flying_s = last.took_s
+        self._close(event.ticket, asked, event.at, "left")
+
+    def _refused(self, event: ev.Refused) -> None:
+        asked = None if event.ticket is None else self._open.get(event.ticket)
+        if asked is not None and event.ticket is not None:
+            self._close(event.ticket, asked, event.at, "refused")
+
+    def _land(self, lane: str, last: Try, at: float) -> None:
+        last.took_s, last.end_number = at - last.granted_at, self._number()
+        self._flying[lane] = max(0, self._flying.get(lane, 0) - 1)  # it may have flown elsewhere: lines get lost
+
+    def _close(self, ticket: int, asked: Asked, at: float, how: str) -> None:
+        del self._open[ticket]
+        asked.end, asked.ended_at = how, at
+        self._agents[asked.arrived.agent].ends(asked)
+
+    def _lane_opened(self, event: ev.LaneOpened) -> None:
+        self._lanes.setdefault(event.lane, LaneTape(event.lane, event.upstream, event.provider, event.config))
+
+    def _limits_read(self, event: ev.LimitsRead) -> None:
+        lane = self._lanes.get(event.lane)
+        if lane is not None:
+            lane.readings.append((event.at, event.family, event.readings))
+
+    # --- Orders --------------------------------------------------------------------------------------------------
+
+    def _commanded(self, event: ev.Commanded) -> None:
+        order = Order(event.at, number=self._number(), who=event.who, name=event.name, arguments=event.arguments)
+        self._orders.append(order)
+        about = event.arguments.get("agent")
+        agent = self._agents.get(about) if isinstance(about, str) else None
+        if order.name == "EndAgent" and agent is not None and agent.last is not None:
+            if agent.last.ended_at:
+                agent.last.after.append((max(0.0, order.at - agent.last.ended_at), order))
+            else:
+                self._follow(None, order)
+        else:
+            self._follow(self._cause(order), order)
+        if order.name == "BeginAgent" and isinstance(about, str):
+            self._agents.setdefault(about, Agent(None)).begins(order)
+        self._last[order.name] = order
+
+    def _cause(self, order: Order) -> Order | None:
+        """What a runner's order follows from: tasks are claimed when others are over, and agents begin with them."""
+        causes = {
+            "BeginAgent": ("ClaimTask", "EndAgent", "BeginAgent"),
+            "ClaimTask": ("FinishTask", "SubmitTasks", "ClaimTask"),
+            "FinishTask": ("EndAgent",),
+        }.get(order.name, ())
+        found = [self._last[name] for name in causes if name in self._last]
+        latest = max(found, key=lambda each: each.at, default=None)
+        return latest if latest is not None and order.at - latest.at <= SOON_S else None
+
+    def _task_added(self, event: ev.TaskAdded) -> None:
+        order = self._last.get("SubmitTasks")
+        if order is not None and event.at == order.at:
+            order.tasks.append(event)
+            return
+        # From before a restart, which no command in this journal tells of.
+        known = Order(event.at, number=self._number(), who="recording", name="SubmitTasks", tasks=[event])
+        self._orders.append(known)
+        self._follow(None, known)

@@ -1,0 +1,79 @@
+"""What other settings would have done with the same traffic: the real scheduler, in virtual time, on a recording."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from hivemind.journal.figures import Figures, Price, Tally
+from hivemind.lab.fit.limits import Pools
+from hivemind.lab.gc_pause import uncollected
+from hivemind.lab.simulate.plan import Plan
+from hivemind.lab.simulate.provider_model import Upstream
+from hivemind.lab.simulate.recording import Recording
+from hivemind.lab.simulate.simulation import Simulation
+from hivemind.lab.tune.overrides import Change as Change
+from hivemind.lab.tune.overrides import applied, orders
+from hivemind.lab.tune.overrides import parse_changes as parse_changes
+from hivemind.scheduler.events import Event
+
+Faults = Literal["recorded", "drawn"]
+"""`recorded`: each request meets the faults that it met; `drawn`: faults (and latencies) are drawn anew from what was
+fitted, by a seed."""
+
+
+def simulate(
+    recording: Recording,
+    changes: Sequence[Change] = (),
+    *,
+    seed: int = 0,
+    faults: Faults = "recorded",
+    price: Price | None = None,
+    tell: Callable[[Event], object] | None = None,
+) -> Figures:
+    """Run a recording's traffic through the scheduler with these changes, and count what came of it.
+
+    The same arguments give the same figures. `tell` is called with each event as it happens, on the clock of the
+    recording. Takes up to some seconds and reads no clock; not for an event loop.
+
+    Raises: UsageError: the changes don't go together.
+    """
+    configs, scheduler = {}, recording.began.config
+    for key, lane in recording.lanes.items():
+        scheduler, configs[key] = applied(changes, recording.began.config, lane)
+    rng, tally = random.Random(seed), Tally(price)
+    tape, draws = recording.tape, faults == "drawn"
+    pools: Pools = {}
+    upstreams = {
+        key: Upstream(provider, tape.began_at, recording.wall_offset, rng, draws=draws, pools=pools)
+        for key, provider in recording.providers.items()
+    }
+    plan = Plan(
+        tape,
+        scheduler,
+        configs,
+        upstreams,
+        rng,
+        orders=orders(changes),
+        overruled=frozenset(change.name for change in changes),
+        price=price,
+        tell=tally.apply if tell is None else _both(tally, tell),
+        sampled=tell is not None,
+        draws=draws,
+        tenacious=recording.tenacious,
+        repeated_s=recording.repeated_s,
+        patience_s=recording.patience_s,
+        left_again_s=recording.left_again_s,
+    )
+    with uncollected():
+        Simulation(plan).run()
+    return tally.figures()
+
+
+def _both(tally: Tally, tell: Callable[[Event], object]) -> Callable[[Event], object]:
+    def told(event: Event) -> None:
+        tally.apply(event)
+        tell(event)
+
+    return told

@@ -1,0 +1,1 @@
+"""Searching for better settings by simulation."""

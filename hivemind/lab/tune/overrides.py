@@ -1,0 +1,288 @@
+"""Settings that are to have another value: read from a command line, and put into what a recording began with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from hivemind.errors import UsageError
+from hivemind.providers.profiles import GENERIC, PROFILES
+from hivemind.scheduler.commands import SetBudget, SetPriority
+from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.types import Priority
+from hivemind.settings.model import Settings
+from hivemind.settings.options import Option, find, options
+from hivemind.text.amounts import parse_budget, shell_took
+from hivemind.text.suggest import did_you_mean
+
+Config = TypeVar("Config", SchedulerConfig, LaneConfig)
+
+_LANE = frozenset({"aimd", "circuit", "max_concurrency", "max_concurrency_per_upstream", "rpm", "tpm"})
+"""Settings and sections that are a lane's; the others are the scheduler's."""
+_SCHEDULER = frozenset({"retry", "queue", "budget", "feedback", "features", "max_agents", "agent_idle_s"})
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "admission": ("", "features", "queue"),
+    "rate": ("", "features"),
+    "rate_limits": ("",),
+    "rate_windows": ("",),
+    "limits": ("",),
+    "backpressure": ("aimd", "circuit"),
+    "concurrency": ("", "aimd"),
+    "priority": ("queue", "feedback"),
+    "scheduler": ("",),
+}
+"""Parts of the scheduler as the paper names them, and where their settings are."""
+_SYMBOLS: Mapping[str, str] = {
+    "c_max": "max_concurrency",
+    "c_min": "aimd.floor",
+    "l_target": "aimd.latency_target_s",
+    "tau": "circuit.threshold",
+    "t_cool": "circuit.cooldown_s",
+    "d_base": "retry.base_s",
+    "d_max": "retry.max_s",
+}
+"""The paper's signs."""
+_AGENT = re.compile(r"agent\.(?P<agent>.+)\.(?P<what>priority|budget)", re.IGNORECASE)
+_UNSET = ("unset", "default")
+_NONE = ("none", "off", "no")
+_NUMBERS = ConfigDict(allow_inf_nan=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A setting that is to have another value."""
+
+    name: str
+    """As in the settings: `aimd.beta`, `max_concurrency`, `retry.max_attempts`, `features.admission` …; or an agent's,
+    `agent.alice.priority`, `agent.alice.budget`."""
+    value: float | bool | str | None
+    """None: as if it weren't set, so that the provider's profile or the default holds."""
+
+    def __str__(self) -> str:
+        return f"{self.name}={shown(self.value)}"
+
+
+def shown(value: float | bool | str | None) -> str:
+    """A value as somebody would type it."""
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Every setting that can be changed, in the order of `hivemind proxy --help`."""
+    return tuple(option.key for option in options() if option.path[0] in _LANE | _SCHEDULER)
+
+
+def parse_changes(texts: Sequence[str]) -> tuple[Change, ...]:
+    """Changes as a command line has them, `NAME=VALUE` each; of two of the same name the later one holds.
+
+    Raises: UsageError: with the name that was meant, or the range that is right.
+    """
+    return tuple({change.name: change for change in map(_parsed, texts)}.values())
+
+
+def setting_named(name: str) -> str:
+    """The setting that is meant by a name, or by one of the paper's.
+
+    Raises: UsageError: there is none, or it says nothing to a simulation.
+    """
+    return _option(name).key
+
+
+def applied(
+    changes: Iterable[Change], scheduler: SchedulerConfig, lane: LaneConfig
+) -> tuple[SchedulerConfig, LaneConfig]:
+    """The two with the changes in them, which hold as if the settings had been these from the start.
+
+    Raises: UsageError: a change doesn't go with what else holds.
+    """
+    changed = set()
+    for change in changes:
+        section, _, key = change.name.rpartition(".")
+        if _AGENT.fullmatch(change.name):
+            continue
+        changed.add(section)
+        if (section or key) in _LANE:
+            lane = _on_lane(lane, section, key, change.value)
+        elif section in ("", "features"):
+            scheduler = _with(scheduler, {key: change.value})
+        else:
+            scheduler = _within(scheduler, section, key, change.value)
+    told = ", ".join(map(str, changes))
+    for section in changed - {"", "features"}:
+        _check(section, getattr(lane if section in _LANE else scheduler, section), told)
+    return scheduler, lane
+
+
+def orders(changes: Iterable[Change]) -> tuple[SetPriority | SetBudget, ...]:
+    """What changes say of single agents, as the commands that an operator would have given at the start."""
+    found: list[SetPriority | SetBudget] = []
+    for change in changes:
+        match = _AGENT.fullmatch(change.name)
+        if match is None:
+            continue
+        if match["what"] == "priority":
+            found.append(SetPriority(match["agent"], Priority[str(change.value).upper()]))
+        else:
+            wanted = parse_budget(str(change.value))
+            found.append(SetBudget(match["agent"], wanted.tokens, wanted.dollars, wanted.per))
+    return tuple(found)
+
+
+def value_in(name: str, scheduler: SchedulerConfig, lane: LaneConfig) -> float | bool | str | None:
+    """What a setting, one of :func:`names`, was where these are what was begun with."""
+    section, _, key = name.rpartition(".")
+    held: Any = lane if (section or key) in _LANE else scheduler
+    if section not in ("", "features"):
+        held = getattr(held, section)
+    value: float | bool | str | None = getattr(held, key)
+    return value
+
+
+def _parsed(text: str) -> Change:
+    name, equals, value = text.partition("=")
+    name, value = name.strip(), value.strip()
+    if not equals or not name or not value:
+        raise UsageError(f"{text.strip()[:60]}: must be NAME=VALUE, as in aimd.beta=0.7 or max_concurrency=8")
+    match = _AGENT.fullmatch(name)
+    if match is not None:
+        return _of_agent(match["agent"], match["what"].lower(), value)
+    option = _option(name)
+    return Change(option.key, _value(option, value))
+
+
+def _of_agent(agent: str, what: str, value: str) -> Change:
+    name = f"agent.{agent}.{what}"
+    if what == "priority":
+        levels = [each.name.lower() for each in Priority]
+        if value.lower() not in levels:
+            raise UsageError(f"{name} {value[:40]}: must be {', '.join(levels[:-1])} or {levels[-1]}")
+        return Change(name, value.lower())
+    try:
+        wanted = parse_budget(value)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}{shell_took(value)}") from None
+    if wanted.more:
+        raise UsageError(f"{name} {value[:40]}: must be a whole budget; there is none yet that could be more")
+    return Change(name, value.lower())
+
+
+def _option(name: str) -> Option:
+    """Raises: UsageError: there is none of that name, or it says nothing to a simulation."""
+    plain = name.lower().lstrip("-").replace("-", "_")
+    found = _meant(plain)
+    if len(found) == 1 and (option := find(tuple(found[0].split(".")))) is not None:
+        return option
+    if found:
+        raise UsageError(f"{name}: is {' or '.join(found)}; say which")
+    if find(tuple(plain.split("."))) is not None:
+        raise UsageError(f"{name}: makes no difference to a simulation; what does is {_all_names()}")
+    ends = {each.rpartition(".")[2]: each for each in names()}
+    hint = did_you_mean(plain, names()) or (did_you_mean(plain, ends) if "." not in plain else "")
+    raise UsageError(f"{name}: no such setting{hint or f'; there are {_all_names()}'}")
+
+
+def _meant(plain: str) -> list[str]:
+    """Settings that may be meant: the one of that name, else by the paper's name, else by the end of its name."""
+    if plain in _SYMBOLS:
+        return [_SYMBOLS[plain]]
+    section, _, key = plain.rpartition(".")
+    places = [section, *_PARTS.get(section, ())]
+    if plain in names():
+        return [plain]
+    for ending in ("", "_s"):
+        wanted = [f"{place}.{key}{ending}".lstrip(".") for place in places]
+        if not section:
+            wanted += [each for each in names() if each.rpartition(".")[2] == key + ending]
+        if found := sorted(set(wanted).intersection(names())):
+            return found
+    return []
+
+
+def _all_names() -> str:
+    sections = sorted({name.partition(".")[0] + ".*" for name in names() if "." in name})
+    return ", ".join([*(name for name in names() if "." not in name), *sections])
+
+
+def _value(option: Option, text: str) -> float | bool | str | None:
+    """Raises: UsageError."""
+    lowered = text.lower()
+    if lowered in _UNSET and option.default is None:
+        return None
+    if lowered in _NONE and option.key.startswith("budget.") and option.default is None:
+        return None
+    if lowered in _NONE and option.key in KNOBS and KNOBS[option.key].zero_is_none:
+        return 0
+    if option.key.startswith("budget.") and option.default is None:
+        text = _amount(text, dollars=option.kind is float)
+    elif option.choices or option.kind is bool:
+        text = lowered
+    try:
+        value: float | bool | str = _adapter(option.path).validate_python(text)
+    except ValidationError:
+        tail = f"; {_UNSET[0]}: as if nobody had set it" if option.default is None else ""
+        raise UsageError(f"{option.key} {text[:40]}: must be {option.allowed}{tail}") from None
+    return value
+
+
+def _amount(text: str, *, dollars: bool) -> str:
+    """A budget's number written out, where it is one: `50k` and `$5`, as budgets are typed elsewhere."""
+    try:
+        wanted = parse_budget(text)
+    except ValueError:
+        return text
+    amount = wanted.dollars if dollars else wanted.tokens
+    other = wanted.tokens if dollars else wanted.dollars
+    return text if amount is None or other is not None or wanted.more or wanted.per else f"{amount!r}"
+
+
+@cache
+def _adapter(path: tuple[str, ...]) -> TypeAdapter[Any]:
+    """Checks a single setting as the model does."""
+    model: type[BaseModel] = Settings
+    for part in path[:-1]:
+        model = model.model_fields[part].annotation  # type: ignore[assignment]  # a section is a model of its own
+    field = model.model_fields[path[-1]]
+    kind: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    return TypeAdapter(kind, config=_NUMBERS)
+
+
+def _on_lane(lane: LaneConfig, section: str, key: str, value: Any) -> LaneConfig:
+    profile = PROFILES.get(lane.provider, GENERIC)
+    if section:
+        if value is None:
+            value = getattr(getattr(profile, section), key)
+        return _within(lane, section, key, value)
+    values = {key: getattr(profile, key, 0) if value is None else value}
+    if key in ("rpm", "tpm"):
+        values[f"{key}_binding"] = bool(value)
+    return _with(lane, values)
+
+
+def _within(config: Config, section: str, key: str, value: Any) -> Config:
+    return _with(config, {section: replace(getattr(config, section), **{key: value})})
+
+
+def _with(config: Config, values: dict[str, Any]) -> Config:
+    return replace(config, **values)
+
+
+def _check(section: str, part: Any, told: str) -> None:
+    model: Any = Settings.model_fields[section].annotation
+    try:
+        model.model_validate(asdict(part))
+    except ValidationError as error:
+        (first, *_) = error.errors(include_url=False)
+        name = ".".join([section, *(str(each) for each in first["loc"])])
+        why = first["ctx"]["error"] if first["type"] == "value_error" else "is out of its range"
+        raise UsageError(f"{told}: doesn't go with what else holds: {name} {why}; change both") from None

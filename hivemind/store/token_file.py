@@ -1,0 +1,141 @@
+"""The note that a running proxy leaves on its machine: where it is, and the token that steers it.
+
+One file a port, such as `control-8765.json`, readable by its owner alone. Who can read it may steer the proxy, so a
+control room on the same machine needs nothing typed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import platformdirs
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What stands in the file."""
+
+    url: str
+    token: str = field(repr=False)
+    pid: int
+    run: str
+    """Another one at every start of the proxy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What opens a proxy's control API."""
+
+    run: str
+    """As in :class:`Note`."""
+    token: str = field(repr=False)
+
+
+def state_dir(given: Path | None = None) -> Path:
+    """The folder of the notes: the one given, else the system's place for a program's state.
+
+    Raises: OSError: it is in the user's home, and that isn't known.
+    """
+    path = platformdirs.user_state_path("hivemind") if given is None else Path(os.path.expanduser(given))
+    if str(path).startswith("~"):
+        raise FileNotFoundError(errno.ENOENT, "this user has no home directory", str(path))
+    return path
+
+
+def note_path(directory: Path, port: int) -> Path:
+    """Where the proxy on that port notes its token."""
+    return directory / f"control-{port}.json"
+
+
+@contextlib.contextmanager
+def announced(control_token: str | None, directory: Path | None, url: str, port: int) -> Iterator[Key | None]:
+    """Note a proxy's token for as long as it runs.
+
+    `control_token` is the operator's own; without one, one is made up. `directory` is the setting `state_dir`. Gives
+    the key; None where the token was made up and can't be written to disk, because nobody could know it then.
+    """
+    token = control_token or secrets.token_urlsafe(32)
+    note = Note(url, token, os.getpid(), secrets.token_hex(8))
+    try:
+        path = note_path(state_dir(directory), port)
+        _tell_of_another(path, url)
+        write_note(path, note)
+    except OSError as error:
+        chosen = control_token is not None
+        then = (
+            "control rooms on this machine need HIVEMIND_CONTROL_TOKEN"
+            if chosen
+            else "the control API is off; choose another folder with --state-dir, or set HIVEMIND_CONTROL_TOKEN"
+        )
+        _log.warning("the control token can't be noted (%s: %s), so %s", error.filename, error.strerror, then)
+        yield Key(note.run, token) if chosen else None
+        return
+    try:
+        yield Key(note.run, token)
+    finally:
+        remove_note(path, note.run)
+
+
+def _tell_of_another(path: Path, url: str) -> None:
+    """Two addresses of a machine may have a proxy each on one port; only the later one is found then."""
+    with contextlib.suppress(OSError, ValueError):  # there is none, or rubbish
+        other = read_note(path)
+        if other.url != url and _runs(other.pid):
+            _log.warning(
+                "control rooms don't find the proxy on %s any more: this one notes its token in the same %s; start one"
+                " of them with another --state-dir",
+                other.url,
+                path,
+            )
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return pid > 0
+
+
+def write_note(path: Path, note: Note) -> None:
+    """Write the file, whole or not at all, in place of whatever was there.
+
+    The port is the writer's own by then, so what was there is of a proxy that is gone, or at another address. Raises:
+    OSError.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{note.run}")
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(msgspec.json.encode(note) + b"\n")
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def read_note(path: Path) -> Note:
+    """Raises: OSError; ValueError: the file is no such note. Neither repeats anything of the token."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Note)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise ValueError(f"{path} isn't a note of a running proxy") from None
+
+
+def remove_note(path: Path, run: str) -> None:
+    """Remove the file if it is still that run's."""
+    with contextlib.suppress(OSError, ValueError):  # somebody else's by now, or gone: just as well
+        if read_note(path).run == run:
+            path.unlink()

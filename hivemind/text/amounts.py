@@ -1,0 +1,148 @@
+"""Budgets in words, the same in the log, in refusals, in headers and on the screen."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+from urllib.parse import quote
+
+from hivemind.scheduler.accounts import Period
+from hivemind.scheduler.ceilings import MOST_DOLLARS, MOST_TOKENS
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.types import record
+from hivemind.text.shells import command_line
+
+HEADER = b"x-hivemind-budget"
+
+PERIODS = {"run": "this run", "day": "today", "ever": "in all"}
+"""What is counted, of what was used; by period."""
+_A_PERIOD = {"run": "a run", "day": "a day", "ever": "in all"}
+_FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
+_AMOUNT = re.compile(
+    r"(?P<money>\$?) *(?P<number>\d+(?:\.\d*)?|\.\d+) *(?P<factor>[kmgb]?)"
+    r"(?: *(?:(?P<tokens>tok(?:en)?s?)|(?P<dollars>\$|usd|dollars?)))?"
+)
+_EXAMPLES = "200k, $5, $5/day, 200k,$5 or none"
+
+
+@record
+class WantedBudget:
+    """A budget as somebody typed it."""
+
+    tokens: int | None
+    dollars: float | None
+    per: Period | None
+    """None: they didn't say."""
+    more: bool = False
+    """So much on top of what there is."""
+
+    def __bool__(self) -> bool:
+        return self.tokens is not None or self.dollars is not None
+
+
+def parse_budget(text: str) -> WantedBudget:
+    """`200k`, `$5`, `$5/day`, `200k,$5`, `none`; with a `+` before it, so much more. `5$` and `5usd` are `$5`, for
+    shells, in which `$5` is a variable.
+
+    Raises: ValueError: it is none of these; the text says what would be right.
+    """
+    asked = text.strip().lower()
+    if asked in ("none", "no", "off"):
+        return WantedBudget(None, None, None)
+    more = asked.startswith("+")
+    amounts: dict[str, float] = {}
+    periods = set()
+    for part in asked.removeprefix("+").replace(" and ", ",").split(","):
+        amount, slash, period = part.strip().removeprefix("+").partition("/")
+        found = _AMOUNT.fullmatch(amount.strip())
+        kind = "dollars" if found is not None and (found["money"] or found["dollars"]) else "tokens"
+        odd = found is None or (found["money"] and (found["tokens"] or found["dollars"]))
+        if found is None or odd or kind in amounts or (slash and period.strip() not in get_args(Period)):
+            raise ValueError(f"{text.strip()[:40]!r} is no budget; it is {_EXAMPLES}, per run, day or ever")
+        amounts[kind] = float(found["number"]) * _FACTORS[found["factor"]]
+        periods |= {period.strip()} if slash else set()
+    return WantedBudget(*_checked(amounts), _period(periods), more)
+
+
+def shell_took(text: str) -> str:
+    """What to add to a refusal, where a shell seems to have taken the dollars for a variable: `$5/day` comes as `/day`,
+    `$20` as `0`."""
+    bare = text.strip()
+    taken = not bare or bare[0] in "/," or bare[-1] == "," or not bare.partition("/")[0].strip("0")
+    return "; in a shell write 5usd, or quote '$5'" if taken else ""
+
+
+def _checked(amounts: dict[str, float]) -> tuple[int | None, float | None]:
+    tokens, money = amounts.get("tokens"), amounts.get("dollars")
+    if tokens is not None and not 1 <= tokens <= MOST_TOKENS:
+        raise ValueError(f"a budget is from 1 to {MOST_TOKENS:,} tokens; type none for no budget")
+    if money is not None and not 0 < money <= MOST_DOLLARS:
+        raise ValueError(f"a budget is above $0 and at most ${MOST_DOLLARS:,.0f}; type none for no budget")
+    return None if tokens is None else round(tokens), money
+
+
+def _period(named: set[str]) -> Period | None:
+    if len(named) > 1:
+        raise ValueError(f"one budget counts in one period, not {' and '.join(sorted(named))}")
+    return next((each for each in get_args(Period) if each in named), None)
+
+
+def owner(state: BudgetState) -> str:
+    """Whose budget it is: `alice's budget`, `the budget of alice and its agents`, `the budget of all agents`."""
+    if state.owner is None:
+        return "the budget of all agents"
+    return f"the budget of {state.owner} and its agents" if state.covers == "subtree" else f"{state.owner}'s budget"
+
+
+def raising(state: BudgetState) -> str:
+    """The command line that raises a budget; the reader fills in the amount. It may be pasted, whatever the owner's
+    name is."""
+    if state.owner is None:
+        return "hivemind budget --pool AMOUNT"
+    return command_line("hivemind budget", state.owner, then="AMOUNT")
+
+
+def ceiling(tokens: int | None, money: float | None, per: str | None = None, covers: str | None = None) -> str:
+    """`200,000 tokens and $5.00 a day`; `none` where there is no ceiling of either kind."""
+    parts = [f"{tokens:,} token{'' if tokens == 1 else 's'}"] if tokens is not None else []
+    parts += [dollars(money)] if money is not None else []
+    if not parts:
+        return "none"
+    text = " and ".join(parts)
+    text += f" {_A_PERIOD[per]}" if per is not None else ""
+    return f"{text} with all that it starts" if covers == "subtree" else text
+
+
+def how_used(state: BudgetState) -> str:
+    """`900 of 1,000 tokens used this run`, `$1.20 of $5.00 used today`; both where it has both ceilings."""
+    parts = []
+    if state.tokens is not None:
+        parts.append(f"{state.used_tokens:,} of {state.tokens:,} tokens")
+    if state.dollars is not None:
+        parts.append(f"{dollars(state.used_dollars)} of {dollars(state.dollars)}")
+    if not parts:
+        parts = [f"{state.used_tokens:,} tokens, {dollars(state.used_dollars)}"]
+    blind = f" (and {state.unpriced:,} tokens without a known price)" if state.unpriced and state.dollars else ""
+    return f"{' and '.join(parts)} used {PERIODS[state.per]}{blind}"
+
+
+def dollars(amount: float) -> str:
+    """Money, with as many digits as tell small amounts apart."""
+    return f"${amount:,.2f}" if amount >= 1 or not amount else f"${amount:.4f}"
+
+
+def field(state: BudgetState) -> bytes:
+    """The value of the header that warns an agent: a dictionary of RFC 8941, as in `used=0.90, tokens=900,
+    tokens-limit=1000, per=run, covers=agent, owner="alice"`. `used` is the share that is used; names are
+    percent-encoded."""
+    parts = [f"used={min(state.share, 999.0):.3f}"]
+    if state.tokens is not None:
+        parts += [f"tokens={state.used_tokens}", f"tokens-limit={state.tokens}"]
+    if state.dollars is not None:
+        parts += [f"dollars={state.used_dollars:.3f}", f"dollars-limit={state.dollars:.3f}"]
+    if state.unpriced:
+        parts.append(f"unpriced={state.unpriced}")
+    parts += [f"per={state.per}", f"covers={state.covers}"]
+    if state.owner is not None:
+        parts.append(f'owner="{quote(state.owner)}"')
+    return ", ".join(parts).encode()

@@ -1,0 +1,299 @@
+"""One connection of the native client, and the exchange that is on it."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from typing import TYPE_CHECKING, cast
+
+import httptools
+
+from hivemind.upstream.base import Disconnected, Timeouts, Truncated, UpstreamError, UpstreamTimeout
+from hivemind.upstream.deadline import Deadline
+from hivemind.upstream.heads import MALFORMED, holds_control
+from hivemind.upstream.request import SLICE
+from hivemind.upstream.response import NativeResponse
+from hivemind.upstream.wording import describe, one_line
+
+if TYPE_CHECKING:
+    from hivemind.upstream.pool import Pool
+
+MAX_HEAD = 256 * 1024
+"""Bytes of a response head (interim ones included) that are read before it counts as malformed."""
+MAX_HEAD_LINES = 1000
+"""Header lines of a response; each of tens of thousands would be looked at a dozen times."""
+IDLE_AGE_S = 50.0
+"""A connection that rested longer is closed; common load balancers close theirs after 60 s."""
+
+
+class Connection(asyncio.Protocol):
+    """Carries one exchange after another.
+
+    httptools' parser calls the `on_…` methods from within :meth:`data_received`.
+    """
+
+    __slots__ = (
+        "_complete",
+        "_deadline",
+        "_head_only",
+        "_in_head",
+        "_keep",
+        "_loop",
+        "_parser",
+        "_poll",
+        "_pool",
+        "_received",
+        "_response",
+        "_sending",
+        "_timeouts",
+        "_transport",
+        "_unsent",
+        "_unwanted",
+        "_used",
+        "_writable",
+        "closed",
+        "rested_at",
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, pool: Pool, timeouts: Timeouts) -> None:
+        self._loop = loop
+        self._pool = pool
+        self._timeouts = timeouts
+        self._deadline = Deadline(loop, self._expired)
+        self._parser: httptools.HttpResponseParser | None = None
+        self._poll = select.poll()
+        self._transport: asyncio.Transport | None = None
+        self.closed = False
+        self._writable = True
+        self._used = False
+        self._response: NativeResponse | None = None
+        self._unsent = memoryview(b"")
+        self._sending = False
+        self._head_only = False
+        self._in_head = False
+        self._complete = False
+        self._keep = False
+        self._received = 0
+        self._unwanted = ""
+        self.rested_at = loop.time()
+        """Since when it carries nothing, by the loop's clock."""
+
+    # What the client asks.
+
+    def usable(self) -> bool:
+        """Whether a request may be written: it stands, and nothing has come that the loop hasn't got round to."""
+        return not self.closed and not self._poll.poll(0)
+
+    def start(self, method: bytes, head: bytes, body: bytes) -> NativeResponse:
+        """Write a request; its response is filled as it comes."""
+        response = self._response = NativeResponse(self, self._loop)
+        self._parser = _parser(self)
+        self._head_only = method == b"HEAD"
+        self._in_head = self._sending = True
+        self._complete = self._keep = False
+        self._received = 0
+        transport = self._standing()
+        if len(body) <= SLICE:
+            transport.write(head + body if body else head)
+        else:
+            transport.write(head)
+            self._unsent = memoryview(body)
+        self._pump()
+        return response
+
+    def pause(self) -> None:
+        """Read no more until :meth:`resume`; the other side isn't late meanwhile."""
+        if not self._going():
+            self._standing().pause_reading()
+            self._deadline.stop()
+
+    def resume(self) -> None:
+        """Read on."""
+        if not self._going():
+            self._standing().resume_reading()
+            self._deadline.start(self._timeouts.idle_s)
+
+    def abort(self, error: UpstreamError | None = None) -> None:
+        """Close at once; what is on it fails with `error`."""
+        response, self._response = self._response, None
+        if response is not None and error is not None:
+            response.fail(error)
+        if self.closed:
+            return
+        self.closed = True
+        self._deadline.close()
+        self._pool.unfit(self)
+        self._unsent = memoryview(b"")
+        # It holds us: uvloop's doesn't let go when it is aborted while the connection is still being made.
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
+
+    def shut(self, reason: str) -> None:
+        """Close at once; what is on it has ended too early."""
+        self.abort(self._cut_short(reason))
+
+    # What the transport tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self.closed:
+            self._transport.abort()
+        else:
+            self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+
+    def data_received(self, data: bytes) -> None:
+        response = self._response
+        if response is None:
+            self.abort()
+            return
+        if self._in_head:
+            self._received += len(data)
+        try:
+            self._parsing().feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
+            self._unwanted = self._unwanted or one_line(str(exc)) or "not HTTP"
+        if self._complete:
+            self._release(response)
+        elif self._unwanted:
+            self.shut(f"malformed response: {self._unwanted}")
+        elif not self._in_head:
+            if not response.paused:
+                self._deadline.start(self._timeouts.idle_s)
+        elif self._received > MAX_HEAD:
+            self.shut(f"malformed response: head larger than {MAX_HEAD} bytes")
+
+    def eof_received(self) -> None:
+        # Returning nothing closes the transport; connection_lost follows and knows whether that was a clean end.
+        self._pool.unfit(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        response = self._response
+        if response is not None and exc is None and response.status and _ends_with_connection(response):
+            self._response = None
+            response.finish()
+        self.closed = True
+        self._deadline.close()
+        reason = describe(exc) if exc is not None else "the upstream closed the connection"
+        self.abort(self._cut_short(reason, reused=self._used and not self._received))
+        self._unsent = memoryview(b"")
+        # It holds our methods, and so us; in a circle we would stay until the collector comes.
+        self._parser = None
+        self._pool.lost(self)
+
+    def pause_writing(self) -> None:
+        self._writable = False
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        if self._unsent:
+            self._pump()
+
+    # What the parser finds.
+
+    def on_message_begin(self) -> None:
+        if self._complete:
+            self._unwanted = "more than one response"
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # Trailers come this way too, after the head.
+        if not self._in_head or self._response is None:
+            return
+        self._response.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        response = self._response
+        status = self._parsing().get_status_code()
+        if response is not None and len(response.headers) > MAX_HEAD_LINES:
+            self._unwanted = f"more than {MAX_HEAD_LINES} header lines"
+        if response is None or self._unwanted:
+            return
+        if status == 101 or status < 100:
+            self._unwanted = f"status {status}"
+        elif status < 200:
+            response.headers.clear()
+        elif holds_control(response.headers):
+            self._unwanted = MALFORMED
+        else:
+            self._in_head = False
+            # After a refusal, what wasn't sent yet would be for nothing.
+            self._sending = status < 400
+            response.headed(status)
+            if self._head_only:
+                self._finished()
+
+    def on_body(self, data: bytes) -> None:
+        if self._response is not None and not self._complete:
+            self._response.feed(data)
+
+    def on_message_complete(self) -> None:
+        if not self._in_head:
+            self._finished()
+
+    def _finished(self) -> None:
+        self._complete = True
+        self._keep = self._parsing().should_keep_alive()
+
+    # The course of an exchange.
+
+    def _pump(self) -> None:
+        transport = self._standing()
+        while self._unsent and self._sending and self._writable:
+            piece, self._unsent = self._unsent[:SLICE], self._unsent[SLICE:]
+            transport.write(piece)
+        if self._in_head:
+            self._deadline.start(self._timeouts.headers_s)
+
+    def _release(self, response: NativeResponse) -> None:
+        self._response = None
+        if response.paused:
+            self.resume()
+        response.finish()
+        if self._keep and not self._unwanted and not self._unsent:
+            self._used = True
+            self.rested_at = self._loop.time()
+            self._deadline.start(IDLE_AGE_S)
+            self._pool.rest(self)
+        else:
+            self.abort()
+
+    def _expired(self) -> None:
+        response = self._response
+        if response is None:
+            self.abort()
+        elif response.status:
+            self.abort(UpstreamTimeout(f"no byte of the body for {self._timeouts.idle_s:g} s"))
+        else:
+            self.abort(UpstreamTimeout(f"no response within {self._timeouts.headers_s:g} s"))
+
+    def _cut_short(self, reason: str, *, reused: bool = False) -> UpstreamError:
+        if self._response is not None and self._response.status:
+            return Truncated(reason)
+        return Disconnected(reason, reused=reused)
+
+    def _going(self) -> bool:
+        """Whether the transport is being closed, if not by us; uvloop's can't be paused or resumed then."""
+        return self.closed or self._standing().is_closing()
+
+    def _parsing(self) -> httptools.HttpResponseParser:
+        assert self._parser is not None, "there is one while it carries an exchange"
+        return self._parser
+
+    def _standing(self) -> asyncio.Transport:
+        assert self._transport is not None, "connected before use"
+        return self._transport
+
+
+def _ends_with_connection(response: NativeResponse) -> bool:
+    """Whether the body has no framing of its own (RFC 9112, 6.3)."""
+    for name, value in response.headers:
+        if name == b"content-length" or (name == b"transfer-encoding" and value.lower().endswith(b"chunked")):
+            return False
+    return True
+
+
+def _parser(connection: Connection) -> httptools.HttpResponseParser:
+    parser = httptools.HttpResponseParser(connection)
+    # Folded header lines are out of date, not wrong (RFC 9112, 5.2). Controls, which this lets through too, we refuse.
+    parser.set_dangerous_leniencies(lenient_headers=True)
+    return parser

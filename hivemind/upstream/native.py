@@ -1,0 +1,111 @@
+"""The hot path: an asyncio client on httptools, uvicorn's own parser."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Sequence
+
+import aiohappyeyeballs
+
+from hivemind.upstream.base import ConnectFailed, Disconnected, Headers, NotTrusted, Timeouts, UpstreamResponse
+from hivemind.upstream.connection import Connection
+from hivemind.upstream.origin import Origin
+from hivemind.upstream.pool import CLOSED, Pool
+from hivemind.upstream.request import encode_head, framed
+from hivemind.upstream.wording import describe, is_distrust
+
+SURELY_OPEN_S = 2.0
+"""A connection that rested longer isn't used for what can't be sent twice: the shortest keep-alive times of common
+servers (Node, uvicorn) are 5 s."""
+_SECOND_ADDRESS_S = 0.25
+"""Head start of a host's first address over its second, as RFC 8305 recommends."""
+_KEEPALIVE_IDLE_S = 60
+
+
+class NativeUpstream:
+    """One origin over plain TCP or TLS, with connections that are kept for the next request."""
+
+    def __init__(
+        self, origin: Origin, *, context: ssl.SSLContext | None, timeouts: Timeouts, max_idle: int = 256
+    ) -> None:
+        self._origin = origin
+        self._context = context if origin.tls else None
+        self._timeouts = timeouts
+        self._pool = Pool(max_idle)
+
+    async def send(
+        self, method: bytes, target: bytes, headers: Headers, body: bytes, *, retry_stale: bool = True
+    ) -> UpstreamResponse:
+        head = encode_head(method, target, framed(method, self._origin.authority, headers, body))
+        since = 0.0 if retry_stale else asyncio.get_running_loop().time() - SURELY_OPEN_S
+        connection = self._pool.take(since)
+        if connection is not None:
+            response = connection.start(method, head, body)
+            try:
+                await response.head()
+            except Disconnected as exc:
+                if not (exc.reused and retry_stale):
+                    raise
+            else:
+                return response
+        connection = await self._connect()
+        response = connection.start(method, head, body)
+        await response.head()
+        return response
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+    async def _connect(self) -> Connection:
+        connection = Connection(asyncio.get_running_loop(), self._pool, self._timeouts)
+        limit = asyncio.timeout(self._timeouts.connect_s)
+        try:
+            async with limit:
+                await self._open(connection)
+        except (OSError, RuntimeError) as exc:  # uvloop says some refusals by RuntimeError.
+            connection.abort()
+            reason = f"no connection within {self._timeouts.connect_s:g} s" if limit.expired() else describe(exc)
+            raise (NotTrusted if is_distrust(exc) else ConnectFailed)(f"{self._origin}: {reason}") from exc
+        except BaseException:
+            connection.abort()
+            raise
+        if connection.closed:
+            raise ConnectFailed(f"{self._origin}: closed before a request was sent")
+        if self._pool.closed:
+            connection.abort()
+            raise ConnectFailed(f"{self._origin}: {CLOSED}")
+        self._pool.opened(connection)
+        return connection
+
+    async def _open(self, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        origin = self._origin
+        sock = await aiohappyeyeballs.start_connection(
+            await _addresses(origin, loop), happy_eyeballs_delay=_SECOND_ADDRESS_S, interleave=1, loop=loop
+        )
+        _watch(sock)
+        await loop.create_connection(
+            lambda: connection, sock=sock, ssl=self._context, server_hostname=origin.host if origin.tls else None
+        )
+
+
+async def _addresses(origin: Origin, loop: asyncio.AbstractEventLoop) -> Sequence[aiohappyeyeballs.AddrInfoType]:
+    """Where the origin is. An IP address isn't looked up: that takes a thread, of which there may be none to spare."""
+    try:
+        scope = getattr(ipaddress.ip_address(origin.host), "scope_id", None)
+    except ValueError:
+        scope = origin.host
+    known = None if scope else aiohappyeyeballs.addr_to_addr_infos((origin.host, origin.port))
+    return known or await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+
+
+def _watch(sock: socket.socket) -> None:
+    """Have the kernel probe a silent connection: a model may think for minutes, which routers take for its end."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):
+        option = getattr(socket, name, None)  # Linux and macOS name the first differently.
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, _KEEPALIVE_IDLE_S)

@@ -1,0 +1,109 @@
+"""The native client's response: what has come and wasn't read yet."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from hivemind.upstream.base import Headers, Truncated, UpstreamError, again
+
+if TYPE_CHECKING:
+    from hivemind.upstream.connection import Connection
+
+HIGH_WATER = 256 * 1024
+"""Bytes kept for a slow reader before reading from the socket pauses."""
+
+
+class NativeResponse:
+    """Filled by a connection, emptied by the reader.
+
+    It outlives its connection's interest in it: the connection serves others as soon as the last byte has come, read or
+    not.
+    """
+
+    __slots__ = ("_chunks", "_connection", "_error", "_loop", "_size", "_waiter", "headers", "status")
+
+    def __init__(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
+        self.status = 0
+        """0 until the head has come."""
+        self.headers: Headers = []
+        self._loop = loop
+        self._connection: Connection | None = connection
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._error: UpstreamError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def head(self) -> None:
+        """Wait for the response head. Cancelling drops the connection.
+
+        Raises: Disconnected, UpstreamTimeout.
+        """
+        if not self.status and self._error is None:
+            await self._wait()
+        if not self.status and self._error is not None:
+            raise again(self._error)
+
+    async def read(self) -> bytes:
+        while not self._chunks:
+            if self._error is not None:
+                raise again(self._error)
+            if self._connection is None:
+                return b""
+            await self._wait()
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        paused, self._size = self.paused, 0
+        if paused and self._connection is not None:
+            self._connection.resume()
+        return data
+
+    def close(self) -> None:
+        connection = self._connection
+        if connection is not None:
+            self._chunks.clear()
+            connection.abort(Truncated("closed before its end"))
+
+    @property
+    def paused(self) -> bool:
+        """Whether more is kept than should be, so that reading has to wait for the reader."""
+        return self._size > HIGH_WATER
+
+    def headed(self, status: int) -> None:
+        """The head is complete."""
+        self.status = status
+        self._wake()
+
+    def feed(self, data: bytes) -> None:
+        """A piece of the body has come."""
+        self._chunks.append(data)
+        before = self.paused
+        self._size += len(data)
+        if self.paused and not before and self._connection is not None:
+            self._connection.pause()
+        self._wake()
+
+    def finish(self) -> None:
+        """The body is complete; the connection is no longer ours."""
+        self._connection = None
+        self._wake()
+
+    def fail(self, error: UpstreamError) -> None:
+        """Nothing more will come; what has come can still be read."""
+        self._connection = None
+        self._error = error
+        self._wake()
+
+    async def _wait(self) -> None:
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        except asyncio.CancelledError:
+            self.close()
+            raise
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

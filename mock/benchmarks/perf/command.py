@@ -1,0 +1,46 @@
+"""Measure what the proxy and its screen add to a request and an event, beside nginx: `python -m benchmarks.perf`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from benchmarks.perf import report, rounds, servers
+from benchmarks.perf.verdicts import verdicts
+from hivemind.errors import HiveMindError
+from hivemind.host.server import run_loop
+from hivemind_mock.bench.output import JsonTarget, tell_progress
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("--quick", action="store_true", help="a minute and a half rather than four, and less exact")
+    parser.add_argument("--json", metavar="FILE", help="write every measurement to a file; - for standard output")
+
+
+def execute(namespace: argparse.Namespace) -> int:
+    """Measure and print. A goal that was missed is a result, not an error, so the exit code is 0.
+
+    Raises: UsageError: an argument can't be used. PerfError: a server couldn't be measured.
+    """
+    target = JsonTarget(namespace.json)
+    sizes = rounds.QUICK if namespace.quick else rounds.FULL
+    measured = run_loop(rounds.measure(sizes, nginx=servers.find_nginx(), progress=tell_progress))
+    tell_progress("")
+    judged = verdicts(measured)
+    target.write(report.as_json(measured, judged))
+    if not target.takes_output:
+        tables = (report.loads_table, report.screen_table, report.journal_table)
+        print(report.goals_table(judged), *(table(measured) for table in tables), sep="\n\n")
+    return 0
+
+
+def main() -> int:
+    """Measure, print and return the exit code: 2 for an argument that can't be used or a server that didn't start."""
+    parser = argparse.ArgumentParser(prog="benchmarks.perf", description=__doc__)
+    configure(parser)
+    try:
+        return execute(parser.parse_args())
+    except HiveMindError as error:
+        print(f"benchmarks.perf: {error}", file=sys.stderr)
+        return 2

@@ -1,0 +1,1 @@
+"""Mock agents, and the demo made of them."""

@@ -1,0 +1,118 @@
+"""Mock agents: they ask turn after turn, never retry, and die at their first error, as real agents do mid-session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import httpx
+
+from hivemind_mock.agents.client import VOICES
+
+_TIMEOUTS = {"connect": 10.0, "read": 900.0, "write": 10.0, "pool": None}
+_PROMPT = (
+    "You are {name}, working through the open issues of this repository. Read the next failing test, explain in one "
+    "paragraph why it fails, then make the smallest change that fixes it without touching what other agents work on. "
+)
+_PROMPT_CHARS = 240
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """One agent."""
+
+    name: str
+    turns: int
+    """Questions until its work is done."""
+    think_s: float = 0.05
+    """Between two turns."""
+    format: str = "anthropic"
+    """A name in :data:`hivemind_mock.agents.client.VOICES`."""
+    model: str = "claude-sonnet-5"
+    stream: bool = False
+    prompt_tokens: int = 60
+    headers: tuple[tuple[str, str], ...] = ()
+    """Sent with every request."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResult:
+    """What became of an agent."""
+
+    name: str
+    alive: bool
+    turns: int
+    """Questions answered."""
+    tokens: int
+    """Used, input and output together. All wasted if it died."""
+    error: str
+    """What it died of."""
+
+
+class AgentDied(Exception):
+    """The first error an agent saw; `tokens` were used by the answer that carried it."""
+
+    def __init__(self, message: str, tokens: int = 0) -> None:
+        super().__init__(message)
+        self.tokens = tokens
+
+
+class Agent:
+    """One mock agent on its transport. The same prompt every turn, so its request is built once."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        transport: httpx.AsyncBaseTransport,
+        base_url: str,
+        *,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self.config = config
+        self._transport = transport
+        self._sleep = sleep
+        self._voice = VOICES[config.format]
+        question = self._voice.ask(config.model, _prompt(config), config.stream)
+        self._request = httpx.Request(
+            "POST",
+            base_url + question.path,
+            headers=[*question.headers, *config.headers],
+            content=question.body,
+            extensions={"timeout": _TIMEOUTS},
+        )
+
+    async def run(self) -> AgentResult:
+        """Work until all turns are done or an error comes."""
+        tokens = 0
+        for turn in range(self.config.turns):
+            if turn:
+                await self._sleep(self.config.think_s)
+            try:
+                tokens += await self.turn()
+            except AgentDied as death:
+                return AgentResult(self.config.name, False, turn, tokens + death.tokens, str(death))
+        return AgentResult(self.config.name, True, self.config.turns, tokens, "")
+
+    async def turn(self) -> int:
+        """Ask once; the tokens used. Raises AgentDied at any status from 400, error event, reset or truncation."""
+        try:
+            response = await self._transport.handle_async_request(self._request)
+            try:
+                body = b"".join([chunk async for chunk in response.aiter_bytes()])
+            finally:
+                await response.aclose()
+        except httpx.TransportError as error:
+            raise AgentDied(f"{type(error).__name__}: {error}") from error
+        if response.status_code >= 400:
+            raise AgentDied(f"status {response.status_code}")
+        heard = self._voice.hear(body, self.config.stream)
+        if heard.error:
+            raise AgentDied(heard.error, heard.tokens)
+        return heard.tokens
+
+
+def _prompt(config: AgentConfig) -> str:
+    text = _PROMPT.format(name=config.name)
+    chars = config.prompt_tokens * _PROMPT_CHARS // 60
+    return (text * (chars // len(text) + 1))[:chars]

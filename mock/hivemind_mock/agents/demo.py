@@ -1,0 +1,161 @@
+"""The demo's world: a provider on a bad day and eleven agents that work on through it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import httpx
+
+from hivemind_mock.agents.agents import Agent, AgentConfig, AgentDied
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.serve import serving
+
+_SONNET, _OPUS, _HAIKU = "claude-sonnet-5", "claude-opus-5-5", "claude-haiku-4-5"
+_CAST = (
+    ("alice", "high", _OPUS, 900),
+    ("bruno", "normal", _SONNET, 400),
+    ("chiara", "normal", _SONNET, 700),
+    ("dmitri", "low", _HAIKU, 150),
+    ("esra", "critical", _OPUS, 300),
+    ("farid", "normal", _SONNET, 500),
+    ("greta", "normal", _HAIKU, 120),
+    ("hugo", "low", _HAIKU, 200),
+    ("imani", "high", _SONNET, 600),
+    ("jonas", "normal", _SONNET, 350),
+    ("kaori", "low", _SONNET, 1200),
+)
+"""Name, priority, model and prompt size in tokens."""
+SEED = 2125
+"""Of a day that goes bad at once: a 502 and a reset before ten seconds are over, then a spell of overload."""
+_REBIRTH_S = 4.0
+"""From an agent's death until somebody has noticed and starts it again."""
+
+
+def bad_day(seed: int) -> MockConfig:
+    """A provider that is worth watching: tight limits, faults, spells of overload, slow answers now and then."""
+    return MockConfig(
+        seed=seed,
+        limits=LimitConfig(rpm=80, itpm=60_000, otpm=30_000, concurrency=6),
+        latency=LatencyConfig(base_s=0.5, jitter_s=0.3, spike=0.05, spike_factor=6.0, token_s=0.006),
+        faults=FaultConfig(
+            bad_gateway=0.04,
+            overloaded=0.01,
+            reset=0.025,
+            reset_early=0.01,
+            error_early=0.01,
+            edge=0.5,
+            spell_every_s=90.0,
+            spell_first_s=12.0,
+            spell_s=2.0,
+        ),
+        reply=ReplyConfig(tokens=280, spread=160, event_tokens=4),
+    )
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the demo's agents so far."""
+
+    turns: int = 0
+    tokens: int = 0
+    deaths: int = 0
+    wasted_tokens: int = 0
+    """Used by agents before they died."""
+    causes: Counter[str] = field(default_factory=Counter)
+    """What the dead died of."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoWorld:
+    """A seeded provider and the agents that go with it."""
+
+    provider: MockConfig
+    agents: tuple[AgentConfig, ...]
+
+
+def demo(seed: int = SEED, count: int = len(_CAST)) -> DemoWorld:
+    """The world of `hivemind-tui --demo`. More agents than the cast has come back with a number after their name."""
+    return DemoWorld(bad_day(seed), tuple(_member(index) for index in range(count)))
+
+
+def _member(index: int) -> AgentConfig:
+    name, priority, model, prompt_tokens = _CAST[index % len(_CAST)]
+    again = index // len(_CAST)
+    return AgentConfig(
+        name=f"{name}-{again + 1}" if again else name,
+        turns=0,
+        think_s=1.5,
+        model=model,
+        stream=True,
+        prompt_tokens=prompt_tokens,
+        headers=(("x-hivemind-priority", priority),),
+    )
+
+
+@asynccontextmanager
+async def run_demo_provider(config: MockConfig, bound: socket.socket | None = None) -> AsyncIterator[str]:
+    """The provider on a loopback socket, on `bound` where that is given; gives its base URL."""
+    async with serving(MockProvider(config), bound=bound) as url:
+        yield url
+
+
+@asynccontextmanager
+async def run_demo_agents(base_url: str, count: int = len(_CAST), seed: int = SEED) -> AsyncIterator[Tally]:
+    """The agents at work against `base_url`, over sockets, for as long as the context lasts."""
+    limits = httpx.Limits(max_connections=None)
+    async with (
+        httpx.AsyncHTTPTransport(limits=limits) as transport,
+        at_work(demo(seed, count), transport, base_url, seed) as tally,
+    ):
+        yield tally
+
+
+@asynccontextmanager
+async def at_work(
+    world: DemoWorld, transport: httpx.AsyncBaseTransport, base_url: str, seed: int
+) -> AsyncIterator[Tally]:
+    """The world's agents on any transport; leaving ends them all."""
+    tally = Tally()
+    lives = [
+        asyncio.create_task(_live(config, transport, base_url, random.Random(seed * 1000 + number), tally))
+        for number, config in enumerate(world.agents)
+    ]
+    try:
+        yield tally
+    finally:
+        for life in lives:
+            life.cancel()
+        ended = await asyncio.gather(*lives, return_exceptions=True)
+        failures = [end for end in ended if isinstance(end, Exception)]
+        if failures:
+            raise ExceptionGroup("demo agents failed", failures)
+
+
+async def _live(
+    config: AgentConfig, transport: httpx.AsyncBaseTransport, base_url: str, rng: random.Random, tally: Tally
+) -> None:
+    """Ask and think for ever; die at an error, and be born again under the same name a little later."""
+    await asyncio.sleep(rng.random() * config.think_s)
+    while True:
+        size = max(20, round(config.prompt_tokens * rng.uniform(0.6, 1.4)))
+        agent = Agent(replace(config, prompt_tokens=size), transport, f"{base_url}/agent/{config.name}")
+        used = 0
+        try:
+            while True:
+                spent = await agent.turn()
+                used += spent
+                tally.turns += 1
+                tally.tokens += spent
+                await asyncio.sleep(config.think_s * rng.uniform(0.3, 1.7))
+        except AgentDied as death:
+            tally.deaths += 1
+            tally.wasted_tokens += used + death.tokens
+            tally.causes[str(death)] += 1
+        await asyncio.sleep(_REBIRTH_S * rng.uniform(0.5, 1.5))

@@ -1,0 +1,1 @@
+"""The benchmark of scenarios: agents with and without HiveMind."""

@@ -1,0 +1,77 @@
+"""The rate limits of a provider: fixed windows and token buckets for requests and tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hivemind.lab.fit.rate_models import Allowance, FixedWindow, TokenBucket
+from hivemind_mock.provider.config import LimitConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One allowance as the headers of a reply show it."""
+
+    kind: str
+    """`requests`, `tokens`, `input` or `output`."""
+    limit: int
+    remaining: int
+    reset_s: float
+    """Until it is whole again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Which allowance is used up, and when to come back."""
+
+    kind: str
+    retry_after_s: float
+
+
+class Limiter:
+    """All allowances of one provider. A request is charged to every one of them or to none."""
+
+    def __init__(self, config: LimitConfig) -> None:
+        self._config = config
+        limits = {"requests": config.rpm, "tokens": config.tpm, "input": config.itpm, "output": config.otpm}
+        self._limits = {kind: limit for kind, limit in limits.items() if limit > 0}
+        self._allowances = {kind: self._allowance(kind, limit) for kind, limit in self._limits.items()}
+
+    def _allowance(self, kind: str, limit: int) -> Allowance:
+        if self._config.window == "fixed":
+            return FixedWindow(limit, self._config.window_s)
+        return TokenBucket(limit, self._config.window_s, self._config.burst if kind == "requests" else None)
+
+    def check(self, now: float, input_tokens: int, max_tokens: int) -> Refusal | None:
+        """The tightest reason to refuse a request, None where there is none."""
+        waits = [
+            Refusal(kind, allowance.wait_s(now, self._first_charge(kind, input_tokens, max_tokens)))
+            for kind, allowance in self._allowances.items()
+        ]
+        worst = max(waits, key=lambda refusal: refusal.retry_after_s, default=None)
+        return worst if worst is not None and worst.retry_after_s > 0 else None
+
+    def charge(self, now: float, input_tokens: int, max_tokens: int) -> None:
+        """Charge what a request costs before its answer is known."""
+        for kind, allowance in self._allowances.items():
+            allowance.take(now, self._first_charge(kind, input_tokens, max_tokens))
+
+    def settle(self, now: float, output_tokens: int) -> None:
+        """Charge the tokens that were produced."""
+        for kind in ("tokens", "output"):
+            if kind in self._allowances and not (kind == "tokens" and self._config.reserve_max_tokens):
+                self._allowances[kind].settle(now, output_tokens)
+
+    def readings(self, now: float) -> list[Reading]:
+        """Every allowance, as the headers show it."""
+        return [
+            Reading(kind, self._limits[kind], *allowance.reading(now)) for kind, allowance in self._allowances.items()
+        ]
+
+    def _first_charge(self, kind: str, input_tokens: int, max_tokens: int) -> float:
+        if kind == "requests":
+            return 1
+        if kind == "output":
+            return 0
+        reserved = max_tokens if kind == "tokens" and self._config.reserve_max_tokens else 0
+        return max(input_tokens, reserved)

@@ -1,0 +1,1 @@
+"""Keys, the palette and the commands they send."""

@@ -1,0 +1,240 @@
+"""What a key means at this moment: from what is on the screen to commands, or the reason why there are none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from hivemind.scheduler.accounts import Covers
+from hivemind.scheduler.commands import (
+    BoostAgent,
+    CancelTask,
+    Command,
+    PauseAdmissions,
+    PauseAgent,
+    PinLevel,
+    Rejected,
+    ReleaseLane,
+    RetryTask,
+    SetBudget,
+    SetPriority,
+    SetTaskPriority,
+    StopAgent,
+    Tune,
+)
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.gauges import LaneState
+from hivemind.scheduler.tasks import OPEN
+from hivemind.scheduler.types import Priority
+from hivemind.text.amounts import WantedBudget, parse_budget
+from hivemind.world.snapshot import AgentView, TaskView
+from hivemind_tui.commands.knobs import stepped, typed
+from hivemind_tui.panels.task_card import RETRIED
+from hivemind_tui.state.view import View
+
+BOOST_S = 60.0
+
+
+def priority(view: View, step: int) -> list[Command]:
+    """Another nice level for the agents meant; a negative step is more urgent. Raises: Rejected."""
+    if view.page == "tasks":
+        return _task_priority(view, step)
+    agents = agents_of(view)
+    moved = [agent for agent in agents if Priority.CRITICAL <= agent.priority + step <= Priority.LOW]
+    if not moved:
+        raise Rejected(f"{_named(agents)} {_is(agents)} {agents[0].priority.name} already")
+    return [SetPriority(agent.name, Priority(agent.priority + step)) for agent in moved]
+
+
+def _task_priority(view: View, step: int) -> list[Command]:
+    """Its own, from which it moves visibly only as far as nobody more urgent waits for it."""
+    task = task_of(view)
+    wanted = task.own_priority + step
+    if not Priority.CRITICAL <= wanted <= Priority.LOW:
+        raise Rejected(f"{task.id} is {task.own_priority.name} already")
+    return [SetTaskPriority(task.id, Priority(wanted))]
+
+
+def task_of(view: View, meant: str = "") -> TaskView:
+    """The task meant when somebody was asked about it, else the one selected. Raises: Rejected."""
+    task = next((each for each in view.snapshot.tasks if each.id == meant), None) if meant else view.task
+    if task is None:
+        raise Rejected("there is no such task any more" if meant else "no task yet: nothing to select")
+    return task
+
+
+def cancel(view: View, meant: str = "") -> list[Command]:
+    """The task isn't wanted any more. Raises: Rejected."""
+    task = task_of(view, meant)
+    if task.state not in OPEN:
+        raise Rejected(f"{task.id} is {task.state} already")
+    return [CancelTask(task.id)]
+
+
+def retry(view: View) -> list[Command]:
+    """The task once more. Raises: Rejected."""
+    task = task_of(view)
+    if task.state not in RETRIED:
+        raise Rejected(f"{task.id} is {task.state}; only a task that failed can be tried again")
+    return [RetryTask(task.id)]
+
+
+def hold(view: View) -> list[Command]:
+    """Hold the requests of the agents meant, or let them go where all are held. Raises: Rejected."""
+    agents = agents_of(view)
+    held = all(agent.paused for agent in agents)
+    return [PauseAgent(agent.name, not held) for agent in agents if agent.paused is held]
+
+
+def boost(view: View) -> list[Command]:
+    """Ahead of everybody for a minute, or no longer where all are. Raises: Rejected."""
+    agents = agents_of(view)
+    boosted = all(agent.boosted_for_s > 0 for agent in agents)
+    return [BoostAgent(agent.name, 0.0 if boosted else BOOST_S) for agent in agents]
+
+
+def stop(view: View, meant: frozenset[str] = frozenset()) -> list[Command]:
+    """Cut the agents meant off, those named where there are any, or let them ask again where all are stopped.
+
+    Raises: Rejected.
+    """
+    agents = agents_of(view, meant)
+    stopped = all(agent.stopped for agent in agents)
+    return [StopAgent(agent.name, not stopped) for agent in agents if agent.stopped is stopped]
+
+
+def budget(view: View, text: str, meant: frozenset[str] = frozenset()) -> list[Command]:
+    """The budget that was typed, for the agents meant: `500k`, `$5/day`, `+50k` on top of the present one, `none`; with
+    `subtree` after it for all that they start too. After `pool` it is for all agents together.
+
+    Raises: Rejected.
+    """
+    words = text.split()
+    everybody = words[:1] in (["pool"], ["all"])
+    covers: Covers | None = "subtree" if "subtree" in words else "agent" if "alone" in words else None
+    amount = " ".join(word for word in words[everybody:] if word not in ("subtree", "alone")).removeprefix("=")
+    try:
+        wanted = parse_budget(amount)
+    except ValueError as error:
+        raise Rejected(str(error)) from None
+    if everybody:
+        totals = view.snapshot.totals
+        used = totals.usage.total + totals.wasted.total, totals.dollars
+        return [_budgeted(None, wanted, view.snapshot.pool, *used, None)]
+    agents = agents_of(view, meant)
+    return [_budgeted(each.name, wanted, each.budget, each.usage.total, each.dollars, covers) for each in agents]
+
+
+def _budgeted(
+    name: str | None,
+    wanted: WantedBudget,
+    before: BudgetState | None,
+    used_tokens: int,
+    used_dollars: float,
+    covers: Covers | None,
+) -> SetBudget:
+    """What is asked for on top adds to what there is, or, where there is nothing of that kind, to what is used."""
+    tokens, dollars = wanted.tokens, wanted.dollars
+    if wanted.more:
+        had = (None, None) if before is None else (before.tokens, before.dollars)
+        used = (used_tokens, used_dollars) if before is None else (before.used_tokens, before.used_dollars)
+        tokens = had[0] if tokens is None else tokens + (used[0] if had[0] is None else had[0])
+        dollars = had[1] if dollars is None else dollars + (used[1] if had[1] is None else had[1])
+    return SetBudget(name, tokens, dollars, wanted.per, covers)
+
+
+def ceiling(view: View, step: int) -> list[Command]:
+    """A higher or lower concurrency ceiling. Raises: Rejected."""
+    state = _lane(view)
+    if math.isinf(state.ceiling):
+        if step > 0:
+            raise Rejected("there is no ceiling to raise; [ sets one")
+        return [Tune("max_concurrency", max(1, state.active), state.upstream)]
+    wanted = int(state.ceiling) + step
+    if wanted < max(1, math.ceil(state.floor)):
+        raise Rejected(f"the ceiling can't go below the floor of {state.floor:g}")
+    return [Tune("max_concurrency", wanted, state.upstream)]
+
+
+def turn(view: View, steps: int) -> list[Command]:
+    """The knob under the cursor, a step up or down, or a large one (10, -10). Raises: Rejected."""
+    state = _lane(view)
+    return [Tune(view.knob, stepped(view.knob, _knob(view), steps), state.upstream)]
+
+
+def set_knob(view: View, knob: str, text: str) -> list[Command]:
+    """A knob at the number that was typed. Raises: Rejected."""
+    return [Tune(knob, typed(knob, text), _lane(view).upstream)]
+
+
+def pin(view: View) -> list[Command]:
+    """Pin the level where it is, or give it back to AIMD. Raises: Rejected."""
+    state = _lane(view)
+    if state.pinned:
+        return [PinLevel(None, state.lane)]
+    if math.isinf(state.level):
+        raise Rejected("there is no level to pin; [ sets a ceiling first")
+    return [PinLevel(float(max(1, int(state.level))), state.lane)]
+
+
+def release(view: View) -> list[Command]:
+    """End the pause that the provider asked for, and what its headers say of used-up windows. Raises: Rejected."""
+    state = _lane(view)
+    used_up = any(window.source == "headers" and window.remaining < 1 for window in state.windows)
+    held = any(hold.gate in ("requests", "tokens") for hold in state.upcoming)
+    if state.parked_for_s <= 0 and not used_up and not held:
+        raise Rejected("the provider asked for no pause, and no rate window of its is used up")
+    return [ReleaseLane(state.lane)]
+
+
+def pause(view: View) -> list[Command]:
+    """Freeze all: pause admissions, or resume."""
+    return [PauseAdmissions(view.snapshot.mode != "paused")]
+
+
+def agents_of(view: View, meant: frozenset[str] = frozenset()) -> Sequence[AgentView]:
+    """Those meant when somebody was asked about them, else those meant now. Raises: Rejected."""
+    if meant:
+        agents: Sequence[AgentView] = [agent for agent in view.snapshot.agents if agent.name in meant]
+    else:
+        if view.page == "requests" and not view.ticket:
+            raise Rejected("the list follows the newest request; choose one (j, k), then this is for its agent")
+        agents = view.targets
+    if not agents:
+        raise Rejected("there is no such agent any more" if view.snapshot.agents else "no agent yet: nobody to select")
+    return agents
+
+
+def _named(agents: Sequence[AgentView]) -> str:
+    return agents[0].name if len(agents) == 1 else f"all {len(agents)} marked"
+
+
+def _is(agents: Sequence[AgentView]) -> str:
+    return "is" if len(agents) == 1 else "are"
+
+
+def _lane(view: View) -> LaneState:
+    if view.lane is None:
+        raise Rejected("no lane yet: it opens with the first request")
+    return view.lane.state
+
+
+def _knob(view: View) -> float:
+    try:
+        return _lane(view).knobs[view.knob]
+    except KeyError:
+        raise Rejected(f"this proxy has no {view.knob} to turn") from None
+
+
+INTENTS: Mapping[str, Callable[..., list[Command]]] = {
+    "priority": priority,
+    "hold": hold,
+    "retry": retry,
+    "boost": boost,
+    "ceiling": ceiling,
+    "pin": pin,
+    "release": release,
+    "pause": pause,
+    "turn": turn,
+}
+"""By the name that the key table uses. `stop`, `cancel`, `budget` and a typed knob are asked about first."""

@@ -1,0 +1,162 @@
+"""Bars on a time axis, cell by cell: what happened keeps its place from frame to frame, and at least one cell."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hivemind_tui.render.format import LATEST, local
+from hivemind_tui.render.glyphs import PIECES
+from hivemind_tui.render.ink import Ink, Span
+from hivemind_tui.render.phases import Piece
+
+SPANS = (1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400)
+"""How much time an axis shows, in seconds; beyond the last, whole days."""
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
+"""Seconds between two labels; beyond the last, whole days."""
+_DAY = 86_400
+_ORDER = {"failed": 0, "stream": 1, "first": 2, "queue": 3, "pause": 4}
+"""Which pieces keep a cell where there are fewer cells than pieces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A stretch of time in cells. It moves by whole cells: so nothing on it trembles."""
+
+    span_s: float
+    width: int
+    """In cells, 1 at least."""
+    origin_at: float = 0.0
+    """Where cells are counted from."""
+    first: int = 0
+    """Number of the leftmost cell."""
+
+    @property
+    def cell_s(self) -> float:
+        """Seconds in a cell."""
+        return self.span_s / self.width
+
+    def cell(self, at: float) -> int:
+        """Where a moment stands; those outside are put to the edge."""
+        return max(0, min(self.width - 1, math.floor((at - self.origin_at) / self.cell_s) - self.first))
+
+
+def ending(start_at: float, end_at: float, width: int) -> Axis:
+    """An axis for all from the one moment to the other, which stands in its last cell; half a minute at least."""
+    width = max(2, width)
+    # A cell more than the time takes: both ends stand somewhere within theirs.
+    span = _rounded(SPANS, max(30.0, (end_at - start_at) * width / (width - 1)))
+    return Axis(span, width, first=math.floor(end_at / (span / width)) - width + 1)
+
+
+def beginning(start_at: float, end_at: float, width: int) -> Axis:
+    """An axis for all from the one moment, with which it begins, to the other."""
+    return Axis(_rounded(SPANS, end_at - start_at), max(1, width), origin_at=start_at)
+
+
+def _rounded(steps: Sequence[int], wanted: float) -> float:
+    return next((step for step in steps if step >= wanted), math.ceil(wanted / _DAY) * _DAY)
+
+
+# --- Bars ----------------------------------------------------------------------------------------------------------
+
+
+def bar(pieces: Sequence[Piece], axis: Axis, ink: Ink) -> list[Span]:
+    """The pieces on the axis, exactly as wide as it is."""
+    first = axis.cell(pieces[0].start_at)
+    last = axis.cell(pieces[-1].end_at)
+    # So many cells as there are pieces: to the right where there is room, else to the left.
+    cells = min(axis.width, max(last - first + 1, len(pieces)))
+    first = min(first, axis.width - cells)
+    spans: list[Span] = [(" " * first, "text")]
+    for piece, share in zip(pieces, shares([piece.length_s for piece in pieces], cells, _ranks(pieces)), strict=True):
+        sign = PIECES[piece.kind]
+        spans.append((getattr(ink.glyphs, sign.glyph) * share, sign.role))
+    spans.append((" " * (axis.width - first - cells), "text"))
+    return spans
+
+
+def _ranks(pieces: Sequence[Piece]) -> list[int]:
+    return [_ORDER[piece.kind] for piece in pieces]
+
+
+def shares(lengths: Sequence[float], cells: int, ranks: Sequence[int]) -> list[int]:
+    """The cells divided by the lengths, each getting one at least; where they don't suffice, the low ranks do."""
+    if len(lengths) > cells:
+        chosen = sorted(range(len(lengths)), key=lambda index: (ranks[index], -lengths[index]))[:cells]
+        return [int(index in chosen) for index in range(len(lengths))]
+    given = [1] * len(lengths)
+    large = [index for index, length in enumerate(lengths) if length > 0]
+    while large:
+        room = cells - len(lengths) + len(large)
+        total = sum(lengths[index] for index in large)
+        small = [index for index in large if lengths[index] * room < total]
+        if not small:
+            break
+        large = [index for index in large if index not in small]
+    if not large:
+        given[0] += cells - len(lengths)
+        return given
+    wanted = {index: lengths[index] * room / total for index in large}
+    for index in large:
+        given[index] = math.floor(wanted[index])
+    left = cells - sum(given)
+    for index in sorted(large, key=lambda index: given[index] - wanted[index])[:left]:
+        given[index] += 1
+    return given
+
+
+# --- Labels --------------------------------------------------------------------------------------------------------
+
+
+def times_of_day(axis: Axis, offset_s: float, mark: str) -> str:
+    """What stands over the axis: times of day (`offset_s`: from the axis's clock to the wall's) at round moments."""
+    start = max(0.0, min(LATEST, axis.first * axis.cell_s + offset_s))
+    # Round by the clock on the wall here, not by the one in Greenwich.
+    east_s = local(start).tm_gmtoff
+    step = _step(axis, 11)
+    form = "%H:%M:%S" if step < 60 else "%H:%M" if step < _DAY else "%d %b"
+
+    def label(moment: float) -> str:
+        return time.strftime(form, local(moment - east_s))
+
+    marks = _marks(start + east_s, step, axis.span_s)
+    return _line(axis, ((moment - start - east_s, label(moment)) for moment in marks), mark)
+
+
+def times_since(axis: Axis, mark: str) -> str:
+    """What stands over an axis that begins at zero: `0s`, `5s`, `10s`, `1m`."""
+    marks = _marks(0.0, _step(axis, 8), axis.span_s)
+    return _line(axis, ((moment, rounded(moment)) for moment in marks), mark)
+
+
+def rounded(moment: float) -> str:
+    """A round duration in few letters: `30s`, `5m`, `1m30s`, `2d`."""
+    left, parts = round(moment), list[str]()
+    for unit, seconds in (("d", _DAY), ("h", 3600), ("m", 60), ("s", 1)):
+        whole, left = divmod(left, seconds)
+        parts += [f"{whole}{unit}"] if whole else []
+    return "".join(parts) or "0s"
+
+
+def _step(axis: Axis, cells: int) -> float:
+    return _rounded(_STEPS, cells * axis.cell_s)
+
+
+def _marks(start: float, step: float, span: float) -> Iterator[float]:
+    moment = math.ceil(start / step) * step
+    while moment < start + span:
+        yield moment
+        moment += step
+
+
+def _line(axis: Axis, labels: Iterator[tuple[float, str]], mark: str) -> str:
+    line = ""
+    for moment, label in labels:
+        cell = math.floor(moment / axis.cell_s + 1e-6)
+        text = f"{mark}{label}"
+        if cell + len(text) <= axis.width and (cell > len(line) or not line):
+            line += " " * (cell - len(line)) + text
+    return line + " " * (axis.width - len(line))

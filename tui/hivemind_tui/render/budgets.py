@@ -1,0 +1,89 @@
+"""How a budget stands, as panels tell it: tokens and dollars, the share that is used, what is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hivemind.scheduler.budget import WARN_SHARE
+from hivemind.scheduler.events import BudgetState
+from hivemind.text.amounts import PERIODS
+from hivemind_tui.render.format import count, dollars
+from hivemind_tui.render.ink import Ink, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """One of the two that a budget may have."""
+
+    used: str
+    of: str
+    left: str
+    """`82k left`, or how much it is overdrawn by."""
+    share: float
+    role: str
+
+
+def ceilings(state: BudgetState) -> list[Ceiling]:
+    """Those that it has, the one that is nearer its end first."""
+    found = []
+    if state.tokens is not None:
+        left = state.tokens - state.used_tokens
+        told = f"{count(left)} left" if left >= 0 else f"{count(-left)} over"
+        found.append(_ceiling(count(state.used_tokens), count(state.tokens), told, state.used_tokens, state.tokens))
+    if state.dollars is not None:
+        rest = state.dollars - state.used_dollars
+        told = f"{dollars(rest)} left" if rest >= 0 else f"{dollars(-rest)} over"
+        found.append(
+            _ceiling(dollars(state.used_dollars), price(state.dollars), told, state.used_dollars, state.dollars)
+        )
+    return sorted(found, key=lambda each: -each.share)
+
+
+def _ceiling(used: str, of: str, left: str, part: float, whole: float) -> Ceiling:
+    share = part / whole if whole else 1.0
+    return Ceiling(used, of, left, share, role_of(share))
+
+
+def role_of(share: float) -> str:
+    """How near its end a budget is."""
+    return "bad" if share >= 1 else "wait" if share >= WARN_SHARE else "text"
+
+
+def share_of(state: BudgetState | None) -> float | None:
+    """How much of it is used; None where there is none."""
+    found = ceilings(state) if state is not None else []
+    return found[0].share if found else None
+
+
+def price(amount: float) -> str:
+    """A ceiling in dollars, in at most six cells: `$5`, `$2.50`, `$0.05`, `$1,204`."""
+    if amount < 0.0995 and round(amount, 2) != amount:
+        return f"${amount:.3f}"
+    if amount < 99.995:
+        return f"${amount:.2f}".removesuffix(".00")
+    return f"${amount:,.0f}" if amount < 9_999.5 else f"${count(amount)}"
+
+
+def period(state: BudgetState) -> str:
+    """What it counts: `this run`, `today`, `in all`."""
+    return PERIODS.get(state.per, "")
+
+
+def covered(state: BudgetState) -> str:
+    """Whom it is for, where that isn't the agent alone."""
+    return {"subtree": "with its agents", "all": "all agents"}.get(state.covers, "")
+
+
+def blind(state: BudgetState) -> str:
+    """What a ceiling in dollars doesn't see."""
+    return f"{count(state.unpriced)} tokens without a price" if state.unpriced and state.dollars is not None else ""
+
+
+def figures(share: float) -> str:
+    """A share in at most four cells: `84%`, and `×12` where it is far beyond the whole."""
+    return f"{100 * share:.0f}%" if share < 9.995 else f"×{share:.0f}" if share < 999.5 else "×1k+"
+
+
+def bar(ink: Ink, width: int, ceiling: Ceiling) -> list[Span]:
+    """Of one ceiling."""
+    return ink.gauge(width, ceiling.share, role="ok" if ceiling.role == "text" else ceiling.role)

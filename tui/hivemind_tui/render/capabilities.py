@@ -1,0 +1,82 @@
+"""What this terminal can show, as far as its environment tells: how many colours, on what ground. Needs no Textual."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, MutableMapping
+
+from hivemind.errors import UsageError
+from hivemind_styles import THEME_NAMES
+from hivemind_tui.render.glyphs import glyphs_for
+
+VARIABLE = "HIVEMIND_THEME"
+"""Names a theme, with or without its `hivemind-`."""
+
+_DEPTHS = {"kitty": 256, "256color": 256}
+_TRUE = 1 << 24
+_FORCED = {"standard": 16, "256": 256, "truecolor": _TRUE}
+_NONE = re.compile(r"vt\d+.*|dumb|unknown")
+_LIGHT_GROUNDS = ("7", "15")
+
+
+def prepare(environ: MutableMapping[str, str]) -> None:
+    """Check what the environment says about the screen, before anything slow is imported.
+
+    An empty NO_COLOR is taken away: it counts as not set (https://no-color.org), but Textual heeds it.
+
+    Raises: UsageError: it names a theme or glyphs that there aren't.
+    """
+    first_theme(environ)
+    glyphs_for(environ)
+    if environ.get("NO_COLOR") == "":
+        del environ["NO_COLOR"]
+
+
+def coloured(environment: Mapping[str, str]) -> bool:
+    """Nobody asked for a screen without colours."""
+    return not environment.get("NO_COLOR")
+
+
+def colours(environment: Mapping[str, str]) -> int:
+    """How many there are: 0, 16, 256 or 16,777,216. By the same signs as Rich, which reduces ours to that many.
+
+    Without a TERM nothing is known about the terminal, and nothing is held back.
+    """
+    term = environment.get("TERM", "").strip().lower()
+    if not coloured(environment) or _NONE.fullmatch(term):
+        return 0
+    forced = _FORCED.get(environment.get("TEXTUAL_COLOR_SYSTEM", ""))
+    if forced is not None:
+        return forced
+    if environment.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit") or not term:
+        return _TRUE
+    return _DEPTHS.get(term.rpartition("-")[2], 16)
+
+
+def first_theme(environment: Mapping[str, str]) -> str:
+    """The theme to begin with: the one asked for, else by the number of colours and, where that is told, by the ground.
+
+    Raises: UsageError: there is no such theme.
+    """
+    asked = environment.get(VARIABLE, "")
+    name = asked.removeprefix("hivemind-")
+    if asked and name not in THEME_NAMES:
+        raise UsageError(f"{VARIABLE} (environment): must be one of {', '.join(THEME_NAMES)}, not {asked[:40]!r}")
+    depth = colours(environment)
+    if depth == 0:
+        name = "mono"
+    elif not asked:
+        # COLORFGBG is foreground;background as numbers of the palette, sometimes with a third in between.
+        light = environment.get("COLORFGBG", "").rpartition(";")[2] in _LIGHT_GROUNDS
+        name = "16" if depth == 16 else "light" if light else "dark"
+    return f"hivemind-{name}"
+
+
+def themes_for(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The themes that can be chosen here, the first one first.
+
+    Raises: UsageError: the environment asks for one that there isn't.
+    """
+    depth = colours(environment)
+    names = THEME_NAMES if depth > 16 else ("16", "mono") if depth else ("mono",)
+    return tuple(dict.fromkeys((first_theme(environment), *(f"hivemind-{name}" for name in names))))

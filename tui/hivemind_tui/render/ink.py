@@ -1,0 +1,262 @@
+"""Rows of text in the colours of the theme: everything that a panel needs to draw, and nothing that needs a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.strip import Strip
+
+from hivemind_tui.render.format import clean
+from hivemind_tui.render.glyphs import ASCII, UNICODE, Glyphs, sign
+
+Span = tuple[str, str]
+"""Text and its colour role; after an `@` in the role, what a click on it does (:func:`linked`)."""
+
+ROLES: Mapping[str, tuple[str, bool]] = {
+    "text": ("ink-text", False),
+    "dim": ("ink-dim", False),
+    "strong": ("ink-text", True),
+    "rule": ("ink-rule", False),
+    "title": ("ink-title", True),
+    "accent": ("ink-accent", True),
+    "ok": ("state-ok", False),
+    "wait": ("state-wait", False),
+    "bad": ("state-bad", True),
+    "recover": ("state-recover", False),
+    "info": ("state-info", False),
+}
+"""Each role's theme variable, and whether it is bold."""
+
+_KEPT = 1024
+"""Styles remembered: there are a few roles, and as many actions as there are names to click on."""
+
+
+def linked(text: str, role: str, action: str) -> Span:
+    """Text that can be clicked. Cut or pad it before: the action doesn't survive that."""
+    return text, f"{role}@{action}" if action else role
+
+
+def call(name: str, *arguments: str | int | float | bool | None) -> str:
+    """An action for Textual to parse, as `app.select('bob')`; whatever an agent calls itself stays one argument."""
+    return f"{name}({', '.join(map(repr, arguments))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Ink:
+    """Styles by role, the glyphs of this terminal, and whether panels stand in boxes. Plain until a theme is given."""
+
+    styles: Mapping[str, Style] = field(default_factory=dict)
+    selection: Style = field(default_factory=Style)
+    glyphs: Glyphs = UNICODE
+    boxed: bool = True
+    _made: dict[tuple[bool, str], dict[str, Style]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @classmethod
+    def themed(cls, variables: Mapping[str, str], glyphs: Glyphs, boxed: bool) -> Ink:
+        """The ink of a theme, from its CSS variables."""
+
+        def style(variable: str, words: str) -> Style:
+            return Style.parse(variables.get(f"{variable}-style", words))
+
+        def colour(variable: str) -> Style:
+            return Style(color=Color.parse(variables[variable]).rich_color) if variable in variables else Style.null()
+
+        ground = Color.parse(variables["background"]).rich_color
+        styles = {
+            role: style(variable, "none") + colour(variable) + Style(bgcolor=ground, bold=bold or None)
+            for role, (variable, bold) in ROLES.items()
+        }
+        bar = Style(bgcolor=Color.parse(variables["ink-selection"]).rich_color)
+        selection = style("ink-selection", "bold") + colour("ink-selected") + bar
+        return cls(styles, selection, glyphs, boxed)
+
+    def row(self, width: int, *spans: Span, selected: bool = False, link: str = "") -> Strip:
+        """One row of exactly `width` cells; what doesn't fit is cut.
+
+        A click anywhere on it does `link`, but for spans that are :func:`linked` themselves.
+        """
+        segments: list[Segment] = []
+        styles = self._made.get((selected, link))
+        if styles is None:
+            styles = self._begin(selected, link)
+        plain, left = not self.glyphs.braille, width
+        run, last = "", styles["text"]
+        for text, role in spans:
+            if not text:
+                continue
+            if text.isascii() and text.isprintable():
+                length = len(text)
+            else:
+                text, length = _measured(text, plain)
+            if length > left:
+                text, length = set_cell_size(text, left), left
+            style = styles.get(role)
+            if style is None:
+                style = self._style(styles, role, selected, link)
+            # Neighbours of one style become one segment: each costs the terminal forty bytes.
+            if style is last:
+                run += text
+            else:
+                if run:
+                    segments.append(Segment(run, last))
+                run, last = text, style
+            left -= length
+            if left <= 0:
+                break
+        if run and left > 0 and last is not styles["text"]:
+            segments.append(Segment(run, last))
+            run = ""
+        if left > 0:
+            run, last = run + " " * left, styles["text"]
+        if run:
+            segments.append(Segment(run, last))
+        return Strip(segments, max(0, width))
+
+    def _begin(self, selected: bool, link: str) -> dict[str, Style]:
+        if len(self._made) >= _KEPT:
+            self._made.clear()
+        styles = self._made[selected, link] = {}
+        self._style(styles, "text", selected, link)
+        return styles
+
+    def _style(self, styles: dict[str, Style], role: str, selected: bool, link: str) -> Style:
+        if len(styles) >= _KEPT:
+            styles.clear()
+            self._style(styles, "text", selected, link)
+        name, _, action = role.partition("@")
+        style = self.styles.get(name, Style.null())
+        if selected:
+            style += self.selection
+        if action or link:
+            style += _clicked(action or link)
+        styles[role] = style
+        return style
+
+    def mark(self, state: str) -> Span:
+        """A state's glyph in its colour."""
+        shown = sign(state)
+        return getattr(self.glyphs, shown.glyph), shown.role
+
+    def gauge(self, width: int, used: float, reserved: float = 0.0, role: str | None = None) -> list[Span]:
+        """A bar of `width` cells; shares from 0 to 1. The reserved part is the end of the used one, drawn lighter.
+
+        Without a role the bar is coloured by how full it is.
+        """
+        used = min(1.0, max(0.0, used))
+        cells = round(used * width)
+        if used > 0 and cells == 0:
+            cells = min(1, width)
+        light = min(cells, round(min(1.0, max(0.0, reserved)) * width))
+        colour = role or ("bad" if used >= 0.97 else "wait" if used >= 0.8 else "ok")
+        return [
+            (self.glyphs.full * (cells - light), colour),
+            (self.glyphs.part * light, colour),
+            (self.glyphs.empty * (width - cells), "rule"),
+        ]
+
+    def frame(self, title: str, note: str, body: Sequence[Strip], width: int, height: int) -> list[Strip]:
+        """The rows of a panel: `height` rows of `width` cells, with a title, a note at the right, and a body.
+
+        In a box where boxes are drawn and there is room for one; under a rule otherwise.
+        """
+        if height <= 0 or width <= 2:
+            return [self.row(width)] * height
+        boxed = self._boxes(width, height)
+        rows = [self._top(title, note, width, boxed)]
+        if not boxed:
+            margin = [*self.row(1)]
+            rows += [Strip([*margin, *_wide(strip, width - 2), *margin], width) for strip in body[: height - 1]]
+        else:
+            side = self.glyphs.frame[5]
+            left, right = [*self.row(2, (side + " ", "rule"))], [*self.row(2, (" " + side, "rule"))]
+            rows += [Strip([*left, *_wide(strip, width - 4), *right], width) for strip in body[: height - 2]]
+            empty = self.row(width, (side, "rule"), (" " * (width - 2), "text"), (side, "rule"))
+            rows += [empty] * (height - 1 - len(rows))
+            bottom = self.glyphs.frame[2] + self.glyphs.frame[4] * (width - 2) + self.glyphs.frame[3]
+            rows.append(self.row(width, (bottom, "rule")))
+        return rows + [self.row(width)] * (height - len(rows))
+
+    def _boxes(self, width: int, height: int) -> bool:
+        return self.boxed and height >= 3 and width >= 16
+
+    def _top(self, title: str, note: str, width: int, boxed: bool) -> Strip:
+        line = self.glyphs.frame[4]
+        corners = (self.glyphs.frame[0], self.glyphs.frame[1]) if boxed else (line, line)
+        title = self.glyphs.plain(clean(title))
+        note = self.glyphs.plain(clean(note))
+        if cell_len(title) + cell_len(note) + 8 > width:
+            note = set_cell_size(note, max(0, width - cell_len(title) - 8)).rstrip()
+        note_spans: list[Span] = [(f" {note} ", "dim")] if note else []
+        gap = width - 5 - cell_len(title) - sum(cell_len(text) for text, _ in note_spans) - 1
+        return self.row(
+            width,
+            (corners[0] + line + " ", "rule"),
+            (title, "title"),
+            (" ", "rule"),
+            (line * max(1, gap), "rule"),
+            *note_spans,
+            (line + corners[1], "rule"),
+        )
+
+
+def body_size(ink: Ink, width: int, height: int) -> tuple[int, int]:
+    """Cells and rows that :meth:`Ink.frame` leaves for a panel's body."""
+    boxed = ink._boxes(width, height)
+    return (width - 4, height - 2) if boxed else (max(0, width - 2), max(0, height - 1))
+
+
+def fitting(width: int, chunks: Iterable[tuple[int, Sequence[Span]]], gap: str = "  ") -> list[Span]:
+    """The chunks that fit in `width`, in order; where they don't all fit, those of the highest number go first."""
+    kept = list(enumerate(chunks))
+
+    def cells() -> int:
+        return sum(sum(cell_len(text) for text, _ in spans) + len(gap) for _, (_, spans) in kept) - len(gap)
+
+    while len(kept) > 1 and cells() > width:
+        kept.remove(max(kept, key=lambda item: (item[1][0], item[0])))
+    spans: list[Span] = []
+    for position, (_, (_, chunk)) in enumerate(kept):
+        spans += [(gap, "text")] * (position > 0)
+        spans += chunk
+    return spans
+
+
+def scrollbar(first: int, shown: int, total: int, rows: int, ink: Ink) -> list[Span]:
+    """One cell a row: where the `shown` rows from `first` on stand among `total`. Nothing where all are in sight.
+
+    The thumb touches an end only where the list does.
+    """
+    if rows <= 0 or total <= shown:
+        return []
+    thumb = max(1, min(rows - 1, round(rows * shown / total)))
+    room = rows - thumb
+    hidden = total - shown
+    first = max(0, min(hidden, first))
+    top = 0 if first == 0 else room if first == hidden else max(1, min(room - 1, round(room * first / hidden)))
+    top = max(0, min(room, top))
+    glyphs = ink.glyphs
+    return [(glyphs.thumb, "dim") if top <= y < top + thumb else (glyphs.track, "rule") for y in range(rows)]
+
+
+def _wide(strip: Strip, width: int) -> Strip:
+    return strip if strip.cell_length == width else strip.adjust_cell_length(width)
+
+
+@lru_cache(1024)
+def _clicked(action: str) -> Style:
+    return Style(meta={"@click": action})
+
+
+@lru_cache(4096)
+def _measured(text: str, plain: bool) -> tuple[str, int]:
+    """The text as this terminal can show it, and its cells."""
+    text = clean(text)
+    if plain:
+        text = ASCII.plain(text)
+    return text, cell_len(text)

@@ -1,0 +1,153 @@
+"""A request's course in pieces: in the queue, failed attempts, pauses, until the first token, the stream.
+
+Clocks are taken as they are: a piece that would end before it began is one of no length.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hivemind.world.request_view import AttemptView, RequestView
+from hivemind_tui.render.format import seconds
+from hivemind_tui.render.glyphs import PIECES, sign
+from hivemind_tui.render.ink import Ink, Span
+
+Chunk = list[Span]
+"""Words that stand together."""
+
+_NOTHING_S = 0.005
+"""A wait so short is none."""
+FINE = ("flying", "answered", "left")
+"""Outcomes of an attempt that isn't a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One part of a course; times are on the proxy's monotonic clock."""
+
+    kind: str
+    """A key of :data:`hivemind_tui.render.glyphs.PIECES`."""
+    start_at: float
+    end_at: float
+    attempt: AttemptView | None = None
+    """The attempt that it is a part of; a queue or a pause at the end may belong to none yet."""
+
+    @property
+    def length_s(self) -> float:
+        """How long it took, or takes until now."""
+        return self.end_at - self.start_at
+
+
+def fine(value: float) -> str:
+    """A duration in at most six cells, to the hundredth where it is short: `0.94s`, `12.4s`, `3m05s`."""
+    value = max(0.0, value)
+    return f"{value:.2f}s" if value < 9.995 else f"{value:.1f}s" if value < 59.95 else seconds(value)
+
+
+def pieces(request: RequestView, at: float) -> list[Piece]:
+    """From its arrival to its end, or to this moment; in order, without gaps. There is always one at least."""
+    end = at if request.ended_at is None else request.ended_at
+    made: list[Piece] = []
+    now = request.arrived_at
+    for attempt in request.attempts:
+        for piece in pieces_of(attempt, now, end):
+            made.append(piece)
+            now = max(now, piece.end_at)
+    last = request.attempts[-1] if request.attempts else None
+    if last is None:
+        return [Piece("queue", now, max(now, end))]
+    if last.ended_at is not None and last.retry_in_s is not None:
+        again = max(now, min(end, last.ended_at + last.retry_in_s))
+        made += _some(Piece("pause", now, again), Piece("queue", again, end))
+    return made
+
+
+def pieces_of(attempt: AttemptView, since: float, now: float) -> list[Piece]:
+    """Of one attempt: the pause before it since the one before (`since`), its wait, and what became of it until now."""
+    queued = max(since, attempt.queued_at)
+    granted = max(queued, attempt.granted_at)
+    end = max(granted, now if attempt.ended_at is None else attempt.ended_at)
+    made = _some(Piece("pause", since, queued, attempt), Piece("queue", queued, granted, attempt))
+    failed = attempt.outcome not in FINE
+    if attempt.first_content_at is None:
+        return [*made, Piece("failed" if failed else "first", granted, end, attempt)]
+    content = min(end, max(granted, attempt.first_content_at))
+    made += [Piece("first", granted, content, attempt), Piece("stream", content, end, attempt)]
+    if failed:
+        made.append(Piece("failed", end, end, attempt))
+    return made
+
+
+def _some(*made: Piece) -> list[Piece]:
+    return [piece for piece in made if piece.length_s > _NOTHING_S]
+
+
+# --- In words ------------------------------------------------------------------------------------------------------
+
+
+def told(request: RequestView, made: Sequence[Piece], ink: Ink) -> list[Chunk]:
+    """Each piece with its name and its length, and how it ended."""
+    return [*(_chunk(piece, ink) for piece in made), *_end(request, ink)]
+
+
+def summed(request: RequestView, made: Sequence[Piece], ink: Ink) -> list[Chunk]:
+    """The same in short, for a request that was tried often: what is alike is added up."""
+    chunks: list[Chunk] = []
+    for kind, words in (("queue", "queue"), ("failed", "failed tries"), ("pause", "pauses")):
+        alike = [piece for piece in made if piece.kind == kind]
+        length = seconds(sum(piece.length_s for piece in alike))
+        if len(alike) == 1:
+            chunks.append(_chunk(alike[0], ink))
+        elif alike:
+            # Every attempt before another one failed, kept or not.
+            often = f"{alike[-1].attempt.number} " if kind == "failed" and alike[-1].attempt is not None else ""
+            chunks.append([_mark(kind, ink), (f" {often}{words} ", "dim"), (length, "text")])
+            chunks += [[(failures([request]), "bad")]] if kind == "failed" else []
+    chunks += [_chunk(piece, ink) for piece in made if piece.kind in ("first", "stream")]
+    return [*chunks, *_end(request, ink)]
+
+
+def failures(requests: Sequence[RequestView]) -> str:
+    """Failed attempts by what they failed with, the most frequent first: `529 x4, timeout x1`."""
+    counted = Counter(
+        failure(attempt) for request in requests for attempt in request.attempts if attempt.outcome not in FINE
+    )
+    return ", ".join(f"{what} x{often}" for what, often in counted.most_common())
+
+
+def failure(attempt: AttemptView) -> str:
+    """What an attempt failed with: its status, or what became of the connection."""
+    return str(attempt.status) if attempt.status is not None else attempt.outcome.replace("_", " ")
+
+
+def _mark(kind: str, ink: Ink) -> Span:
+    shown = PIECES[kind]
+    return getattr(ink.glyphs, shown.glyph), shown.role
+
+
+def _chunk(piece: Piece, ink: Ink) -> Chunk:
+    length, attempt = seconds(piece.length_s), piece.attempt
+    chunk = [_mark(piece.kind, ink)]
+    if piece.kind == "failed" and attempt is not None:
+        chunk += [(f" try {attempt.number} failed ", "dim"), (failure(attempt), "bad")]
+        return [*chunk, (" after ", "dim"), (length, "text")] if piece.length_s > 0 else chunk
+    return [*chunk, (f" {_name(piece)} ", "dim"), (length, "text")]
+
+
+def _name(piece: Piece) -> str:
+    if piece.kind == "first" and piece.attempt is not None:
+        if piece.attempt.first_content_at is not None:
+            return "first token"
+        if piece.attempt.outcome == "answered":
+            return "answer"
+    return PIECES[piece.kind].word
+
+
+def _end(request: RequestView, ink: Ink) -> list[Chunk]:
+    if not request.over:
+        return []
+    status = f" {request.status}" if request.status is not None else ""
+    glyph, role = ink.mark(request.state)
+    return [[(f"{glyph} {sign(request.state).word}{status}", role)]]

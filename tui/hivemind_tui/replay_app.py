@@ -1,0 +1,223 @@
+"""The control room on a recording: the same panels, a timeline below them, and keys that go about in time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hivemind.errors import UsageError
+from hivemind_tui.app import ControlRoom
+from hivemind_tui.commands import keymap
+from hivemind_tui.commands import palette as actions
+from hivemind_tui.commands.dialogs import kinds_menu
+from hivemind_tui.commands.queue import Intent
+from hivemind_tui.render.export import as_png, placed_text, write_new
+from hivemind_tui.render.format import clean, clock, percent
+from hivemind_tui.sources.playback import KINDS, STEERLESS, Playback
+from hivemind_tui.sources.replay import ReplaySource, told_of
+from hivemind_tui.sources.timecode import HOW, Stretch, moment_of
+from hivemind_tui.state.view import View
+from hivemind_tui.widgets.palette import Choice
+from hivemind_tui.widgets.scrubber import Scrubber
+
+_NO_REQUESTS = "a recording takes no requests, so there is nothing to connect to"
+_NAME = 60
+_STANDS = "a recording stands still with space"
+
+
+class ReplayRoom(ControlRoom):
+    """One screen on one recording."""
+
+    def __init__(self, source: ReplaySource, *, folder: Path | None = None, **more: Any) -> None:
+        """Pictures go into `folder`, else into the one that the program was started in."""
+        super().__init__(source, **more)
+        self.recording = source
+        self._folder = folder or Path.cwd()
+        self._greeting = False
+        self._view = replace(self._view, trail=("overview",), playback=source.playback())
+
+    def on_mount(self) -> None:
+        """Draw the timeline too, and move on in time. It stands until somebody plays it, which is said."""
+        self._board.show_timeline()
+        super().on_mount()
+        self.recording.moved = self._moved
+        self.run_worker(self.monitor.timed(self.recording.run(), "replay"), name="replay")
+
+    def _look(self) -> None:
+        super()._look()
+        self._view = replace(self._view, playback=self.recording.playback())
+
+    def _moved(self) -> None:
+        """Another moment: all of it is drawn at once."""
+        self._detail_due_s = 0.0
+        self._look()
+        self._draw_all()
+
+    def go(self, view: View) -> None:
+        """Look elsewhere."""
+        super().go(replace(view, playback=self.recording.playback()))
+
+    # --- What a recording can't be told ----------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys that steer say why they don't."""
+        if keymap.steers(action, parameters):
+            return not self.layers.is_open
+        return super().check_action(action, parameters)
+
+    async def _dispatch_action(self, namespace: Any, action_name: str, params: Any) -> bool:
+        if namespace is self and keymap.steers(action_name, params):
+            reasons = {"freeze": _STANDS, "page": _NO_REQUESTS, "demo": _NO_REQUESTS}
+            self.complain(reasons.get(action_name, STEERLESS))
+            return True
+        return bool(await super()._dispatch_action(namespace, action_name, params))
+
+    def action_open(self) -> None:
+        if self.view.page == "tuning":
+            self.complain(STEERLESS)
+        else:
+            super().action_open()
+
+    def action_pick_knob(self, name: str) -> None:
+        """A click only chooses it."""
+        self.go(replace(self.view, knob=name))
+
+    def steer(self, intent: Intent) -> None:
+        """Nobody steers what is over."""
+        self.complain(STEERLESS)
+
+    # --- Going about in time ---------------------------------------------------------------------------------------
+
+    def action_play(self) -> None:
+        self.recording.play()
+        self._moved()
+
+    def action_step(self, seconds: int) -> None:
+        self._go_to(self.recording.transport.at + seconds)
+
+    def action_event(self, step: int) -> None:
+        if not self.recording.event(step):
+            self.complain("nothing happened after this" if step > 0 else "nothing happened before this")
+        self._moved()
+
+    def action_speed(self, step: int) -> None:
+        self.recording.transport.change_speed(step)
+        self._moved()
+
+    def action_notable(self, step: int) -> None:
+        recording = self.recording
+        found = recording.mark(step)
+        if found is None:
+            self.complain(_none_further(recording.playback(), step))
+            return
+        recording.go(found.at, told_of(found), found.kind)
+        self._moved()
+
+    def action_play_to_mark(self) -> None:
+        if not self.recording.play_to_mark():
+            self.complain(_none_further(self.recording.playback(), 1))
+        self._moved()
+
+    def action_begin(self) -> None:
+        self._go_to(self.recording.transport.begins_at)
+
+    def action_finish(self) -> None:
+        self.recording.follow()
+        self._moved()
+
+    def action_go_to(self) -> None:
+        self.ask_line("go to", hint=HOW, done=self.go_to)
+
+    def go_to(self, text: str) -> None:
+        """To a moment as people type it."""
+        if not text.strip():
+            return
+        try:
+            self._go_to(moment_of(text, self.stretch()))
+        except UsageError as error:
+            self.complain(str(error))
+
+    def stretch(self) -> Stretch:
+        """What there is to go to."""
+        now = self.recording.playback()
+        return Stretch(now.begins_at, now.ends_at, now.at, now.wall_offset_s)
+
+    def action_palette(self) -> None:
+        self.layers.palette.open(actions.choices(self), self._offers, self._board.ink)
+
+    def _offers(self, text: str) -> list[Choice]:
+        """What can be typed: a time to go to, a filter; settings where it is asked what they would have done."""
+        if self.view.page == "whatif" or text.lower().startswith("filter"):
+            return actions.offers(self, text)
+        try:
+            at = moment_of(text, self.stretch())
+        except UsageError:
+            return []
+        when = clock(at + self.recording.playback().wall_offset_s)
+        return [Choice(f"go to {when}", "that moment of the recording", "g", partial(self._go_to, at))]
+
+    def action_loop(self, edge: int) -> None:
+        self.recording.transport.set_loop(edge)
+        self._moved()
+
+    def action_unloop(self) -> None:
+        self.recording.transport.unloop()
+        self._moved()
+
+    def on_scrubber_scrubbed(self, event: Scrubber.Scrubbed) -> None:
+        """The mouse is somewhere on the timeline."""
+        if not self.layers.is_open:
+            now = self.recording.playback()
+            self._go_to(now.begins_at + event.share * (now.ends_at - now.begins_at))
+
+    def _go_to(self, at: float) -> None:
+        self.recording.go(at)
+        self._moved()
+
+    def action_kinds(self) -> None:
+        """A menu in which each key shows or hides a kind of marks."""
+        rows = kinds_menu(self._board.ink, self.recording.kinds, self.recording.counts())
+        choices = {str(number): partial(self._want, frozenset({kind})) for number, kind in enumerate(KINDS, 1)}
+        every = frozenset(KINDS)
+        self.ask("Marks", rows, choices | {"a": partial(self._want, every - self.recording.kinds or every)})
+
+    def _want(self, turned: frozenset[str]) -> None:
+        """Show these kinds where they are hidden, and hide them where they are shown."""
+        self.recording.want(self.recording.kinds ^ turned)
+        self._moved()
+        self.action_kinds()
+
+    # --- Pictures --------------------------------------------------------------------------------------------------
+
+    def action_picture(self) -> None:
+        self.clear_notifications()
+        self.call_after_refresh(self._take_picture)
+
+    def _take_picture(self) -> None:
+        now = self.recording.playback()
+        svg = placed_text(self.export_screenshot(title=f"{now.name}  {clock(now.wall)}", simplify=True))
+        self.run_worker(self._write_picture(svg, picture_name(now)), group="picture")
+
+    async def _write_picture(self, svg: str, name: str) -> None:
+        try:
+            path = write_new(self._folder, name, svg)
+        except OSError as error:
+            self.complain(f"{self._folder}: the picture can't be written there ({error.strerror})")
+            return
+        png = await as_png(path, self.size.width)
+        both = f" and {png.name}" if png is not None else ""
+        self.notify(clean(f"written: {path.name}{both}"), markup=False, timeout=4)
+
+
+def picture_name(now: Playback) -> str:
+    """Of the journal, and the moment that the picture is of."""
+    journal = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in now.name[:_NAME])
+    return f"{journal}-{clock(now.wall).replace(':', '')}"
+
+
+def _none_further(now: Playback, step: int) -> str:
+    if step > 0 and now.known_to < 1:
+        return f"no mark after this in the {percent(now.known_to, 1)} that are read so far"
+    return "no mark after this" if step > 0 else "no mark before this"

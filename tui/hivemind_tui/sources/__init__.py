@@ -1,0 +1,1 @@
+"""Where the screen's data comes from: this process, another proxy, a journal."""

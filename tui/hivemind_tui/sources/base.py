@@ -1,0 +1,94 @@
+"""Where the screen gets the world from and sends commands to: it can't tell one source from another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from hivemind.scheduler.commands import Command
+from hivemind.settings.write import Draft, draft, write
+from hivemind.world.request_view import RequestDetail, Requests
+from hivemind.world.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from hivemind.host.app import Proxy
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How the screen hangs on its source."""
+
+    kind: str = "live"
+    """`live`: a proxy in this process, which ends with the screen; `attached`: one elsewhere, which doesn't;
+    `replay`: a recording."""
+    where: str = ""
+    """Of an attached one: its address; of a recording: its name."""
+    lost_for_s: float | None = None
+    """Nothing came for so long; what is shown is old. None: all is well."""
+    why: str = ""
+    """Why it is lost, and what would mend it."""
+
+
+class Source(Protocol):
+    """Something that can be watched and steered: a proxy in this process, one elsewhere, or a recording."""
+
+    @property
+    def link(self) -> Link:
+        """How it is doing."""
+
+    def snapshot(self) -> Snapshot:
+        """The world now, or when it was last heard of. Cheap enough to call several times a second; never blocks."""
+
+    def requests(self, since: int) -> Requests:
+        """What changed among the requests since that revision (0: all of them). Likewise."""
+
+    async def detail(self, ticket: int) -> RequestDetail | None:
+        """All about one request; None where it is forgotten."""
+
+    async def apply(self, command: Command, who: str) -> None:
+        """Carry a command out.
+
+        Raises: hivemind.scheduler.commands.Rejected, whose text says why and what would be right.
+        """
+
+    async def draft(self, values: Mapping[str, float]) -> Draft:
+        """What writing these knobs down would change in the proxy's settings file. Changes nothing.
+
+        Raises: hivemind.scheduler.commands.Rejected.
+        """
+
+    async def write(self, draft: Draft) -> None:
+        """Write it.
+
+        Raises: hivemind.scheduler.commands.Rejected: the file can't be written, or isn't any more what was drafted on.
+        """
+
+
+class Local:
+    """The proxy in this process."""
+
+    def __init__(self, proxy: Proxy, settings_file: Path) -> None:
+        self._proxy = proxy
+        self._settings_file = settings_file
+        self.link = Link()
+
+    def snapshot(self) -> Snapshot:
+        return self._proxy.snapshot()
+
+    def requests(self, since: int) -> Requests:
+        return self._proxy.requests(since)
+
+    async def detail(self, ticket: int) -> RequestDetail | None:
+        return self._proxy.detail(ticket)
+
+    async def apply(self, command: Command, who: str) -> None:
+        self._proxy.apply(command, who)
+
+    async def draft(self, values: Mapping[str, float]) -> Draft:
+        return await asyncio.to_thread(draft, self._settings_file, values)
+
+    async def write(self, draft: Draft) -> None:
+        await asyncio.to_thread(write, draft)  # it waits for the disk

@@ -1,0 +1,73 @@
+"""The demo's world inside this process: a mock provider and mock agents, brought up only once there is a first frame.
+
+Importing them takes as long as drawing that frame, and so does the HTTP client that the agents use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from hivemind.scheduler.commands import Command
+    from hivemind.settings import Settings
+
+
+_CREW = 3
+"""Agents that it takes to work on tasks together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What was asked for."""
+
+    agents: int
+    seed: int
+
+
+class DemoWorld:
+    """Enter it for the provider's address; the provider answers after :meth:`begin`, and until the context ends."""
+
+    def __init__(self, demo: Demo) -> None:
+        from hivemind.host.server import bind  # and with it uvicorn, which flags and settings are read without
+
+        self._demo = demo
+        (self._socket,) = bind("127.0.0.1", 0)
+        self._provider = AsyncExitStack()
+        self._agents = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    def behind(self, settings: Settings) -> Settings:
+        """The settings of a proxy before this provider."""
+        url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        profile = settings.profile or "anthropic"
+        return settings.model_copy(update={"upstream": (f"mock={url}",), "profile": profile})
+
+    async def begin(self, proxy_url: str, apply: Callable[[Command, str], object]) -> None:
+        """Have the provider answer, and the agents work through the proxy at this address; `apply` has it carry a
+        command out."""
+        # In a thread, which gives way to the loop every few milliseconds.
+        world: Any = await asyncio.to_thread(importlib.import_module, "hivemind_mock.agents.demo")
+        await self._provider.enter_async_context(world.run_demo_provider(world.bad_day(self._demo.seed), self._socket))
+        await self._agents.enter_async_context(world.run_demo_agents(proxy_url, self._demo.agents, self._demo.seed))
+        if self._demo.agents >= _CREW:
+            work: Any = await asyncio.to_thread(importlib.import_module, "hivemind_mock.agents.work")
+            await self._agents.enter_async_context(work.at_tasks(apply))
+
+    async def dismiss(self) -> None:
+        """End the agents; the provider goes on, for what is still in flight."""
+        await self._agents.aclose()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._agents.aclose()
+        await self._provider.aclose()
+        self._socket.close()

@@ -1,0 +1,59 @@
+"""Moments of a recording as people type them: `14:02:30`, `+90s`, `-2m`, `50%`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hivemind.errors import UsageError
+from hivemind.journal.timecode import parse_moment
+from hivemind.providers.times import parse_duration
+from hivemind_tui.render.format import clean, clock
+
+HOW = "14:02, 14:02:30, +90s, -2m, 5m after the beginning, 50%"
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+_STEP = re.compile(r"([+-])\s*(\d+(?:\.\d+)?)\s*s?")
+_MINUTE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What there is of a recording, on its own clock, and where in it somebody is."""
+
+    begins_at: float
+    ends_at: float
+    at: float
+    wall_offset_s: float
+    """From its clock to the time of day, in seconds since the epoch."""
+
+
+def moment_of(text: str, of: Stretch) -> float:
+    """The moment that is meant, on the recording's clock; for a step beyond an end, that end.
+
+    Raises: UsageError: it can't be understood, or the recording doesn't reach it.
+    """
+    text = text.strip()
+    if share := _SHARE.fullmatch(text):
+        at = of.begins_at + min(100.0, float(share[1])) / 100 * (of.ends_at - of.begins_at)
+    elif text[:1] in ("+", "-"):
+        at = of.at + _step(text)
+    else:
+        at = _told(text, of)
+    return max(of.begins_at, min(of.ends_at, at))
+
+
+def _step(text: str) -> float:
+    plain = _STEP.fullmatch(text)
+    length_s = float(plain[2]) if plain is not None else parse_duration(text[1:].strip())
+    if length_s is None:
+        raise UsageError(f"{clean(text[:40])}: no length of time; try +90s or -2m")
+    return length_s if text[0] == "+" else -length_s
+
+
+def _told(text: str, of: Stretch) -> float:
+    """A time of day, or so long after the beginning."""
+    begins, ends = of.begins_at + of.wall_offset_s, of.ends_at + of.wall_offset_s
+    wall = parse_moment(text, begins)
+    if not begins - _MINUTE_S < wall < ends + _MINUTE_S:
+        raise UsageError(f"{clean(text[:40])} isn't in the recording, which goes from {clock(begins)} to {clock(ends)}")
+    return wall - of.wall_offset_s

@@ -1,0 +1,1 @@
+"""The view: what is selected, filtered and shown."""

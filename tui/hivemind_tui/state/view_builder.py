@@ -1,0 +1,133 @@
+"""Makes each view: takes the snapshot, follows the requests, and arranges what the page's list shows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from hivemind.world.request_view import REQUESTS_KEPT, RequestView
+from hivemind.world.snapshot import AgentView, Line, TaskView
+from hivemind_tui.panels.agent_table import AGENTS
+from hivemind_tui.panels.request_table import REQUESTS
+from hivemind_tui.panels.task_table import TASKS, in_order
+from hivemind_tui.sources.base import Source
+from hivemind_tui.state.filtering import agent_fields, arranged, line_fields, matching, request_fields, task_fields
+from hivemind_tui.state.tree import Branch, branched, ended_last, parents
+from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
+
+T = TypeVar("T")
+K = TypeVar("K")
+_SLACK = 250
+"""More than are remembered, before it is worth looking which are forgotten."""
+
+
+def _kept(selected: K, before: Sequence[T], now: Sequence[T], key: Callable[[T], K]) -> K:
+    """Whatever is selected stays so, wherever in the list it is now. Where it is there no longer, or nothing was
+    selected, the cursor stays in its row, on whatever stands there."""
+    if not now or any(key(item) == selected for item in now):
+        return selected
+    row = next((index for index, item in enumerate(before) if key(item) == selected), 0)
+    return key(now[min(row, len(now) - 1)])
+
+
+def _read_on(view: View, lines: Sequence[Line]) -> int:
+    """How far the log is scrolled back when new lines have come: what is being read stays where it is."""
+    if not view.log_back or not view.snapshot.lines:
+        return view.log_back
+    last = view.snapshot.lines[-1]
+    new = list(itertools.takewhile(lambda line: line != last, reversed(lines)))
+    return min(len(lines) - 1, view.log_back + len(matching(new, view.log_filter, line_fields)))
+
+
+def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
+    """As a tree where that is wanted, and where there is one."""
+    order = view.agents_order
+    agents = view.snapshot.agents if order.sort else ended_last(view.snapshot.agents)
+    if view.tree is not False and view.page in OF_AGENTS and any(agent.parent for agent in agents) and parents(agents):
+        return branched(agents, order, AGENTS.keys, view.folded)
+    return arranged(agents, order, agent_fields, AGENTS.keys), {}
+
+
+class Gatherer:
+    """What is known of the source's requests, as far as anybody looked, and the list last arranged."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Another source from now on."""
+        self._revision = 0
+        self._known: dict[int, RequestView] = {}
+        self._all: tuple[RequestView, ...] = ()
+        self._arranged: tuple[object, tuple[RequestView, ...]] = (None, ())
+
+    def look(self, view: View, source: Source) -> View:
+        """The world now, unless the view stands still."""
+        view = replace(view, link=source.link)
+        if view.frozen:
+            return self.arrange(view)
+        snapshot = source.snapshot()
+        if view.page in (*OF_REQUESTS, "request"):
+            self._follow(source)
+        view = replace(view, log_back=_read_on(view, snapshot.lines))
+        names = {agent.name for agent in snapshot.agents} if view.marked else frozenset()
+        marked = view.marked & names if view.marked else view.marked
+        return self.arrange(replace(view, snapshot=snapshot, marked=marked))
+
+    def arrange(self, view: View) -> View:
+        """The lists in the order that the view asks for."""
+        shown, branches = _agents(view)
+        requests = self._requests(view)
+        selected, ticket, chosen = view.selected, view.ticket, view.chosen
+        tasks: tuple[TaskView, ...] = ()
+        if view.page == "tasks":
+            tasks = arranged(in_order(view.snapshot.tasks), view.tasks_order, task_fields, TASKS.keys)
+            chosen = _kept(chosen, view.tasks, tasks, lambda task: task.id)
+        if view.page in OF_AGENTS:
+            selected = _kept(selected, view.agents, shown, lambda agent: agent.name)
+        elif view.page in OF_REQUESTS and ticket:
+            ticket = _kept(ticket, view.listed, requests, lambda request: request.ticket)
+        return replace(
+            view,
+            agents_shown=shown,
+            branches=branches,
+            requests=self._all,
+            requests_shown=requests,
+            selected=selected,
+            ticket=ticket,
+            tasks_shown=tasks,
+            chosen=chosen,
+        )
+
+    def _requests(self, view: View) -> tuple[RequestView, ...]:
+        if view.page not in (*OF_REQUESTS, "request"):
+            return ()
+        agent = view.selected if "agent" in view.trail else None
+        wanted = (id(self._all), view.requests_order, agent)
+        if self._arranged[0] != wanted:
+            items = self._all if agent is None else tuple(each for each in self._all if each.agent == agent)
+            self._arranged = wanted, arranged(items, view.requests_order, request_fields, REQUESTS.keys)
+        return self._arranged[1]
+
+    def _follow(self, source: Source) -> None:
+        news = source.requests(self._revision)
+        if news.revision < self._revision:  # another run of the proxy, of which all is news
+            self._known.clear()
+            news = source.requests(0)
+        elif news.revision == self._revision:
+            return
+        self._revision = news.revision
+        self._known.update((request.ticket, request) for request in news.changed)
+        if len(self._known) > REQUESTS_KEPT + _SLACK:
+            self._forget(news.oldest)
+        self._all = tuple(self._known[number] for number in sorted(self._known, reverse=True))
+
+    def _forget(self, oldest: int) -> None:
+        """As the source does: of those that are over, the ones that ended last stay."""
+        over = sorted((each for each in self._known.values() if each.over), key=lambda each: each.ended_at or 0.0)
+        for request in over[:-REQUESTS_KEPT]:
+            del self._known[request.ticket]
+        for number in [n for n, each in self._known.items() if n < oldest and each.over]:
+            del self._known[number]
