@@ -20,11 +20,14 @@ setup: $(VENV)/.ready ## make .venv with everything in it
 run: $(VENV)/.ready ## open the control room on eleven mock agents and a provider's bad day
 	@$(BIN)/hivemind-tui --demo
 
-test: $(VENV)/.ready ## lint, types, import contracts and the quick tests
+check: $(VENV)/.ready ## lint, format, types, import contracts and import cycles
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tests/contracts/cycles.py
+
+test: check ## make check, then the quick tests
 	$(PYTEST) -m "not slow and not e2e"
 
 # What `make test` leaves out, and what it does only in small.
@@ -65,4 +68,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab]' --group dev; \
 	touch $@
 
-.PHONY: help setup run test test-all bench screenshots clean
+.PHONY: help setup run check test test-all bench screenshots clean

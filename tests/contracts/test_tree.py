@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
-
-import pytest
 
 import hivemind
 from hivemind.settings.options import options
@@ -17,7 +14,6 @@ from hivemind_tui.commands.keymap import KEYS
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("hivemind", "tui/hivemind_tui", "mock/hivemind_mock", "styles/hivemind_styles")
-MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
 def names(paths: list[Path]) -> list[str]:
@@ -35,12 +31,6 @@ def test_the_core_needs_no_screen() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("[]\n", "")
-
-
-@pytest.mark.parametrize("path", MODULES, ids=names(MODULES))
-def test_module(path: Path) -> None:
-    """Every module has a docstring."""
-    assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
 
 
 def test_no_colours_in_stylesheets() -> None:

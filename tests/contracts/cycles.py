@@ -1,0 +1,73 @@
+"""Print every import cycle between files, and between sub-packages: `python tests/contracts/cycles.py`.
+
+Type-only imports count. The exit code is 1 if there is a cycle that isn't in `KNOWN`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import grimp
+
+ROOTS = ("hivemind", "hivemind_tui", "hivemind_mock", "hivemind_styles")
+
+# Where cycles are still allowed: all members of a known cycle begin with one of these.
+KNOWN = (
+    "hivemind.scheduler",
+    "hivemind.upstream",
+    "hivemind.wire",
+    "hivemind.world",
+    "hivemind_mock",
+    "hivemind_tui",
+)
+
+
+def cycles(imports: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """Return the strongly connected components of more than one node (Tarjan's algorithm)."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        order[node] = lowest[node] = len(order)
+        stack.append(node)
+        for target in imports.get(node, ()):
+            if target not in order:
+                visit(target)
+            if target in stack:
+                lowest[node] = min(lowest[node], lowest[target])
+        if lowest[node] == order[node]:
+            start = stack.index(node)
+            component = sorted(stack[start:])
+            del stack[start:]
+            if len(component) > 1:
+                found.append(component)
+
+    for node in sorted(imports):
+        if node not in order:
+            visit(node)
+    return found
+
+
+def main() -> int:
+    """Check all of `ROOTS`."""
+    graph = grimp.build_graph(*ROOTS, cache_dir=".import_linter_cache")
+    files = {module: sorted(graph.find_modules_directly_imported_by(module)) for module in graph.modules}
+    packages: dict[str, set[str]] = defaultdict(set)
+    for module, targets in files.items():
+        for target in targets:
+            package, other = (".".join(name.split(".")[:2]) for name in (module, target))
+            if package != other and package.split(".")[0] == other.split(".")[0]:
+                packages[package].add(other)
+    found = [*cycles(files), *cycles(packages)]
+    new = [cycle for cycle in found if not any(all(name.startswith(root) for name in cycle) for root in KNOWN)]
+    for cycle in new:
+        print(f"cycle of {len(cycle)}: {', '.join(cycle)}")
+    return 1 if new else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
