@@ -20,7 +20,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.host.server import run_loop, serve
 from hivemind.journal.index.player import Player
 from hivemind.journal.records import JournalBegan

@@ -151,7 +151,7 @@ def test_settings_are_checked_before_the_server_is_imported() -> None:
     """A wrong setting is told at once: neither the server nor the proxy is imported for it."""
     script = (
         "import sys; from hivemind.cli.main import main; code = main(['proxy', '--port', 'x'])\n"
-        "print(code, [name for name in ('uvicorn', 'starlette', 'hivemind.host.app') if name in sys.modules])"
+        "print(code, [name for name in ('uvicorn', 'starlette', 'hivemind.host.proxy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=True)
     assert done.stdout == "2 []\n"

@@ -17,7 +17,7 @@ import pytest
 
 from hivemind.errors import BindError, UsageError
 from hivemind.host import server
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.settings import Settings
 
 Message = dict[str, Any]
@@ -182,9 +182,9 @@ async def test_proxy_that_does_not_start() -> None:
 @pytest.fixture
 def fake_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProxy]:
     """What :func:`server.run` makes in place of a proxy; signal handlers are put back afterwards."""
-    fake, module = FakeProxy(), ModuleType("hivemind.host.app")
+    fake, module = FakeProxy(), ModuleType("hivemind.host.proxy")
     module.Proxy = lambda _, **__: fake  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "hivemind.host.app", module)
+    monkeypatch.setitem(sys.modules, "hivemind.host.proxy", module)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield fake
     for number, handler in handlers.items():
@@ -218,7 +218,7 @@ class Proxy:
     async def start(self): pass
     async def drain(self, timeout_s): print("draining", flush=True); await asyncio.Event().wait()
     async def aclose(self): pass
-sys.modules["hivemind.host.app"] = types.SimpleNamespace(Proxy=Proxy)
+sys.modules["hivemind.host.proxy"] = types.SimpleNamespace(Proxy=Proxy)
 sys.exit(server.run_loop(server.run(Settings(upstream=("http://127.0.0.1:9",), port=0))))
 """
 

@@ -25,7 +25,7 @@ from hivemind.setup.reach import connectable, local_url
 from hivemind.store.token_file import Key, state_dir
 
 if TYPE_CHECKING:
-    from hivemind.host.app import Proxy
+    from hivemind.host.proxy import Proxy
     from hivemind.prices import Prices
 
 T = TypeVar("T")
@@ -217,7 +217,7 @@ async def _answers(place: Place) -> bool:
 
 async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contextlib.AsyncExitStack) -> _Found:
     """Raises: UsageError, BindError."""
-    from hivemind.host.app import Proxy
+    from hivemind.host.proxy import Proxy
     from hivemind.host.server import serve
     from hivemind.prices import Prices
 

@@ -1,6 +1,6 @@
 """Who may come to the control API: whoever shows its token.
 
-Pages in browsers don't come as far as this (:mod:`hivemind.proxy.admission`).
+Pages in browsers don't come as far as this (:mod:`hivemind.proxy.access`).
 """
 
 from __future__ import annotations

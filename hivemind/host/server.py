@@ -20,12 +20,12 @@ import uvicorn
 from hivemind import logs
 from hivemind.console import Console
 from hivemind.errors import BindError, UsageError
-from hivemind.proxy import descriptors
+from hivemind.proxy import file_limit as descriptors
 from hivemind.store.token_file import announced, state_dir
 from hivemind.text.shells import word
 
 if TYPE_CHECKING:
-    from hivemind.host.app import Proxy
+    from hivemind.host.proxy import Proxy
     from hivemind.settings import Settings
     from hivemind.store.store import Store
 
@@ -238,7 +238,7 @@ async def run(settings: Settings, settings_file: Path | None = None) -> int:
 
     Raises: BindError, UsageError: before anything was served.
     """
-    from hivemind.host.app import Proxy  # not needed to say that a setting is wrong, and slow to import
+    from hivemind.host.proxy import Proxy  # not needed to say that a setting is wrong, and slow to import
     from hivemind.prices import Prices
 
     origins = settings.origins()

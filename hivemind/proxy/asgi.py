@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 
-from hivemind.proxy.audience import Audience, Message, Receive, Send
+from hivemind.proxy.response_writer import Audience, Message, Receive, Send
 
 Scope = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from hivemind.proxy.audience import Receive
+from hivemind.proxy.response_writer import Receive
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from hivemind.agent_names import BadName, KnownNames, normalised
 from hivemind.providers.base import Limits
-from hivemind.proxy.days import Days
+from hivemind.proxy.day_clock import Days
 from hivemind.redaction.text import redact
 from hivemind.scheduler import Scheduler, Ticket, TicketState
 from hivemind.scheduler.accounts import Account
@@ -25,7 +25,7 @@ from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Failure, Request, Usage
 from hivemind.store.ledger import Ledger
 from hivemind.store.store import Store
-from hivemind.wire.names import fit_to_show, spelled
+from hivemind.wire.command_names import fit_to_show, spelled
 from hivemind.world import World
 from hivemind.world.request_view import RequestDetail, Requests
 from hivemind.world.snapshot import Snapshot

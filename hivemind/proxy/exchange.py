@@ -16,14 +16,14 @@ from hivemind.providers.base import Limits, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for
 from hivemind.providers.errors import MAX_ERROR_BODY
 from hivemind.providers.limits import read_limits
-from hivemind.proxy.audience import Audience
-from hivemind.proxy.company import Company
 from hivemind.proxy.engine import Engine
-from hivemind.proxy.prelude import Prelude, write
+from hivemind.proxy.keepalive import Company
+from hivemind.proxy.progress import Telling
 from hivemind.proxy.refusals import text_of
 from hivemind.proxy.reply import Reply, in_pieces, misfit_of, misfit_text, read_most
-from hivemind.proxy.telling import Telling
-from hivemind.proxy.turns import Turns
+from hivemind.proxy.reply_buffer import Prelude, write
+from hivemind.proxy.response_writer import Audience
+from hivemind.proxy.step_runner import Turns
 from hivemind.scheduler import Refusal, Ticket
 from hivemind.scheduler.budget import warning_of
 from hivemind.scheduler.types import Failure, FailureKind, Usage
@@ -31,7 +31,7 @@ from hivemind.text.amounts import HEADER, field
 from hivemind.upstream.base import Truncated, UpstreamError, UpstreamResponse
 from hivemind.wire.call import Call
 from hivemind.wire.headers import Headers, for_client, value
-from hivemind.wire.remembered import Heads
+from hivemind.wire.recent_heads import Heads
 
 _log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hivemind.proxy.audience import Audience
+from hivemind.proxy.response_writer import Audience
 from hivemind.upstream.base import UpstreamError, UpstreamTimeout
 from hivemind.wire.call import Call
 from hivemind.wire.headers import for_client

@@ -28,7 +28,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from hivemind.proxy.descriptors import Crowd
+from hivemind.proxy.file_limit import Crowd
 from hivemind.upstream.deadline import Deadline
 from hivemind.wire.headers import Headers
 from hivemind.wire.request_head import (

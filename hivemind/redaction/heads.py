@@ -23,7 +23,7 @@ _LONGEST_PATH = 8192
 
 
 class Heads(Protocol):
-    """:class:`hivemind.wire.remembered.Heads`."""
+    """:class:`hivemind.wire.recent_heads.Heads`."""
 
     method: str
     raw_path: bytes

@@ -37,7 +37,7 @@ def open_upstream(
     context = client_context(ca_file) if origin.tls or via is not None or ca_file is not None else None
     if via is None or context is None:
         return NativeUpstream(origin, context=context, timeouts=timeouts, max_idle=max_idle)
-    from hivemind.upstream.proxied import proxied_transport
+    from hivemind.upstream.via_proxy import proxied_transport
 
     transport = proxied_transport(via, ca_file, context, max_idle)
     return _over(origin, transport, timeouts, dials=True, secrets=credentials_of_url(via))

@@ -10,10 +10,10 @@ import httptools
 
 from hivemind.upstream.base import Disconnected, Timeouts, Truncated, UpstreamError, UpstreamTimeout
 from hivemind.upstream.deadline import Deadline
+from hivemind.upstream.describe import describe, one_line
 from hivemind.upstream.heads import MALFORMED, holds_control
 from hivemind.upstream.request import SLICE
 from hivemind.upstream.response import NativeResponse
-from hivemind.upstream.wording import describe, one_line
 
 if TYPE_CHECKING:
     from hivemind.upstream.pool import Pool

@@ -12,10 +12,10 @@ import aiohappyeyeballs
 
 from hivemind.upstream.base import ConnectFailed, Disconnected, Headers, NotTrusted, Timeouts, UpstreamResponse
 from hivemind.upstream.connection import Connection
+from hivemind.upstream.describe import describe, is_distrust
 from hivemind.upstream.origin import Origin
 from hivemind.upstream.pool import CLOSED, Pool
 from hivemind.upstream.request import encode_head, framed
-from hivemind.upstream.wording import describe, is_distrust
 
 SURELY_OPEN_S = 2.0
 """A connection that rested longer isn't used for what can't be sent twice: the shortest keep-alive times of common

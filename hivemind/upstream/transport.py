@@ -23,11 +23,11 @@ from hivemind.upstream.base import (
     UpstreamTimeout,
     again,
 )
+from hivemind.upstream.describe import describe, is_distrust
 from hivemind.upstream.heads import MALFORMED, holds_control
 from hivemind.upstream.origin import Origin
 from hivemind.upstream.pool import CLOSED
 from hivemind.upstream.request import SLICE, encode_head, framed
-from hivemind.upstream.wording import describe, is_distrust
 
 _UNREACHED = (
     *(httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol),

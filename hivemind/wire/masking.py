@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
-from hivemind.wire.remembered import Heads
+from hivemind.wire.recent_heads import Heads
 from hivemind.world.request_view import RequestDetail
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from proxy.kit import Running, settings_for
 
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.prices import Prices
 from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind.store.token_file import Key

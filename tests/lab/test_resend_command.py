@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from hivemind.cli import main as cli
 from hivemind.cli.lab.loadtest import planned
 from hivemind.host import server
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.loadtest.order import Order
 from hivemind.lab.loadtest.outcome import as_json

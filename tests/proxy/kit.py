@@ -14,7 +14,7 @@ import httpx
 from proxy.upstream.scripted import Handler, Scripted, reset, serving
 
 from hivemind import logs
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind.settings import Settings
 from hivemind.world.snapshot import Snapshot

@@ -8,7 +8,7 @@ import pytest
 from proxy.kit import Running, between, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY, http
 
-from hivemind.proxy.admission import Admission, own_names
+from hivemind.proxy.access import Admission, own_names
 from hivemind.settings.hosts import checked_host, checked_origin, host_in
 
 MESSAGES = "/v1/messages"

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from proxy.kit import Running, client, proxying
 
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.prices import Prices
 from hivemind.scheduler.commands import SetBudget
 from hivemind.text.amounts import HEADER

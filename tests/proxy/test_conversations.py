@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from proxy.kit import settings_for
 
+from hivemind.host.conversations import Conversations
 from hivemind.providers.base import Facts
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
-from hivemind.proxy.conversations import Conversations
 from hivemind.proxy.routing import open_routes
 from hivemind.wire.call import Call
 from hivemind.wire.identity import Identity

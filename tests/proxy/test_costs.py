@@ -11,9 +11,9 @@ from proxy.upstream.scripted import serving
 from proxy.wire import ANSWER, PLAIN_BODY
 
 from hivemind.api_types import LeavePlace, WantPlace
-from hivemind.host.app import Proxy
+from hivemind.host import pricing
+from hivemind.host.proxy import Proxy
 from hivemind.prices import Prices
-from hivemind.proxy import pricing
 from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind_mock.provider.serve import serving as serving_app
 

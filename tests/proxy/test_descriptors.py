@@ -17,7 +17,7 @@ import pytest
 from proxy.kit import HANGS_S, between, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY
 
-from hivemind.proxy.descriptors import WANTED, AcceptFilter, Crowd, open_file_limit, raise_limit, reserve
+from hivemind.proxy.file_limit import WANTED, AcceptFilter, Crowd, open_file_limit, raise_limit, reserve
 
 FILES = 64
 PROGRAM = f"""

@@ -6,7 +6,7 @@ import pytest
 from proxy.kit import Play, between, client, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY, anthropic_error, http
 
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.world.request_view import RequestDetail
 
 KEY = "sk-ant-api03-THISISSECRET0123456789"

@@ -361,7 +361,7 @@ async def test_a_folder_that_cannot_be_written(tmp_path: Path, caplog: pytest.Lo
             proxy.proxy.apply(StopAgent(agent, True), "ann")
             assert await proxy.proxy._keeper.kept(agent) is None
         assert await ask(proxy, "carol") == 200
-        lines = [each.getMessage() for each in caplog.records if each.name == "hivemind.proxy.keeping"]
+        lines = [each.getMessage() for each in caplog.records if each.name == "hivemind.host.checkpointing"]
         assert len(lines) == 1
         assert f"{folder}: Not a directory" in lines[0]
         folder.parent.unlink()

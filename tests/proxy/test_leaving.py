@@ -14,8 +14,8 @@ from proxy.kit import Hang, Play, Running, between, client, playing, proxying, r
 from proxy.upstream.scripted import serving
 from proxy.wire import ANSWER, BLOCK_START, HELLO, MESSAGE_START, PLAIN_BODY, SSE, STREAM_BODY, chunk, head, http
 
-from hivemind.proxy.audience import Audience
-from hivemind.proxy.company import Company
+from hivemind.proxy.keepalive import Company
+from hivemind.proxy.response_writer import Audience
 
 MESSAGES = "/v1/messages"
 MANY = 1000

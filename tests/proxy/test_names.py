@@ -19,7 +19,7 @@ from hivemind.scheduler.commands import (
     SubmitTasks,
 )
 from hivemind.scheduler.types import TaskSpec
-from hivemind.wire.names import NOTE_LENGTH, fit_to_show, spelled
+from hivemind.wire.command_names import NOTE_LENGTH, fit_to_show, spelled
 
 KEY = "sk-ant-api03-abcdefghijklmnop"
 

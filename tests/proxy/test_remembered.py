@@ -9,7 +9,7 @@ from hivemind.redaction.values import credentials_in
 from hivemind.scheduler.types import Priority
 from hivemind.wire.headers import Headers
 from hivemind.wire.masking import with_heads
-from hivemind.wire.remembered import Heads, Remembered
+from hivemind.wire.recent_heads import Heads, Remembered
 from hivemind.world.request_view import RequestDetail, RequestView
 
 NOTHING_YET = RequestView(

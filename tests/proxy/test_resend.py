@@ -11,7 +11,7 @@ from proxy.kit import Play, Raw, Running, playing, proxying, raw, request
 from proxy.upstream.scripted import Scripted, serving
 from proxy.wire import ANSWER, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunked
 
-from hivemind.proxy import resend
+from hivemind.proxy import client_retries as resend
 
 TARGET = "/agent/alice/v1/messages"
 FIRST = b'{"model":"m","messages":[]}'

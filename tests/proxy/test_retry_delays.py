@@ -13,7 +13,7 @@ import httpx
 import pytest
 from proxy.wire import anthropic_error
 
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.settings import Settings
 from hivemind_mock.bench.inprocess import InProcessTransport

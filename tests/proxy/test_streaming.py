@@ -34,7 +34,7 @@ from proxy.wire import (
     head,
 )
 
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.scheduler.events import FirstContent
 from hivemind.settings import Settings

@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from hivemind.proxy.turns import Turns
+from hivemind.proxy.step_runner import Turns
 
 
 async def test_one_step_in_a_turn_of_the_loop() -> None:

@@ -16,7 +16,7 @@ from proxy.kit import settings_for
 from scheduler.driving import LANE, lane_config, request
 
 from hivemind.api_types import LeavePlace, WantPlace
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.scheduler import Ticket
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Period

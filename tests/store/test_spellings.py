@@ -11,7 +11,7 @@ import pytest
 from proxy.kit import settings_for
 from store.records import agent, batch, run, task
 
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.scheduler.accounts import Budget
 from hivemind.scheduler.types import Priority
 from hivemind.store import schema

@@ -20,7 +20,7 @@ from world.kit import told
 from hivemind import __version__
 from hivemind.api_types import About, TaskState
 from hivemind.host import server
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.scheduler.commands import Command
 from hivemind.settings import Settings
 from hivemind.tools.desk import Caller, Desk

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from tools.kit import LAB, NAMES, all_eight, asks, over_http, refusal, said, served, token_of
 
 from hivemind.host import server
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.scheduler.commands import SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.settings import Settings

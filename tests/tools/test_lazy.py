@@ -9,7 +9,7 @@ import asyncio, sys
 import httpx
 from pathlib import Path
 from hivemind.host import server
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.settings import Settings
 
 def loaded():

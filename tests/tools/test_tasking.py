@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tools.kit import call, complaint, served
 
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.scheduler.commands import ClaimTask, SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.tools.desk import Caller

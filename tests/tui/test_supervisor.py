@@ -13,7 +13,7 @@ from textual.message import Message
 from tui.worlds import FakeSource, empty_world, world
 
 from hivemind.console import Console
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.host.server import serve
 from hivemind.settings import Settings
 from hivemind_mock.agents.agents import Agent, AgentConfig

@@ -29,7 +29,7 @@ from hivemind.store.checkpoints import Checkpoint, Found, folder_in, latest
 from hivemind.store.token_file import state_dir
 
 if TYPE_CHECKING:
-    from hivemind.host.app import Proxy
+    from hivemind.host.proxy import Proxy
 
 _NAMES_TOLD = 8
 

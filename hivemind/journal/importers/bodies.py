@@ -12,7 +12,7 @@ from hivemind.providers.encoding import decode_body
 from hivemind.redaction.bodies import redact_body
 from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
 from hivemind.wire.headers import Headers
-from hivemind.wire.remembered import Heads
+from hivemind.wire.recent_heads import Heads
 
 
 def bodies_of(

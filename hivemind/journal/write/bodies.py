@@ -20,7 +20,7 @@ from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
 from hivemind.redaction.values import credentials_in, longest_first
 from hivemind.upstream.base import Headers, UpstreamResponse
 from hivemind.wire.call import Call
-from hivemind.wire.remembered import Heads
+from hivemind.wire.recent_heads import Heads
 
 LONGEST = 16 << 20
 """Bytes of one body, unpacked, that are written."""

@@ -13,7 +13,7 @@ import httpx
 
 from hivemind import __version__
 from hivemind.host import server
-from hivemind.host.app import Proxy
+from hivemind.host.proxy import Proxy
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.sink import JournalSink
 from hivemind.settings import Settings

@@ -28,7 +28,7 @@ from hivemind_tui.sources.demo import Demo, DemoWorld
 if TYPE_CHECKING:
     import argparse
 
-    from hivemind.host.app import Proxy
+    from hivemind.host.proxy import Proxy
     from hivemind.host.server import Served
     from hivemind.settings import Settings
     from hivemind_tui.program.screens import Screens
@@ -308,7 +308,7 @@ async def _enter_proxy(settings: Settings, file: Path, demo: bool, stack: AsyncE
 
     Raises: BindError; UsageError: what was kept of an earlier run can't be used.
     """
-    from hivemind.host.app import Proxy
+    from hivemind.host.proxy import Proxy
     from hivemind.host.server import serve
     from hivemind.prices import Prices
 

@@ -14,7 +14,7 @@ from hivemind.world.request_view import RequestDetail, Requests
 from hivemind.world.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from hivemind.host.app import Proxy
+    from hivemind.host.proxy import Proxy
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from hivemind.world.snapshot import Snapshot
 from hivemind_tui.sources.base import Local
 
 if TYPE_CHECKING:
-    from hivemind.host.app import Proxy
+    from hivemind.host.proxy import Proxy
     from hivemind_tui.sources.demo import DemoWorld
 
 Start = Callable[[], Awaitable[tuple["Proxy", "DemoWorld"]]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hivemind.proxy.audience import Audience
+from hivemind.proxy.response_writer import Audience
 
 
 class Company:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hivemind.proxy.audience import Message, Send
+from hivemind.proxy.response_writer import Message, Send
 
 Fields = Mapping[bytes, bytes]
 Headers = list[tuple[bytes, bytes]]

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hivemind.proxy.audience import Receive, Send
 from hivemind.proxy.exchange import Exchange
+from hivemind.proxy.response_writer import Receive, Send
 from hivemind.proxy.server_protocol import departure_of
 
 Scope = Mapping[str, Any]

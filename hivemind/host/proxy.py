@@ -32,7 +32,11 @@ from hivemind.api_types import (
 from hivemind.control.app import control_app
 from hivemind.control.guard import guards_itself, is_own, may_scrape
 from hivemind.control.replies import failure
+from hivemind.host.budget_report import books
+from hivemind.host.checkpointing import Keeper, keeper_of
 from hivemind.host.journal import begin_recording, bodies_for, never_begun
+from hivemind.host.pricing import Pricing
+from hivemind.host.processes import Processes
 from hivemind.journal.write.bodies import Bodies
 from hivemind.journal.write.recorder import Recorder
 from hivemind.prices import Prices
@@ -41,23 +45,19 @@ from hivemind.providers.base import Dialect
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
 from hivemind.providers.free import METHOD_OVERRIDES, is_free
-from hivemind.proxy.admission import Admission, Unwelcome, own_names
+from hivemind.proxy.access import Admission, Unwelcome, own_names
 from hivemind.proxy.asgi import not_http, plain
-from hivemind.proxy.audience import Audience, Receive, Send
 from hivemind.proxy.body_budget import BodyBudget, BodyRefused
-from hivemind.proxy.books import books
+from hivemind.proxy.client_retries import Resends
+from hivemind.proxy.cors import is_preflight, permission, shared_with
+from hivemind.proxy.disconnect import listen, watch
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.exchange import Exchange, Keepalive
-from hivemind.proxy.keeping import Keeper, keeper_of
-from hivemind.proxy.pricing import Pricing
-from hivemind.proxy.processes import Processes
 from hivemind.proxy.relay import relay
-from hivemind.proxy.resend import Resends
+from hivemind.proxy.response_writer import Audience, Receive, Send
 from hivemind.proxy.routing import open_routes
-from hivemind.proxy.sharing import is_preflight, permission, shared_with
-from hivemind.proxy.turns import Turns
-from hivemind.proxy.unknown import UnknownPaths
-from hivemind.proxy.watching import listen, watch
+from hivemind.proxy.step_runner import Turns
+from hivemind.proxy.unknown_paths import UnknownPaths
 from hivemind.redaction.forms import text_finder
 from hivemind.redaction.values import credentials_in
 from hivemind.scheduler.commands import Command
@@ -72,7 +72,7 @@ from hivemind.wire.claims import Claims
 from hivemind.wire.headers import fields, for_upstream
 from hivemind.wire.identity import Address, BadIdentity, address, claimed_name, identify, lane_credential
 from hivemind.wire.masking import with_heads
-from hivemind.wire.remembered import Remembered
+from hivemind.wire.recent_heads import Remembered
 from hivemind.world import World
 from hivemind.world.request_view import RequestDetail, Requests
 from hivemind.world.snapshot import Line, Snapshot

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hivemind.proxy.conversations import Conversation, Conversations
+from hivemind.host.conversations import Conversation, Conversations
+from hivemind.host.processes import Process, Processes
 from hivemind.proxy.engine import Engine
-from hivemind.proxy.processes import Process, Processes
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.tasks import OPEN, Task

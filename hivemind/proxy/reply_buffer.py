@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from hivemind.providers.encoding import Decoder
-from hivemind.proxy.audience import Audience
-from hivemind.proxy.turns import Turns
+from hivemind.proxy.response_writer import Audience
+from hivemind.proxy.step_runner import Turns
 from hivemind.upstream.base import Truncated
 
 
