@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.ledger.accounts import Spent
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.store.checkpoints import Checkpoint
 from hivemind.world.request_view import RequestView
@@ -160,7 +160,7 @@ class TaskState:
 
     spec: TaskSpec
     state: str
-    """One of :data:`~hivemind.scheduler.tasks.TASK_STATES`."""
+    """One of :data:`~hivemind.scheduler.tasks.graph.TASK_STATES`."""
     priority: Priority
     """What it counts as."""
     attempt: int

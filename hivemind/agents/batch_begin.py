@@ -29,7 +29,7 @@ from hivemind.scheduler.commands import (
     SetTaskPriority,
     SubmitTasks,
 )
-from hivemind.scheduler.tasks import OPEN
+from hivemind.scheduler.tasks.graph import OPEN
 from hivemind.scheduler.types import TaskSpec
 from hivemind.text.shells import command_line
 

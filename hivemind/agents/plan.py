@@ -14,7 +14,7 @@ from hivemind.agent_names import BadName, normalised, same
 from hivemind.agents import plan_values as values
 from hivemind.agents.plan_nodes import Node, PlanError, Reading, compose, line_of
 from hivemind.redaction.text import holds_key
-from hivemind.scheduler.tasks import Tasks
+from hivemind.scheduler.tasks.graph import Tasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.text.amounts import WantedBudget
 from hivemind.text.suggest import did_you_mean

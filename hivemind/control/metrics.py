@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hivemind import __version__
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState
-from hivemind.scheduler.tasks import TASK_STATES
+from hivemind.scheduler.tasks.graph import TASK_STATES
 from hivemind.scheduler.types import Usage
 from hivemind.world.snapshot import AgentView, Snapshot
 

@@ -9,7 +9,7 @@ from hivemind.api_types import Claim, LeavePlace, PlaceGiven, RunUsage, TaskStat
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler.commands import BeginAgent, ClaimTask, EndAgent, Rejected, check_exit_code
 from hivemind.scheduler.places import ASK_EVERY_S, Places
-from hivemind.scheduler.tasks import OPEN, Task
+from hivemind.scheduler.tasks.graph import OPEN, Task
 from hivemind.wire.claims import Claims
 from hivemind.wire.identity import BadIdentity
 

@@ -13,14 +13,14 @@ from hivemind.providers.base import Limits
 from hivemind.proxy.day_clock import Days
 from hivemind.redaction.text import redact
 from hivemind.scheduler import Scheduler, Ticket, TicketState
-from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.agents import Agents
-from hivemind.scheduler.budget import Price, price_by
-from hivemind.scheduler.ceilings import begin_day, states
 from hivemind.scheduler.commands import Command, Drain, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetState, Event
-from hivemind.scheduler.tasks import Tasks
+from hivemind.scheduler.ledger.accounts import Account
+from hivemind.scheduler.ledger.budget import Price, price_by
+from hivemind.scheduler.ledger.ceilings import begin_day, states
+from hivemind.scheduler.tasks.graph import Tasks
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Failure, Request, Usage
 from hivemind.store.ledger import Ledger

@@ -208,7 +208,7 @@ class BudgetState:
     dollars: float | None
     """The ceilings; None: none of that kind."""
     per: str
-    """What it counts: `run`, `day` or `ever` (:class:`~hivemind.scheduler.accounts.Budget`)."""
+    """What it counts: `run`, `day` or `ever` (:class:`~hivemind.scheduler.ledger.accounts.Budget`)."""
     covers: str
     """`agent`, `subtree` (it and all agents that it started) or `all`."""
     used_tokens: int
@@ -295,7 +295,7 @@ class TaskChanged(Event):
 
     task: str
     state: str
-    """One of :data:`~hivemind.scheduler.tasks.TASK_STATES`."""
+    """One of :data:`~hivemind.scheduler.tasks.graph.TASK_STATES`."""
     priority: Priority
     """What it counts as: its own, or that of whoever waits for it."""
     attempt: int
@@ -333,8 +333,11 @@ class LimitsRead(Event):
 
 @record
 class ResetDoubted(Event):
-    """A reply stated a reset that its rate window can't have, or said that nothing is left until such a one. One
-    request at a time goes through to check (:mod:`~hivemind.scheduler.window`). Told once a lane, kind and cause."""
+    """A reply stated a reset that its rate window can't have, or said that nothing is left until such a reset.
+
+    One request at a time goes through to check (:mod:`~hivemind.scheduler.limits.window`). Emitted once per lane, kind
+    and cause.
+    """
 
     lane: str
     family: str

@@ -84,7 +84,7 @@ class LaneState:
     upcoming: tuple[Hold, ...] = ()
     """The next tickets in about the order in which they will fly, :data:`UPCOMING_SHOWN` at most."""
     knobs: Mapping[str, float] = field(default_factory=dict)
-    """Every knob's value now, by its name in :data:`~hivemind.scheduler.knobs.KNOBS`; 0 where there is no limit."""
+    """The value of every knob in :data:`~hivemind.scheduler.operator.knobs.KNOBS` now, by name; 0 means no limit."""
     upstream_active: int = 0
     """Requests in flight in all lanes of this upstream, where their number is limited."""
     upstream_limit: int = 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hivemind.scheduler.accounts import Budget
 from hivemind.scheduler.agents import process_of
-from hivemind.scheduler.budget import relimit
-from hivemind.scheduler.family import adopt, join
-from hivemind.scheduler.task_agents import greet
+from hivemind.scheduler.ledger.accounts import Budget
+from hivemind.scheduler.ledger.budget import relimit
+from hivemind.scheduler.ledger.family import adopt, join
+from hivemind.scheduler.tasks.task_agents import greet
 from hivemind.scheduler.ticket import Agent
 
 if TYPE_CHECKING:

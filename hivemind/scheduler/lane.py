@@ -6,20 +6,20 @@ import math
 from collections.abc import Mapping
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.aimd import Aimd
-from hivemind.scheduler.allowance import Allowance
-from hivemind.scheduler.circuit import Circuit, CircuitState
+from hivemind.scheduler.admission.aimd import Aimd
+from hivemind.scheduler.admission.circuit import Circuit, CircuitState
+from hivemind.scheduler.admission.gate import Gate
+from hivemind.scheduler.admission.queue import LaneQueue
+from hivemind.scheduler.admission.retry import MAX_PARK_S, RetryBudget
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
-from hivemind.scheduler.estimate import Estimators
-from hivemind.scheduler.gate import Gate
+from hivemind.scheduler.explain.why import holds
 from hivemind.scheduler.gauges import LaneState
-from hivemind.scheduler.queue import LaneQueue
-from hivemind.scheduler.retry import MAX_PARK_S, RetryBudget
+from hivemind.scheduler.limits.allowance import Allowance
+from hivemind.scheduler.limits.estimate import Estimators
+from hivemind.scheduler.limits.window import MOST_RESET_S
+from hivemind.scheduler.operator.tune import readings
 from hivemind.scheduler.ticket import Ticket
-from hivemind.scheduler.tune import readings
 from hivemind.scheduler.types import Failure, FailureKind, Utilisation, WindowKind, WindowReading
-from hivemind.scheduler.why import holds
-from hivemind.scheduler.window import MOST_RESET_S
 
 LATEST_WEIGHT = 0.1
 """Of the latest attempt, in means that follow the present."""

@@ -12,23 +12,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from hivemind.scheduler import budget, ceilings, greeting, refuse
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.accounts import Account, Budget
+from hivemind.scheduler import greeting
+from hivemind.scheduler.admission import refuse
+from hivemind.scheduler.admission.feedback import Feedback
+from hivemind.scheduler.admission.gate import Gate
+from hivemind.scheduler.admission.retry import next_attempt_at
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
-from hivemind.scheduler.feedback import Feedback
-from hivemind.scheduler.gate import Gate
 from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.lanes import Lanes
-from hivemind.scheduler.operate import carry_out, end_boost
-from hivemind.scheduler.retry import next_attempt_at
-from hivemind.scheduler.task_agents import asked
-from hivemind.scheduler.tasks import Task, Tasks
+from hivemind.scheduler.ledger import budget, ceilings
+from hivemind.scheduler.ledger.accounts import Account, Budget
+from hivemind.scheduler.operator.operate import carry_out, end_boost
+from hivemind.scheduler.operator.tune import Tuned
+from hivemind.scheduler.tasks.graph import Task, Tasks
+from hivemind.scheduler.tasks.task_agents import asked
 from hivemind.scheduler.ticket import Agent, Refusal, Ticket, TicketState
 from hivemind.scheduler.timers import Timer, Timers
-from hivemind.scheduler.tune import Tuned
 from hivemind.scheduler.types import Failure, FailureKind, Request, Usage, Utilisation, WindowReading
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
-from hivemind.scheduler.accounts import Account, Budget
-from hivemind.scheduler.allowance import Reservation
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Finished, Granted, Refused
+from hivemind.scheduler.ledger.accounts import Account, Budget
+from hivemind.scheduler.limits.allowance import Reservation
 from hivemind.scheduler.types import Failure, Priority, Request, Usage
 
 if TYPE_CHECKING:

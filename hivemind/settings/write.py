@@ -17,7 +17,7 @@ from typing import Any
 from hivemind.errors import UsageError
 from hivemind.redaction.text import redact
 from hivemind.scheduler.commands import Rejected
-from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.settings.edit import edited
 from hivemind.settings.layers import from_text
 from hivemind.settings.load import from_file_alone

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from hivemind.scheduler import Scheduler, ceilings
-from hivemind.scheduler.accounts import POOL, Spent
-from hivemind.scheduler.saved import restore, take_unsaved
+from hivemind.scheduler import Scheduler
+from hivemind.scheduler.ledger import ceilings
+from hivemind.scheduler.ledger.accounts import POOL, Spent
+from hivemind.scheduler.persistence import restore, take_unsaved
 from hivemind.store.records import Batch, Run
 from hivemind.store.store import Store
 

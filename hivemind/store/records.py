@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hivemind.scheduler.saved import SavedAgent, SavedTask
+from hivemind.scheduler.persistence import SavedAgent, SavedTask
 
 
 @dataclass(frozen=True, slots=True)

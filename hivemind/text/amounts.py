@@ -6,9 +6,9 @@ import re
 from typing import get_args
 from urllib.parse import quote
 
-from hivemind.scheduler.accounts import Period
-from hivemind.scheduler.ceilings import MOST_DOLLARS, MOST_TOKENS
 from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.ledger.accounts import Period
+from hivemind.scheduler.ledger.ceilings import MOST_DOLLARS, MOST_TOKENS
 from hivemind.scheduler.types import record
 from hivemind.text.shells import command_line
 

@@ -12,7 +12,7 @@ from hivemind.scheduler.commands import (
     Tune,
 )
 from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import Priority
 from hivemind.text import amounts
 from hivemind.tools.desk import Caller, Desk

@@ -14,7 +14,7 @@ from hivemind.scheduler.commands import (
     RetryTask,
     SubmitTasks,
 )
-from hivemind.scheduler.tasks import OPEN
+from hivemind.scheduler.tasks.graph import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.tools.desk import Caller, Desk
 from hivemind.tools.failure import ToolFailure, unknown

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.limits.window import PROBE_S
 from hivemind.scheduler.types import WindowKind
-from hivemind.scheduler.window import PROBE_S
 from hivemind.text.amounts import how_used
 from hivemind.world.sentences import TOLD_ALREADY, sentence, subject
 from hivemind.world.snapshot import Line

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hivemind.scheduler.events import Commanded
-from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.text.amounts import ceiling
 
 ALL = "all"

@@ -110,7 +110,7 @@ class TaskView:
     batch: str
     agent: str
     state: str
-    """One of :data:`~hivemind.scheduler.tasks.TASK_STATES`."""
+    """One of :data:`~hivemind.scheduler.tasks.graph.TASK_STATES`."""
     priority: Priority
     """What it counts as: its own, or that of whoever waits for it."""
     own_priority: Priority

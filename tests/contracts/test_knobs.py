@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hivemind.scheduler.knobs import KNOBS, Knob
+from hivemind.scheduler.operator.knobs import KNOBS, Knob
 from hivemind.settings import Settings
 from hivemind.settings.options import find
 

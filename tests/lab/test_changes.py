@@ -10,7 +10,7 @@ from hivemind.errors import UsageError
 from hivemind.lab.tune.overrides import Change, applied, names, orders, parse_changes, value_in
 from hivemind.scheduler.commands import SetBudget, SetPriority
 from hivemind.scheduler.config import AimdConfig, LaneConfig, RetryConfig, SchedulerConfig
-from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import Priority
 
 LANE = LaneConfig("here", "ollama", max_concurrency=3, rpm=40, tpm=900, rpm_binding=True)

@@ -8,7 +8,7 @@ from hivemind.errors import UsageError
 from hivemind.lab.tune.overrides import Change
 from hivemind.lab.tune.space import DEFAULT_KNOBS, Began, Dimension, changes_of, knobs_named, space, unlike
 from hivemind.scheduler.config import AimdConfig, LaneConfig, RetryConfig, SchedulerConfig
-from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.operator.knobs import KNOBS
 
 RECORDED = Began(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=6),), busiest=6)
 

@@ -11,8 +11,8 @@ from proxy.kit import Play, Running, between, client, playing, proxying, raw, re
 from proxy.upstream.scripted import serving
 from proxy.wire import JSON, PLAIN_BODY, http
 
-from hivemind.scheduler import window
 from hivemind.scheduler.commands import ReleaseLane
+from hivemind.scheduler.limits import window
 
 MESSAGES = "/v1/messages"
 ANTHROPIC = (

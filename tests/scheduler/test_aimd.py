@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from hivemind.scheduler.aimd import Aimd
+from hivemind.scheduler.admission.aimd import Aimd
 from hivemind.scheduler.config import AimdConfig
 
 CONFIG = AimdConfig(alpha=0.5, beta=0.5, window=4, update_interval_s=1.0, floor=1.0, latency_target_s=2.0)

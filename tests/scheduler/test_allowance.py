@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from scheduler.driving import lane_config
 
-from hivemind.scheduler.allowance import Allowance
 from hivemind.scheduler.config import LaneConfig
+from hivemind.scheduler.limits.allowance import Allowance
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.scheduler.circuit import Circuit, CircuitState
+from hivemind.scheduler.admission.circuit import Circuit, CircuitState
 from hivemind.scheduler.config import CircuitConfig
 
 CONFIG = CircuitConfig(window=4, threshold=0.5, cooldown_s=10.0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from scheduler.driving import Hands, lane_config
 
-from hivemind.scheduler import queue
+from hivemind.scheduler.admission import queue
 from hivemind.scheduler.config import QueueConfig, SchedulerConfig
 
 

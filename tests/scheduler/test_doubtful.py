@@ -12,8 +12,8 @@ from scheduler.driving import LANE, Hands, failure, lane_config
 from hivemind.scheduler import Ticket, TicketState
 from hivemind.scheduler.commands import ReleaseLane
 from hivemind.scheduler.events import ResetDoubted
+from hivemind.scheduler.limits.window import PROBE_S, Window
 from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReading
-from hivemind.scheduler.window import PROBE_S, Window
 
 DAY_S = 86400.0
 YEAR_9999_S = 2.5e11

@@ -8,8 +8,8 @@ import pytest
 from scheduler.driving import Hands, lane_config
 
 from hivemind.scheduler import TicketState
+from hivemind.scheduler.admission.gate import Gate
 from hivemind.scheduler.commands import PinLevel, Tune
-from hivemind.scheduler.gate import Gate
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scheduler.driving import LANE, Hands, failure, lane_config
 
 from hivemind.scheduler import Ticket, TicketState
-from hivemind.scheduler.budget import price_by
-from hivemind.scheduler.ceilings import begin_day
 from hivemind.scheduler.commands import (
     BeginAgent,
     BoostAgent,
@@ -33,6 +31,8 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.config import QueueConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, Finished, Granted, Refused
+from hivemind.scheduler.ledger.budget import price_by
+from hivemind.scheduler.ledger.ceilings import begin_day
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
 from hivemind.world import World

@@ -8,10 +8,10 @@ import pytest
 from scheduler.driving import Hands, lane_config
 
 from hivemind.scheduler import Ticket
-from hivemind.scheduler.allowance import Allowance
-from hivemind.scheduler.outlook import Opening, Outlook
+from hivemind.scheduler.explain.outlook import Opening, Outlook
+from hivemind.scheduler.limits.allowance import Allowance
+from hivemind.scheduler.limits.window import BUCKET_PROOF, Window
 from hivemind.scheduler.types import WindowKind, WindowReading
-from hivemind.scheduler.window import BUCKET_PROOF, Window
 
 
 def waits(window: Window, now: float, *amounts: float) -> list[float]:

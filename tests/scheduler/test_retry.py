@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from hivemind.scheduler.admission.retry import RetryBudget, backoff_s
 from hivemind.scheduler.config import RetryConfig
-from hivemind.scheduler.retry import RetryBudget, backoff_s
 
 
 @pytest.mark.parametrize(

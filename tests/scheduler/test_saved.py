@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduler.driving import LANE, Hands, lane_config, request
 
-from hivemind.scheduler import Scheduler, Ticket, TicketState, ceilings
+from hivemind.scheduler import Scheduler, Ticket, TicketState
 from hivemind.scheduler import commands as cmd
-from hivemind.scheduler.accounts import POOL, Account, Spent
-from hivemind.scheduler.budget import price_by
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetWarned
-from hivemind.scheduler.saved import SavedAgent, SavedTask, restore, take_unsaved
+from hivemind.scheduler.ledger import ceilings
+from hivemind.scheduler.ledger.accounts import POOL, Account, Spent
+from hivemind.scheduler.ledger.budget import price_by
+from hivemind.scheduler.persistence import SavedAgent, SavedTask, restore, take_unsaved
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Priority, TaskSpec, Usage
 

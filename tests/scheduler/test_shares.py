@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hivemind.scheduler.shares import OWED_S, Tally
+from hivemind.scheduler.admission.fair_share import OWED_S, Tally
 
 
 def flown(tally: Tally, guessed: float, real: float, level: float, now: float, *, contended: bool = True) -> None:

@@ -20,7 +20,7 @@ from hivemind.scheduler.commands import (
     SubmitTasks,
 )
 from hivemind.scheduler.events import Commanded, TaskAdded, TaskChanged, TaskForgotten
-from hivemind.scheduler.saved import restore, take_unsaved
+from hivemind.scheduler.persistence import restore, take_unsaved
 from hivemind.scheduler.types import FailureKind, Priority, TaskSpec
 
 

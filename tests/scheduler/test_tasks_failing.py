@@ -6,7 +6,7 @@ import pytest
 from scheduler.test_tasks import graph, names, run, spec, states
 
 from hivemind.scheduler.commands import Rejected
-from hivemind.scheduler.tasks import Tasks
+from hivemind.scheduler.tasks.graph import Tasks
 from hivemind.scheduler.types import Priority
 
 

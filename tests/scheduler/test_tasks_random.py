@@ -25,8 +25,8 @@ from hivemind.scheduler.commands import (
     SubmitTasks,
 )
 from hivemind.scheduler.config import SchedulerConfig
-from hivemind.scheduler.saved import SavedTask, Unsaved, restore, take_unsaved
-from hivemind.scheduler.tasks import OPEN, SPOILED, Task
+from hivemind.scheduler.persistence import SavedTask, Unsaved, restore, take_unsaved
+from hivemind.scheduler.tasks.graph import OPEN, SPOILED, Task
 from hivemind.scheduler.types import Priority, TaskSpec
 
 RUNNERS = ("one", "two", "three")

@@ -7,9 +7,9 @@ import math
 import pytest
 from scheduler.driving import Hands, failure, lane_config
 
+from hivemind.scheduler.admission.refuse import WAIT_TOO_LONG
 from hivemind.scheduler.commands import BoostAgent
 from hivemind.scheduler.events import BoostEnded
-from hivemind.scheduler.refuse import WAIT_TOO_LONG
 from hivemind.scheduler.timers import FEW, Timer, Timers
 from hivemind.scheduler.types import FailureKind
 

@@ -12,7 +12,7 @@ from hivemind.scheduler import Scheduler, TicketState
 from hivemind.scheduler.commands import PinLevel, Rejected, SetCircuit, Tune
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import CircuitChanged, Commanded, LevelChanged
-from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
 

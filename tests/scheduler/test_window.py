@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hivemind.scheduler.limits.window import Charge, Window
 from hivemind.scheduler.types import WindowKind, WindowReading
-from hivemind.scheduler.window import Charge, Window
 
 REQUESTS = WindowKind.REQUESTS
 

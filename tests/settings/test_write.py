@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hivemind.scheduler.commands import Rejected
-from hivemind.scheduler.knobs import KNOBS, Knob
+from hivemind.scheduler.operator.knobs import KNOBS, Knob
 from hivemind.settings import Parser, add_flags, from_flags, load, settings_file
 from hivemind.settings.write import draft, write
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hivemind.scheduler.commands import Rejected
-from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind_tui.commands.knobs import DIALS, NAMES, number, shown_value, stepped, tuned, typed
 
 

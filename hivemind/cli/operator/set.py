@@ -9,7 +9,7 @@ from hivemind.cli import client as asking
 from hivemind.cli.operator.status import world
 from hivemind.cli.plugin import Command
 from hivemind.errors import UsageError
-from hivemind.scheduler.knobs import KNOBS, Knob
+from hivemind.scheduler.operator.knobs import KNOBS, Knob
 from hivemind.scheduler.types import Priority
 from hivemind.text.suggest import did_you_mean
 from hivemind.text.table import Column, lines, show, width

@@ -13,7 +13,7 @@ from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.control.wire import decode_world
 from hivemind.scheduler.gauges import LaneState, WindowState
-from hivemind.scheduler.tasks import TASK_STATES
+from hivemind.scheduler.tasks.graph import TASK_STATES
 from hivemind.text import amounts
 from hivemind.text.table import Cell, Column, lines, show, styled, width
 from hivemind.text.words import count, money, span

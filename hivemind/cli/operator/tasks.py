@@ -10,7 +10,7 @@ from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.parser import Parser
-from hivemind.scheduler.tasks import OPEN
+from hivemind.scheduler.tasks.graph import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.text.table import Cell, Column, lines, show, width
 from hivemind.text.words import count

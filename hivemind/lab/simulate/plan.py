@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from hivemind.lab.simulate.provider_model import Upstream
 from hivemind.lab.simulate.tape import Tape
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.budget import Price
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.ledger.budget import Price
 
 
 @dataclass(slots=True)

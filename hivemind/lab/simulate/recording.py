@@ -20,8 +20,8 @@ from hivemind.lab.simulate.tape import LaneTape, Tape, Taper
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event, LevelChanged, Progress, Sampled
-from hivemind.scheduler.knobs import KNOBS
-from hivemind.scheduler.tune import turned
+from hivemind.scheduler.operator.knobs import KNOBS
+from hivemind.scheduler.operator.tune import turned
 
 _UNUSED = frozenset({Sampled, Progress, LevelChanged, RequestBody, ResponseBody})
 """What a simulation finds out by itself, and what it doesn't look at."""

@@ -17,8 +17,8 @@ from hivemind.lab.simulate.plan import Plan
 from hivemind.lab.simulate.provider_model import Answer
 from hivemind.lab.simulate.steps import Asked, Order, Step
 from hivemind.scheduler import Refusal, Scheduler, Ticket, TicketState
-from hivemind.scheduler.budget import price_by
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
+from hivemind.scheduler.ledger.budget import price_by
 from hivemind.scheduler.types import Request, Usage
 
 _ARRIVE, _ORDER, _WAKE, _SAMPLE, _HEAD, _FIRST, _END, _LEAVE, _PROGRESS = range(9)

@@ -34,7 +34,7 @@ class LaneTape:
     """When, of which family, and what."""
     knobs: Mapping[str, float] = field(default_factory=dict)
     """How they stood where the journal begins in the middle of a run; by the names of
-    :data:`~hivemind.scheduler.knobs.KNOBS`."""
+    :data:`~hivemind.scheduler.operator.knobs.KNOBS`."""
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from hivemind.errors import UsageError
 from hivemind.providers.profiles import GENERIC, PROFILES
 from hivemind.scheduler.commands import SetBudget, SetPriority
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
-from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import Priority
 from hivemind.settings.model import Settings
 from hivemind.settings.options import Option, find, options

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hivemind.errors import UsageError
 from hivemind.lab.tune.overrides import Change, setting_named, value_in
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
-from hivemind.scheduler.knobs import KNOBS, Knob
+from hivemind.scheduler.operator.knobs import KNOBS, Knob
 from hivemind.text.suggest import did_you_mean
 
 DEFAULT_KNOBS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hivemind.scheduler.tasks import OPEN
+from hivemind.scheduler.tasks.graph import OPEN
 from hivemind_tui.panels.task_card import RETRIED
 from hivemind_tui.state.view import OF_AGENTS, View
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from hivemind.scheduler.accounts import Covers
 from hivemind.scheduler.commands import (
     BoostAgent,
     CancelTask,
@@ -24,7 +23,8 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState
-from hivemind.scheduler.tasks import OPEN
+from hivemind.scheduler.ledger.accounts import Covers
+from hivemind.scheduler.tasks.graph import OPEN
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget, parse_budget
 from hivemind.world.snapshot import AgentView, TaskView

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hivemind.scheduler.commands import Rejected
-from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.operator.knobs import KNOBS
 
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """How one knob of :data:`~hivemind.scheduler.knobs.KNOBS` is shown and turned."""
+    """How one knob of :data:`~hivemind.scheduler.operator.knobs.KNOBS` is shown and turned."""
 
     symbol: str
     """The paper's name, or a word where it has none."""

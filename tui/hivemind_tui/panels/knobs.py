@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from textual.strip import Strip
 
-from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind_tui.commands.key import LIVE
 from hivemind_tui.commands.knobs import DIALS, NAMES, leap, number, shown_value, tuned
 from hivemind_tui.render.format import fit, plural

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.strip import Strip
 
 from hivemind.lab.tune.overrides import shown
-from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind_tui.commands.knobs import DIALS, leap, number, shown_value
 from hivemind_tui.panels.knobs import GROUPS
 from hivemind_tui.render.format import fit, plural

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hivemind.scheduler.budget import WARN_SHARE
 from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.ledger.budget import WARN_SHARE
 from hivemind.text.amounts import PERIODS
 from hivemind_tui.render.format import count, dollars
 from hivemind_tui.render.ink import Ink, Span

@@ -218,7 +218,7 @@ TASK_SIGNS: Mapping[str, Sign] = {
     "skipped": Sign("arrow", "skipped", "dim", "a task before it ended badly, so it never runs"),
     "cancelled": Sign("stop", "cancelled", "dim", "not wanted any more"),
 }
-"""States of a task: :data:`hivemind.scheduler.tasks.TASK_STATES`."""
+"""States of a task: :data:`hivemind.scheduler.tasks.graph.TASK_STATES`."""
 
 PIECES: Mapping[str, Sign] = {
     "queue": Sign("queue", "queue", "wait", "waits for a slot or for rate allowance"),

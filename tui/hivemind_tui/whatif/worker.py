@@ -25,7 +25,7 @@ from hivemind.lab.simulate.whatif import simulate
 from hivemind.lab.tune.overrides import Change, value_in
 from hivemind.prices import Prices
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.knobs import KNOBS
+from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind_tui.whatif.fold import CourseFold, Parting
 from hivemind_tui.whatif.protocol import (
     HEAD,

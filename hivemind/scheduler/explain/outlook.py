@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 
-from hivemind.scheduler.allowance import Allowance
+from hivemind.scheduler.limits.allowance import Allowance
+from hivemind.scheduler.limits.window import MAX_SHARE, PERIOD_S, Window
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import WindowKind
-from hivemind.scheduler.window import MAX_SHARE, PERIOD_S, Window
 
 
 class Outlook:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from hivemind.scheduler.types import Priority
 
 if TYPE_CHECKING:
-    from hivemind.scheduler.queue import Backlog
+    from hivemind.scheduler.admission.queue import Backlog
 
 OWED_S = 60.0
 """What an agent owes is forgotten when it has owed nothing more for so long."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from hivemind.scheduler.accounts import Account, Spent
 from hivemind.scheduler.events import BudgetState, BudgetWarned, PriceUnknown
+from hivemind.scheduler.ledger.accounts import Account, Spent
 from hivemind.scheduler.ticket import Agent, Refusal, Ticket
 from hivemind.scheduler.types import Usage
 

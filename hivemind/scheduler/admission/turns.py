@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hivemind.scheduler.ticket import Ticket, TicketState
 
 if TYPE_CHECKING:
-    from hivemind.scheduler.queue import Band
-    from hivemind.scheduler.shares import Share
+    from hivemind.scheduler.admission.fair_share import Share
+    from hivemind.scheduler.admission.queue import Band
 
 SORTED_AT_ONCE = 64
 """Of a larger heap only the smallest are looked for."""

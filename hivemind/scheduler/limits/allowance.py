@@ -6,8 +6,8 @@ import math
 
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.gauges import WindowState
+from hivemind.scheduler.limits.window import Charge, Window
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
-from hivemind.scheduler.window import Charge, Window
 
 Reservation = list[tuple[Window, Charge]]
 

@@ -6,18 +6,18 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hivemind.scheduler import commands as cmd
-from hivemind.scheduler import task_agents
-from hivemind.scheduler.accounts import POOL
-from hivemind.scheduler.budget import hold
-from hivemind.scheduler.ceilings import begin_run, set_budget
+from hivemind.scheduler.admission.refuse import AGENT_STOPPED
 from hivemind.scheduler.events import AgentBegan, AgentEnded, BoostEnded, CircuitChanged, Commanded, LevelChanged
-from hivemind.scheduler.family import reclass_all, with_subs
-from hivemind.scheduler.knobs import KNOBS
 from hivemind.scheduler.lane import Lane
-from hivemind.scheduler.refuse import AGENT_STOPPED
+from hivemind.scheduler.ledger.accounts import POOL
+from hivemind.scheduler.ledger.budget import hold
+from hivemind.scheduler.ledger.ceilings import begin_run, set_budget
+from hivemind.scheduler.ledger.family import reclass_all, with_subs
+from hivemind.scheduler.operator.knobs import KNOBS
+from hivemind.scheduler.operator.tune import tune
+from hivemind.scheduler.tasks import task_agents
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.timers import Timer
-from hivemind.scheduler.tune import tune
 from hivemind.scheduler.types import Priority
 
 if TYPE_CHECKING:

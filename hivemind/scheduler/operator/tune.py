@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hivemind.scheduler.commands import Rejected, Tune
 from hivemind.scheduler.config import LaneConfig, RetryConfig, SchedulerConfig
-from hivemind.scheduler.knobs import KNOBS, Knob
+from hivemind.scheduler.operator.knobs import KNOBS, Knob
 
 if TYPE_CHECKING:
     from hivemind.scheduler.scheduler import Scheduler

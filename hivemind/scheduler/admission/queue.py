@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
+from hivemind.scheduler.admission.fair_share import OVERDUE, Share, Tally
+from hivemind.scheduler.admission.turns import Key, ascending, in_turn, valid
 from hivemind.scheduler.config import QueueConfig
-from hivemind.scheduler.shares import OVERDUE, Share, Tally
 from hivemind.scheduler.ticket import Agent, Ticket
-from hivemind.scheduler.turns import Key, ascending, in_turn, valid
 from hivemind.scheduler.types import Priority
 
 TOKENS_PER_S = 100.0

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hivemind.scheduler.accounts import Account
-from hivemind.scheduler.budget import hold
-from hivemind.scheduler.queue import reclass
+from hivemind.scheduler.admission.queue import reclass
+from hivemind.scheduler.ledger.accounts import Account
+from hivemind.scheduler.ledger.budget import hold
 from hivemind.scheduler.ticket import Agent
 
 if TYPE_CHECKING:

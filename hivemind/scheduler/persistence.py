@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from hivemind.scheduler import budget, ceilings, family, task_agents
-from hivemind.scheduler.accounts import POOL, Account, Budget, Spent
 from hivemind.scheduler.events import AgentRecalled, BudgetWarned
+from hivemind.scheduler.ledger import budget, ceilings, family
+from hivemind.scheduler.ledger.accounts import POOL, Account, Budget, Spent
+from hivemind.scheduler.tasks import task_agents
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Priority, TaskSpec, record
 

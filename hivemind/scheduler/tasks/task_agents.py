@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.budget import hold
-from hivemind.scheduler.family import reclass_all, with_subs
+from hivemind.scheduler.ledger.budget import hold
+from hivemind.scheduler.ledger.family import reclass_all, with_subs
 from hivemind.scheduler.ticket import Agent, Refusal
 
 if TYPE_CHECKING:
-    from hivemind.scheduler.saved import SavedTask
+    from hivemind.scheduler.persistence import SavedTask
     from hivemind.scheduler.scheduler import Scheduler
-    from hivemind.scheduler.tasks import Task
+    from hivemind.scheduler.tasks.graph import Task
 
 
 _GATES: dict[str, Literal["open", "waits", "blocked"]] = {

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hivemind.scheduler.admission.queue import reclass
 from hivemind.scheduler.config import FeedbackConfig
 from hivemind.scheduler.events import Nudged
-from hivemind.scheduler.queue import reclass
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Usage
 
 if TYPE_CHECKING:
     from hivemind.scheduler.scheduler import Scheduler
-    from hivemind.scheduler.tasks import Task
+    from hivemind.scheduler.tasks.graph import Task
 
 REVIEW_EVERY_S = 1.0
 FORGOTTEN = 0.5

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hivemind.scheduler import commands as cmd
-from hivemind.scheduler.accounts import POOL, Account, Budget
-from hivemind.scheduler.budget import relimit
 from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.ledger.accounts import POOL, Account, Budget
+from hivemind.scheduler.ledger.budget import relimit
 from hivemind.scheduler.ticket import Agent
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hivemind.scheduler import budget, task_agents
-from hivemind.scheduler.circuit import CircuitState
+from hivemind.scheduler.admission.circuit import CircuitState
+from hivemind.scheduler.ledger import budget
+from hivemind.scheduler.tasks import task_agents
 from hivemind.scheduler.ticket import Refusal, Ticket
 
 if TYPE_CHECKING:

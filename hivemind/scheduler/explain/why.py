@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from hivemind.scheduler.explain.outlook import Outlook
 from hivemind.scheduler.gauges import UPCOMING_SHOWN, Hold
-from hivemind.scheduler.outlook import Outlook
 from hivemind.scheduler.ticket import Ticket
 
 if TYPE_CHECKING:

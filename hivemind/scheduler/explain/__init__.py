@@ -1,0 +1,1 @@
+"""Explanations for people: why a ticket waits, and until when."""

@@ -1,0 +1,1 @@
+"""Operator commands and the knobs they turn."""

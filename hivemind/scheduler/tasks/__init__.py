@@ -1,0 +1,1 @@
+"""The task graph, and what a task means for the agent that works on it."""
