@@ -279,7 +279,7 @@ class Engine:
             if isinstance(tag, asyncio.Future):
                 if not tag.done():
                     tag.set_result(None)
-            elif ticket.refusal is not None and ticket.state is TicketState.FLYING and callable(tag):
+            elif ticket.refusal is not None and ticket.state is TicketState.IN_FLIGHT and callable(tag):
                 tag()
         scheduler.decisions.clear()
         if self.ledger is not None:

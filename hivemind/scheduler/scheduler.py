@@ -122,7 +122,7 @@ class Scheduler:
         else:
             self._enqueue(ticket, now)
             self._pump(lane, now)
-            if ticket.state is TicketState.FLYING:
+            if ticket.state is TicketState.IN_FLIGHT:
                 self.decisions.remove(ticket)
         return ticket
 
@@ -197,7 +197,7 @@ class Scheduler:
         """The client left, or the attempt was ended. `sent` False: nothing of it had reached the upstream."""
         if ticket.state is TicketState.DONE:
             return
-        flying = ticket.state is TicketState.FLYING
+        flying = ticket.state is TicketState.IN_FLIGHT
         if flying:
             self._land(ticket, now, usage, failed=True, sent=sent)
         else:
@@ -316,7 +316,7 @@ class Scheduler:
                 return False
             if ticket.agent.limits and not budget.has_room(self, ticket):
                 continue  # its agent is held now, and the others are asked
-            ticket.state = TicketState.FLYING
+            ticket.state = TicketState.IN_FLIGHT
             lane.queue.drop(ticket)
             self._grant(ticket, now)
             self.decisions.append(ticket)
@@ -330,7 +330,7 @@ class Scheduler:
         self._pump(ticket.lane, now)
 
     def _grant(self, ticket: Ticket, now: float) -> None:
-        ticket.state = TicketState.FLYING
+        ticket.state = TicketState.IN_FLIGHT
         ticket.attempts += 1
         ticket.granted_at, ticket.headed_at = now, None
         agent = ticket.agent

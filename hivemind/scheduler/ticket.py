@@ -21,7 +21,7 @@ class TicketState(Enum):
 
     QUEUED = "queued"
     BACKING_OFF = "backing_off"
-    FLYING = "flying"
+    IN_FLIGHT = "in_flight"
     DONE = "done"
 
 

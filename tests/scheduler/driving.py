@@ -134,7 +134,7 @@ class Hands:
         """Keep what happened."""
         self.log += self.scheduler.events
         self.scheduler.events.clear()
-        flying = [ticket for ticket in self.scheduler.decisions if ticket.state is TicketState.FLYING]
+        flying = [ticket for ticket in self.scheduler.decisions if ticket.state is TicketState.IN_FLIGHT]
         self.granted += [ticket for ticket in flying if ticket.refusal is None]
         self.ending += [ticket for ticket in flying if ticket.refusal is not None]
         self.scheduler.decisions.clear()

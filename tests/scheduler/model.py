@@ -166,7 +166,7 @@ class Play:
         def ask() -> None:
             self._turns[agent] = turns
             ticket = self._scheduler.arrive(self.now, Request(agent, "l", "m", "m", 240, 400, False))
-            if ticket.state is TicketState.FLYING:
+            if ticket.state is TicketState.IN_FLIGHT:
                 self._launch(ticket)
 
         return ask
@@ -176,7 +176,7 @@ class Play:
         self._scheduler.decisions.clear()
         self._scheduler.events.clear()
         for ticket in decided:
-            if ticket.state is TicketState.FLYING:
+            if ticket.state is TicketState.IN_FLIGHT:
                 self._launch(ticket)
             elif ticket.refusal is not None:
                 self._end(ticket)

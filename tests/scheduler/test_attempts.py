@@ -25,7 +25,7 @@ def test_the_slot_is_given_back_while_a_ticket_waits_for_its_retry() -> None:
     hands = Hands(lane_config(slots=1))
     failed, waiting = hands.arrive("a"), hands.arrive("b")
     assert hands.fail(failed) == 1.0
-    assert waiting.state is TicketState.FLYING
+    assert waiting.state is TicketState.IN_FLIGHT
     assert (failed.state, list(hands.lane.retries)) == (TicketState.BACKING_OFF, [failed.id])
 
 
@@ -75,7 +75,7 @@ def test_a_lone_failure_is_tried_again_at_once(kind: FailureKind, delay_s: float
     ticket = hands.arrive("a")
     assert hands.fail(ticket, failure(kind)) == delay_s
     hands.until(delay_s)
-    assert ticket.state is TicketState.FLYING
+    assert ticket.state is TicketState.IN_FLIGHT
     again = hands.fail(ticket, failure(kind))
     assert again is not None
     assert again > delay_s
@@ -134,7 +134,7 @@ def test_a_delay_longer_than_any_rate_window_goes_to_the_agent(delay_s: float) -
     """An hour means a quota; nobody waits for it and the lane isn't parked."""
     hands = Hands(lane_config(slots=2))
     assert hands.fail(hands.arrive("a"), failure(LIMIT, delay_s=delay_s)) is None
-    assert hands.arrive("b").state is TicketState.FLYING
+    assert hands.arrive("b").state is TicketState.IN_FLIGHT
 
 
 @pytest.mark.parametrize("kind", [FailureKind.QUOTA, FailureKind.CLIENT_ERROR])
@@ -185,7 +185,7 @@ def test_no_attempt_starts_after_the_deadline() -> None:
     ticket, holder = hands.arrive("a"), hands.arrive("b")
     hands.fail(ticket)
     hands.until(11.0)
-    assert holder.state is TicketState.FLYING
+    assert holder.state is TicketState.IN_FLIGHT
     assert ticket.refusal is not None
 
 

@@ -96,7 +96,7 @@ def test_a_probe_that_fails_opens_again_and_is_retried_with_the_rest() -> None:
     hands.until(20.9)
     assert held.waiting
     hands.until(21.0)
-    assert held.state is TicketState.FLYING
+    assert held.state is TicketState.IN_FLIGHT
 
 
 @pytest.mark.parametrize("kind", [FailureKind.QUOTA, FailureKind.CLIENT_ERROR])

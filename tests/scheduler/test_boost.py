@@ -95,7 +95,7 @@ def test_a_retry_comes_back_as_urgent_as_its_agent_is_then() -> None:
     hands.apply(BoostAgent("holder", 30.0))
     assert (holder.state, holder.priority) == (TicketState.BACKING_OFF, Priority.CRITICAL)
     hands.wait(5.0)
-    assert holder.state is TicketState.FLYING
+    assert holder.state is TicketState.IN_FLIGHT
 
 
 def test_its_end_lets_others_go() -> None:

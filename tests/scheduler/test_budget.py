@@ -30,7 +30,7 @@ def ask(hands: Hands, count: int) -> list[Ticket]:
 
 
 def flying(tickets: list[Ticket]) -> list[Ticket]:
-    return [ticket for ticket in tickets if ticket.state is TicketState.FLYING]
+    return [ticket for ticket in tickets if ticket.state is TicketState.IN_FLIGHT]
 
 
 def estimate(ticket: Ticket) -> int:
@@ -89,7 +89,7 @@ def test_what_waits_for_it_is_left_out_of_the_order() -> None:
     tickets = ask(hands, 4)
     assert len(flying(tickets)) == 1
     assert gates(hands) == ["budget", "budget", "budget"]
-    assert hands.arrive("b").state is TicketState.FLYING
+    assert hands.arrive("b").state is TicketState.IN_FLIGHT
     hands.succeed(tickets[0], Usage(50, 0, 0, 50))
     assert len(flying(tickets)) == 1
     assert gates(hands) == ["budget", "budget"]
@@ -103,7 +103,7 @@ def test_when_all_is_used_and_nothing_flies_the_rest_is_refused() -> None:
     hands.lane.failure_share = 1.0
     hands.scheduler.fail(hands.now, second, failure(), Usage(40, 0, 0, 10))
     hands.gather()
-    assert (second.state, third.state) == (TicketState.BACKING_OFF, TicketState.FLYING)
+    assert (second.state, third.state) == (TicketState.BACKING_OFF, TicketState.IN_FLIGHT)
     for ticket in (first, third):
         hands.succeed(ticket, Usage(500, 0, 0, 100))
     expected = out(1200, 1250)
@@ -135,7 +135,7 @@ def test_everything_counts_from_the_first_request_on() -> None:
     hands.apply(SetBudget("a", 214_321))
     assert hands.arrive("a").refusal is not None
     hands.apply(SetBudget("a", 214_322))
-    assert hands.arrive("a").state is TicketState.FLYING
+    assert hands.arrive("a").state is TicketState.IN_FLIGHT
 
 
 @pytest.mark.parametrize("tokens", [5000, None])
@@ -170,7 +170,7 @@ def test_over_several_lanes() -> None:
     assert there.in_queue
     hands.succeed(here[0], Usage(10, 0, 0, 0))
     hands.succeed(here[1], Usage(10, 0, 0, 0))
-    assert there.state is TicketState.FLYING
+    assert there.state is TicketState.IN_FLIGHT
 
 
 def test_a_paused_agent_stays_paused() -> None:
@@ -214,7 +214,7 @@ def test_two_marks_are_told_once_a_budget() -> None:
         account = hands.scheduler.agents["a"].own
         account.ever = account.ever.plus(Spent(tokens - 1))
         ticket = hands.arrive("a", size=4)
-        if ticket.state is TicketState.FLYING:
+        if ticket.state is TicketState.IN_FLIGHT:
             hands.succeed(ticket, Usage(1, 0, 0, 0))
     assert warnings(hands) == [(850, 1000, False), (1000, 1000, True)]
     hands.apply(SetBudget("a", 1100))
@@ -253,7 +253,7 @@ def test_a_number_of_tokens_that_can_be(tokens: int, given: str) -> None:
     with pytest.raises(Rejected) as rejected:
         hands.apply(SetBudget("a", tokens))
     assert str(rejected.value) == f"budget{given}: must be from 1 to 1,000,000,000,000,000 tokens, or none"
-    assert hands.arrive("a").state is TicketState.FLYING
+    assert hands.arrive("a").state is TicketState.IN_FLIGHT
 
 
 def test_before_it_was_seen() -> None:

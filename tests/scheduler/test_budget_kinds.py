@@ -30,7 +30,7 @@ def hands_with(budget: BudgetConfig | None = None, *, priced: bool = True, max_a
 def use(hands: Hands, agent: str, tokens: int, *, parent: str | None = None, model: str = "m") -> Ticket:
     """One request that is answered, if it is let go."""
     ticket = hands.arrive(agent, size=4, max_out=1, parent=parent, family=model)
-    if ticket.state is TicketState.FLYING:
+    if ticket.state is TicketState.IN_FLIGHT:
         hands.succeed(ticket, Usage(tokens, 0, 0, 0))
     return ticket
 
@@ -73,7 +73,7 @@ def test_an_estimate_in_dollars_is_set_aside() -> None:
     hands = hands_with()
     hands.apply(SetBudget("a", dollars=4.0))
     tickets = [hands.arrive("a", size=4 * 144) for _ in range(50)]  # 400 tokens each, by estimate
-    assert sum(ticket.state is TicketState.FLYING for ticket in tickets) == 10
+    assert sum(ticket.state is TicketState.IN_FLIGHT for ticket in tickets) == 10
 
 
 def test_an_unknown_price_is_said_and_not_taken_for_zero() -> None:
@@ -189,11 +189,11 @@ def test_fifty_agents_at_once_on_a_pool_for_ten() -> None:
     hands = hands_with()
     hands.apply(SetBudget(None, tokens=4000))
     tickets = [hands.arrive(f"agent-{n}", size=4 * 144) for n in range(50)]
-    flying = [ticket for ticket in tickets if ticket.state is TicketState.FLYING]
+    flying = [ticket for ticket in tickets if ticket.state is TicketState.IN_FLIGHT]
     assert len(flying) == 10
     while flying:
         hands.succeed(flying[0], Usage(150, 0, 0, 50))
-        flying = [ticket for ticket in tickets if ticket.state is TicketState.FLYING]
+        flying = [ticket for ticket in tickets if ticket.state is TicketState.IN_FLIGHT]
     assert hands.scheduler.pool.ever.tokens == 4000
     assert sum(ticket.refusal is not None for ticket in tickets) == 30
 

@@ -25,7 +25,7 @@ ABSURD = [DAY_S + 1, 3.6e8, YEAR_9999_S, 1e15, 1e300, math.inf, math.nan]
 def told(hands: Hands, remaining: int, reset_in_s: float | None, *, limit: int = 100, agent: str = "a") -> Ticket:
     """A request whose reply says so."""
     ticket = hands.arrive(agent)
-    assert ticket.state is TicketState.FLYING
+    assert ticket.state is TicketState.IN_FLIGHT
     answer(hands, ticket, remaining, reset_in_s, limit=limit)
     return ticket
 
@@ -42,7 +42,7 @@ def waited_s(hands: Hands, ticket: Ticket, most_s: float = 60.0) -> float:
         wake = hands.scheduler.wake_at()
         assert wake is not None, "nothing would ever wake it"
         hands.until(max(wake, hands.now))
-    assert ticket.state is TicketState.FLYING
+    assert ticket.state is TicketState.IN_FLIGHT
     return hands.now - began
 
 
@@ -64,9 +64,9 @@ def test_only_one_request_goes_through_as_a_probe() -> None:
     told(hands, 0, DAY_S)
     waiting = [hands.arrive(f"a{n}") for n in range(5)]
     hands.wait(PROBE_S + 1)
-    assert sum(ticket.state is TicketState.FLYING for ticket in waiting) == 1
+    assert sum(ticket.state is TicketState.IN_FLIGHT for ticket in waiting) == 1
     hands.wait(PROBE_S)
-    assert sum(ticket.state is TicketState.FLYING for ticket in waiting) == 2
+    assert sum(ticket.state is TicketState.IN_FLIGHT for ticket in waiting) == 2
 
 
 def test_a_sane_word_rules_again() -> None:
@@ -76,7 +76,7 @@ def test_a_sane_word_rules_again() -> None:
     probe = hands.arrive()
     waited_s(hands, probe)
     answer(hands, probe, 5, 30.0)  # of which two are left to others on the key
-    assert [hands.arrive(f"a{n}").state for n in range(4)] == [TicketState.FLYING] * 3 + [TicketState.QUEUED]
+    assert [hands.arrive(f"a{n}").state for n in range(4)] == [TicketState.IN_FLIGHT] * 3 + [TicketState.QUEUED]
     assert window(hands).resets_in_s(hands.now) == pytest.approx(30.0)
 
 
@@ -124,7 +124,7 @@ def test_a_day_s_window_with_room_is_used() -> None:
     """Groq states requests a day; what is left may be used at once."""
     hands = Hands(lane_config(slots=50))
     told(hands, 14_370, 180.0, limit=14_400)
-    assert {hands.arrive(f"a{n}").state for n in range(49)} == {TicketState.FLYING}
+    assert {hands.arrive(f"a{n}").state for n in range(49)} == {TicketState.IN_FLIGHT}
 
 
 def test_a_day_s_window_that_drips_is_followed() -> None:
@@ -135,7 +135,7 @@ def test_a_day_s_window_that_drips_is_followed() -> None:
     waited_s(hands, probe)
     answer(hands, probe, 44, DAY_S - 44, limit=86_400)
     states = [hands.arrive(f"a{n}").state for n in range(44)]
-    assert states == [TicketState.FLYING] * 42 + [TicketState.QUEUED] * 2 or states == [TicketState.FLYING] * 44
+    assert states == [TicketState.IN_FLIGHT] * 42 + [TicketState.QUEUED] * 2 or states == [TicketState.IN_FLIGHT] * 44
 
 
 def test_one_absurd_reset_leaves_a_bucket_a_bucket() -> None:
@@ -180,7 +180,7 @@ def test_an_operator_s_release_ends_a_closed_window(reset_in_s: float) -> None:
     told(hands, 0, reset_in_s)
     waiting = hands.arrive()
     hands.apply(ReleaseLane(LANE))
-    assert waiting.state is TicketState.FLYING
+    assert waiting.state is TicketState.IN_FLIGHT
 
 
 def test_a_release_leaves_our_own_limits_alone() -> None:
@@ -213,7 +213,7 @@ def test_no_replies_hold_a_lone_request_for_more_than_a_minute(
     hands = Hands(lane_config(slots=4, rpm=rpm))
     for readings, gap_s, end in steps:
         ticket = hands.arrive()
-        if ticket.state is TicketState.FLYING:
+        if ticket.state is TicketState.IN_FLIGHT:
             hands.scheduler.headers(hands.now, ticket, tuple(readings))
             if end == 1:
                 hands.succeed(ticket, Usage(used, 0, 0, used))

@@ -51,7 +51,7 @@ def test_parts_count_as_the_agents_own() -> None:
         assert refusal is not None
         assert refusal.budget is not None
         assert (refusal.budget.owner, refusal.budget.used_tokens) == ("alice", 100)
-    assert hands.arrive("bob").state is TicketState.FLYING
+    assert hands.arrive("bob").state is TicketState.IN_FLIGHT
     hands.apply(SetBudget("alice", 1000))
     hands.apply(SetBudget("alice/sub", 50))
     assert hands.arrive("alice/sub").refusal is not None
@@ -78,7 +78,7 @@ def test_a_pause_holds_the_parts_too() -> None:
     hands.succeed(busy)
     assert sub.in_queue
     hands.apply(PauseAgent("alice", False))
-    assert sub.state is TicketState.FLYING
+    assert sub.state is TicketState.IN_FLIGHT
 
 
 def test_a_stop_cuts_the_parts_too() -> None:

@@ -53,7 +53,7 @@ def test_raising_the_limit_wakes_exactly_as_many_as_fit(ceiling: int, flying: in
     tickets = [hands.arrive(f"a{n}") for n in range(10)]
     hands.scheduler.apply(0.0, Tune("max_concurrency", ceiling), "you")
     hands.gather()
-    assert [ticket.state for ticket in tickets].count(TicketState.FLYING) == flying == hands.lane.gate.active
+    assert [ticket.state for ticket in tickets].count(TicketState.IN_FLIGHT) == flying == hands.lane.gate.active
 
 
 def test_lowering_the_level_grants_nothing_until_it_fits() -> None:
@@ -82,4 +82,4 @@ def test_a_request_is_never_refused_because_slots_are_busy() -> None:
 def test_without_a_ceiling_everything_flies() -> None:
     """A ceiling of 0 means no limit of ours."""
     hands = Hands(lane_config(slots=0))
-    assert all(hands.arrive(f"a{n}").state is TicketState.FLYING for n in range(50))
+    assert all(hands.arrive(f"a{n}").state is TicketState.IN_FLIGHT for n in range(50))

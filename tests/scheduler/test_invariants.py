@@ -110,7 +110,7 @@ class Histories(RuleBasedStateMachine):
 
     @property
     def flying(self) -> bool:
-        return bool(self.some(TicketState.FLYING))
+        return bool(self.some(TicketState.IN_FLIGHT))
 
     # --- What may happen -------------------------------------------------------------------------------------------
 
@@ -131,14 +131,14 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.flying)
     @rule(which=st.integers(0, 99))
     def first_content(self, which: int) -> None:
-        ticket = self.pick(which, TicketState.FLYING)
+        ticket = self.pick(which, TicketState.IN_FLIGHT)
         if not ticket.content_started:
             self.hands.content(ticket)
 
     @precondition(lambda self: self.flying)
     @rule(which=st.integers(0, 99), known=st.booleans(), output=st.integers(0, 2000))
     def succeed(self, which: int, known: bool, output: int) -> None:
-        self.hands.succeed(self.pick(which, TicketState.FLYING), Usage(100, 10, 5, output) if known else None)
+        self.hands.succeed(self.pick(which, TicketState.IN_FLIGHT), Usage(100, 10, 5, output) if known else None)
 
     @precondition(lambda self: self.flying)
     @rule(
@@ -150,7 +150,7 @@ class Histories(RuleBasedStateMachine):
     def fail(self, which: int, kind: FailureKind, retryable: bool, delay_s: float | None) -> None:
         if kind in (FailureKind.QUOTA, FailureKind.CLIENT_ERROR):
             retryable = False
-        self.hands.fail(self.pick(which, TicketState.FLYING), failure(kind, retryable=retryable, delay_s=delay_s))
+        self.hands.fail(self.pick(which, TicketState.IN_FLIGHT), failure(kind, retryable=retryable, delay_s=delay_s))
 
     @precondition(lambda self: self.flying)
     @rule(
@@ -162,7 +162,7 @@ class Histories(RuleBasedStateMachine):
     )
     def headers(self, which: int, kind: WindowKind, limit: int | None, share: float, reset_in_s: float | None) -> None:
         reading = WindowReading(kind, limit, int(share * max(limit or 5, 0)), reset_in_s)
-        self.hands.scheduler.headers(self.hands.now, self.pick(which, TicketState.FLYING), (reading,))
+        self.hands.scheduler.headers(self.hands.now, self.pick(which, TicketState.IN_FLIGHT), (reading,))
 
     @precondition(lambda self: bool(self.tickets))
     @rule(which=st.integers(0, 99))
@@ -204,11 +204,11 @@ class Histories(RuleBasedStateMachine):
         if not hasattr(self, "hands"):
             return
         lane = self.hands.lane
-        assert lane.gate.active == len(self.some(TicketState.FLYING))
+        assert lane.gate.active == len(self.some(TicketState.IN_FLIGHT))
         assert lane.queue.waiting == len(self.some(TicketState.QUEUED))
         assert len(lane.retries) == len(self.some(TicketState.BACKING_OFF))
         for agent in self.hands.scheduler.agents.values():
-            flying = [ticket for ticket in self.some(TicketState.FLYING) if ticket.agent is agent]
+            flying = [ticket for ticket in self.some(TicketState.IN_FLIGHT) if ticket.agent is agent]
             assert agent.flying == len(flying)
             assert agent.held is (any(each.paused for each in agent.line) or agent.out_of_budget)
             assert agent.limits == tuple(account for account in agent.accounts if account.budget)
@@ -221,7 +221,7 @@ class Histories(RuleBasedStateMachine):
             return
         scheduler = self.hands.scheduler
         agents = list(scheduler.agents.values())
-        used, flying = Counter[str](), self.some(TicketState.FLYING)
+        used, flying = Counter[str](), self.some(TicketState.IN_FLIGHT)
         for event in self.hands.log:
             used[getattr(event, "agent", "")] += usage.total if (usage := getattr(event, "usage", None)) else 0
         for account in {scheduler.pool, *(each for agent in agents for each in (agent.own, agent.tree))}:
@@ -277,8 +277,8 @@ class Histories(RuleBasedStateMachine):
         for command in commands:
             self.hands.scheduler.apply(self.hands.now, command, "you")
         self.hands.gather()
-        while live := self.some(TicketState.QUEUED, TicketState.BACKING_OFF, TicketState.FLYING):
-            flying = self.some(TicketState.FLYING)
+        while live := self.some(TicketState.QUEUED, TicketState.BACKING_OFF, TicketState.IN_FLIGHT):
+            flying = self.some(TicketState.IN_FLIGHT)
             if flying:
                 self.hands.succeed(flying[0], Usage(10, 0, 0, 10))
             else:

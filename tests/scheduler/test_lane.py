@@ -44,7 +44,7 @@ def test_a_family_has_windows_of_its_own() -> None:
     hands.arrive(family="opus")
     held = hands.arrive(family="opus")
     assert held.in_queue
-    assert hands.arrive(family="haiku").state is TicketState.FLYING
+    assert hands.arrive(family="haiku").state is TicketState.IN_FLIGHT
 
 
 def test_a_lane_has_a_gate_a_level_and_a_circuit_of_its_own() -> None:
@@ -73,9 +73,9 @@ def test_no_more_than_so_many_are_staggered() -> None:
     hands.lane.park(0.0, 5.0, "429")
     tickets = [hands.arrive(f"a{n}") for n in range(MOST_STAGGERED + 30)]
     hands.until(5.0 + 0.05 * (MOST_STAGGERED - 1) + 0.001)
-    assert sum(ticket.state is TicketState.FLYING for ticket in tickets) == MOST_STAGGERED
+    assert sum(ticket.state is TicketState.IN_FLIGHT for ticket in tickets) == MOST_STAGGERED
     hands.until(7.0)
-    assert all(ticket.state is TicketState.FLYING for ticket in tickets)
+    assert all(ticket.state is TicketState.IN_FLIGHT for ticket in tickets)
 
 
 def test_headers_reach_the_window_of_the_tickets_family() -> None:
@@ -87,7 +87,7 @@ def test_headers_reach_the_window_of_the_tickets_family() -> None:
     state = hands.lane.state(0.0, paused=False)
     assert [(window.limit, window.remaining, window.source) for window in state.windows] == [(100, 99, "headers")]
     assert state.plan == plan
-    assert hands.arrive("b").state is TicketState.FLYING
+    assert hands.arrive("b").state is TicketState.IN_FLIGHT
 
 
 def test_the_gauges_tell_of_pause_and_circuit() -> None:

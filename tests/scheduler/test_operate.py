@@ -132,10 +132,10 @@ def test_a_paused_agents_requests_wait_while_slots_are_free() -> None:
     hands.succeed(hands.arrive("a"))
     apply(hands, PauseAgent("a", True))
     held = hands.arrive("a")
-    assert hands.arrive("b").state is TicketState.FLYING
+    assert hands.arrive("b").state is TicketState.IN_FLIGHT
     assert held.in_queue
     apply(hands, PauseAgent("a", False))
-    assert held.state is TicketState.FLYING
+    assert held.state is TicketState.IN_FLIGHT
 
 
 def test_a_priority_given_between_attempts_counts_for_the_next() -> None:
@@ -146,7 +146,7 @@ def test_a_priority_given_between_attempts_counts_for_the_next() -> None:
     apply(hands, SetPriority("a", Priority.CRITICAL))
     assert ticket.priority is Priority.CRITICAL
     hands.wait(5.0)
-    assert ticket.state is TicketState.FLYING
+    assert ticket.state is TicketState.IN_FLIGHT
 
 
 @pytest.mark.parametrize(("mode", "state"), [("open", "open"), ("closed", "closed"), ("probe", "half_open")])
@@ -176,7 +176,7 @@ def test_a_probe_by_hand_lets_one_request_through() -> None:
     hands = Hands(lane_config(slots=5))
     apply(hands, SetCircuit("probe"))
     states = [hands.arrive(name).state for name in "abc"]
-    assert states == [TicketState.FLYING, TicketState.QUEUED, TicketState.QUEUED]
+    assert states == [TicketState.IN_FLIGHT, TicketState.QUEUED, TicketState.QUEUED]
 
 
 def test_a_pause_that_the_provider_asked_for_can_be_ended() -> None:
@@ -185,7 +185,7 @@ def test_a_pause_that_the_provider_asked_for_can_be_ended() -> None:
     ticket = hands.arrive("a")
     hands.fail(ticket, failure(FailureKind.RATE_LIMITED, delay_s=100.0))
     apply(hands, ReleaseLane(LANE))
-    assert ticket.state is TicketState.FLYING
+    assert ticket.state is TicketState.IN_FLIGHT
     assert len(hands.seen(LaneReleased)) == 1
 
 

@@ -107,7 +107,7 @@ class Story:
         """One of them."""
         kind, number, tokens = step
         name, scheduler = NAMES[number], self.hands.scheduler
-        flying = [ticket for ticket in self.tickets if ticket.state is TicketState.FLYING]
+        flying = [ticket for ticket in self.tickets if ticket.state is TicketState.IN_FLIGHT]
         if kind == "ask":
             wanted = request(name, parent=PARENTS[name], family="dark" if tokens % 3 == 0 else "m")
             self.tickets.append(self.hands.take(wanted))
@@ -270,7 +270,7 @@ def test_an_agent_of_earlier_runs_is_not_live() -> None:
     disk = Disk().after(hands.scheduler)
     restore(again.scheduler, disk.agents.values(), (), 0.0, new_run=True)
     assert again.scheduler.agents["a"].paused
-    assert again.arrive("b").state is TicketState.FLYING
+    assert again.arrive("b").state is TicketState.IN_FLIGHT
 
 
 def test_deep_and_in_any_order() -> None:
@@ -303,4 +303,4 @@ def test_lane() -> None:
     hands.succeed(hands.arrive("a"), Usage(10, 0, 0, 0))
     again = Disk().after(hands.scheduler).revived()
     assert again.scheduler.lanes[LANE].queue.waiting == 0
-    assert again.arrive("a").state is TicketState.FLYING
+    assert again.arrive("a").state is TicketState.IN_FLIGHT

@@ -135,7 +135,7 @@ def test_what_waited_behind_an_expired_ticket_goes_at_once() -> None:
     small = hands.arrive("small", size=400)
     assert small.in_queue
     hands.until(5.0)
-    assert small.state is TicketState.FLYING
+    assert small.state is TicketState.IN_FLIGHT
 
 
 def test_draining_grants_nothing_more() -> None:
@@ -182,7 +182,7 @@ def test_a_client_that_leaves_in_flight_frees_its_slot() -> None:
     hands = Hands(lane_config(slots=1))
     flying, waiting = hands.arrive("a"), hands.arrive("b")
     hands.leave(flying)
-    assert waiting.state is TicketState.FLYING
+    assert waiting.state is TicketState.IN_FLIGHT
     assert hands.scheduler.agents["a"].flying == 0
 
 
@@ -206,13 +206,13 @@ def test_without_admission_everything_flies() -> None:
     tickets = [hands.arrive(f"a{n}") for n in range(10)]
     for ticket in tickets[:5]:
         hands.fail(ticket, failure(retryable=False))
-    assert hands.arrive("b").state is TicketState.FLYING
+    assert hands.arrive("b").state is TicketState.IN_FLIGHT
 
 
 def test_without_rate_windows_nothing_is_held() -> None:
     """Although the profile knows a limit."""
     hands = Hands(lane_config(slots=0, rpm=1), config=SchedulerConfig(rate_windows=False))
-    assert [hands.arrive(f"a{n}").state for n in range(5)] == [TicketState.FLYING] * 5
+    assert [hands.arrive(f"a{n}").state for n in range(5)] == [TicketState.IN_FLIGHT] * 5
 
 
 def test_without_backpressure_neither_level_nor_circuit_moves() -> None:

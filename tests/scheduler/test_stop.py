@@ -24,7 +24,7 @@ def test_what_waits_is_refused() -> None:
     hands.log.clear()
     hands.apply(StopAgent("a", True))
     assert [ticket.refusal for ticket in (retrying, waiting)] == [STOPPED] * 2
-    assert other.state is TicketState.FLYING
+    assert other.state is TicketState.IN_FLIGHT
     assert [(event.ticket, event.reason, event.status) for event in hands.seen(Refused)] == [
         (retrying.id, "agent_stopped", 403),
         (waiting.id, "agent_stopped", 403),
@@ -40,9 +40,9 @@ def test_what_comes_is_refused_at_once() -> None:
     hands.succeed(hands.arrive("a"))
     hands.apply(StopAgent("a", True))
     assert hands.arrive("a").refusal == STOPPED
-    assert hands.arrive("b").state is TicketState.FLYING
+    assert hands.arrive("b").state is TicketState.IN_FLIGHT
     hands.apply(StopAgent("a", False))
-    assert hands.arrive("a").state is TicketState.FLYING
+    assert hands.arrive("a").state is TicketState.IN_FLIGHT
 
 
 def test_what_flies_is_to_be_ended() -> None:
@@ -52,7 +52,7 @@ def test_what_flies_is_to_be_ended() -> None:
     hands.apply(StopAgent("a", True))
     hands.apply(StopAgent("a", True))
     assert hands.ending == [flying]
-    assert (flying.state, flying.refusal) == (TicketState.FLYING, STOPPED)
+    assert (flying.state, flying.refusal) == (TicketState.IN_FLIGHT, STOPPED)
     assert hands.lane.gate.active == 2
     hands.leave(flying, Usage(100, 0, 0, 7))
     assert hands.lane.gate.active == 1
@@ -99,7 +99,7 @@ def test_let_go_again_while_an_attempt_is_ended() -> None:
     hands.apply(StopAgent("a", True))
     hands.apply(StopAgent("a", False))
     assert flying.refusal == STOPPED
-    assert hands.arrive("a").state is TicketState.FLYING
+    assert hands.arrive("a").state is TicketState.IN_FLIGHT
 
 
 def test_a_stopped_agent_stays_paused() -> None:
@@ -125,7 +125,7 @@ def test_a_stopped_agent_is_remembered_and_takes_nobodys_place() -> None:
     assert not hands.scheduler.agents["a"].stopped
     hands.apply(StopAgent("a", True))
     assert not hands.scheduler.agents["a"].ordinary
-    assert hands.arrive("b").state is TicketState.FLYING
+    assert hands.arrive("b").state is TicketState.IN_FLIGHT
     assert hands.arrive("a").refusal == STOPPED
     refused: list[Ticket] = [hands.arrive("c")]
     assert [ticket.refusal.reason for ticket in refused if ticket.refusal] == ["too_many_agents"]

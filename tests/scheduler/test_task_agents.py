@@ -70,7 +70,7 @@ def test_requests_of_a_task_that_is_not_eligible_are_held(known_before: bool) ->
     assert gates(hands) == ["dependency", "dependency"]
     assert hands.lane.gate.active == 0
     other = hands.arrive("x")
-    assert other.state is TicketState.FLYING
+    assert other.state is TicketState.IN_FLIGHT
     hands.leave(other)
     hands.granted.clear()
     end(hands, "a")
@@ -98,7 +98,7 @@ def test_a_request_that_was_held_starts_its_task_when_it_may() -> None:
     hands = hands_on(spec("a"), spec("b", "a"))
     ticket = hands.arrive("b")
     end(hands, "a")
-    assert (ticket.state, state(hands, "b")) == (TicketState.FLYING, "running")
+    assert (ticket.state, state(hands, "b")) == (TicketState.IN_FLIGHT, "running")
     runs = [event for event in hands.seen(TaskChanged) if (event.task, event.state) == ("b", "running")]
     assert len(runs) == 1
 
@@ -108,16 +108,16 @@ def test_a_task_with_a_command_is_left_to_its_runner() -> None:
     hands = hands_on(spec("a"), spec("b", "a", command=("true",)))
     ticket = hands.arrive("b")
     end(hands, "a")
-    assert (ticket.state, state(hands, "b")) == (TicketState.FLYING, "ready")
+    assert (ticket.state, state(hands, "b")) == (TicketState.IN_FLIGHT, "ready")
 
 
 def test_an_agent_with_one_task_that_may_start_is_not_held_by_another() -> None:
     """It may have several; it is held while all that aren't over wait."""
     hands = hands_on(spec("first", agent="bob"), spec("second", "first", agent="bob"), spec("third", "second"))
-    assert hands.arrive("bob").state is TicketState.FLYING
+    assert hands.arrive("bob").state is TicketState.IN_FLIGHT
     end(hands, "first")
     hands.apply(CancelTask("second"))
-    assert hands.arrive("bob").state is TicketState.FLYING
+    assert hands.arrive("bob").state is TicketState.IN_FLIGHT
 
 
 def test_a_paused_agent_stays_so_when_its_task_may_start() -> None:
@@ -165,7 +165,7 @@ def test_an_agent_that_asks_starts_its_own_task() -> None:
 def test_a_task_with_a_command_is_started_by_a_runner_alone() -> None:
     """Its agent may ask before that, too."""
     hands = hands_on(spec("a", command=("true",)))
-    assert hands.arrive("a").state is TicketState.FLYING
+    assert hands.arrive("a").state is TicketState.IN_FLIGHT
     assert state(hands, "a") == "ready"
 
 
@@ -194,7 +194,7 @@ def test_requests_of_a_blocked_task_are_refused() -> None:
     again = hands.arrive("b")
     assert again.waiting
     end(hands, "a")
-    assert again.state is TicketState.FLYING
+    assert again.state is TicketState.IN_FLIGHT
 
 
 def test_requests_of_a_skipped_task_are_refused() -> None:
@@ -208,9 +208,9 @@ def test_requests_of_a_skipped_task_are_refused() -> None:
         == "task s was skipped, because a failed; it may ask once that is mended"
     )
     hands.apply(SubmitTasks((spec("else", agent="bob"),)))
-    assert hands.arrive("bob").state is TicketState.FLYING
+    assert hands.arrive("bob").state is TicketState.IN_FLIGHT
     end(hands, "else")
-    assert hands.arrive("bob").state is TicketState.FLYING
+    assert hands.arrive("bob").state is TicketState.IN_FLIGHT
 
 
 @pytest.mark.parametrize("how", [CancelTask("b"), ForgetTasks("night")])
@@ -220,7 +220,7 @@ def test_what_waited_for_a_task_that_is_not_wanted_is_refused(how: CancelTask | 
     waiting = hands.arrive("b")
     hands.apply(how)
     assert said(waiting) == "task b was to wait, and isn't wanted any more"
-    assert hands.arrive("b").state is TicketState.FLYING
+    assert hands.arrive("b").state is TicketState.IN_FLIGHT
 
 
 def test_a_task_that_is_cancelled_while_it_runs_refuses_nothing() -> None:

@@ -154,13 +154,13 @@ def test_a_lower_ceiling_ends_nothing_that_flies() -> None:
     hands = Hands(lane_config(slots=3))
     flying = [hands.arrive(name) for name in "abc"]
     turn(hands, "max_concurrency", 1)
-    assert [ticket.state for ticket in flying] == [TicketState.FLYING] * 3
+    assert [ticket.state for ticket in flying] == [TicketState.IN_FLIGHT] * 3
     waiting = hands.arrive("d")
     for ticket in flying[:2]:
         hands.succeed(ticket)
         assert waiting.in_queue
     hands.succeed(flying[2])
-    assert waiting.state is TicketState.FLYING
+    assert waiting.state is TicketState.IN_FLIGHT
 
 
 def test_the_floor_lifts_the_level() -> None:
@@ -222,7 +222,7 @@ def test_a_shorter_cooldown_ends_one_that_has_lasted_as_long() -> None:
     hands.wait(4.0)
     turn(hands, "circuit.cooldown_s", 3)
     assert hands.seen(CircuitChanged)[-1].state == "half_open"
-    assert waiting.state is TicketState.FLYING
+    assert waiting.state is TicketState.IN_FLIGHT
 
 
 def test_a_shorter_cooldown_that_is_not_over_yet_ends_when_it_is() -> None:
@@ -241,7 +241,7 @@ def test_retry_limits_act_on_whoever_fails_next() -> None:
     ticket = hands.arrive()
     assert hands.fail(ticket) is not None
     hands.wait(5.0)
-    assert ticket.state is TicketState.FLYING
+    assert ticket.state is TicketState.IN_FLIGHT
     assert hands.fail(ticket) is None
     turn(hands, "retry.budget_ratio", 7)
     assert hands.lane.retry_budget.config.budget_ratio == 7
@@ -281,11 +281,11 @@ def test_a_lower_rate_counts_what_was_used(lane: LaneConfig) -> None:
     for n in range(4):
         hands.arrive(f"a{n}")
     turn(hands, "rpm", 5)
-    assert hands.arrive("b").state is TicketState.FLYING
+    assert hands.arrive("b").state is TicketState.IN_FLIGHT
     held = hands.arrive("c")
     assert held.in_queue
     hands.wait(60.0)
-    assert held.state is TicketState.FLYING
+    assert held.state is TicketState.IN_FLIGHT
 
 
 def test_a_higher_rate_lets_them_go_at_once() -> None:
@@ -293,7 +293,7 @@ def test_a_higher_rate_lets_them_go_at_once() -> None:
     hands = Hands(lane_config(slots=50, rpm=2))
     tickets = [hands.arrive(f"a{n}") for n in range(6)]
     turn(hands, "rpm", 4)
-    assert [ticket.state for ticket in tickets].count(TicketState.FLYING) == 4
+    assert [ticket.state for ticket in tickets].count(TicketState.IN_FLIGHT) == 4
 
 
 def test_no_rate_takes_our_limit_away_and_keeps_count() -> None:
@@ -301,7 +301,7 @@ def test_no_rate_takes_our_limit_away_and_keeps_count() -> None:
     hands = Hands(lane_config(slots=50, rpm=2))
     tickets = [hands.arrive(f"a{n}") for n in range(6)]
     turn(hands, "rpm", 0)
-    assert [ticket.state for ticket in tickets].count(TicketState.FLYING) == 6
+    assert [ticket.state for ticket in tickets].count(TicketState.IN_FLIGHT) == 6
     assert [window.kind for window in hands.lane.state(0.0, paused=False).windows] == []
     turn(hands, "rpm", 8)
     (window,) = hands.lane.state(0.0, paused=False).windows
@@ -313,7 +313,7 @@ def test_a_limit_where_there_was_none() -> None:
     hands = Hands(lane_config(slots=50))
     hands.arrive("a")
     turn(hands, "tpm", 1000)
-    assert hands.arrive("b").state is TicketState.FLYING
+    assert hands.arrive("b").state is TicketState.IN_FLIGHT
     assert hands.arrive("c", size=4000).in_queue
 
 
@@ -322,7 +322,7 @@ def test_a_tuned_rate_holds_whatever_the_headers_say() -> None:
     hands = Hands(lane_config(slots=50, rpm=10))
     read(hands, limit=1000, remaining=999)
     turn(hands, "rpm", 3)
-    assert [hands.arrive(f"a{n}").state for n in range(3)] == [TicketState.FLYING] * 2 + [TicketState.QUEUED]
+    assert [hands.arrive(f"a{n}").state for n in range(3)] == [TicketState.IN_FLIGHT] * 2 + [TicketState.QUEUED]
     read_later = hands.granted[:]
     turn(hands, "rpm", 0)
     assert len(hands.granted) == len(read_later) + 1
@@ -348,7 +348,7 @@ def test_another_knob_leaves_an_assumption_that_was_dropped_alone() -> None:
     ticket = hands.arrive(size=4)
     hands.scheduler.headers(0.0, ticket, (WindowReading(WindowKind.INPUT, 10**6, 10**6, 30.0),))
     turn(hands, "aimd.alpha", 2)
-    assert hands.arrive("b", size=4000).state is TicketState.FLYING
+    assert hands.arrive("b", size=4000).state is TicketState.IN_FLIGHT
 
 
 def test_turned_while_nothing_can_fly_it_wakes_whoever_may_now() -> None:

@@ -43,7 +43,7 @@ def test_no_more_are_in_flight_than_the_upstream_may_have() -> None:
     """However many lanes there are, each with slots of its own that are free."""
     hands = several(3)
     tickets = [ask(hands, key) for key in KEYS * 4]
-    assert sum(ticket.state is TicketState.FLYING for ticket in tickets) == 3
+    assert sum(ticket.state is TicketState.IN_FLIGHT for ticket in tickets) == 3
     assert sum(in_flight(hands).values()) == 3
 
 
@@ -53,7 +53,7 @@ def test_another_upstream_is_another_matter() -> None:
     hands.scheduler.open_lane(0.0, "other/a", shared(1, upstream="other"))
     hands.scheduler.open_lane(0.0, "free/a", lane_config(slots=2))
     keys = ("up/a", "up/b", "other/a", "other/a", "free/a", "free/a", "free/a")
-    states = [ask(hands, key).state is TicketState.FLYING for key in keys]
+    states = [ask(hands, key).state is TicketState.IN_FLIGHT for key in keys]
     assert states == [True, False, True, False, True, True, False]
 
 
@@ -66,7 +66,7 @@ def test_what_is_given_back_goes_to_a_lane_that_waits(end: str) -> None:
         hands.fail(first, failure(FailureKind.CLIENT_ERROR, retryable=False))
     else:
         {"succeed": hands.succeed, "leave": hands.leave}[end](first)
-    assert second.state is TicketState.FLYING
+    assert second.state is TicketState.IN_FLIGHT
     assert hands.granted == [second]
 
 
@@ -78,10 +78,10 @@ def test_each_lane_gets_as_much_as_the_others() -> None:
     for ticket in greedy[:6]:
         hands.succeed(ticket)
     assert in_flight(hands) == dict.fromkeys(KEYS, 2)
-    for ticket in [each for each in others if each.state is TicketState.FLYING]:
+    for ticket in [each for each in others if each.state is TicketState.IN_FLIGHT]:
         hands.succeed(ticket)
     assert in_flight(hands) == dict.fromkeys(KEYS, 2)
-    for ticket in [each for each in others if each.state is TicketState.FLYING]:
+    for ticket in [each for each in others if each.state is TicketState.IN_FLIGHT]:
         hands.succeed(ticket)
     assert in_flight(hands) == {"up/a": 6, "up/b": 0, "up/c": 0}
 
@@ -138,7 +138,7 @@ def test_a_full_lane_is_told_first() -> None:
 def test_it_goes_with_the_concurrency_limit() -> None:
     """Where that is switched off, so is this."""
     hands = several(1, config=SchedulerConfig(admission=False))
-    assert [ask(hands, key).state for key in KEYS] == [TicketState.FLYING] * 3
+    assert [ask(hands, key).state for key in KEYS] == [TicketState.IN_FLIGHT] * 3
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -149,7 +149,7 @@ def test_never_more_and_never_idle(steps: list[tuple[str, int]]) -> None:
     tickets: list[Ticket] = []
     for what, number in steps:
         open_ones = [ticket for ticket in tickets if ticket.state is not TicketState.DONE]
-        flying = [ticket for ticket in open_ones if ticket.state is TicketState.FLYING]
+        flying = [ticket for ticket in open_ones if ticket.state is TicketState.IN_FLIGHT]
         if what == "ask":
             tickets.append(ask(hands, KEYS[number % 3], f"agent-{number % 5}"))
         elif what == "leave" and open_ones:

@@ -133,7 +133,7 @@ class History:
 
     def _go_on(self, what: str, which: int, how: int) -> None:
         hands = self.hands
-        flying = [ticket for ticket in self.tickets if ticket.state is TicketState.FLYING]
+        flying = [ticket for ticket in self.tickets if ticket.state is TicketState.IN_FLIGHT]
         waiting = [ticket for ticket in self.tickets if ticket.state is TicketState.QUEUED]
         some = flying or (waiting if what == "leave" else [])
         if not some:

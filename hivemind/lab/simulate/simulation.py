@@ -117,7 +117,7 @@ class Simulation:
                 return
             if kind == _LEAVE:
                 self._leave(now, flight, ticket, attempt)
-            elif ticket.attempts == attempt and ticket.state is TicketState.FLYING:
+            elif ticket.attempts == attempt and ticket.state is TicketState.IN_FLIGHT:
                 self._go_on(now, kind, flight, ticket)
         elif kind == _ARRIVE:
             self._arrive(now, subject)  # type: ignore[arg-type]  # likewise
@@ -154,7 +154,7 @@ class Simulation:
         if not again:
             for delay_s, step in asked.beside:
                 self._follow(now, delay_s, step)
-        if ticket.state is TicketState.FLYING:
+        if ticket.state is TicketState.IN_FLIGHT:
             self._fly(now, flight, ticket)
         elif ticket.refusal is not None:
             self._turned_away(now, flight, ticket.refusal)
@@ -261,7 +261,7 @@ class Simulation:
     def _given_up(self, flight: _Flight, ticket: Ticket) -> Usage | None:
         """What an attempt has used that isn't seen to its end."""
         answer = flight.answer
-        if answer is None or ticket.state is not TicketState.FLYING:
+        if answer is None or ticket.state is not TicketState.IN_FLIGHT:
             return None
         self._plan.upstreams[ticket.lane.key].left(answer)
         return begun(answer.usage) if ticket.content_started else None
@@ -366,10 +366,10 @@ class Simulation:
                 flight = ticket.tag
                 assert isinstance(flight, _Flight)
                 if ticket.refusal is not None:
-                    if ticket.state is TicketState.FLYING:
+                    if ticket.state is TicketState.IN_FLIGHT:
                         scheduler.abandon(now, ticket, self._given_up(flight, ticket))
                     self._turned_away(now, flight, ticket.refusal)
-                elif ticket.state is TicketState.FLYING:
+                elif ticket.state is TicketState.IN_FLIGHT:
                     self._fly(now, flight, ticket)
         events = scheduler.events
         if events:

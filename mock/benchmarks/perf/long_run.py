@@ -93,7 +93,7 @@ class LongRun:
         self._scheduler.events.clear()
         decided, self._scheduler.decisions = self._scheduler.decisions, []
         for ticket in decided:
-            if ticket.state is TicketState.FLYING:
+            if ticket.state is TicketState.IN_FLIGHT:
                 self._fly(ticket)
             elif ticket.state is TicketState.DONE:
                 self._think(ticket)
@@ -109,7 +109,7 @@ class LongRun:
             Request(agent, lane, model, model, size, 4096, True, priority, client="claude-code", path="/v1/messages"),
         )
         self._asks[ticket.id] = number
-        if ticket.state is TicketState.FLYING:
+        if ticket.state is TicketState.IN_FLIGHT:
             self._fly(ticket)
         elif ticket.state is TicketState.DONE:
             self._think(ticket)
