@@ -9,11 +9,7 @@ from typing import Any
 
 from hivemind.journal.records import Carried
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import Priority, Usage
-
-Price = Callable[[str, str, Usage], float | None]
-"""Provider, model and usage to US dollars; None: the price isn't known."""
-
+from hivemind.scheduler.types import Price, Priority, Usage
 
 FLYING = frozenset({"waiting", "streaming"})
 """States of open requests that of which an attempt is under way."""

@@ -18,11 +18,11 @@ from hivemind.scheduler.commands import Command, Drain, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetState, Event
 from hivemind.scheduler.ledger.accounts import Account
-from hivemind.scheduler.ledger.budget import Price, price_by
+from hivemind.scheduler.ledger.budget import price_by
 from hivemind.scheduler.ledger.ceilings import begin_day, states
 from hivemind.scheduler.tasks.graph import Tasks
 from hivemind.scheduler.ticket import Agent
-from hivemind.scheduler.types import Failure, Request, Usage
+from hivemind.scheduler.types import Failure, Price, Request, Usage
 from hivemind.store.ledger import Ledger
 from hivemind.store.store import Store
 from hivemind.wire.command_names import fit_to_show, spelled

@@ -31,7 +31,7 @@ from hivemind.scheduler.tasks.graph import Task, Tasks
 from hivemind.scheduler.tasks.task_agents import asked
 from hivemind.scheduler.ticket import Agent, Refusal, Ticket, TicketState
 from hivemind.scheduler.timers import Timer, Timers
-from hivemind.scheduler.types import Failure, FailureKind, Request, Usage, Utilisation, WindowReading
+from hivemind.scheduler.types import Failure, FailureKind, Price, Request, Usage, Utilisation, WindowReading
 
 
 class Scheduler:
@@ -53,7 +53,7 @@ class Scheduler:
         self.pool.budget = Budget(config.budget.pool_tokens, config.budget.pool_dollars, config.budget.per)
         self.pool_budgeted = False
         """Somebody decided about the pool's budget; else the settings hold."""
-        self.price: budget.Price | None = None
+        self.price: Price | None = None
         """None: prices aren't known yet; see :func:`.budget.price_by`."""
         self.unpriced: list[tuple[str, str, str, Usage]] = []
         """Agent, profile, model and usage, while there are no prices."""

@@ -99,6 +99,19 @@ class Usage:
             self.input_tokens + 1.25 * self.cache_write_tokens + 0.1 * self.cache_read_tokens + 5 * self.output_tokens
         )
 
+    def __add__(self, other: Usage) -> Usage:
+        """Return the sum, part by part."""
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.output_tokens + other.output_tokens,
+        )
+
+
+Price = Callable[[str, str, Usage], float | None]
+"""The price of a usage in US dollars, from provider, model and usage; None: it isn't known."""
+
 
 @dataclass(frozen=True, slots=True)
 class WindowReading:

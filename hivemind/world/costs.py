@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hivemind.scheduler.types import Usage
+from hivemind.scheduler.types import Price, Usage
 
 if TYPE_CHECKING:
     from hivemind.world.agents import AgentFold
-
-Price = Callable[[str, str, Usage], float | None]
-"""Provider, model and usage to US dollars; None: the price isn't known."""
 
 PENDING_KEPT = 10_000
 """Usages noted and not priced yet; the oldest beyond stay unpriced."""
@@ -52,13 +48,3 @@ class Costs:
                 agent.priced += tokens
                 self.dollars += dollars
                 self.priced += tokens
-
-
-def add(one: Usage, other: Usage) -> Usage:
-    """The sum of two usages, part by part."""
-    return Usage(
-        one.input_tokens + other.input_tokens,
-        one.cache_read_tokens + other.cache_read_tokens,
-        one.cache_write_tokens + other.cache_write_tokens,
-        one.output_tokens + other.output_tokens,
-    )

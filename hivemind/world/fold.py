@@ -14,10 +14,10 @@ from typing import Any
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.gauges import LaneState
-from hivemind.scheduler.types import Priority, Usage
+from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.world.agents import AgentFold, ceiling_before
 from hivemind.world.budgets import Budgets
-from hivemind.world.costs import Costs, Price, add
+from hivemind.world.costs import Costs
 from hivemind.world.curves import Curves
 from hivemind.world.lines import TOLD, line_of
 from hivemind.world.queue import Queue
@@ -223,7 +223,7 @@ class Fold:
         ticket = self._tickets.get(event.ticket)
         agent.last_error = event.message or event.kind.value.replace("_", " ")
         if event.usage is not None:
-            self._wasted = add(self._wasted, event.usage)
+            self._wasted += event.usage
             self._used(agent, event.lane, "" if ticket is None else ticket.arrived.model, event.usage)
         if ticket is not None:
             ticket.failed(event)
@@ -249,7 +249,7 @@ class Fold:
             agent.rescued += 1
             agent.saved_tokens = agent.usage.total
         if event.usage is not None:
-            self._usage = add(self._usage, event.usage)
+            self._usage += event.usage
             self._used(agent, event.lane, event.model, event.usage)
         self._close(self._tickets.get(event.ticket), event)
 
@@ -257,7 +257,7 @@ class Fold:
         self._left += 1
         ticket = self._tickets.get(event.ticket)
         if event.usage is not None:
-            self._wasted = add(self._wasted, event.usage)
+            self._wasted += event.usage
             model = "" if ticket is None else ticket.arrived.model
             self._used(self._agent(event.agent, event.at), event.lane, model, event.usage)
         self._close(ticket, event)
@@ -274,7 +274,7 @@ class Fold:
         self._close(ticket, event)
 
     def _used(self, agent: AgentFold, lane: str, model: str, usage: Usage) -> None:
-        agent.usage = add(agent.usage, usage)
+        agent.usage += usage
         self._costs.note(agent, self._providers.get(lane, ""), model, usage)
 
     def _close(self, ticket: TicketFold | None, end: End) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from hivemind.world.costs import Price
+from hivemind.scheduler.types import Price
 from hivemind.world.decisions import decisions
 from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE, RequestDetail, Requests
 from hivemind.world.tickets import TicketFold

@@ -7,9 +7,8 @@ from typing import Any
 
 from hivemind.scheduler.events import Abandoned, Arrived, AttemptFailed, Finished, Granted, Refused
 from hivemind.scheduler.gauges import Hold, LaneState
-from hivemind.scheduler.types import Usage
+from hivemind.scheduler.types import Price, Usage
 from hivemind.world.agents import AgentFold
-from hivemind.world.costs import Price, add
 from hivemind.world.request_view import ATTEMPTS_KEPT, DECISIONS_KEPT, AttemptView, RequestView
 from hivemind.world.snapshot import TicketView
 from hivemind.world.state import AttemptState, OpenTicket
@@ -142,7 +141,7 @@ class TicketFold:
     def use(self, usage: Usage | None) -> None:
         """Tokens that the provider counted for an attempt."""
         if usage is not None:
-            self.usage = usage if self.usage is None else add(self.usage, usage)
+            self.usage = usage if self.usage is None else self.usage + usage
             self.output_tokens = self.usage.output_tokens
 
     def close(self, end: End) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from itertools import chain
 
+from hivemind.scheduler.types import Price
 from hivemind.world.agents import AgentFold, agent_values
-from hivemind.world.costs import Price
 from hivemind.world.fold import Fold
 from hivemind.world.request_view import RequestDetail, Requests
 from hivemind.world.snapshot import QUEUE_SHOWN, AgentView, LaneView, Snapshot, Totals

@@ -13,10 +13,11 @@ from tui.decks import AT, WALL, recording, write
 from tui.trials import BETA, CEILING, FIGURES
 
 from hivemind.errors import UsageError
-from hivemind.journal.figures import Figures, Price
+from hivemind.journal.figures import Figures
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.tune.overrides import Change
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import Price
 from hivemind_tui.whatif.process import Simulation
 from hivemind_tui.whatif.protocol import Look, Looked, Message, Outcome, Question, Refused, Stage, Try
 from hivemind_tui.whatif.worker import Desk

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.gauges import Hold, LaneState
-from hivemind.scheduler.types import FailureKind, Priority, Usage
+from hivemind.scheduler.types import FailureKind, Price, Priority, Usage
 from hivemind.world import World
-from hivemind.world.costs import Price
 from hivemind.world.snapshot import AgentView, Snapshot, TicketView
 
 LANE = "up:1"

@@ -6,9 +6,9 @@ import pytest
 from world.kit import LANE, USED, abandoned, arrived, failed, finished, granted, only_agent, sampled, state, told
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import Usage
+from hivemind.scheduler.types import Price, Usage
 from hivemind.world.agents import AgentFold
-from hivemind.world.costs import PENDING_KEPT, Costs, Price
+from hivemind.world.costs import PENDING_KEPT, Costs
 
 OPENED = ev.LaneOpened(0.0, LANE, "up", "anthropic")
 

@@ -10,10 +10,11 @@ import msgspec
 
 from hivemind.cli.journal.options import add_file, journal_asked_for, tell
 from hivemind.console import json_text
-from hivemind.journal.figures import Figures, Price, Tally
+from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.lifecycle import UNUSED
 from hivemind.journal.read.reader import Journal
 from hivemind.prices import Prices
+from hivemind.scheduler.types import Price
 from hivemind.text.amounts import dollars
 from hivemind.text.table import Cell, Column, lines, show, width
 from hivemind.text.words import span

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hivemind.errors import UsageError
-from hivemind.journal.figures import Price
 from hivemind.journal.files import find
 from hivemind.prices import Prices
+from hivemind.scheduler.types import Price
 from hivemind.store.token_file import state_dir
 
 CLEARED = "\r\x1b[2K"

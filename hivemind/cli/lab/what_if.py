@@ -14,12 +14,13 @@ from hivemind.cli.lab import recording as recorded
 from hivemind.cli.plugin import Command
 from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
-from hivemind.journal.figures import Figures, Price
+from hivemind.journal.figures import Figures
 from hivemind.lab.simulate.output import kept_as_journal, writable
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.whatif import Faults, simulate
 from hivemind.lab.tune.overrides import Change, orders, parse_changes
 from hivemind.lab.tune.workers import Job, Runs, Workers
+from hivemind.scheduler.types import Price
 from hivemind.text.suggest import did_you_mean
 from hivemind.text.table import show, styled, width, wrapped
 

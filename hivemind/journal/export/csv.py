@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Literal
 
-from hivemind.journal.figures import Price
 from hivemind.journal.read.lifecycle import Asked, Attempt
-from hivemind.scheduler.types import Usage
+from hivemind.scheduler.types import Price, Usage
 
 COLUMNS = (
     "arrived",

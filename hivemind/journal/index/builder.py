@@ -40,8 +40,8 @@ from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.segment import being_written
 from hivemind.prices import Prices
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import Price
 from hivemind.world import World
-from hivemind.world.costs import Price
 
 EVENTS_APART = 5000
 BYTES_APART = 1 << 20

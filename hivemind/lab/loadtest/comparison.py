@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hivemind.journal.figures import percentile
 from hivemind.lab.loadtest.plan import Ask, Course, wall_s
 from hivemind.lab.loadtest.sender import Sent
-from hivemind.scheduler.types import Usage
+from hivemind.scheduler.types import Price, Usage
 
-Price = Callable[[str, str, Usage], float | None]
 CHARS_PER_TOKEN = 4.0
 ASSUMED_ANSWER = 256
 """Tokens of an answer of which nothing is known."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hivemind.journal.figures import Price
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.lab.report.agents import FIRST, PAUSE, QUEUED, STREAMING, AskedAgent
 from hivemind.lab.report.faults import Faults
@@ -15,7 +14,7 @@ from hivemind.lab.report.lanes import Lane
 from hivemind.lab.report.rows import Rows
 from hivemind.lab.report.series import Some
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import Usage
+from hivemind.scheduler.types import Price, Usage
 from hivemind.world.sentences import TOLD_ALREADY, sentence, subject
 from hivemind.world.tickets import BY_OPERATOR
 

@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
 from pathlib import Path
 
-from hivemind.journal.figures import Figures, Price, Tally
+from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.segment import being_written
 from hivemind.lab.report.agents import AskedAgent, Spent, all_spent
 from hivemind.lab.report.differing import Differing, differing
 from hivemind.lab.report.fold import AGENTS_KEPT, Fold
-from hivemind.scheduler.types import Priority
+from hivemind.scheduler.types import Price, Priority
 
 _SOURCES = {
     "har": "made of a HAR file: when requests waited and were tried again is as far as that tells",

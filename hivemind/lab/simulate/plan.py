@@ -11,7 +11,7 @@ from hivemind.lab.simulate.tape import Tape
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
-from hivemind.scheduler.ledger.budget import Price
+from hivemind.scheduler.types import Price
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from hivemind.errors import UsageError
-from hivemind.journal.figures import Figures, Price, Tally
+from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.lab.fit.provider import Provider, fit_providers
@@ -22,6 +22,7 @@ from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event, LevelChanged, Progress, Sampled
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.operator.tune import turned
+from hivemind.scheduler.types import Price
 
 _UNUSED = frozenset({Sampled, Progress, LevelChanged, RequestBody, ResponseBody})
 """What a simulation finds out by itself, and what it doesn't look at."""

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from hivemind.journal.figures import Figures, Price, Tally
+from hivemind.journal.figures import Figures, Tally
 from hivemind.lab.fit.limits import Pools
 from hivemind.lab.gc_pause import uncollected
 from hivemind.lab.simulate.plan import Plan
@@ -17,6 +17,7 @@ from hivemind.lab.tune.overrides import Change as Change
 from hivemind.lab.tune.overrides import applied, orders
 from hivemind.lab.tune.overrides import parse_changes as parse_changes
 from hivemind.scheduler.events import Event
+from hivemind.scheduler.types import Price
 
 Faults = Literal["recorded", "drawn"]
 """`recorded`: each request meets the faults that it met; `drawn`: faults (and latencies) are drawn anew from what was

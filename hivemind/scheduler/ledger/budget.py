@@ -7,21 +7,18 @@ more is let go, so a budget is overshot by no more than what was in flight when 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from hivemind.scheduler.events import BudgetState, BudgetWarned, PriceUnknown
 from hivemind.scheduler.ledger.accounts import Account, Spent
 from hivemind.scheduler.ticket import Agent, Refusal, Ticket
-from hivemind.scheduler.types import Usage
+from hivemind.scheduler.types import Price, Usage
 
 if TYPE_CHECKING:
     from hivemind.scheduler.scheduler import Scheduler
 
 WARN_SHARE = 0.85
-
-Price = Callable[[str, str, Usage], float | None]
-"""Profile, model and usage to US dollars; None: the price isn't known."""
 
 
 def spent(agent: Agent) -> Refusal | None:

@@ -18,7 +18,7 @@ from typing import BinaryIO
 import msgspec
 
 from hivemind.errors import HiveMindError
-from hivemind.journal.figures import Figures, Price
+from hivemind.journal.figures import Figures
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.whatif import simulate
@@ -26,6 +26,7 @@ from hivemind.lab.tune.overrides import Change, value_in
 from hivemind.prices import Prices
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.operator.knobs import KNOBS
+from hivemind.scheduler.types import Price
 from hivemind_tui.whatif.fold import CourseFold, Parting
 from hivemind_tui.whatif.protocol import (
     HEAD,
