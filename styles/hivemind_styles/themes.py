@@ -5,8 +5,8 @@ on every ground it stands on, and until each two of them stay apart for people w
 `hivemind-colorblind` keeps them furthest apart; the others spend some of that on calm. What "apart" means is in the
 tests.
 
-Variables: `ink-*` and `state-*` are the roles that panels draw with (`hivemind_tui/ink.py`); a `-style` beside one has
-its attributes, where colour alone can't; `ink-selected` replaces every colour of a selected row.
+Variables: `ink-*` and `state-*` are the roles that panels draw with (`hivemind_tui/render/pen.py`); a `-style` beside
+one has its attributes, where colour alone can't; `ink-selected` replaces every colour of a selected row.
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ from hivemind.scheduler.types import Priority, Usage
 from hivemind.world.snapshot import AgentView, Snapshot
 from hivemind_tui.commands.keymap import BY_ID
 from hivemind_tui.panels import agent_card, agent_table, events, header
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.sources.base import Link
 from hivemind_tui.state.filtering import Order
 from hivemind_tui.state.view import View
 
-PLAIN = Ink()
+PLAIN = Pen()
 
 ALICE = world().agents[0]
 
@@ -28,12 +28,12 @@ def text(rows: list[Strip]) -> str:
     return "\n".join(row.text for row in rows)
 
 
-def table(view: View, width: int = 160, height: int = 16, **ink: Any) -> str:
-    return text(agent_table.render(view, width, height, replace(PLAIN, **ink)))
+def table(view: View, width: int = 160, height: int = 16, **pen: Any) -> str:
+    return text(agent_table.render(view, width, height, replace(PLAIN, **pen)))
 
 
-def card(view: View, width: int = 50, height: int = 42, **ink: Any) -> str:
-    return text(agent_card.render(view, width, height, replace(PLAIN, **ink)))
+def card(view: View, width: int = 50, height: int = 42, **pen: Any) -> str:
+    return text(agent_card.render(view, width, height, replace(PLAIN, **pen)))
 
 
 def head(view: View, width: int = 160, height: int = 2) -> str:

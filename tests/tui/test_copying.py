@@ -16,9 +16,9 @@ from tui.worlds import FakeSource, world
 
 from hivemind.lab.tune.overrides import Change
 from hivemind.setup import Shell
+from hivemind_tui.commands.apply_whatif import shell_lines, what_if_line
 from hivemind_tui.commands.palette import worth_copying
 from hivemind_tui.state.view import View
-from hivemind_tui.whatif.applying import shell_lines, what_if_line
 from hivemind_tui.whatif.state import Sheet
 
 ADDRESS = "http://127.0.0.1:8765"

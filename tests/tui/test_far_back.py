@@ -10,8 +10,8 @@ from tui.worlds import world
 
 from hivemind.world.snapshot import QUEUE_SHOWN
 from hivemind_tui.panels import agent_card, agent_facts, agent_table, request_card, request_table
-from hivemind_tui.render import wait_reason as why
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render import wait_reason
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 from hivemind_tui.state.view_builder import Gatherer
 
@@ -25,15 +25,15 @@ def test_whoever_is_too_far_back_to_be_listed_waits_nevertheless() -> None:
     long = replace(full, agents=agents, slots=(), queue=queue)
     view = Gatherer().arrange(replace(View(long), selected="alice"))
     asked = replace(requests_of(long, 1)[0], agent="alice", state="queued", ticket=999)
-    for width, height, ink in ((158, 40, Ink()), (80, 20, Ink(boxed=False))):
-        assert "behind 100 " in drawn(agent_table.render(view, width, height, ink))
-        assert "waits behind 100 others" in drawn(agent_card.render(view, width, height, ink))
+    for width, height, pen in ((158, 40, Pen()), (80, 20, Pen(boxed=False))):
+        assert "behind 100 " in drawn(agent_table.render(view, width, height, pen))
+        assert "waits behind 100 others" in drawn(agent_card.render(view, width, height, pen))
     one = replace(view, trail=("agents", "agent"), requests=(asked,), requests_shown=(asked,))
-    assert "behind 100 others" in drawn(agent_facts.render(one, 80, 12, Ink()))
+    assert "behind 100 others" in drawn(agent_facts.render(one, 80, 12, Pen()))
     listed = replace(one, trail=("requests",), ticket=999)
-    assert "behind 100 " in drawn(request_table.render(listed, 158, 12, Ink()))
-    assert "waits behind 100 others" in drawn(request_card.render(listed, 158, 12, Ink()))
-    assert why.far_back("streaming", long.queue) == why.far_back("queued", full.queue) == ""
+    assert "behind 100 " in drawn(request_table.render(listed, 158, 12, Pen()))
+    assert "waits behind 100 others" in drawn(request_card.render(listed, 158, 12, Pen()))
+    assert wait_reason.far_back("streaming", long.queue) == wait_reason.far_back("queued", full.queue) == ""
 
 
 def drawn(rows: list[Strip]) -> str:

@@ -28,7 +28,7 @@ from hivemind_tui.render.glyphs import (
     sign,
     task_sign,
 )
-from hivemind_tui.render.ink import ROLES
+from hivemind_tui.render.pen import ROLES
 
 SETS = {"unicode": UNICODE, "ascii": ASCII}
 FIELDS = [field.name for field in fields(Glyphs) if field.name != "braille"]

@@ -11,7 +11,7 @@ from hivemind_tui.commands.dialogs import help_rows
 from hivemind_tui.commands.intents import INTENTS
 from hivemind_tui.commands.key import LIVE, REPLAY
 from hivemind_tui.commands.replay_keys import REPLAY_FOOTERS
-from hivemind_tui.render.ink import Ink, fitting
+from hivemind_tui.render.pen import Pen, fitting
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.state.view import PAGES
 
@@ -36,7 +36,7 @@ def test_every_key_does_something() -> None:
 
 def test_help_lists_every_key() -> None:
     """What can be pressed can be read up."""
-    text = "\n".join("".join(text for text, _ in row) for row in help_rows(Ink()))
+    text = "\n".join("".join(text for text, _ in row) for row in help_rows(Pen()))
     assert all(key.help in text and key.shown in text for key in keymap.KEYS)
 
 

@@ -25,8 +25,8 @@ from hivemind.scheduler.commands import (
 from hivemind.scheduler.types import Priority
 from hivemind_tui.commands import keymap
 from hivemind_tui.commands.replay_keys import REPLAY_KEYS
+from hivemind_tui.commands.whatif_keys import WHAT_IF_KEYS
 from hivemind_tui.state.view import View
-from hivemind_tui.whatif.keys import WHAT_IF_KEYS
 from hivemind_tui.widgets.overlay import Overlay
 from hivemind_tui.widgets.palette import Palette
 

@@ -18,30 +18,30 @@ from hivemind_tui.panels import circuit, curve, slots, windows
 from hivemind_tui.plots.marks import mark
 from hivemind_tui.plots.plotter import draw
 from hivemind_tui.render.glyphs import ASCII
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 
-PLAIN = Ink()
+PLAIN = Pen()
 
 
 def text(rows: list[Strip]) -> str:
     return "\n".join(row.text for row in rows)
 
 
-def slots_of(snapshot: Snapshot, width: int = 96, height: int = 13, **ink: Any) -> str:
-    return text(slots.render(View(snapshot), width, height, replace(PLAIN, **ink)))
+def slots_of(snapshot: Snapshot, width: int = 96, height: int = 13, **pen: Any) -> str:
+    return text(slots.render(View(snapshot), width, height, replace(PLAIN, **pen)))
 
 
-def windows_of(snapshot: Snapshot, width: int = 96, height: int = 8, **ink: Any) -> str:
-    return text(windows.render(View(snapshot), width, height, replace(PLAIN, **ink)))
+def windows_of(snapshot: Snapshot, width: int = 96, height: int = 8, **pen: Any) -> str:
+    return text(windows.render(View(snapshot), width, height, replace(PLAIN, **pen)))
 
 
 def circuit_of(snapshot: Snapshot, width: int = 64, height: int = 8) -> str:
     return text(circuit.render(View(snapshot), width, height, PLAIN))
 
 
-def curve_of(snapshot: Snapshot, width: int = 64, height: int = 13, **ink: Any) -> str:
-    return text(curve.render(View(snapshot), width, height, replace(PLAIN, **ink)))
+def curve_of(snapshot: Snapshot, width: int = 64, height: int = 13, **pen: Any) -> str:
+    return text(curve.render(View(snapshot), width, height, replace(PLAIN, **pen)))
 
 
 def flying(number: int) -> tuple[TicketView, ...]:

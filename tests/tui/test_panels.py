@@ -16,7 +16,7 @@ from hivemind.scheduler.events import BudgetState
 from hivemind.world.snapshot import Snapshot
 from hivemind_tui.panels import agent_card, agent_table, circuit, curve, events, header, slots, windows
 from hivemind_tui.render.glyphs import ASCII
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.panel import Render
 
@@ -33,7 +33,7 @@ PANELS: dict[str, Render] = {
 SIZES = {"wide": (96, 13, True), "table": (160, 14, True), "narrow": (80, 8, False), "tiny": (20, 3, False)}
 """Width, height, and whether in a box: as they come on a terminal of 160x45 or 80x24, and far below."""
 LARGE = {"agent_card": (50, 42), "agent_table": (250, 12), "curve": (80, 24), "header": (250, 2), "slots": (120, 22)}
-PLAIN = Ink()
+PLAIN = Pen()
 
 
 def text(rows: list[Strip]) -> str:
@@ -138,10 +138,10 @@ def test_panel_fills_its_place_exactly(name: str, made: str, glyphs: str) -> Non
     """Whatever the size and the world, a panel answers as many rows as it has, each exactly as wide as it is, and
     nothing in them that a terminal would obey."""
     view = View(WORLDS[made](), marked=frozenset({EVIL, "alice"}))
-    ink = replace(PLAIN, glyphs=ASCII) if glyphs == "ascii" else PLAIN
+    pen = replace(PLAIN, glyphs=ASCII) if glyphs == "ascii" else PLAIN
     for turn, width in enumerate(WIDTHS):
         for height in HEIGHTS:
-            rows = PANELS[name](view, width, height, replace(ink, boxed=bool((turn + height) % 2)))
+            rows = PANELS[name](view, width, height, replace(pen, boxed=bool((turn + height) % 2)))
             assert [row.cell_length for row in rows] == [width] * height
             assert all(row.text.isprintable() for row in rows)
 

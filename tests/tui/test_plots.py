@@ -21,10 +21,10 @@ from hivemind_tui.plots.canvas import Canvas
 from hivemind_tui.plots.marks import mark
 from hivemind_tui.plots.plotter import draw, time_ticks
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.plots.protocol import PENS, Job
+from hivemind_tui.plots.protocol import ROLE_CODES, Job
 from hivemind_tui.plots.sample import job_for, peaks, thin
 from hivemind_tui.plots.trend import columns, steps
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 
 
@@ -93,7 +93,7 @@ def test_what_bent_the_curve_goes_with_the_job() -> None:
     lane = bad_afternoon().lanes[0]
     made = job_for(lane, 60, 12)
     assert made is not None
-    assert [(sign, PENS[pen]) for _, _, sign, pen in made.marks] == [
+    assert [(sign, ROLE_CODES[code]) for _, _, sign, code in made.marks] == [
         (mark(cause).glyph, mark(cause).role) for cause in MARKS.values()
     ]
     assert all(-600 <= x <= 0 and y > 0 for x, y, _, _ in made.marks)
@@ -114,29 +114,29 @@ def test_no_figure_without_points_or_room() -> None:
 
 @pytest.mark.parametrize(("width", "height"), [(24, 4), (58, 8), (58, 11), (120, 30)])
 def test_a_figure_has_the_size_asked_for(width: int, height: int) -> None:
-    """plotext's figure is exactly as large as the panel's place, in pens that the panel knows."""
+    """plotext's figure is exactly as large as the panel's place, in roles that the panel knows."""
     figure = draw(job(width, height))
     assert len(figure.rows) == height
     assert all(sum(len(text) for text, _ in row) == width for row in figure.rows)
-    pens = {PENS[pen] for row in figure.rows for text, pen in row if text.strip()}
-    assert "ok" in pens
+    roles = {ROLE_CODES[code] for row in figure.rows for text, code in row if text.strip()}
+    assert "ok" in roles
 
 
 def test_figure_bears_every_mark_and_the_ceiling() -> None:
     """Signs in their colours, the operator's own in one that no cut has."""
     made = job_for(bad_afternoon().lanes[0], 80, 14)
     assert made is not None
-    runs = [(text, PENS[pen]) for row in draw(made).rows for text, pen in row]
+    runs = [(text, ROLE_CODES[code]) for row in draw(made).rows for text, code in row]
     for cause in MARKS.values():
-        assert any(mark(cause).glyph in text and pen == mark(cause).role for text, pen in runs)
-    assert any("┄┄┄" in text and pen == "rule" for text, pen in runs)
+        assert any(mark(cause).glyph in text and role == mark(cause).role for text, role in runs)
+    assert any("┄┄┄" in text and role == "rule" for text, role in runs)
 
 
 def test_figure_shows_the_first_token_under_the_level() -> None:
     """Level, requests in flight, first token and its target each have a colour of their own."""
     figure = draw(job(58, 11))
-    pens = {PENS[pen] for row in figure.rows for text, pen in row if text.strip()}
-    assert pens >= {"ok", "info", "recover", "text", "rule"}
+    roles = {ROLE_CODES[code] for row in figure.rows for text, code in row if text.strip()}
+    assert roles >= {"ok", "info", "recover", "text", "rule"}
 
 
 def test_time_axis_reads_backwards_from_now() -> None:
@@ -189,11 +189,11 @@ async def test_a_command_that_is_no_plotter_is_given_up_on_politely() -> None:
 
 def test_the_panel_sketches_while_there_is_no_figure() -> None:
     """Without a figure, or with one of another size, the panel draws a braille curve of its own."""
-    rows = curve.render(View(world()), 64, 14, Ink())
+    rows = curve.render(View(world()), 64, 14, Pen())
     assert any(0x2800 < ord(letter) <= 0x28FF for row in rows for letter in row.text)
-    with_figure = curve.render(View(world()), 64, 14, Ink(), draw(job(60, 11)))
+    with_figure = curve.render(View(world()), 64, 14, Pen(), draw(job(60, 11)))
     assert "-10m" in "".join(row.text for row in with_figure)
-    wrong_size = curve.render(View(world()), 64, 14, Ink(), draw(job(50, 11)))
+    wrong_size = curve.render(View(world()), 64, 14, Pen(), draw(job(50, 11)))
     assert [row.text for row in wrong_size] == [row.text for row in rows]
 
 

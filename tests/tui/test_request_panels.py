@@ -17,27 +17,27 @@ from hivemind_tui.panels import (
     decisions,
     headers,
     request_card,
-    request_course,
     request_table,
+    request_timeline,
     waterfall,
 )
 from hivemind_tui.panels.headers import MASK
 from hivemind_tui.render.bars import ending
 from hivemind_tui.render.glyphs import ASCII
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.state import navigation
 from hivemind_tui.state.filtering import Order
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.panel import Render
 
-PLAIN = Ink()
+PLAIN = Pen()
 RENDERS: dict[str, tuple[Render, Callable[[], View]]] = {
     "agent_facts": (agent_facts.render, of_agent),
     "agent_tokens": (agent_tokens.render, of_agent),
     "waterfall": (waterfall.render, of_agent),
     "request_table": (request_table.render, of_all),
     "request_card": (request_card.render, of_all),
-    "request_course": (request_course.render, lambda: of_request("often")),
+    "request_timeline": (request_timeline.render, lambda: of_request("often")),
     "decisions": (decisions.render, lambda: of_request("answered")),
     "headers": (headers.render, lambda: of_request("answered")),
 }
@@ -47,7 +47,7 @@ SIZES = {
     "waterfall": {"80x24": (80, 15), "100x30": (100, 21), "160x45": (160, 30), "200x60": (200, 20)},
     "request_table": {"80x24": (80, 16), "100x30": (100, 22), "160x45": (160, 20), "250x70": (250, 20)},
     "request_card": {"80x24": (80, 5), "160x45": (160, 7)},
-    "request_course": {"80x24": (80, 9), "100x30": (100, 9), "160x45": (160, 17), "200x60": (200, 23)},
+    "request_timeline": {"80x24": (80, 9), "100x30": (100, 9), "160x45": (160, 17), "200x60": (200, 23)},
     "decisions": {"80x24": (80, 6), "160x45": (80, 12)},
     "headers": {"80x24": (80, 6), "160x45": (80, 18)},
 }
@@ -60,7 +60,7 @@ def text(rows: list[Strip]) -> str:
 
 
 def course(name: str, width: int = 160, height: int = 16, **more: object) -> str:
-    return text(request_course.render(replace(of_request(name), **more), width, height, PLAIN))  # type: ignore[arg-type]
+    return text(request_timeline.render(replace(of_request(name), **more), width, height, PLAIN))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("name", "screen"), AGREED)
@@ -77,7 +77,7 @@ def test_course_looks_as_agreed(name: str, golden: Callable[[str, str], None]) -
     """Under the table and on its own page, for everything that can become of a request."""
     view = of_request(name)
     card = text(request_card.render(view, 120, 7, PLAIN))
-    page = text(request_course.render(view, 120, 12, PLAIN))
+    page = text(request_timeline.render(view, 120, 12, PLAIN))
     golden(f"course_{name.replace(' ', '_')}", f"{card}\n{page}")
 
 
@@ -163,7 +163,7 @@ def test_wait_that_goes_on_counts() -> None:
 def test_forgotten_request() -> None:
     """Neither remembered nor told of: the page says so, and doesn't show another one instead."""
     view = replace(of_all(), trail=("requests", "request"), ticket=7_777)
-    assert "#7777 is forgotten" in text(request_course.render(view, 100, 9, PLAIN))
+    assert "#7777 is forgotten" in text(request_timeline.render(view, 100, 9, PLAIN))
     for render in (decisions.render, headers.render):
         assert "Forgotten." in text(render(view, 100, 9, PLAIN))
 
@@ -172,7 +172,7 @@ def test_details_that_are_not_there_yet() -> None:
     """What the list knows is shown at once, the rest is being asked for; details of another request don't count."""
     for detail in (None, of_request("often").detail):
         view = replace(of_request("answered"), detail=detail)
-        assert "Request #207 of alice" in text(request_course.render(view, 100, 9, PLAIN))
+        assert "Request #207 of alice" in text(request_timeline.render(view, 100, 9, PLAIN))
         for render in (decisions.render, headers.render):
             assert "Asking…" in text(render(view, 100, 9, PLAIN))
 
@@ -195,8 +195,8 @@ def test_headers_that_nobody_remembers() -> None:
 def test_masked_credentials_are_dim() -> None:
     """What was masked stands back; the mask is the one that the proxy writes."""
     assert MASK == PROXY_MASK
-    ink = replace(PLAIN, styles={"dim": PLAIN.selection.parse("dim"), "text": PLAIN.selection.parse("bold")})
-    row = next(row for row in headers.render(of_request("answered"), 100, 19, ink) if "x-api-key" in row.text)
+    pen = replace(PLAIN, styles={"dim": PLAIN.selection.parse("dim"), "text": PLAIN.selection.parse("bold")})
+    row = next(row for row in headers.render(of_request("answered"), 100, 19, pen) if "x-api-key" in row.text)
     assert [style.dim for cells, style, _ in row if MASK in cells and style is not None] == [True]
 
 

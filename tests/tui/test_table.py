@@ -8,7 +8,7 @@ import pytest
 from tui.worlds import world
 
 from hivemind_tui.panels import agent_table
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.render.table import hidden_order
 from hivemind_tui.sources.base import Link
 from hivemind_tui.state import navigation
@@ -19,7 +19,7 @@ from hivemind_tui.state.view_builder import Gatherer
 def rendered(sort: str, width: int) -> list[str]:
     """The agents' table, sorted so."""
     view = navigation.sort_by(View(world(), Link()), sort)
-    return [row.text for row in agent_table.render(Gatherer().arrange(view), width, 20, Ink())]
+    return [row.text for row in agent_table.render(Gatherer().arrange(view), width, 20, Pen())]
 
 
 @pytest.mark.parametrize(("sort", "head"), [("fail", " FAIL▾"), ("cost", " COST▾"), ("name", "AGENT▴")])

@@ -17,7 +17,7 @@ from hivemind_tui.commands import dialogs
 from hivemind_tui.panels import header, task_card, task_table
 from hivemind_tui.panels.task_table import in_order
 from hivemind_tui.render.glyphs import ASCII
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 from hivemind_tui.state.view_builder import Gatherer
 
@@ -39,33 +39,33 @@ def text(rows: list[Strip]) -> str:
 def test_the_list_looks_as_agreed(size: str, golden: Callable[[str, str], None]) -> None:
     """Every state of a task, wide and narrow."""
     width, height = SIZES[size]
-    golden(f"task_table_{size}", text(task_table.render(looked(processes()), width, height, Ink(boxed=width > 100))))
+    golden(f"task_table_{size}", text(task_table.render(looked(processes()), width, height, Pen(boxed=width > 100))))
 
 
 @pytest.mark.parametrize("chosen", ["docs", "package", "types", "sweep"])
 def test_the_card_looks_as_agreed(chosen: str, golden: Callable[[str, str], None]) -> None:
     """One that runs, one that is blocked, one that failed and one that may start; tall, and side by side."""
     view = looked(processes(), f"nightly.{chosen}")
-    tall, short = task_card.render(view, 50, 42, Ink()), task_card.render(view, 80, 8, Ink(boxed=False))
+    tall, short = task_card.render(view, 50, 42, Pen()), task_card.render(view, 80, 8, Pen(boxed=False))
     golden(f"task_card_{chosen}", text(tall) + text(short))
 
 
 def test_in_ascii(golden: Callable[[str, str], None]) -> None:
     """For the Linux console."""
-    ink = Ink(glyphs=ASCII)
+    pen = Pen(glyphs=ASCII)
     view = looked(processes(), "nightly.package")
-    rows = text(task_table.render(view, 110, 20, ink)) + text(task_card.render(view, 50, 30, ink))
+    rows = text(task_table.render(view, 110, 20, pen)) + text(task_card.render(view, 50, 30, pen))
     assert rows.isascii()
     golden("tasks_ascii", rows)
 
 
 def test_no_task_yet() -> None:
     """It is said how there are some; and what a filter hides comes back with escape."""
-    assert "hivemind batch plan.yaml" in text(task_table.render(looked(world()), 100, 10, Ink()))
-    assert "is told of here" in text(task_card.render(looked(world()), 50, 30, Ink()))
+    assert "hivemind batch plan.yaml" in text(task_table.render(looked(world()), 100, 10, Pen()))
+    assert "is told of here" in text(task_card.render(looked(world()), 50, 30, Pen()))
     view = looked(processes())
     none = replace(view, tasks_shown=(), tasks_order=replace(view.tasks_order, filter="x"))
-    assert "esc takes it away" in text(task_table.render(none, 100, 10, Ink()))
+    assert "esc takes it away" in text(task_table.render(none, 100, 10, Pen()))
 
 
 def test_those_that_matter_come_first() -> None:
@@ -114,24 +114,24 @@ def test_each_row_has_its_width(panel: object, width: int) -> None:
     for snapshot in (full, odd, world()):
         for height in (1, 2, 5, 9, 17, 18, 19, 30, 60):
             for boxed in (True, False):
-                rows = panel.render(looked(snapshot), width, height, Ink(boxed=boxed))  # type: ignore[attr-defined]
+                rows = panel.render(looked(snapshot), width, height, Pen(boxed=boxed))  # type: ignore[attr-defined]
                 assert [row.cell_length for row in rows] == [width] * height
 
 
 def test_the_header_tells_of_pool_and_tasks() -> None:
     """How far the graph is, what failed, and what is left for all together."""
     full = replace(processes(), task_counts=Counter(running=2, done=30, failed=1, waiting=7))
-    rows = text(header.render(View(full), 160, 2, Ink()))
+    rows = text(header.render(View(full), 160, 2, Pen()))
     assert "pool 88% of $20 today" in rows
     assert "tasks 30/40 2 run 1 failed" in rows
-    assert "pool" not in text(header.render(View(world()), 160, 2, Ink()))
+    assert "pool" not in text(header.render(View(world()), 160, 2, Pen()))
     spent = replace(full, pool=replace(POOL, per="run", used_dollars=30.0))
-    assert "pool 150% of $20 " in text(header.render(View(spent), 80, 2, Ink()))
+    assert "pool 150% of $20 " in text(header.render(View(spent), 80, 2, Pen()))
 
 
 def test_the_help_explains_the_states_of_tasks() -> None:
     """On their page."""
-    rows = "\n".join("".join(text for text, _ in row) for row in dialogs.help_rows(Ink(), looked(processes())))
+    rows = "\n".join("".join(text for text, _ in row) for row in dialogs.help_rows(Pen(), looked(processes())))
     assert "⋯ waits     tasks before it aren't done yet" in rows
     assert "X           cancel the task" in rows
 

@@ -17,7 +17,7 @@ import hivemind_styles
 import hivemind_tui
 from hivemind_styles import THEME_NAMES
 from hivemind_styles.themes import COLORBLIND, CONTRAST, CONTRAST_LIGHT, MONO, SIXTEEN, THEMES
-from hivemind_tui.render.ink import ROLES
+from hivemind_tui.render.pen import ROLES
 
 _HEX = re.compile(r"#[0-9a-fA-F]{6}\b")
 RICH = [theme for theme in THEMES if not theme.ansi]

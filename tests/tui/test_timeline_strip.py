@@ -13,11 +13,11 @@ from hivemind.world.snapshot import RecordingView
 from hivemind_tui.panels import header, timeline_strip
 from hivemind_tui.panels.timeline_strip import share_at
 from hivemind_tui.render.glyphs import ASCII
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.sources.playback import KINDS, Playback, kind_sign
 from hivemind_tui.state.view import View
 
-PLAIN = Ink()
+PLAIN = Pen()
 SIZES = {"wide": (160, 4), "narrow": (80, 2), "tiny": (60, 1)}
 
 
@@ -51,8 +51,8 @@ STATES: dict[str, dict[str, object]] = {
 }
 
 
-def text(view: Playback | None, width: int, height: int, ink: Ink = PLAIN) -> str:
-    return "\n".join(row.text for row in timeline_strip.render(View(world(), playback=view), width, height, ink))
+def text(view: Playback | None, width: int, height: int, pen: Pen = PLAIN) -> str:
+    return "\n".join(row.text for row in timeline_strip.render(View(world(), playback=view), width, height, pen))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -71,16 +71,16 @@ def test_every_size_is_filled(width: int, height: int) -> None:
     long = replace(playback(), begins_at=-1e7, ends_at=1e7, columns=[Piece(10**9, 10**9)])
     never = replace(playback(), wall_offset_s=1e18, growing=True)
     for shown in (playback(), bare, long, never, replace(never, wall_offset_s=-1e300), None):
-        for ink in (PLAIN, Ink(glyphs=ASCII)):
-            rows = timeline_strip.render(View(world(), playback=shown), width, height, ink)
+        for pen in (PLAIN, Pen(glyphs=ASCII)):
+            rows = timeline_strip.render(View(world(), playback=shown), width, height, pen)
             assert [row.cell_length for row in rows] == [width] * height
-            above = header.render(View(world(), playback=shown), width, height, ink)
+            above = header.render(View(world(), playback=shown), width, height, pen)
             assert [row.cell_length for row in above] == [width] * height
 
 
 def test_plain_terminals_get_plain_characters() -> None:
     """On a console whose font has no blocks nothing but ASCII is drawn."""
-    assert text(playback(), 160, 4, Ink(glyphs=ASCII)).isascii()
+    assert text(playback(), 160, 4, Pen(glyphs=ASCII)).isascii()
 
 
 def test_a_click_is_a_share_of_the_whole() -> None:

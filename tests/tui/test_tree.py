@@ -11,7 +11,7 @@ from tui.worlds import world
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.panels import agent_table
 from hivemind_tui.panels.agent_table import AGENTS
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.filtering import Order
 from hivemind_tui.state.tree import Branch, branched, ended_last, parents
 from hivemind_tui.state.view import View
@@ -90,7 +90,7 @@ def test_a_very_long_line_of_descent_ends() -> None:
     agents = tuple(replace(ANY, name=f"a{n}", parent=f"a{n - 1}" if n else None) for n in range(1_000))
     shown, branches = branched(agents, Order(), AGENTS.keys)
     assert len(shown) == len(branches) == 1_000
-    rows = agent_table.render(View(processes(), agents_shown=shown, branches=branches), 120, 20, Ink(boxed=False))
+    rows = agent_table.render(View(processes(), agents_shown=shown, branches=branches), 120, 20, Pen(boxed=False))
     assert {row.cell_length for row in rows} == {120}
 
 
@@ -104,7 +104,7 @@ def test_a_sub_agent_is_called_by_its_own_part_of_the_name() -> None:
     agents = family(**{"lead": "", "lead/tests": "lead", "lead.build": "lead", "gone/docs": "gone"})
     shown, branches = branched(agents, Order(), AGENTS.keys)
     view = View(replace(processes(), agents=agents), agents_shown=shown, branches=branches)
-    rows = agent_table.render(view, 120, 20, Ink(boxed=False))
+    rows = agent_table.render(view, 120, 20, Pen(boxed=False))
     text = ["".join(segment.text for segment in row)[3:16].rstrip() for row in rows]
     assert text[2:6] == ["lead", "├ tests", "└ build", "gone/docs"]
 
@@ -114,7 +114,7 @@ def test_the_lines_of_the_tree() -> None:
     full = processes()
     shown, branches = branched(full.agents, Order(), AGENTS.keys, frozenset({"grace"}))
     view = View(full, agents_shown=shown, branches=branches)
-    rows = agent_table.render(view, 120, 20, Ink(boxed=False))
+    rows = agent_table.render(view, 120, 20, Pen(boxed=False))
     text = ["".join(segment.text for segment in row)[3:16].rstrip() for row in rows]
     assert text[2:6] == ["alice", "├ bob", "└ carol", "  └ dave"]
     assert "grace ▸1" in text

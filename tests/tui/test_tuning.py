@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.operator.knobs import KNOBS
-from hivemind_tui.commands.knobs import DIALS, NAMES, number, shown_value, stepped, tuned, typed
+from hivemind_tui.render.dials import DIALS, NAMES, number, shown_value, stepped, tuned, typed
 
 
 def test_every_knob_has_a_dial() -> None:

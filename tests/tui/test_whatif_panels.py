@@ -14,10 +14,10 @@ from tui.worlds import empty_world, world
 
 from hivemind.journal.figures import Waits
 from hivemind.scheduler.types import Priority
-from hivemind_tui.panels import comparison, courses, whatif_settings
-from hivemind_tui.panels.courses import sampled
+from hivemind_tui.panels import comparison, comparison_chart, whatif_settings
+from hivemind_tui.panels.comparison_chart import sampled
 from hivemind_tui.render.glyphs import ASCII
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 from hivemind_tui.whatif.protocol import Outcome, Stage
 from hivemind_tui.whatif.state import Sheet
@@ -26,7 +26,7 @@ from hivemind_tui.widgets.panel import Render
 PANELS: dict[str, Render] = {
     "whatif_settings": whatif_settings.render,
     "comparison": comparison.render,
-    "courses": courses.render,
+    "comparison_chart": comparison_chart.render,
 }
 SIZES = {"wide": (50, 42, True), "large": (110, 24, True), "narrow": (80, 12, False), "tiny": (20, 3, False)}
 """Width, height, and whether in a box."""
@@ -49,9 +49,9 @@ def text(rows: list[Strip]) -> str:
     return "\n".join(row.text for row in rows)
 
 
-def drawn(name: str, sheet: Sheet, size: str, ink: Ink | None = None) -> str:
+def drawn(name: str, sheet: Sheet, size: str, pen: Pen | None = None) -> str:
     width, height, boxed = SIZES[size]
-    rows = PANELS[name](replace(View(world()), sheet=sheet), width, height, replace(ink or Ink(), boxed=boxed))
+    rows = PANELS[name](replace(View(world()), sheet=sheet), width, height, replace(pen or Pen(), boxed=boxed))
     assert [row.cell_length for row in rows] == [width] * height
     return text(rows)
 
@@ -73,7 +73,7 @@ def test_panel_in_every_state(name: str, state: str, golden: Callable[[str, str]
 @pytest.mark.parametrize("name", PANELS)
 def test_panel_on_a_poor_terminal(name: str, golden: Callable[[str, str], None]) -> None:
     """With nothing but ASCII."""
-    shown = drawn(name, SHEETS["answered"], "large", Ink(glyphs=ASCII))
+    shown = drawn(name, SHEETS["answered"], "large", Pen(glyphs=ASCII))
     assert shown.isascii()
     golden(f"{name}_ascii", shown)
 
@@ -84,7 +84,7 @@ def test_panels_fit_any_size(name: str, state: str) -> None:
     """Down to nothing, without a lane too."""
     view = replace(View(empty_world()), sheet=SHEETS[state])
     for width, height in ((0, 0), (1, 1), (7, 4), (30, 2), (60, 6), (200, 60)):
-        rows = PANELS[name](view, width, height, Ink())
+        rows = PANELS[name](view, width, height, Pen())
         assert [row.cell_length for row in rows] == [width] * height
 
 
@@ -114,7 +114,7 @@ def test_what_was_recorded_without_hivemind_is_said_to_be(size: str) -> None:
         assert "recordedw" not in shown
         assert "recorded without HiveMind" in shown
         assert "replayed" not in shown
-        assert ("with HiveMind" in drawn("courses", replace(CHOSEN, outcome=made), size)) is not bool(changes)
+        assert ("with HiveMind" in drawn("comparison_chart", replace(CHOSEN, outcome=made), size)) is not bool(changes)
 
 
 def test_more_done_than_without_hivemind_is_told() -> None:
@@ -143,8 +143,8 @@ def test_no_stretch_of_a_course_is_skipped() -> None:
 def test_runs_that_part_at_once_have_no_mark() -> None:
     """There is nothing to see before it."""
     at_once = msgspec.structs.replace(outcome(BETA), parted_s=0.01)
-    shown = drawn("courses", replace(CHOSEN, outcome=at_once), "large")
+    shown = drawn("comparison_chart", replace(CHOSEN, outcome=at_once), "large")
     assert "they part at once" in shown
     assert "┊" not in shown
     alike = msgspec.structs.replace(outcome(BETA), parted_s=None)
-    assert "make no difference" in drawn("courses", replace(CHOSEN, outcome=alike), "large")
+    assert "make no difference" in drawn("comparison_chart", replace(CHOSEN, outcome=alike), "large")

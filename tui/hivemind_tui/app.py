@@ -20,9 +20,11 @@ from hivemind.scheduler.commands import Command, Rejected
 from hivemind.text.shells import shell_of
 from hivemind_styles import STYLE_SHEETS
 from hivemind_styles.themes import THEMES
+from hivemind_tui.board import Board
 from hivemind_tui.commands import dialogs, keymap
 from hivemind_tui.commands import palette as actions
 from hivemind_tui.commands import prompts as asking
+from hivemind_tui.commands import whatif as what_if
 from hivemind_tui.commands.confirmation import said
 from hivemind_tui.commands.intents import INTENTS
 from hivemind_tui.commands.modals import LayeredApp, Layers
@@ -35,14 +37,12 @@ from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.capabilities import coloured, themes_for
 from hivemind_tui.render.format import clean, seconds
 from hivemind_tui.render.glyphs import glyphs_for
-from hivemind_tui.render.layout import Board
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state import navigation
 from hivemind_tui.state.view import View
 from hivemind_tui.state.view_actions import Looking
 from hivemind_tui.state.view_builder import Gatherer
-from hivemind_tui.whatif import page as what_if
-from hivemind_tui.whatif.actions import Wondering
+from hivemind_tui.whatif.actions import WhatIfActions
 from hivemind_tui.whatif.process import Simulation
 from hivemind_tui.widgets.overlay import Overlay
 from hivemind_tui.widgets.palette import Palette
@@ -54,7 +54,7 @@ _WHEEL_ROWS = 3
 _ANSWERS = frozenset({"answer", "run_choice"})
 
 
-class ControlRoom(Looking, Wondering, LayeredApp):
+class ControlRoom(Looking, WhatIfActions, LayeredApp):
     """One screen on one source. Ends with `quit` when the operator asked for it."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [*STYLE_SHEETS]
@@ -206,7 +206,7 @@ class ControlRoom(Looking, Wondering, LayeredApp):
 
     def _restyle(self) -> None:
         self._board.restyle(self.theme_variables, self._room)
-        self.layers.place(self._board.ink)
+        self.layers.place(self._board.pen)
         self._draw_all()
 
     def complain(self, text: str) -> None:
@@ -316,11 +316,11 @@ class ControlRoom(Looking, Wondering, LayeredApp):
 
     def ask(self, title: str, rows: dialogs.Rows, choices: Mapping[str, Callable[[], object]]) -> None:
         """Ask for one key; any that is none of the choices means no."""
-        self.layers.overlay.open(title, rows, self._board.ink, choices)
+        self.layers.overlay.open(title, rows, self._board.pen, choices)
 
     def ask_line(self, label: str, text: str = "", **how: Any) -> None:
         """Ask for a line, as :meth:`.BottomRow.ask` does."""
-        self._board.bottom.ask(label, text, self._board.ink, **how)
+        self._board.bottom.ask(label, text, self._board.pen, **how)
 
     def action_write(self) -> None:
         self.write_settings(partial(write_down, self))
@@ -340,11 +340,11 @@ class ControlRoom(Looking, Wondering, LayeredApp):
         self._draw_all()
 
     def action_help(self) -> None:
-        rows = dialogs.help_rows(self._board.ink, self._view, self._room)
-        self.layers.overlay.open("Help", rows, self._board.ink)
+        rows = dialogs.help_rows(self._board.pen, self._view, self._room)
+        self.layers.overlay.open("Help", rows, self._board.pen)
 
     def action_palette(self) -> None:
-        self.layers.palette.open(actions.choices(self), partial(actions.offers, self), self._board.ink)
+        self.layers.palette.open(actions.choices(self), partial(actions.offers, self), self._board.pen)
 
     def action_theme(self) -> None:
         self.theme = self.themes[(self.themes.index(self.theme) + 1) % len(self.themes)]

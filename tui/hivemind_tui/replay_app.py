@@ -13,6 +13,7 @@ from hivemind_tui.commands import keymap
 from hivemind_tui.commands import palette as actions
 from hivemind_tui.commands.dialogs import kinds_menu
 from hivemind_tui.commands.queue import Intent
+from hivemind_tui.panels.scrubber import Scrubber
 from hivemind_tui.render.export import as_png, placed_text, write_new
 from hivemind_tui.render.format import clean, clock, percent
 from hivemind_tui.sources.playback import KINDS, STEERLESS, Playback
@@ -20,7 +21,6 @@ from hivemind_tui.sources.replay import ReplaySource, told_of
 from hivemind_tui.sources.timecode import HOW, Stretch, moment_of
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.palette import Choice
-from hivemind_tui.widgets.scrubber import Scrubber
 
 _NO_REQUESTS = "a recording takes no requests, so there is nothing to connect to"
 _NAME = 60
@@ -145,7 +145,7 @@ class ReplayRoom(ControlRoom):
         return Stretch(now.begins_at, now.ends_at, now.at, now.wall_offset_s)
 
     def action_palette(self) -> None:
-        self.layers.palette.open(actions.choices(self), self._offers, self._board.ink)
+        self.layers.palette.open(actions.choices(self), self._offers, self._board.pen)
 
     def _offers(self, text: str) -> list[Choice]:
         """What can be typed: a time to go to, a filter; settings where it is asked what they would have done."""
@@ -178,7 +178,7 @@ class ReplayRoom(ControlRoom):
 
     def action_kinds(self) -> None:
         """A menu in which each key shows or hides a kind of marks."""
-        rows = kinds_menu(self._board.ink, self.recording.kinds, self.recording.counts())
+        rows = kinds_menu(self._board.pen, self.recording.kinds, self.recording.counts())
         choices = {str(number): partial(self._want, frozenset({kind})) for number, kind in enumerate(KINDS, 1)}
         every = frozenset(KINDS)
         self.ask("Marks", rows, choices | {"a": partial(self._want, every - self.recording.kinds or every)})

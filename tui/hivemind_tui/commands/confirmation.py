@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hivemind.scheduler import commands as cmd
 from hivemind.text.amounts import ceiling
-from hivemind_tui.commands.knobs import shown_value
+from hivemind_tui.render.dials import shown_value
 from hivemind_tui.render.format import clean
 from hivemind_tui.state.view import View
 

@@ -15,7 +15,7 @@ from hivemind_tui.commands.key import Key
 from hivemind_tui.commands.keymap import KEYS, here
 from hivemind_tui.render.format import clean, count, plural
 from hivemind_tui.render.glyphs import LEGEND, TASK_SIGNS, sign
-from hivemind_tui.render.ink import Ink, Span, call, linked
+from hivemind_tui.render.pen import Pen, Span, call, linked
 from hivemind_tui.sources.playback import KINDS
 from hivemind_tui.state.view import View
 
@@ -152,7 +152,7 @@ def write_question(draft: Draft) -> Rows:
     ]
 
 
-def help_rows(ink: Ink, view: View | None = None, size: Size = NARROW) -> Rows:
+def help_rows(pen: Pen, view: View | None = None, size: Size = NARROW) -> Rows:
     """The keys that mean something on this page (all where no view is given) by group, those that go about in time and
     those of few pages first, then what the glyphs mean; in two columns where they don't fit one below the other and
     there is room for two."""
@@ -166,13 +166,13 @@ def help_rows(ink: Ink, view: View | None = None, size: Size = NARROW) -> Rows:
     legend: Rows = [[("glyphs", "title")]]
     signs = TASK_SIGNS.values() if view is not None and view.page == "tasks" else [sign(state) for state in LEGEND]
     for each in signs:
-        glyph = getattr(ink.glyphs, each.glyph)
+        glyph = getattr(pen.glyphs, each.glyph)
         legend.append([(f"  {glyph} {each.word:<9} ", each.role), (each.meaning, "text")])
     parts.append(legend)
     if view is not None and view.playback is not None:
         marks: Rows = [[("marks of the timeline", "title")]]
         for of in KINDS.values():
-            marks.append([(f"  {getattr(ink.glyphs, of.glyph)} {of.word:<9} ", of.role), (of.meaning, "text")])
+            marks.append([(f"  {getattr(pen.glyphs, of.glyph)} {of.word:<9} ", of.role), (of.meaning, "text")])
         parts.append(marks)
     rows = [row for part in parts for row in part]
     if len(rows) + 2 <= size.height or size.width < _TWO_COLUMNS:
@@ -200,7 +200,7 @@ def _beside(left: Rows, right: Rows) -> Rows:
     return rows
 
 
-def kinds_menu(ink: Ink, wanted: Collection[str], counts: Mapping[str, int]) -> Rows:
+def kinds_menu(pen: Pen, wanted: Collection[str], counts: Mapping[str, int]) -> Rows:
     """Rows of the menu of a timeline's marks: what each is of, how many there are, and whether they are shown."""
     rows: Rows = []
     for number, (kind, of) in enumerate(KINDS.items(), 1):
@@ -209,7 +209,7 @@ def kinds_menu(ink: Ink, wanted: Collection[str], counts: Mapping[str, int]) -> 
         rows.append(
             [
                 linked(f" {number}  ", "accent", action),
-                (f"{getattr(ink.glyphs, of.glyph)} ", of.role if shown else "dim"),
+                (f"{getattr(pen.glyphs, of.glyph)} ", of.role if shown else "dim"),
                 linked(f"{of.word:<10}", "strong" if shown else "dim", action),
                 (f"{counts.get(kind, 0):>6}  ", "text"),
                 (f"{state[0]}  ", state[1]),

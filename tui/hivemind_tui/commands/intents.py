@@ -28,8 +28,8 @@ from hivemind.scheduler.tasks.graph import OPEN
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget, parse_budget
 from hivemind.world.snapshot import AgentView, TaskView
-from hivemind_tui.commands.knobs import stepped, typed
 from hivemind_tui.panels.task_card import RETRIED
+from hivemind_tui.render.dials import stepped, typed
 from hivemind_tui.state.view import View
 
 BOOST_S = 60.0

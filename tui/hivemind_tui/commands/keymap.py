@@ -8,10 +8,10 @@ from types import MappingProxyType
 
 from textual.binding import Binding
 
+from hivemind_tui.commands import whatif_keys as what_if
 from hivemind_tui.commands.key import AGENTS, LISTS, LIVE, MARKED, RANKED, REPLAY, SCROLLED, TASKS, WHAT_IF, Key
 from hivemind_tui.commands.replay_keys import REPLAY_FOOTERS, REPLAY_KEYS, REPLAY_PAIRS
-from hivemind_tui.render.ink import Span, linked
-from hivemind_tui.whatif import keys as what_if
+from hivemind_tui.render.pen import Span, linked
 
 _LIVE_KEYS = (
     Key(
@@ -221,7 +221,7 @@ def footer(
     first: Sequence[str] = (),
     on: str = LIVE,
 ) -> list[tuple[int, list[Span]]]:
-    """Chunks for :func:`hivemind_tui.render.ink.fitting`; a click on one does what its key does.
+    """Chunks for :func:`hivemind_tui.render.pen.fitting`; a click on one does what its key does.
 
     `without` names keys that mean nothing at the moment, `words` says what some would do now, and those in `first` come
     before all but help and quit.

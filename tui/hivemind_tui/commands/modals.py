@@ -9,7 +9,7 @@ from textual.actions import ActionParseResult
 from textual.dom import DOMNode
 
 from hivemind_tui.loop.base_app import GuestApp
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.widgets.line_table import LineTable
 from hivemind_tui.widgets.overlay import Overlay
 from hivemind_tui.widgets.palette import Palette
@@ -35,12 +35,12 @@ class Layers:
         self.overlay.close()
         self.palette.close()
 
-    def place(self, ink: Ink) -> None:
+    def place(self, pen: Pen) -> None:
         """Draw what is open anew: in other colours, or on a screen of another size."""
         if self.overlay.is_open:
-            self.overlay.place(ink)
+            self.overlay.place(pen)
         if self.palette.is_open:
-            self.palette.place(ink)
+            self.palette.place(pen)
 
     def press(self, event: events.Key) -> bool:
         """Hand a key to the one that is open; False where none is."""

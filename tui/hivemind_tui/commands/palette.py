@@ -11,16 +11,16 @@ from hivemind.setup import Target, agent_line, quick_lines
 from hivemind.text.shells import word
 from hivemind_tui.commands import intents
 from hivemind_tui.commands import prompts as asking
+from hivemind_tui.commands import whatif as what_if
+from hivemind_tui.commands.apply_whatif import what_if_line
 from hivemind_tui.commands.bindings import absent
 from hivemind_tui.commands.key import LIVE, Key
 from hivemind_tui.commands.keymap import here, parsed
-from hivemind_tui.commands.knobs import DIALS, NAMES, reach, shown_value, typed
+from hivemind_tui.render.dials import DIALS, NAMES, reach, shown_value, typed
 from hivemind_tui.render.format import clean
 from hivemind_tui.state import navigation
 from hivemind_tui.state.filtering import line_fields, matching
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
-from hivemind_tui.whatif import page as what_if
-from hivemind_tui.whatif.applying import what_if_line
 from hivemind_tui.widgets.palette import Choice
 
 if TYPE_CHECKING:

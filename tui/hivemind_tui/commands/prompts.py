@@ -11,8 +11,8 @@ from hivemind.scheduler.commands import Command, Drain, Rejected, SetCircuit
 from hivemind.scheduler.events import BudgetState
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.commands import dialogs, intents
-from hivemind_tui.commands.knobs import reach, shown_value
 from hivemind_tui.render.budgets import ceilings, period
+from hivemind_tui.render.dials import reach, shown_value
 from hivemind_tui.render.format import clean, count, dollars
 from hivemind_tui.state import navigation
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hivemind.scheduler.commands import Rejected
 from hivemind.settings.write import Draft
 from hivemind_tui.commands import dialogs
-from hivemind_tui.commands.knobs import tuned
+from hivemind_tui.render.dials import tuned
 from hivemind_tui.render.format import clean
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from hivemind_tui.render import wait_reason as why
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
 from hivemind_tui.render.format import NOTHING, about, count, dollars, fit, plural, seconds, wrapped
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
-from hivemind_tui.render.ink import Ink, Span, body_size, fitting, linked
+from hivemind_tui.render.pen import Pen, Span, body_size, fitting, linked
 from hivemind_tui.state.view import View, join
 
 Row = list[Span]
@@ -30,38 +30,38 @@ _OPEN = 6
 """Open requests told of where there is room for all else too."""
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: in a tall place one fact a row, in a short one the same facts side by side."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     agent = view.agent
     if agent is None:
         note: Row = [("Nobody yet. Whoever is selected is told of here.", "dim")]
-        return ink.frame("Agent", "", [ink.row(cells, *note)], width, height)
+        return pen.frame("Agent", "", [pen.row(cells, *note)], width, height)
     tickets = [each for each in chain(view.snapshot.slots, view.snapshot.queue) if each.agent == agent.name]
     lines = (
-        _tall(view, agent, tickets, cells, rows, ink)
+        _tall(view, agent, tickets, cells, rows, pen)
         if rows >= _TALL
-        else _short(view, agent, tickets, cells, rows, ink)
+        else _short(view, agent, tickets, cells, rows, pen)
     )
     marked = f"keys go to {plural(len(view.marked), 'marked agent')}" if view.marked else ""
-    body = [ink.row(cells, *line) for line in lines[:rows]]
-    return ink.frame(f"Agent {agent.name}", join(marked), body, width, height)
+    body = [pen.row(cells, *line) for line in lines[:rows]]
+    return pen.frame(f"Agent {agent.name}", join(marked), body, width, height)
 
 
 # --- A row each --------------------------------------------------------------------------------------------------
 
 
-def _tall(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, rows: int, ink: Ink) -> list[Row]:
+def _tall(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, rows: int, pen: Pen) -> list[Row]:
     parts = [
-        _who(agent, cells, ink),
-        _tokens(agent, ink),
-        _money(agent, cells, ink),
+        _who(agent, cells, pen),
+        _tokens(agent, pen),
+        _money(agent, cells, pen),
         _requests(agent, cells),
         _address(view, agent, cells),
         _keys_listed(view, cells),
     ]
     room = rows - sum(len(part) for part in parts)
-    parts.insert(1, _open(view, agent, tickets, cells, room, ink))
+    parts.insert(1, _open(view, agent, tickets, cells, room, pen))
     gaps = rows - sum(len(part) for part in parts) >= len(parts) - 1
     lines: list[Row] = []
     for part in parts:
@@ -75,10 +75,10 @@ def _labelled(label: str, *spans: Span) -> Row:
     return [(fit(label, _LABEL), "dim"), *spans]
 
 
-def _who(agent: AgentView, cells: int, ink: Ink) -> list[Row]:
+def _who(agent: AgentView, cells: int, pen: Pen) -> list[Row]:
     client = agent.client or "of an unknown client"
     started = f", started by {agent.parent}" if agent.parent else ""
-    rows = [_state(agent, ink)]
+    rows = [_state(agent, pen)]
     rows += [[(line, "dim")] for line in wrapped(f"{client}{started}, seen {seconds(agent.last_seen_s)} ago", cells)]
     return [*rows, *([fitting(cells, _work(agent))] if _work(agent) else [])]
 
@@ -93,42 +93,42 @@ def _work(agent: AgentView) -> list[tuple[int, Row]]:
     return chunks
 
 
-def _state(agent: AgentView, ink: Ink) -> Row:
+def _state(agent: AgentView, pen: Pen) -> Row:
     word, colour = PRIORITIES[agent.priority]
-    spans: Row = [state(agent, ink), ("  priority ", "dim"), (word, colour)]
+    spans: Row = [state(agent, pen), ("  priority ", "dim"), (word, colour)]
     if agent.nudge:
-        spans.append((f" {nudged(agent, ink)} {'sinks' if agent.nudge > 0 else 'rises'} for now", "dim"))
+        spans.append((f" {nudged(agent, pen)} {'sinks' if agent.nudge > 0 else 'rises'} for now", "dim"))
     if agent.boosted_for_s > 0:
-        spans.append((f"  {ink.glyphs.boost} boosted, {about(agent.boosted_for_s)} left", "accent"))
+        spans.append((f"  {pen.glyphs.boost} boosted, {about(agent.boosted_for_s)} left", "accent"))
     if agent.paused and agent.state != "paused":
-        spans.append((f"  {ink.glyphs.pause} paused", "wait"))
+        spans.append((f"  {pen.glyphs.pause} paused", "wait"))
     if agent.stopped and agent.state != "stopped":
-        spans.append((f"  {ink.glyphs.stop} stopped", "bad"))
+        spans.append((f"  {pen.glyphs.stop} stopped", "bad"))
     return spans
 
 
-def _open(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, room: int, ink: Ink) -> list[Row]:
+def _open(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, room: int, pen: Pen) -> list[Row]:
     """Each open request with how far it is or why it waits."""
     if not tickets:
-        return _unlisted(view, agent, ink)
+        return _unlisted(view, agent, pen)
     told: list[list[Row]] = []
     for ticket in tickets[:_OPEN]:
-        glyph, role = ink.mark(ticket.state)
+        glyph, role = pen.mark(ticket.state)
         head: Row = [(f"{glyph} ", role), (f"#{ticket.ticket} ", "strong"), (ticket.model, "text")]
         text, colour = _progress(view, agent, ticket)
         told.append([head, *([(f"  {line}", colour)] for line in wrapped(text, cells - 2))])
     while len(told) > 1 and sum(map(len, told)) + (len(told) < len(tickets)) > room:
         told.pop()
     if len(told) < len(tickets):
-        told.append([[(f"{ink.glyphs.ellipsis} {len(tickets) - len(told)} more", "dim")]])
+        told.append([[(f"{pen.glyphs.ellipsis} {len(tickets) - len(told)} more", "dim")]])
     return list(chain.from_iterable(told))
 
 
-def _unlisted(view: View, agent: AgentView, ink: Ink) -> list[Row]:
+def _unlisted(view: View, agent: AgentView, pen: Pen) -> list[Row]:
     """None of its requests is among those that are shown one by one."""
     behind = why.far_back(agent.state, view.snapshot.queue)
     if behind:
-        return [[(f"{ink.glyphs.clock} waits {behind} others", "wait")]]
+        return [[(f"{pen.glyphs.clock} waits {behind} others", "wait")]]
     return [[("nothing asked at the moment", "dim")]]
 
 
@@ -143,7 +143,7 @@ def _progress(view: View, agent: AgentView, ticket: TicketView) -> Span:
     return why.sentence(ticket, why.lane_of(view.snapshot.lanes, ticket), agent), gate_sign(ticket.gate).role
 
 
-def _tokens(agent: AgentView, ink: Ink) -> list[Row]:
+def _tokens(agent: AgentView, pen: Pen) -> list[Row]:
     usage = agent.usage
     parts = (
         ("input", usage.input_tokens),
@@ -153,19 +153,19 @@ def _tokens(agent: AgentView, ink: Ink) -> list[Row]:
     )
     rows: list[Row] = []
     for name, tokens in parts:
-        bar = ink.gauge(_BAR, tokens / (usage.total or 1), role="info")
+        bar = pen.gauge(_BAR, tokens / (usage.total or 1), role="info")
         rows.append(_labelled(name, (f"{count(tokens):>6}  ", "strong" if tokens else "dim"), *bar))
     return rows
 
 
-def _money(agent: AgentView, cells: int, ink: Ink) -> list[Row]:
+def _money(agent: AgentView, cells: int, pen: Pen) -> list[Row]:
     rows = [_labelled("cost", (f"{_cost(agent):>6}", "strong"), *_unpriced(agent))]
     budget = agent.budget
     if budget is None:
         return [*rows, _labelled("budget", (f"{NOTHING:>6}", "dim"), ("  none, B gives one", "dim"))]
     for row, each in enumerate(ceilings(budget)):
         share = (f"{figures(each.share):>6}  ", each.role)
-        rows.append(_labelled("" if row else "budget", share, *bar(ink, _BAR, each), (f" of {each.of}", "dim")))
+        rows.append(_labelled("" if row else "budget", share, *bar(pen, _BAR, each), (f" of {each.of}", "dim")))
     told = [(each.left, each.role) for each in ceilings(budget)]
     told += [(period(budget), "dim")]
     left: Row = [span for each in told for span in ((", ", "dim"), each)][1:]
@@ -209,9 +209,9 @@ def _url(view: View, agent: AgentView) -> str:
 # --- Side by side ------------------------------------------------------------------------------------------------
 
 
-def _short(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, rows: int, ink: Ink) -> list[Row]:
+def _short(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, rows: int, pen: Pen) -> list[Row]:
     usage = agent.usage
-    who: list[tuple[int, Row]] = [(0, _state(agent, ink)), (2, [(agent.client, "dim")])]
+    who: list[tuple[int, Row]] = [(0, _state(agent, pen)), (2, [(agent.client, "dim")])]
     if agent.parent:
         who.append((3, [("of ", "dim"), (agent.parent, "dim")]))
     who += [(2 + rank, chunk) for rank, chunk in _work(agent)]
@@ -225,7 +225,7 @@ def _short(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: i
         (3, _fact("unpriced", count(agent.unpriced)) if agent.unpriced else []),
     ]
     asked: list[tuple[int, Row]] = [
-        (0, _budget_fact(agent, ink)),
+        (0, _budget_fact(agent, pen)),
         (2, _fact("asked", count(agent.requests))),
         (0, _fact("failed", count(agent.failed), "bad" if agent.failed else "dim")),
         (1, _fact("saved", count(agent.rescued), "recover")),
@@ -239,20 +239,20 @@ def _short(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: i
         fitting(cells, [(1, [("y copies ", "dim"), (_url(view, agent), "info")]), *([(0, error)] if error else [])]),
         fitting(cells, [(rank, _key(key, what)) for rank, (key, what) in enumerate(effects(view))]),
     ]
-    open_ = _open_short(view, agent, tickets, cells, max(1, rows - 1 - len(rest)), ink)
+    open_ = _open_short(view, agent, tickets, cells, max(1, rows - 1 - len(rest)), pen)
     return [fitting(cells, [chunk for chunk in who if chunk[1][-1][0]]), *open_, *rest]
 
 
 def _open_short(
-    view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, room: int, ink: Ink
+    view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, room: int, pen: Pen
 ) -> list[Row]:
     """A row each, and more where there is room; where there are too many, the last row says how many."""
     if not tickets:
-        return _unlisted(view, agent, ink)
+        return _unlisted(view, agent, pen)
     shown = tickets if len(tickets) <= room else tickets[: max(1, room - 1)]
     rows: list[Row] = []
     for index, ticket in enumerate(shown):
-        glyph, role = ink.mark(ticket.state)
+        glyph, role = pen.mark(ticket.state)
         head: Row = [(f"{glyph} ", role), (f"#{ticket.ticket} ", "strong")]
         before = sum(len(text) for text, _ in head)
         text, colour = _progress(view, agent, ticket)
@@ -263,7 +263,7 @@ def _open_short(
         rows.append([*head, (lines[0], colour)])
         rows += [[(" " * before + line, colour)] for line in lines[1:]]
     if len(shown) < len(tickets) and room > len(shown):
-        rows.append([(f"{ink.glyphs.ellipsis} {len(tickets) - len(shown)} more", "dim")])
+        rows.append([(f"{pen.glyphs.ellipsis} {len(tickets) - len(shown)} more", "dim")])
     return rows
 
 
@@ -271,12 +271,12 @@ def _fact(label: str, value: str, role: str = "strong") -> Row:
     return [(f"{label} ", "dim"), (value, role)]
 
 
-def _budget_fact(agent: AgentView, ink: Ink) -> Row:
+def _budget_fact(agent: AgentView, pen: Pen) -> Row:
     if agent.budget is None:
         return [("no budget", "dim")]
     nearest = ceilings(agent.budget)[0]
     of = f" of {nearest.of} {period(agent.budget)}"
-    return [("budget ", "dim"), *bar(ink, 8, nearest), (f" {nearest.left}", nearest.role), (of, "dim")]
+    return [("budget ", "dim"), *bar(pen, 8, nearest), (f" {nearest.left}", nearest.role), (of, "dim")]
 
 
 # --- Keys --------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from hivemind_tui.panels.agent_table import process, state
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
 from hivemind_tui.render.format import NOTHING, count, dollars, plural, seconds
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
-from hivemind_tui.render.ink import Ink, Span, body_size, fitting
+from hivemind_tui.render.pen import Pen, Span, body_size, fitting
 from hivemind_tui.render.phases import failures
 from hivemind_tui.render.wait_reason import far_back, first_of_each, lane_of, sentence
 from hivemind_tui.render.wrapping import broken
@@ -27,35 +27,39 @@ Fact = tuple[int, str, Sequence[tuple[int, Sequence[Span]]]]
 """Rank (the highest goes first where there are too few rows), label, and chunks with ranks of their own."""
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows, each a label and what there is to say; the least needed go where there are too few."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     agent = view.agent
     if agent is None:
         text = "It isn't known any more: it asked for nothing for long, or the proxy was started anew."
-        body = [ink.row(cells, (text if view.selected else "No agent is selected.", "dim"))]
-        return ink.frame(view.selected or "Agent", "", body, width, height)
+        body = [pen.row(cells, (text if view.selected else "No agent is selected.", "dim"))]
+        return pen.frame(view.selected or "Agent", "", body, width, height)
     own = [request for request in view.requests if request.agent == agent.name]
     roomy = rows >= _ROOMY
-    facts = [_state(agent, ink), *_why(view, agent, cells - _LABEL, 2 if roomy else 1, ink), _budget(view, agent, ink)]
+    facts = [
+        _state(agent, pen),
+        *_why(view, agent, cells - _LABEL, 2 if roomy else 1, pen),
+        _budget(view, agent, pen),
+    ]
     facts += [_tokens(agent, with_cost=not roomy), *([_money(agent)] if roomy else [])]
     facts += [_requests(agent), _time(agent), _errors(agent, own)]
     while len(facts) > max(1, rows):
         facts.remove(max(facts, key=lambda fact: fact[0]))
     body = [
-        ink.row(cells, (f"{label:<{_LABEL}}", "dim"), *fitting(cells - _LABEL, chunks)) for _, label, chunks in facts
+        pen.row(cells, (f"{label:<{_LABEL}}", "dim"), *fitting(cells - _LABEL, chunks)) for _, label, chunks in facts
     ]
     marked = "marked" if agent.name in view.marked else ""
     parent = f"child of {agent.parent}" if agent.parent else ""
-    return ink.frame(agent.name, join(agent.client, parent, marked), body, width, height)
+    return pen.frame(agent.name, join(agent.client, parent, marked), body, width, height)
 
 
-def _state(agent: AgentView, ink: Ink) -> Fact:
+def _state(agent: AgentView, pen: Pen) -> Fact:
     word, colour = PRIORITIES[agent.priority]
-    chunks: list[tuple[int, Sequence[Span]]] = [(0, [state(agent, ink)])]
+    chunks: list[tuple[int, Sequence[Span]]] = [(0, [state(agent, pen)])]
     chunks.append((1, [("priority ", "dim"), (word, colour)]))
     if agent.boosted_for_s > 0:
-        chunks.append((1, [(f"{ink.glyphs.boost} boosted for {seconds(agent.boosted_for_s)}", "accent")]))
+        chunks.append((1, [(f"{pen.glyphs.boost} boosted for {seconds(agent.boosted_for_s)}", "accent")]))
     chunks.append(
         (2, [(str(agent.flying), "text"), (" in flight, ", "dim"), (str(agent.queued), "text"), (" waiting", "dim")])
     )
@@ -66,33 +70,33 @@ def _state(agent: AgentView, ink: Ink) -> Fact:
     return 0, "state", chunks
 
 
-def _why(view: View, agent: AgentView, width: int, rows: int, ink: Ink) -> list[Fact]:
+def _why(view: View, agent: AgentView, width: int, rows: int, pen: Pen) -> list[Fact]:
     """Why the first of its requests waits, on so many rows at most; nothing where none does."""
     ticket = first_of_each(view.snapshot.queue).get(agent.name)
     if ticket is None:
         behind = far_back(agent.state, view.snapshot.queue)
         return (
-            [(1, "why", [(0, [(f"{ink.glyphs.clock} ", "wait"), (f"waits {behind} others", "text")])])]
+            [(1, "why", [(0, [(f"{pen.glyphs.clock} ", "wait"), (f"waits {behind} others", "text")])])]
             if behind
             else []
         )
     shown = gate_sign(ticket.gate)
-    said = broken(sentence(ticket, lane_of(view.snapshot.lanes, ticket), agent), width - 2, rows, ink.glyphs.ellipsis)
-    glyphs = (getattr(ink.glyphs, shown.glyph), " ")
+    said = broken(sentence(ticket, lane_of(view.snapshot.lanes, ticket), agent), width - 2, rows, pen.glyphs.ellipsis)
+    glyphs = (getattr(pen.glyphs, shown.glyph), " ")
     return [
         (1 if first else 8, "why" if first else "", [(0, [(f"{glyph} ", shown.role), (text, "text")])])
         for first, glyph, text in zip((True, False), glyphs, said, strict=False)
     ]
 
 
-def _budget(view: View, agent: AgentView, ink: Ink) -> Fact:
+def _budget(view: View, agent: AgentView, pen: Pen) -> Fact:
     budget = agent.budget
     if budget is None:
         return 7, "budget", [(0, [("none", "text"), (", B gives it one" if view.on == LIVE else "", "dim")])]
     chunks: list[tuple[int, Sequence[Span]]] = []
     for rank, each in enumerate(ceilings(budget)):
         chunks += [
-            (3, bar(ink, _GAUGE, each)),
+            (3, bar(pen, _GAUGE, each)),
             (rank, [(figures(each.share), each.role), (" of ", "dim"), (each.of, "text")]),
             (rank + 1, [(each.left, each.role)]),
         ]

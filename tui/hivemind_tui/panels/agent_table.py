@@ -13,7 +13,7 @@ from hivemind_tui.render import wait_reason as why
 from hivemind_tui.render.budgets import ceilings, figures, role_of, share_of
 from hivemind_tui.render.format import NOTHING, about, count, dollars, plural, seconds
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
-from hivemind_tui.render.ink import Ink, Span, body_size, call
+from hivemind_tui.render.pen import Pen, Span, body_size, call
 from hivemind_tui.render.table import Column, Rows, Table, hidden_order
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.state.tree import DEEPEST, Branch
@@ -27,35 +27,35 @@ _QUIET = ("idle", "stopped", "spent")
 _WAITING = ("queued", "retry", "paused", "spent", "pending")
 
 
-def _name(agent: AgentView, ink: Ink, at: float) -> Span:
+def _name(agent: AgentView, pen: Pen, at: float) -> Span:
     return agent.name, "dim" if agent.state in _QUIET else "text"
 
 
-def _state(agent: AgentView, ink: Ink, at: float) -> Span:
-    return state(agent, ink)
+def _state(agent: AgentView, pen: Pen, at: float) -> Span:
+    return state(agent, pen)
 
 
-def state(agent: AgentView, ink: Ink) -> Span:
+def state(agent: AgentView, pen: Pen) -> Span:
     """Its state as a glyph and a word; of one that has nothing more to ask, how its process ended."""
     if agent.state == "idle" and agent.running is False:
         code = agent.exit_code
         if code == 0:
-            return f"{ink.glyphs.good} ended", "dim"
-        return f"{ink.glyphs.cross} {'lost' if code is None else 'killed' if code < 0 else 'failed'}", "bad"
-    glyph, role = ink.mark(agent.state)
+            return f"{pen.glyphs.good} ended", "dim"
+        return f"{pen.glyphs.cross} {'lost' if code is None else 'killed' if code < 0 else 'failed'}", "bad"
+    glyph, role = pen.mark(agent.state)
     return f"{glyph} {sign(agent.state).word}", role
 
 
-def _priority(agent: AgentView, ink: Ink, at: float) -> Span:
+def _priority(agent: AgentView, pen: Pen, at: float) -> Span:
     if agent.boosted_for_s > 0:
-        return f"{ink.glyphs.boost}{about(agent.boosted_for_s)}", "accent"
+        return f"{pen.glyphs.boost}{about(agent.boosted_for_s)}", "accent"
     word, role = PRIORITIES[agent.priority]
-    return word + nudged(agent, ink), role
+    return word + nudged(agent, pen), role
 
 
-def nudged(agent: AgentView, ink: Ink) -> str:
+def nudged(agent: AgentView, pen: Pen) -> str:
     """That dynamic priority counts it more urgent than it is, or less."""
-    return "" if not agent.nudge else ink.glyphs.descending if agent.nudge > 0 else ink.glyphs.ascending
+    return "" if not agent.nudge else pen.glyphs.descending if agent.nudge > 0 else pen.glyphs.ascending
 
 
 def number(value: int, role: str = "text") -> Span:
@@ -63,16 +63,16 @@ def number(value: int, role: str = "text") -> Span:
     return (count(value), role) if value else (".", "rule")
 
 
-def _budget(agent: AgentView, ink: Ink, at: float) -> Span:
+def _budget(agent: AgentView, pen: Pen, at: float) -> Span:
     share = share_of(agent.budget)
     if share is None:
         return NOTHING, "rule"
     cells = min(_BAR, round(share * _BAR))
-    bar = ink.glyphs.full * cells + ink.glyphs.empty * (_BAR - cells)
+    bar = pen.glyphs.full * cells + pen.glyphs.empty * (_BAR - cells)
     return f"{bar} {figures(share):>4}", role_of(share)
 
 
-def _of(agent: AgentView, ink: Ink, at: float) -> Span:
+def _of(agent: AgentView, pen: Pen, at: float) -> Span:
     """The ceiling that is nearest, and its period where it isn't the run."""
     if agent.budget is None:
         return NOTHING, "rule"
@@ -80,7 +80,7 @@ def _of(agent: AgentView, ink: Ink, at: float) -> Span:
     return ceilings(agent.budget)[0].of + per, "dim"
 
 
-def _dollars(agent: AgentView, ink: Ink, at: float) -> Span:
+def _dollars(agent: AgentView, pen: Pen, at: float) -> Span:
     if agent.unpriced:
         return at_least(agent.dollars), "text"
     return (dollars(agent.dollars), "text") if agent.dollars else (".", "rule")
@@ -91,15 +91,15 @@ def at_least(spent: float) -> str:
     return f"${spent:.3f}+" if spent < 0.0995 else f"{dollars(spent)}+"
 
 
-def _out(agent: AgentView, ink: Ink, at: float) -> Span:
+def _out(agent: AgentView, pen: Pen, at: float) -> Span:
     return number(agent.usage.output_tokens)
 
 
-def _wait(agent: AgentView, ink: Ink, at: float) -> Span:
+def _wait(agent: AgentView, pen: Pen, at: float) -> Span:
     return (seconds(agent.waited_s), "text") if agent.waited_s else (".", "rule")
 
 
-def _error(agent: AgentView, ink: Ink, at: float) -> Span:
+def _error(agent: AgentView, pen: Pen, at: float) -> Span:
     error, role = agent.last_error, "bad" if agent.failed else "dim"
     ended = process(agent)
     if ended is None or ended[1] != "bad":
@@ -151,13 +151,13 @@ AGENTS: Table[AgentView] = Table(
 )
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: a head and as many agents as fit, scrolled so that the selected one is among them."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     agents, order = view.agents, view.agents_order
     if not agents:
         note = "No agent fits the filter (esc takes it away)." if order.filter else _NOBODY
-        return ink.frame("Agents", _note(view), [ink.row(cells, (note, "dim"))], width, height)
+        return pen.frame("Agents", _note(view), [pen.row(cells, (note, "dim"))], width, height)
     picked = view.agent
     branches = view.branches
     shown = Rows(
@@ -175,9 +175,9 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     table = _with_reasons(table, view.snapshot.queue, room)
     if branches:
         table = _with_branches(table, branches)
-    body = render_table(table, shown, view.snapshot.at, cells, rows, ink)
+    body = render_table(table, shown, view.snapshot.at, cells, rows, pen)
     by = hidden_order(AGENTS, order.sort, columns)
-    return ink.frame("Agents", join(by, _note(view)), body, width, height)
+    return pen.frame("Agents", join(by, _note(view)), body, width, height)
 
 
 _NOBODY = "No agent yet. Each appears here with its first request."
@@ -198,17 +198,17 @@ _TABLES = {(limited, roomy): _variant(limited, roomy) for limited in (False, Tru
 def _with_branches(table: Table[AgentView], branches: Mapping[str, Branch]) -> Table[AgentView]:
     """The table whose names stand under those that started them."""
 
-    def name(agent: AgentView, ink: Ink, at: float) -> Span:
+    def name(agent: AgentView, pen: Pen, at: float) -> Span:
         branch = branches.get(agent.name, Branch())
-        lines = "".join(f"{' ' if last else ink.glyphs.trunk} " for last in branch.lasts[:-1][:DEEPEST])
+        lines = "".join(f"{' ' if last else pen.glyphs.trunk} " for last in branch.lasts[:-1][:DEEPEST])
         if branch.lasts:
-            lines += f"{ink.glyphs.bend if branch.lasts[-1] else ink.glyphs.branch} "
-        more = f" {ink.glyphs.closed}{branch.hidden}" if branch.hidden else ""
+            lines += f"{pen.glyphs.bend if branch.lasts[-1] else pen.glyphs.branch} "
+        more = f" {pen.glyphs.closed}{branch.hidden}" if branch.hidden else ""
         own = agent.name
         if branch.lasts:
             # That of a sub-agent, and of a batch's, begins with its parent's, which stands above it.
             own = own.removeprefix(f"{agent.parent}/").removeprefix(f"{agent.parent}.")
-        return f"{lines}{own}{more}", _name(agent, ink, at)[1]
+        return f"{lines}{own}{more}", _name(agent, pen, at)[1]
 
     return replace(table, name=replace(table.name, cell=name))
 
@@ -218,11 +218,11 @@ def _with_reasons(table: Table[AgentView], queue: Sequence[TicketView], room: in
     assert table.rest is not None
     waiting = why.first_of_each(queue)
 
-    def reason(agent: AgentView, ink: Ink, at: float) -> Span:
+    def reason(agent: AgentView, pen: Pen, at: float) -> Span:
         ticket = waiting.get(agent.name) if agent.state in _WAITING else None
         if ticket is None:
             behind = why.far_back(agent.state, queue)
-            return (behind, "wait") if behind else _error(agent, ink, at)
+            return (behind, "wait") if behind else _error(agent, pen, at)
         return why.short(ticket, room), gate_sign(ticket.gate).role
 
     return replace(table, rest=replace(table.rest, cell=reason))

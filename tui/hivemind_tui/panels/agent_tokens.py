@@ -10,7 +10,7 @@ from textual.strip import Strip
 from hivemind.world.request_view import RequestView
 from hivemind_tui.render.bars import Axis, ending, rounded, times_of_day
 from hivemind_tui.render.format import count
-from hivemind_tui.render.ink import Ink, Span, body_size, fitting
+from hivemind_tui.render.pen import Pen, Span, body_size, fitting
 from hivemind_tui.state.view import View
 
 _SCALE = 6
@@ -18,14 +18,14 @@ _SCALE = 6
 _KINDS = (("in", "info"), ("out", "ok"))
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: a plot of the input over one of the output, and the times of day."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     agent = view.agent
     own = [request for request in view.requests if agent is not None and request.agent == agent.name]
     if not own or cells <= _SCALE:
-        body = [ink.row(cells, ("Tokens appear here with its first answer.", "dim"))]
-        return ink.frame("Tokens over time", "", body, width, height)
+        body = [pen.row(cells, ("Tokens appear here with its first answer.", "dim"))]
+        return pen.frame("Tokens over time", "", body, width, height)
     now = view.snapshot
     start = min(request.arrived_at for request in own)
     axis = ending(start, now.at, cells - _SCALE)
@@ -35,10 +35,10 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
         _KINDS, spent(own, axis, now.at), (plots - plots // 2, plots // 2), strict=True
     ):
         head = _numbers(kind, used, now.at - start, cells)
-        body += _plot(head, role, used, share, cells, ink)
-    times = times_of_day(axis, now.wall - now.at, ink.glyphs.frame[5])
-    body = [*body[: max(0, rows - 1)], ink.row(cells, (" " * _SCALE + times, "dim"))]
-    return ink.frame("Tokens over time", f"a bar is {_bar_s(axis)}, of {len(own)} remembered", body, width, height)
+        body += _plot(head, role, used, share, cells, pen)
+    times = times_of_day(axis, now.wall - now.at, pen.glyphs.frame[5])
+    body = [*body[: max(0, rows - 1)], pen.row(cells, (" " * _SCALE + times, "dim"))]
+    return pen.frame("Tokens over time", f"a bar is {_bar_s(axis)}, of {len(own)} remembered", body, width, height)
 
 
 def _bar_s(axis: Axis) -> str:
@@ -90,15 +90,15 @@ def _numbers(kind: str, used: Sequence[float], stretch_s: float, cells: int) -> 
     return fitting(cells, numbers)
 
 
-def _plot(numbers: list[Span], role: str, used: Sequence[float], rows: int, cells: int, ink: Ink) -> list[Strip]:
+def _plot(numbers: list[Span], role: str, used: Sequence[float], rows: int, cells: int, pen: Pen) -> list[Strip]:
     """Where there are three rows or more, the first tells the numbers."""
     peak = max(used)
-    head = [ink.row(cells, *numbers)] if rows >= 3 else []
+    head = [pen.row(cells, *numbers)] if rows >= 3 else []
     plot = rows - len(head)
     body: list[Strip] = []
-    for y, line in enumerate(bars(used, peak, plot, ink.glyphs.steps)):
+    for y, line in enumerate(bars(used, peak, plot, pen.glyphs.steps)):
         label = count(peak) if y == 0 else "0" if y == plot - 1 else ""
-        body.append(ink.row(cells, (f"{label:>{_SCALE - 1}} ", "dim"), (line, role)))
+        body.append(pen.row(cells, (f"{label:>{_SCALE - 1}} ", "dim"), (line, role)))
     return head + body
 
 

@@ -9,50 +9,50 @@ from hivemind.world.snapshot import Line
 from hivemind_tui.commands.key import LIVE
 from hivemind_tui.render.format import clock, fit, percent, seconds
 from hivemind_tui.render.glyphs import sign
-from hivemind_tui.render.ink import Ink, Span, body_size, fitting
+from hivemind_tui.render.pen import Pen, Span, body_size, fitting
 from hivemind_tui.state.view import View, join
 
 _BAR = 24
 _LABEL = 8
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: state and how it is steered, errors against the threshold, a provider's pause."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     lane = view.lane
     if lane is None:
-        body = [ink.row(cells, ("closed until the first request says otherwise", "dim"))]
-        return ink.frame("Circuit", "", body, width, height)
+        body = [pen.row(cells, ("closed until the first request says otherwise", "dim"))]
+        return pen.frame("Circuit", "", body, width, height)
     state = lane.state
-    lines = [_state(state, ink), _errors(state, cells, ink)]
+    lines = [_state(state, pen), _errors(state, cells, pen)]
     lines += [
-        line for line in (_probe(state, cells, ink), _parked(view, state, ink), _paused(view, state, ink)) if line
+        line for line in (_probe(state, cells, pen), _parked(view, state, pen), _paused(view, state, pen)) if line
     ]
-    quiet = [line for line in (_last(view, state, ink), _upstream(view, state)) if line]
+    quiet = [line for line in (_last(view, state, pen), _upstream(view, state)) if line]
     lines += quiet[: max(0, rows - len(lines))]
     note = join("forced, c changes" if state.circuit_forced else "automatic", view.lane_note())
-    return ink.frame("Circuit", note, [ink.row(cells, *line) for line in lines], width, height)
+    return pen.frame("Circuit", note, [pen.row(cells, *line) for line in lines], width, height)
 
 
-def summary(state: LaneState, width: int, ink: Ink) -> list[Span]:
+def summary(state: LaneState, width: int, pen: Pen) -> list[Span]:
     """In one line: the state, and what comes next."""
-    chunks: list[tuple[int, list[Span]]] = [(0, [("circuit ", "text"), _word(state, ink)])]
+    chunks: list[tuple[int, list[Span]]] = [(0, [("circuit ", "text"), _word(state, pen)])]
     if state.circuit == "open" and state.circuit_reopens_in_s is not None:
         chunks.append((1, [(f"probe in {seconds(state.circuit_reopens_in_s)}", "wait")]))
     if state.parked_for_s > 0:
-        chunks.append((1, [(f"{ink.glyphs.clock} parked {seconds(state.parked_for_s)}", "wait")]))
+        chunks.append((1, [(f"{pen.glyphs.clock} parked {seconds(state.parked_for_s)}", "wait")]))
     if state.circuit == "closed":
         chunks.append((2, [(f"{state.circuit_errors} of {state.circuit_results} failed", "dim")]))
     return fitting(width, chunks)
 
 
-def _word(state: LaneState, ink: Ink) -> Span:
-    glyph, role = ink.mark(state.circuit)
+def _word(state: LaneState, pen: Pen) -> Span:
+    glyph, role = pen.mark(state.circuit)
     return f"{glyph} {sign(state.circuit).word}{' forced' if state.circuit_forced else ''}", role
 
 
-def _state(state: LaneState, ink: Ink) -> list[Span]:
-    glyph, role = ink.mark(state.circuit)
+def _state(state: LaneState, pen: Pen) -> list[Span]:
+    glyph, role = pen.mark(state.circuit)
     spans: list[Span] = [(f"{glyph} {sign(state.circuit).word.upper()}", role)]
     if state.circuit_forced:
         spans.append((" forced", "accent"))
@@ -60,7 +60,7 @@ def _state(state: LaneState, ink: Ink) -> list[Span]:
     return spans
 
 
-def _errors(state: LaneState, width: int, ink: Ink) -> list[Span]:
+def _errors(state: LaneState, width: int, pen: Pen) -> list[Span]:
     """The share of errors, on a bar that also shows where it opens."""
     errors, results = state.circuit_errors, state.circuit_results
     share = errors / results if results else 0.0
@@ -71,49 +71,49 @@ def _errors(state: LaneState, width: int, ink: Ink) -> list[Span]:
     bar = max(4, min(_BAR, width - _LABEL - len(figures) - len(limit)))
     cells = round(min(1.0, share) * bar) or int(errors > 0)
     at = min(bar - 1, round(state.circuit_threshold * bar))
-    glyphs = ink.glyphs
+    glyphs = pen.glyphs
     drawn: list[Span] = [(glyphs.full, role) if n < cells else (glyphs.empty, "rule") for n in range(bar)]
     drawn[at] = (glyphs.frame[5], "strong")
     return [(fit("errors", _LABEL), "dim"), *drawn, (figures, "text"), (limit, "dim")]
 
 
-def _probe(state: LaneState, width: int, ink: Ink) -> list[Span]:
+def _probe(state: LaneState, width: int, pen: Pen) -> list[Span]:
     """The countdown to the probe, or the probe itself."""
     label = (fit("probe", _LABEL), "dim")
     if state.circuit == "half_open":
         under_way = "under way, its end decides" if state.active else "goes with the next request"
-        return [label, (f"{ink.glyphs.half} {under_way}", "recover")]
+        return [label, (f"{pen.glyphs.half} {under_way}", "recover")]
     left = state.circuit_reopens_in_s
     if state.circuit != "open":
         return []
     if left is None:
         return [label, ("none while it is forced open; c changes that", "wait")]
     cooldown = state.knobs.get("circuit.cooldown_s") or left or 1.0
-    gauge = ink.gauge(max(4, min(_BAR, width - _LABEL - 10)), 1 - left / cooldown, role="wait")
+    gauge = pen.gauge(max(4, min(_BAR, width - _LABEL - 10)), 1 - left / cooldown, role="wait")
     return [label, *gauge, (f" in {seconds(left)}", "wait")]
 
 
-def _parked(view: View, state: LaneState, ink: Ink) -> list[Span]:
+def _parked(view: View, state: LaneState, pen: Pen) -> list[Span]:
     if state.parked_for_s <= 0:
         return []
     return [
         (fit("parked", _LABEL), "dim"),
-        (f"{ink.glyphs.clock} {seconds(state.parked_for_s)} more", "wait"),
+        (f"{pen.glyphs.clock} {seconds(state.parked_for_s)} more", "wait"),
         (", the provider asked for it" + ("; r ends it" if view.on == LIVE else ""), "dim"),
     ]
 
 
-def _paused(view: View, state: LaneState, ink: Ink) -> list[Span]:
+def _paused(view: View, state: LaneState, pen: Pen) -> list[Span]:
     if view.snapshot.mode == "draining":
-        label, what, key = "drain", f"{ink.glyphs.half} nothing new is taken", "; D ends it"
+        label, what, key = "drain", f"{pen.glyphs.half} nothing new is taken", "; D ends it"
     elif state.paused or view.snapshot.mode == "paused":
-        label, what, key = "paused", f"{ink.glyphs.pause} no admissions", "; p resumes"
+        label, what, key = "paused", f"{pen.glyphs.pause} no admissions", "; p resumes"
     else:
         return []
     return [(fit(label, _LABEL), "dim"), (what, "wait"), (key if view.on == LIVE else "", "dim")]
 
 
-def _last(view: View, state: LaneState, ink: Ink) -> list[Span]:
+def _last(view: View, state: LaneState, pen: Pen) -> list[Span]:
     """What the log last said of this circuit: since when, why, by whom."""
     line = next((line for line in reversed(view.snapshot.lines) if _about(line, state.lane)), None)
     if line is None:

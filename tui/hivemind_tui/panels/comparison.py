@@ -9,7 +9,7 @@ from textual.strip import Strip
 from hivemind.cli.lab.comparison import beyond
 from hivemind_tui.render.format import clean, count, fit, plural, seconds, wrapped
 from hivemind_tui.render.format import clock as time_of_day
-from hivemind_tui.render.ink import Ink, Span, body_size, fitting
+from hivemind_tui.render.pen import Pen, Span, body_size, fitting
 from hivemind_tui.state.view import View
 from hivemind_tui.whatif import verdict
 from hivemind_tui.whatif.protocol import Outcome
@@ -31,57 +31,57 @@ _SIGNS: Mapping[str, tuple[str, str]] = {
 _GAUGE = 30
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: the figures side by side, and under them how far the model is to be trusted."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     sheet = view.sheet
     outcome = sheet.outcome
     title = "Recorded traffic, other settings"
     if outcome is not None:
         alone = "As recorded, with HiveMind" if outcome.foreign else "As recorded, replayed"
         title = f"As recorded against {words(outcome.changes)}" if outcome.changes else alone
-    head = _progress(sheet, cells, ink) or _trouble(sheet, cells, ink)
+    head = _progress(sheet, cells, pen) or _trouble(sheet, cells, pen)
     if outcome is None:
-        body = [*head, *_facts(sheet, cells, ink)]
+        body = [*head, *_facts(sheet, cells, pen)]
     else:
-        body = [*head, *_table(outcome, cells, rows - len(head), ink)]
+        body = [*head, *_table(outcome, cells, rows - len(head), pen)]
         if len(body) + 2 <= rows:
-            body += [ink.row(cells), *_doubts(sheet, cells, ink)]
+            body += [pen.row(cells), *_doubts(sheet, cells, pen)]
     note = "of other settings than those chosen now" if sheet.stale and sheet.stage is None else ""
-    return ink.frame(title, note, body, width, height)
+    return pen.frame(title, note, body, width, height)
 
 
-def _progress(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
+def _progress(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
     stage = sheet.stage
     if stage is None:
         return []
-    spans: list[Span] = [(ink.glyphs.clock + " ", "wait")]
-    gauge = ink.gauge(min(_GAUGE, cells // 4), stage.share, role="info") if stage.share is not None else []
+    spans: list[Span] = [(pen.glyphs.clock + " ", "wait")]
+    gauge = pen.gauge(min(_GAUGE, cells // 4), stage.share, role="info") if stage.share is not None else []
     tail: list[Span] = [("  ", "text"), *gauge, (f" {stage.share:.0%}", "text")] if stage.share is not None else []
     tail.append(("  esc cancels", "dim"))
     room = cells - 2 - sum(len(text) for text, _ in tail)
     said = clean(stage.words)
-    return [ink.row(cells, *spans, (fit(said, room).rstrip() if len(said) > room else said, "strong"), *tail)]
+    return [pen.row(cells, *spans, (fit(said, room).rstrip() if len(said) > room else said, "strong"), *tail)]
 
 
-def _trouble(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
+def _trouble(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
     if not sheet.trouble:
         return []
     first, *more = wrapped(sheet.trouble, max(1, cells - 2)) or [""]
     return [
-        ink.row(cells, (f"{ink.glyphs.warn} ", "bad"), (first, "text")),
-        *(ink.row(cells, ("  ", "text"), (line, "text")) for line in more),
+        pen.row(cells, (f"{pen.glyphs.warn} ", "bad"), (first, "text")),
+        *(pen.row(cells, ("  ", "text"), (line, "text")) for line in more),
     ]
 
 
-def _facts(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
+def _facts(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
     """What there is to simulate, before anything was."""
     rows: list[Strip] = []
     looked = sheet.looked
     if looked is not None:
         rows = [
-            ink.row(cells, (clean(looked.name), "strong"), (f"  from {time_of_day(looked.began_wall)}", "dim")),
-            ink.row(
+            pen.row(cells, (clean(looked.name), "strong"), (f"  from {time_of_day(looked.began_wall)}", "dim")),
+            pen.row(
                 cells,
                 (plural(looked.requests, "request"), "text"),
                 (" of ", "dim"),
@@ -90,18 +90,18 @@ def _facts(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
                 (seconds(looked.lasts_s), "text"),
             ),
         ]
-        rows += [*_doubts(sheet, cells, ink), ink.row(cells)]
+        rows += [*_doubts(sheet, cells, pen), pen.row(cells)]
     if looked is not None and looked.foreign:
         without = "It was recorded without HiveMind; enter shows what HiveMind would have made of it, as it usually is."
-        rows += [*(ink.row(cells, (line, "text")) for line in wrapped(without, max(1, cells))), ink.row(cells)]
+        rows += [*(pen.row(cells, (line, "text")) for line in wrapped(without, max(1, cells))), pen.row(cells)]
     told = (
         "Choose settings at the left, then enter: the recorded agents ask again, through the real scheduler, in time"
         " that is only computed, of a provider fitted to the recording. No proxy feels any of it until A applies it."
     )
-    return [*rows, *(ink.row(cells, (line, "dim")) for line in wrapped(told, max(1, cells)))]
+    return [*rows, *(pen.row(cells, (line, "dim")) for line in wrapped(told, max(1, cells)))]
 
 
-def _doubts(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
+def _doubts(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
     """What is wrong with the recording, and what it can't show."""
     rows: list[Strip] = []
     outcome = sheet.outcome
@@ -109,13 +109,13 @@ def _doubts(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
     told += sheet.looked.told if sheet.looked is not None else ()
     for line in told:
         first, *more = wrapped(line, max(1, cells - 2)) or [""]
-        rows.append(ink.row(cells, (f"{ink.glyphs.warn} ", "wait"), (first, "dim")))
-        rows += [ink.row(cells, ("  ", "text"), (part, "dim")) for part in more]
+        rows.append(pen.row(cells, (f"{pen.glyphs.warn} ", "wait"), (first, "dim")))
+        rows += [pen.row(cells, ("  ", "text"), (part, "dim")) for part in more]
     return rows
 
 
-def _table(outcome: Outcome, cells: int, room: int, ink: Ink) -> list[Strip]:
-    honest = _honesty(outcome, cells, ink)
+def _table(outcome: Outcome, cells: int, room: int, pen: Pen) -> list[Strip]:
+    honest = _honesty(outcome, cells, pen)
     rows = verdict.fitting(verdict.rows(outcome), room - 1 - len(honest))
     columns = 3 if outcome.changes else 2
     figure = min(_FIGURE[1] + outcome.foreign, max(_FIGURE[0], (cells - _LABEL - _DIFFERENCE - 2) // columns))
@@ -125,35 +125,35 @@ def _table(outcome: Outcome, cells: int, room: int, ink: Ink) -> list[Strip]:
         replayed = verdict.WITH_HIVEMIND if figure > len(verdict.WITH_HIVEMIND) else "HiveMind"
     heads = (("recorded", "info"), (replayed, second), ("changed", "accent"))[:columns]
     body = [
-        ink.row(
+        pen.row(
             cells,
             (" " * _LABEL, "dim"),
             *((fit(head, figure, ">"), role) for head, role in heads),
             (fit("difference", _DIFFERENCE + 2, ">"), "dim"),
         )
     ]
-    body += [_row(row, figure, bool(outcome.changes), cells, ink) for row in rows]
+    body += [_row(row, figure, bool(outcome.changes), cells, pen) for row in rows]
     return [*body, *honest]
 
 
-def _row(row: Row, figure: int, changed: bool, cells: int, ink: Ink) -> Strip:
+def _row(row: Row, figure: int, changed: bool, cells: int, pen: Pen) -> Strip:
     glyph, role = _SIGNS[row.verdict]
     last = [(fit(row.tried, figure, ">"), "strong")] if changed else []
-    return ink.row(
+    return pen.row(
         cells,
         (fit(row.label, _LABEL), "text"),
         (fit(row.recorded, figure, ">"), "info"),
         (fit(row.replayed, figure, ">"), "dim" if changed else "strong"),
         *last,
         (fit(row.difference, _DIFFERENCE, ">"), role),
-        (f" {getattr(ink.glyphs, glyph)}", role),
+        (f" {getattr(pen.glyphs, glyph)}", role),
     )
 
 
-def _honesty(outcome: Outcome, cells: int, ink: Ink) -> list[Strip]:
+def _honesty(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
     """How well the model does where the truth is known, and what the signs stand for."""
     if outcome.foreign:
-        return _foreign(outcome, cells, ink)
+        return _foreign(outcome, cells, pen)
     wall, waits = verdict.off_by(outcome)
     trust: list[Span] = [
         ("replayed with the recorded settings: ", "dim"),
@@ -164,10 +164,10 @@ def _honesty(outcome: Outcome, cells: int, ink: Ink) -> list[Strip]:
     ]
     if cells < sum(len(text) for text, _ in trust):
         trust[0] = ("replayed: ", "dim")
-    return [ink.row(cells, *trust), *_meanings(outcome, cells, ink)] if outcome.changes else [ink.row(cells, *trust)]
+    return [pen.row(cells, *trust), *_meanings(outcome, cells, pen)] if outcome.changes else [pen.row(cells, *trust)]
 
 
-def _foreign(outcome: Outcome, cells: int, ink: Ink) -> list[Strip]:
+def _foreign(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
     """Nothing is known by which the model could be held to account."""
     said = (
         "recorded without HiveMind: with its usual settings it would have come to that, which nothing can be held"
@@ -175,20 +175,20 @@ def _foreign(outcome: Outcome, cells: int, ink: Ink) -> list[Strip]:
     )
     if cells < len(said):
         said = "recorded without HiveMind, so nothing tells how far the model is off"
-    return [ink.row(cells, (fit(said, cells), "dim")), *_meanings(outcome, cells, ink)]
+    return [pen.row(cells, (fit(said, cells), "dim")), *_meanings(outcome, cells, pen)]
 
 
-def _meanings(outcome: Outcome, cells: int, ink: Ink) -> list[Strip]:
+def _meanings(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
     meanings = ((BETTER, "better"), (WORSE, "worse"), (UNSURE, "too little to tell"))
     if other := _other_work(outcome):
-        return [ink.row(cells, (f"{ink.glyphs.warn} ", "wait"), (other, "text"))]
+        return [pen.row(cells, (f"{pen.glyphs.warn} ", "wait"), (other, "text"))]
     signs = [
-        (rank, [(f"{getattr(ink.glyphs, _SIGNS[each][0])} ", _SIGNS[each][1]), (meaning, "dim")])
+        (rank, [(f"{getattr(pen.glyphs, _SIGNS[each][0])} ", _SIGNS[each][1]), (meaning, "dim")])
         for rank, (each, meaning) in enumerate(meanings)
     ]
     before = verdict.WITH_HIVEMIND if outcome.foreign else "replayed"
     note: list[tuple[int, list[Span]]] = [(3, [(f"difference: changed from {before}", "dim")])]
-    return [ink.row(cells, *fitting(cells, [*signs, *(note if outcome.changes else ())]))]
+    return [pen.row(cells, *fitting(cells, [*signs, *(note if outcome.changes else ())]))]
 
 
 def _other_work(outcome: Outcome) -> str:

@@ -14,11 +14,11 @@ from hivemind.world.snapshot import CurvePoint, LaneView
 from hivemind_tui.commands.key import LIVE
 from hivemind_tui.plots.canvas import Canvas, Runs
 from hivemind_tui.plots.marks import Mark, mark, turned
-from hivemind_tui.plots.protocol import PENS, Figure, Job, Points
+from hivemind_tui.plots.protocol import ROLE_CODES, Figure, Job, Points
 from hivemind_tui.plots.sample import job_for, span_of
 from hivemind_tui.plots.trend import columns, steps
 from hivemind_tui.render.format import clock, level, seconds, whole
-from hivemind_tui.render.ink import Ink, Span, body_size, fitting
+from hivemind_tui.render.pen import Pen, Span, body_size, fitting
 from hivemind_tui.state.view import View, join
 
 _WORDS_FROM = 7
@@ -31,30 +31,30 @@ _TREND = 24
 """Narrowest trend beside which the last cut is told."""
 
 
-def wanted(view: View, width: int, height: int, ink: Ink) -> Job | None:
+def wanted(view: View, width: int, height: int, pen: Pen) -> Job | None:
     """The figure that the panel wants in this size; None where it draws without one."""
-    cells, rows = body_size(ink, width, height)
-    if view.lane is None or not ink.glyphs.braille:
+    cells, rows = body_size(pen, width, height)
+    if view.lane is None or not pen.glyphs.braille:
         return None
     return job_for(view.lane, cells, _picture(rows))
 
 
-def render(view: View, width: int, height: int, ink: Ink, figure: Figure | None = None) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen, figure: Figure | None = None) -> list[Strip]:
     """The panel's rows: the newest figure where it has the right size, else a sketch; under it what there is to say."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     lane = view.lane
     if lane is None:
-        body = [ink.row(cells, ("The curve begins with the first request.", "dim"))]
-        return ink.frame("Concurrency", "", body, width, height)
+        body = [pen.row(cells, ("The curve begins with the first request.", "dim"))]
+        return pen.frame("Concurrency", "", body, width, height)
     picture = _picture(rows)
     if figure is not None and (figure.width, figure.height) == (cells, picture):
-        body = [ink.row(cells, *((text, PENS[pen]) for text, pen in runs)) for runs in figure.rows]
+        body = [pen.row(cells, *((text, ROLE_CODES[code]) for text, code in runs)) for runs in figure.rows]
     else:
-        body = [ink.row(cells, *runs) for runs in _sketch(lane, cells, picture, ink)]
+        body = [pen.row(cells, *runs) for runs in _sketch(lane, cells, picture, pen)]
     if rows >= _WORDS_FROM:
-        body.append(ink.row(cells, *_bends(view, lane, cells, ink)))
-    body.append(ink.row(cells, *_gauges(lane.state, cells)))
-    return ink.frame("Concurrency", join(_how(view, lane.state), view.lane_note()), body, width, height)
+        body.append(pen.row(cells, *_bends(view, lane, cells, pen)))
+    body.append(pen.row(cells, *_gauges(lane.state, cells)))
+    return pen.frame("Concurrency", join(_how(view, lane.state), view.lane_note()), body, width, height)
 
 
 def _picture(rows: int) -> int:
@@ -84,24 +84,27 @@ def _gauges(state: LaneState, width: int) -> list[Span]:
     )
 
 
-def _bends(view: View, lane: LaneView, width: int, ink: Ink) -> list[Span]:
+def _bends(view: View, lane: LaneView, width: int, pen: Pen) -> list[Span]:
     """What bent the level last, and what each other sign on the curve stands for."""
     last = _last_bent(lane)
     told = None if last is None else mark(lane.curve[last].mark)
     now, span_s = (lane.curve[-1].at, span_of(lane.curve)) if lane.curve else (0.0, 0.0)
     signs = Counter(mark(point.mark) for point in lane.curve if point.mark and now - point.at <= span_s)
     others = [sign for sign, _ in signs.most_common() if sign is not told]
-    counted = [(0, last_bend(view, lane, ink)), *((1, _sign(sign, ink, signs[sign])) for sign in others)]
+    counted = [(0, last_bend(view, lane, pen)), *((1, _sign(sign, pen, signs[sign])) for sign in others)]
     if sum(len(text) for _, spans in counted for text, _ in spans) + 2 * len(others) <= width:
         return fitting(width, counted)
-    return fitting(width, [counted[0], *((1 + rank, _sign(sign, ink)) for rank, sign in enumerate(others))])
+    return fitting(width, [counted[0], *((1 + rank, _sign(sign, pen)) for rank, sign in enumerate(others))])
 
 
-def _sign(sign: Mark, ink: Ink, times: int = 1) -> list[Span]:
-    return [(f"{sign.shown(ink.glyphs.braille)} ", sign.role), (sign.word + (f" ×{times}" if times > 1 else ""), "dim")]
+def _sign(sign: Mark, pen: Pen, times: int = 1) -> list[Span]:
+    return [
+        (f"{sign.shown(pen.glyphs.braille)} ", sign.role),
+        (sign.word + (f" ×{times}" if times > 1 else ""), "dim"),
+    ]
 
 
-def last_bend(view: View, lane: LaneView, ink: Ink) -> list[Span]:
+def last_bend(view: View, lane: LaneView, pen: Pen) -> list[Span]:
     """What bent the level last: `×0.5 at 14:04:02: 429`, or a hand on the dial."""
     index = _last_bent(lane)
     if index is None:
@@ -109,7 +112,7 @@ def last_bend(view: View, lane: LaneView, ink: Ink) -> list[Span]:
     point = lane.curve[index]
     when = f" at {clock(view.snapshot.wall - (view.snapshot.at - point.at))}"
     sign = mark(point.mark)
-    shown = (f"{sign.shown(ink.glyphs.braille)} ", sign.role)
+    shown = (f"{sign.shown(pen.glyphs.braille)} ", sign.role)
     if turned(point.mark):
         return [shown, (point.mark, sign.role), (when, "dim")]
     return [shown, (_cut(lane.curve[index - 1], point), "strong"), (f"{when}: ", "dim"), (sign.word, sign.role)]
@@ -126,59 +129,59 @@ def _cut(before: CurvePoint, after: CurvePoint) -> str:
     return f"×{after.level / before.level:.2g}"
 
 
-def trend(view: View, lane: LaneView, width: int, ink: Ink) -> Strip:
+def trend(view: View, lane: LaneView, width: int, pen: Pen) -> Strip:
     """The level's course as one row of bars with the signs of what bent it, and the last cut in words."""
-    label, told = f"level {level(lane.state.level)} of {whole(lane.state.ceiling)}  ", last_bend(view, lane, ink)
+    label, told = f"level {level(lane.state.level)} of {whole(lane.state.ceiling)}  ", last_bend(view, lane, pen)
     cells = width - len(label) - 2 - sum(len(text) for text, _ in told)
     if cells < _TREND:
         told, cells = [], width - len(label)
     if cells <= 0 or not lane.curve:
-        return ink.row(width, (label, "dim"))
+        return pen.row(width, (label, "dim"))
     now, span_s = lane.curve[-1].at, span_of(lane.curve)
     points = [(point.at - now, point.level) for point in lane.curve if not math.isinf(point.level)]
     top = max((y for _, y in points), default=1.0)
-    bars: list[Span] = [(bar, "ok") for bar in steps(columns(points, span_s, cells), top, ink.glyphs.steps)]
+    bars: list[Span] = [(bar, "ok") for bar in steps(columns(points, span_s, cells), top, pen.glyphs.steps)]
     for point in lane.curve:
         if point.mark and now - point.at <= span_s:
             sign = mark(point.mark)
             at = min(cells - 1, int((point.at - now + span_s) / span_s * cells))
-            bars[at] = (sign.shown(ink.glyphs.braille), sign.role)
-    return ink.row(width, (label, "dim"), *bars, ("  ", "text"), *told)
+            bars[at] = (sign.shown(pen.glyphs.braille), sign.role)
+    return pen.row(width, (label, "dim"), *bars, ("  ", "text"), *told)
 
 
 # --- The sketch --------------------------------------------------------------------------------------------------
 
 
-def _sketch(lane: LaneView, width: int, height: int, ink: Ink) -> list[Runs]:
+def _sketch(lane: LaneView, width: int, height: int, pen: Pen) -> list[Runs]:
     """What the figure shows, drawn here."""
     if height < 1:
         return []
-    job = job_for(lane, width, max(4, height), braille=ink.glyphs.braille)
+    job = job_for(lane, width, max(4, height), braille=pen.glyphs.braille)
     if job is None:
         note: Runs = [("gathering points…" if width >= 24 else "", "dim")]
         return [note, *([] for _ in range(height - 1))]
     under = max(4, height * 2 // 5) if height >= _SPLIT_FROM and job.ttft else 0
-    rows = _levels(job, width - _SCALE, height - under, ink)
-    return rows + _first_tokens(job, width - _SCALE, under - 1, ink) if under else rows
+    rows = _levels(job, width - _SCALE, height - under, pen)
+    return rows + _first_tokens(job, width - _SCALE, under - 1, pen) if under else rows
 
 
-def _levels(job: Job, width: int, height: int, ink: Ink) -> list[Runs]:
-    canvas = Canvas(width, height, braille=ink.glyphs.braille)
+def _levels(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
+    canvas = Canvas(width, height, braille=pen.glyphs.braille)
     canvas.curve(_course(job.active, job, canvas), job.top, "info", ".")
     canvas.curve(_course(job.level, job, canvas), job.top, "ok", "*")
     if job.ceiling is not None:
-        canvas.line(job.ceiling, job.top, ink.glyphs.frame[4], "rule")
-    for x, y, sign, pen in job.marks:
-        canvas.put((x + job.span_s) / job.span_s, y, job.top, sign, PENS[pen])
-    return _scaled(canvas.rows(), f"{job.top:g}", ink)
+        canvas.line(job.ceiling, job.top, pen.glyphs.frame[4], "rule")
+    for x, y, sign, code in job.marks:
+        canvas.put((x + job.span_s) / job.span_s, y, job.top, sign, ROLE_CODES[code])
+    return _scaled(canvas.rows(), f"{job.top:g}", pen)
 
 
-def _first_tokens(job: Job, width: int, height: int, ink: Ink) -> list[Runs]:
+def _first_tokens(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
     top = max(job.target_s, *(y for _, y in job.ttft)) * 1.1
-    canvas = Canvas(width, height, braille=ink.glyphs.braille)
+    canvas = Canvas(width, height, braille=pen.glyphs.braille)
     canvas.curve(_course(job.ttft, job, canvas), top, "recover", "*")
-    canvas.line(job.target_s, top, ink.glyphs.frame[4], "wait")
-    return [*_scaled(canvas.rows(), f"{top:.1f}s", ink), _times(job.span_s, width)]
+    canvas.line(job.target_s, top, pen.glyphs.frame[4], "wait")
+    return [*_scaled(canvas.rows(), f"{top:.1f}s", pen), _times(job.span_s, width)]
 
 
 def _times(span_s: float, width: int) -> Runs:
@@ -191,8 +194,8 @@ def _course(points: Points, job: Job, canvas: Canvas) -> Sequence[float | None]:
     return columns(points, job.span_s, canvas.columns)
 
 
-def _scaled(rows: list[Runs], top: str, ink: Ink) -> list[Runs]:
+def _scaled(rows: list[Runs], top: str, pen: Pen) -> list[Runs]:
     """With the scale's two ends at the left."""
     labels = [top] + [""] * (len(rows) - 2) + ["0"] if len(rows) > 1 else [""]
-    side = ink.glyphs.frame[5]
+    side = pen.glyphs.frame[5]
     return [[(f"{label:>{_SCALE - 1}}", "dim"), (side, "rule"), *row] for label, row in zip(labels, rows, strict=True)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from textual.strip import Strip
 
 from hivemind.world.request_view import Decision, RequestView
-from hivemind_tui.panels.request_course import subject, told
+from hivemind_tui.panels.request_timeline import subject, told
 from hivemind_tui.render.format import clock
-from hivemind_tui.render.ink import Ink, Span, body_size
+from hivemind_tui.render.pen import Pen, Span, body_size
 from hivemind_tui.render.phases import fine
 from hivemind_tui.render.wrapping import broken, scrolled
 from hivemind_tui.state.view import View
@@ -18,17 +18,17 @@ _NARROW = 60
 """With fewer cells the time of day makes room for the words."""
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows, scrolled: time of day, time since the arrival, how grave, and what."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     request, detail = subject(view), told(view)
     if request is None or detail is None:
         note = absent(request)
-        return ink.frame("Decisions", "", [ink.row(cells, (note, "dim"))], width, height)
+        return pen.frame("Decisions", "", [pen.row(cells, (note, "dim"))], width, height)
     wall_s = view.snapshot.wall - view.snapshot.at
-    entries = [_entry(decision, request.arrived_at, wall_s, cells - 1, ink) for decision in detail.decisions]
-    body = scrolled(entries, view.scroll, cells, rows, ink)
-    return ink.frame("Decisions", f"{len(entries)}", body, width, height)
+    entries = [_entry(decision, request.arrived_at, wall_s, cells - 1, pen) for decision in detail.decisions]
+    body = scrolled(entries, view.scroll, cells, rows, pen)
+    return pen.frame("Decisions", f"{len(entries)}", body, width, height)
 
 
 def absent(request: RequestView | None) -> str:
@@ -36,15 +36,15 @@ def absent(request: RequestView | None) -> str:
     return "Forgotten." if request is None else "Asking…"
 
 
-def _entry(decision: Decision, arrived_at: float, wall_s: float, cells: int, ink: Ink) -> list[Strip]:
-    glyph, role = ink.mark(decision.level)
+def _entry(decision: Decision, arrived_at: float, wall_s: float, cells: int, pen: Pen) -> list[Strip]:
+    glyph, role = pen.mark(decision.level)
     day = f"{clock(decision.at + wall_s)}  " if cells >= _NARROW else ""
     since = f"+{fine(decision.at - arrived_at)}"
     times = f"{day}{since:>7}  "
-    texts = broken(decision.text, cells - len(times) - 2, _ROWS, ink.glyphs.ellipsis)
+    texts = broken(decision.text, cells - len(times) - 2, _ROWS, pen.glyphs.ellipsis)
     heads: list[list[Span]] = [[(times, "dim"), (f"{glyph} ", role)]]
     heads += [[(" " * (len(times) + 2), "text")]] * (len(texts) - 1)
     return [
-        ink.row(cells, *head, (text, "bad" if decision.level == "bad" else "text"))
+        pen.row(cells, *head, (text, "bad" if decision.level == "bad" else "text"))
         for head, text in zip(heads, texts, strict=True)
     ]

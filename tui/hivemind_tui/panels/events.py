@@ -7,32 +7,32 @@ from textual.strip import Strip
 from hivemind.world.snapshot import Line
 from hivemind_tui.render.format import clock, fit, plural
 from hivemind_tui.render.glyphs import sign
-from hivemind_tui.render.ink import Ink, body_size
+from hivemind_tui.render.pen import Pen, body_size
 from hivemind_tui.state.view import View
 
 _TAG = 8
 _WHO = (10, 20)
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: as many of the newest lines as fit."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     lines = view.snapshot.lines
     if not lines:
-        body = [ink.row(cells, ("Nothing has happened yet.", "dim"))]
-        return ink.frame("Events", "", body, width, height)
-    body = [line_row(line, cells, ink) for line in lines[-rows:]] if rows > 0 else []
+        body = [pen.row(cells, ("Nothing has happened yet.", "dim"))]
+        return pen.frame("Events", "", body, width, height)
+    body = [line_row(line, cells, pen) for line in lines[-rows:]] if rows > 0 else []
     troubles = sum(1 for line in lines if line.level in ("warn", "bad"))
     note = f"{plural(troubles, 'warning')} in the last {plural(len(lines), 'line')}" if troubles else ""
-    return ink.frame("Events", note, body, width, height)
+    return pen.frame("Events", note, body, width, height)
 
 
-def line_row(line: Line, width: int, ink: Ink) -> Strip:
+def line_row(line: Line, width: int, pen: Pen) -> Strip:
     """One line of the log."""
-    glyph, _ = ink.mark(line.level)
+    glyph, _ = pen.mark(line.level)
     role = sign(line.level).role
     who = max(_WHO[0], min(_WHO[1], width // 7))
-    return ink.row(
+    return pen.row(
         width,
         (clock(line.wall) + " ", "dim"),
         (f"{glyph} {fit(line.tag, _TAG)} ", role),

@@ -15,7 +15,7 @@ from hivemind_tui.panels.timeline_strip import state_of
 from hivemind_tui.render.budgets import ceilings, figures, period
 from hivemind_tui.render.format import count, dollars, fit, local, seconds, uptime
 from hivemind_tui.render.glyphs import sign
-from hivemind_tui.render.ink import Ink, Span, fitting, linked
+from hivemind_tui.render.pen import Pen, Span, fitting, linked
 from hivemind_tui.sources.playback import Playback
 from hivemind_tui.sources.transport import shown_speed
 from hivemind_tui.state.view import PAGES, View
@@ -27,28 +27,28 @@ _FILTER = 24
 _NAME = 32
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """One row of identity and health, and under it, where there is a second, the pages and the totals since start."""
     lost = view.link.lost_for_s is not None
-    chunks = _lost(view, width - 2, ink) if lost else _health(view, ink)
+    chunks = _lost(view, width - 2, pen) if lost else _health(view, pen)
     if height == 1 and not lost:
         chunks += [(3, chunk) for rank, chunk in _totals(view.snapshot) if rank == 0]
     if view.playback is not None:
-        first = _replayed(view, view.playback, width, chunks, ink)
+        first = _replayed(view, view.playback, width, chunks, pen)
     else:
-        first = ink.row(width, (" ", "text"), *fitting(width - 2, chunks), selected=lost)
-    rows = [first, _second(view, width, ink)]
-    return (rows + [ink.row(width)] * height)[:height]
+        first = pen.row(width, (" ", "text"), *fitting(width - 2, chunks), selected=lost)
+    rows = [first, _second(view, width, pen)]
+    return (rows + [pen.row(width)] * height)[:height]
 
 
 # --- The first row -----------------------------------------------------------------------------------------------
 
 
-def _lost(view: View, width: int, ink: Ink) -> list[Chunk]:
+def _lost(view: View, width: int, pen: Pen) -> list[Chunk]:
     """Nothing comes from the proxy: all else that could stand here would be old. The reason stays, cut if need be."""
     link = view.link
     where = link.where or view.snapshot.address
-    head = f"{ink.glyphs.cross} NOT CONNECTED for {seconds(link.lost_for_s)}"
+    head = f"{pen.glyphs.cross} NOT CONNECTED for {seconds(link.lost_for_s)}"
     why = link.why if len(link.why) + len(head) + 2 <= width else fit(link.why, max(0, width - len(head) - 2))
     return [
         (0, [(head, "bad")]),
@@ -58,38 +58,38 @@ def _lost(view: View, width: int, ink: Ink) -> list[Chunk]:
     ]
 
 
-def _health(view: View, ink: Ink) -> list[Chunk]:
+def _health(view: View, pen: Pen) -> list[Chunk]:
     snapshot, lane = view.snapshot, view.lane
     chunks: list[Chunk] = []
     if view.playback is None:
-        chunks = [(2, [("HiveMind", "title")]), (0, _mode(view, ink)), *_recorded(snapshot.recording, ink)]
+        chunks = [(2, [("HiveMind", "title")]), (0, _mode(view, pen)), *_recorded(snapshot.recording, pen)]
     elif snapshot.mode != "serving":
-        chunks = [(1, _mode(view, ink))]
+        chunks = [(1, _mode(view, pen))]
     if view.frozen:
-        chunks.append((0, [(f"{ink.glyphs.pause} VIEW FROZEN", "accent")]))
+        chunks.append((0, [(f"{pen.glyphs.pause} VIEW FROZEN", "accent")]))
     chunks += [*_pool(snapshot), *_tasks(snapshot)]
     if view.filter:
         chunks.append((3, [("filter ", "dim"), (fit(view.filter, _FILTER).rstrip(), "accent")]))
     upstreams = ", ".join(name for name, _ in snapshot.upstreams)
     here: list[Span] = [(snapshot.address, "text"), (" ", "text")] if snapshot.address else []
-    there: list[Span] = [(f"{ink.glyphs.arrow} ", "dim"), (upstreams, "text")] if upstreams else []
+    there: list[Span] = [(f"{pen.glyphs.arrow} ", "dim"), (upstreams, "text")] if upstreams else []
     chunks += [(6, [*here, *there])] if here or there else []
     if lane is not None:
-        chunks += _lane(lane.state, ink)
+        chunks += _lane(lane.state, pen)
     chunks.append((2, [("queue ", "dim"), (str(snapshot.queued), "wait" if snapshot.queued else "strong")]))
     if lane is not None and lane.state.parked_for_s > 0:
-        chunks.append((1, [(f"{ink.glyphs.clock} parked {seconds(lane.state.parked_for_s)}", "wait")]))
+        chunks.append((1, [(f"{pen.glyphs.clock} parked {seconds(lane.state.parked_for_s)}", "wait")]))
     elsewhere = sum(1 for other in snapshot.lanes if other is not lane and _in_trouble(other.state))
     if elsewhere:
         which = "another lane is" if elsewhere == 1 else f"{elsewhere} other lanes are"
-        chunks.append((4, [(f"{ink.glyphs.warn} {which} in trouble", "wait")]))
+        chunks.append((4, [(f"{pen.glyphs.warn} {which} in trouble", "wait")]))
     chunks.append((7, [("up ", "dim"), (uptime(snapshot.uptime_s), "text")]))
     return chunks
 
 
-def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], ink: Ink) -> Strip:
+def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], pen: Pen) -> Strip:
     """A recording, which nobody may take for what happens now: its banner stands out from everything else."""
-    glyph, _, _ = state_of(playback, ink)
+    glyph, _, _ = state_of(playback, pen)
     banner = f" {glyph} REPLAY {shown_speed(playback.speed)} "
     day = time.strftime("%a %d %b %H:%M:%S", local(playback.wall))
     begun: list[Chunk] = [(0, [(day, "strong")]), (2, [(fit(playback.name, min(_NAME, len(playback.name))), "info")])]
@@ -100,28 +100,36 @@ def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], i
                 1,
                 [
                     (
-                        f"{ink.glyphs.warn} {fit(playback.damage[0], min(len(playback.damage[0]), width // 3))}{more}",
+                        f"{pen.glyphs.warn} {fit(playback.damage[0], min(len(playback.damage[0]), width // 3))}{more}",
                         "wait",
                     )
                 ],
             )
         )
     rest = max(0, width - cell_len(banner))
-    chip = ink.row(width - rest, (banner, "accent"), selected=True)
-    return Strip.join([chip, ink.row(rest, (" ", "text"), *fitting(rest - 2, begun + chunks))])
+    chip = pen.row(width - rest, (banner, "accent"), selected=True)
+    return Strip.join([chip, pen.row(rest, (" ", "text"), *fitting(rest - 2, begun + chunks))])
 
 
-def _recorded(recording: RecordingView | None, ink: Ink) -> list[Chunk]:
+def _recorded(recording: RecordingView | None, pen: Pen) -> list[Chunk]:
     """That a journal is written, and whether all of it is."""
     if recording is None:
         return []
     size = f"{recording.bytes / 1e6:.0f} MB" if recording.bytes >= 1e6 else f"{recording.bytes / 1e3:.0f} kB"
     if recording.failing:
         return [
-            (1, [(f"{ink.glyphs.warn} not recorded: {fit(recording.failing, min(30, len(recording.failing)))}", "bad")])
+            (
+                1,
+                [
+                    (
+                        f"{pen.glyphs.warn} not recorded: {fit(recording.failing, min(30, len(recording.failing)))}",
+                        "bad",
+                    )
+                ],
+            )
         ]
     if recording.lost:
-        return [(1, [(f"{ink.glyphs.warn} rec {size}, {count(recording.lost)} lost", "wait")])]
+        return [(1, [(f"{pen.glyphs.warn} rec {size}, {count(recording.lost)} lost", "wait")])]
     return [(7, [("rec ", "dim"), (size, "text")])]
 
 
@@ -151,9 +159,9 @@ def _tasks(snapshot: Snapshot) -> list[Chunk]:
     return [(5, spans)]
 
 
-def _mode(view: View, ink: Ink) -> list[Span]:
+def _mode(view: View, pen: Pen) -> list[Span]:
     mode = view.snapshot.mode
-    glyph, role = ink.mark(mode)
+    glyph, role = pen.mark(mode)
     words = {"paused": "ADMISSIONS PAUSED", "draining": f"DRAINING, {len(view.snapshot.slots)} to go"}
     spans: list[Span] = [(f"{glyph} {words.get(mode, sign(mode).word)}", role)]
     if view.link.kind == "attached":
@@ -161,9 +169,9 @@ def _mode(view: View, ink: Ink) -> list[Span]:
     return spans
 
 
-def _lane(state: LaneState, ink: Ink) -> list[Chunk]:
+def _lane(state: LaneState, pen: Pen) -> list[Chunk]:
     """The lane shown: its circuit and its slots."""
-    glyph, role = ink.mark(state.circuit)
+    glyph, role = pen.mark(state.circuit)
     forced = " forced" if state.circuit_forced else ""
     circuit: list[Span] = [("circuit ", "dim"), (f"{glyph} {sign(state.circuit).word}{forced}", role)]
     if state.circuit == "open" and state.circuit_reopens_in_s is not None:
@@ -180,7 +188,7 @@ def _in_trouble(state: LaneState) -> bool:
 # --- The second row ----------------------------------------------------------------------------------------------
 
 
-def _second(view: View, width: int, ink: Ink) -> Strip:
+def _second(view: View, width: int, pen: Pen) -> Strip:
     """The pages at the left; at the right as many totals as fit. The pages' names make way for those that must stay."""
     totals = _totals(view.snapshot)
     tabs = _tabs(view, ())
@@ -192,7 +200,7 @@ def _second(view: View, width: int, ink: Ink) -> Strip:
     left = _cells(tabs)
     shown = fitting(width - left - 3, totals, gap=" · ")
     gap = width - left - 2 - _cells(shown)
-    return ink.row(width, (" ", "text"), *tabs, (" " * max(0, gap), "text"), *shown)
+    return pen.row(width, (" ", "text"), *tabs, (" " * max(0, gap), "text"), *shown)
 
 
 def _cells(spans: Sequence[Span]) -> int:

@@ -6,9 +6,9 @@ from textual.strip import Strip
 
 from hivemind_tui.commands.key import LIVE
 from hivemind_tui.panels.decisions import absent
-from hivemind_tui.panels.request_course import subject, told
+from hivemind_tui.panels.request_timeline import subject, told
 from hivemind_tui.render.format import clean, fit
-from hivemind_tui.render.ink import Ink, body_size
+from hivemind_tui.render.pen import Pen, body_size
 from hivemind_tui.render.table import GAP
 from hivemind_tui.render.wrapping import broken, scrolled
 from hivemind_tui.state.view import View
@@ -19,34 +19,34 @@ _ROWS = 4
 """At most, for one header."""
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows, scrolled: method and path, what the client sent, what came back last."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     detail = told(view)
     if detail is None:
-        return ink.frame("Headers", "", [ink.row(cells, (absent(subject(view)), "dim"))], width, height)
+        return pen.frame("Headers", "", [pen.row(cells, (absent(subject(view)), "dim"))], width, height)
     pairs = (*detail.request_headers, *detail.response_headers)
     if not (detail.method or pairs):
         live = "Headers are remembered for the newest requests only."
         replay = "There are none in the recording; --record-bodies keeps them too."
-        body = [ink.row(cells, (fit(live if view.on == LIVE else replay, cells), "dim"))]
-        return ink.frame("Headers", "", body, width, height)
+        body = [pen.row(cells, (fit(live if view.on == LIVE else replay, cells), "dim"))]
+        return pen.frame("Headers", "", body, width, height)
     cells -= 1
-    path = broken(detail.path, cells - len(detail.method) - 1, _ROWS, ink.glyphs.ellipsis)
-    entries = [[ink.row(cells, (detail.method, "strong"), (f" {path[0]}", "text"))]]
-    entries[0] += [ink.row(cells, (" " * (len(detail.method) + 1) + text, "text")) for text in path[1:]]
+    path = broken(detail.path, cells - len(detail.method) - 1, _ROWS, pen.glyphs.ellipsis)
+    entries = [[pen.row(cells, (detail.method, "strong"), (f" {path[0]}", "text"))]]
+    entries[0] += [pen.row(cells, (" " * (len(detail.method) + 1) + text, "text")) for text in path[1:]]
     for title, headers in (("Request", detail.request_headers), ("Response", detail.response_headers)):
-        entries.append([ink.row(cells, (title, "title"), ("" if headers else "  none yet", "dim"))])
+        entries.append([pen.row(cells, (title, "title"), ("" if headers else "  none yet", "dim"))])
         name = min(cells * 3 // 5, max((len(name) for name, _ in headers), default=0))
-        entries += [_entry(header, value, name, cells, ink) for header, value in headers]
-    return ink.frame(
-        "Headers", "credentials masked", scrolled(entries, view.scroll, cells + 1, rows, ink), width, height
+        entries += [_entry(header, value, name, cells, pen) for header, value in headers]
+    return pen.frame(
+        "Headers", "credentials masked", scrolled(entries, view.scroll, cells + 1, rows, pen), width, height
     )
 
 
-def _entry(header: str, value: str, name: int, cells: int, ink: Ink) -> list[Strip]:
-    label = fit(clean(header), name, ellipsis=ink.glyphs.ellipsis)
-    texts = broken(value, cells - name - GAP, _ROWS, ink.glyphs.ellipsis)
+def _entry(header: str, value: str, name: int, cells: int, pen: Pen) -> list[Strip]:
+    label = fit(clean(header), name, ellipsis=pen.glyphs.ellipsis)
+    texts = broken(value, cells - name - GAP, _ROWS, pen.glyphs.ellipsis)
     role = "dim" if MASK in value else "text"
     labels = [label, *([" " * name] * (len(texts) - 1))]
-    return [ink.row(cells, (each + " " * GAP, "dim"), (text, role)) for each, text in zip(labels, texts, strict=True)]
+    return [pen.row(cells, (each + " " * GAP, "dim"), (text, role)) for each, text in zip(labels, texts, strict=True)]

@@ -9,9 +9,9 @@ from textual.strip import Strip
 
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind_tui.commands.key import LIVE
-from hivemind_tui.commands.knobs import DIALS, NAMES, leap, number, shown_value, tuned
+from hivemind_tui.render.dials import DIALS, NAMES, leap, number, shown_value, tuned
 from hivemind_tui.render.format import fit, plural
-from hivemind_tui.render.ink import Ink, Span, body_size, call
+from hivemind_tui.render.pen import Pen, Span, body_size, call
 from hivemind_tui.render.table import scrolled
 from hivemind_tui.state.view import View, join
 
@@ -35,13 +35,13 @@ class _Item:
     knob: str = ""
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: every knob by group, and under them all about the one under the cursor."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     lane = view.lane
     if lane is None:
-        body = [ink.row(cells, ("Knobs belong to a lane, and the first request opens one.", "dim"))]
-        return ink.frame("Tuning", "", body, width, height)
+        body = [pen.row(cells, ("Knobs belong to a lane, and the first request opens one.", "dim"))]
+        return pen.frame("Tuning", "", body, width, height)
     first = view.untuned.get(lane.state.upstream, {})
     changed = tuned(first, lane.state.knobs)
     about = _ABOUT if rows >= len(NAMES) // 2 + _ABOUT else 0
@@ -51,12 +51,12 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
         items = [item for title, names in GROUPS for item in (_Item(heading=title), *(_Item(knob=n) for n in names))]
     at = next((index for index, item in enumerate(items) if item.knob == view.knob), 0)
     top = scrolled(at, len(items), room)
-    body = [_row(item, view, lane.state.knobs, first, cells, ink) for item in items[top : top + room]]
-    body += [ink.row(cells)] * (room - len(body))
+    body = [_row(item, view, lane.state.knobs, first, cells, pen) for item in items[top : top + room]]
+    body += [pen.row(cells)] * (room - len(body))
     if about:
-        body += _about(view, lane.state.upstream, cells, ink)
+        body += _about(view, lane.state.upstream, cells, pen)
     note = join(f"{plural(len(changed), 'knob')} turned, W writes" if changed else "", view.lane_note())
-    return ink.frame(f"Tuning {lane.state.upstream}", note, body, width, height)
+    return pen.frame(f"Tuning {lane.state.upstream}", note, body, width, height)
 
 
 def _row(
@@ -65,26 +65,26 @@ def _row(
     knobs: Mapping[str, float],
     first: Mapping[str, float],
     cells: int,
-    ink: Ink,
+    pen: Pen,
 ) -> Strip:
     if item.heading:
-        return ink.row(cells, (item.heading, "title"))
+        return pen.row(cells, (item.heading, "title"))
     name, dial = item.knob, DIALS[item.knob]
     here = name == view.knob
     turned = name in first and name in knobs and first[name] != knobs[name]
     value = shown_value(name, knobs[name]) if name in knobs else "—"
     was = f"was {number(first[name])}" if turned else ""
     spans: list[Span] = [
-        (ink.glyphs.cursor if here else " ", "accent"),
+        (pen.glyphs.cursor if here else " ", "accent"),
         (" " + fit(dial.symbol, _SYMBOL), "strong" if here else "text"),
         (fit(value, _VALUE, ">"), "accent" if turned else "strong"),
         ("  " + fit(was, _WAS), "wait"),
         (dial.meaning, "dim"),
     ]
-    return ink.row(cells, *spans, selected=here, link=call("app.pick_knob", name))
+    return pen.row(cells, *spans, selected=here, link=call("app.pick_knob", name))
 
 
-def _about(view: View, upstream: str, cells: int, ink: Ink) -> list[Strip]:
+def _about(view: View, upstream: str, cells: int, pen: Pen) -> list[Strip]:
     name = view.knob
     knob, dial = KNOBS[name], DIALS[name]
     step = f"{dial.step:.0%}" if dial.by_ratio else number(dial.step)
@@ -95,7 +95,7 @@ def _about(view: View, upstream: str, cells: int, ink: Ink) -> list[Strip]:
     if view.on != LIVE:
         how = "as it stood then; w asks what other values would have done"
     return [
-        ink.row(cells, (ink.glyphs.frame[4] * cells, "rule")),
-        ink.row(cells, (name, "accent"), (f"  {number(knob.lowest)} to {number(knob.highest)}{unit}{none}", "text")),
-        ink.row(cells, (how, "dim")),
+        pen.row(cells, (pen.glyphs.frame[4] * cells, "rule")),
+        pen.row(cells, (name, "accent"), (f"  {number(knob.lowest)} to {number(knob.highest)}{unit}{none}", "text")),
+        pen.row(cells, (how, "dim")),
     ]

@@ -6,21 +6,21 @@ from textual.strip import Strip
 
 from hivemind_tui.panels.events import line_row
 from hivemind_tui.render.format import plural
-from hivemind_tui.render.ink import Ink, body_size
+from hivemind_tui.render.pen import Pen, body_size
 from hivemind_tui.state.filtering import line_fields, matching
 from hivemind_tui.state.view import View, join
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: as many lines as fit, the newest last unless scrolled back."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     lines = matching(view.snapshot.lines, view.log_filter, line_fields)
     end = max(min(rows, len(lines)), len(lines) - view.log_back)
     shown = lines[max(0, end - rows) : end]
-    body = [line_row(line, cells, ink) for line in shown]
+    body = [line_row(line, cells, pen) for line in shown]
     if not body:
         note = "Nothing fits the filter (esc takes it away)." if view.log_filter else "Nothing has happened yet."
-        body = [ink.row(cells, (note, "dim"))]
+        body = [pen.row(cells, (note, "dim"))]
     back = f"{plural(len(lines) - end, 'newer line')} below, G follows" if end < len(lines) else "following"
     found = f"/{view.log_filter}  {len(lines)} of {len(view.snapshot.lines)}" if view.log_filter else ""
-    return ink.frame("Log", join(found, back), body, width, height)
+    return pen.frame("Log", join(found, back), body, width, height)

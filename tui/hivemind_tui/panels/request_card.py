@@ -9,7 +9,7 @@ from hivemind.world.snapshot import TicketView
 from hivemind_tui.render.bars import bar, beginning, rounded
 from hivemind_tui.render.format import clock, count, dollars, fit
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
-from hivemind_tui.render.ink import Ink, Span, body_size, fitting
+from hivemind_tui.render.pen import Pen, Span, body_size, fitting
 from hivemind_tui.render.phases import pieces, summed, told
 from hivemind_tui.render.wait_reason import far_back, lane_of, sentence
 from hivemind_tui.render.wrapping import flowed
@@ -19,26 +19,26 @@ _SCALE = 6
 """Cells for the length of the bar's axis."""
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows; where there are too few, the bar goes first."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     request = view.request
     if request is None:
-        body = [ink.row(cells, ("The course of the selected request will stand here.", "dim"))]
-        return ink.frame("Request", "", body, width, height)
+        body = [pen.row(cells, ("The course of the selected request will stand here.", "dim"))]
+        return pen.frame("Request", "", body, width, height)
     made = pieces(request, view.snapshot.at)
     error: list[Span] = [("last error ", "dim"), (request.last_error, "text")] if request.last_error else []
-    why = reason(view, request, ink) or error
-    others = [*([why] if why else []), fitting(cells, _facts(request, ink))]
-    words = flowed(told(request, made, ink), cells)
+    why = reason(view, request, pen) or error
+    others = [*([why] if why else []), fitting(cells, _facts(request, pen))]
+    words = flowed(told(request, made, pen), cells)
     if len(words) > min(2, rows - 1 - len(others)):
-        words = flowed(summed(request, made, ink), cells)[:2]
-    body = [ink.row(cells, *spans) for spans in (*words, *others)]
+        words = flowed(summed(request, made, pen), cells)[:2]
+    body = [pen.row(cells, *spans) for spans in (*words, *others)]
     if len(body) < rows:
         axis = beginning(made[0].start_at, made[-1].end_at, cells - _SCALE)
-        body.insert(0, ink.row(cells, *bar(made, axis, ink), (f"{rounded(axis.span_s):>{_SCALE}}", "dim")))
+        body.insert(0, pen.row(cells, *bar(made, axis, pen), (f"{rounded(axis.span_s):>{_SCALE}}", "dim")))
     arrived = clock(request.arrived_at + view.snapshot.wall - view.snapshot.at)
-    return ink.frame(f"#{request.ticket} of {request.agent}", f"arrived {arrived}", body, width, height)
+    return pen.frame(f"#{request.ticket} of {request.agent}", f"arrived {arrived}", body, width, height)
 
 
 def waiting(view: View, request: RequestView) -> TicketView | None:
@@ -46,31 +46,31 @@ def waiting(view: View, request: RequestView) -> TicketView | None:
     return next((ticket for ticket in view.snapshot.queue if ticket.ticket == request.ticket and ticket.gate), None)
 
 
-def reason(view: View, request: RequestView, ink: Ink) -> list[Span]:
+def reason(view: View, request: RequestView, pen: Pen) -> list[Span]:
     """Why it waits, in a sentence; empty where it doesn't."""
     ticket = waiting(view, request)
     if ticket is None:
         behind = far_back(request.state, view.snapshot.queue)
-        return [(f"{ink.glyphs.clock} ", "wait"), (f"waits {behind} others", "text")] if behind else []
+        return [(f"{pen.glyphs.clock} ", "wait"), (f"waits {behind} others", "text")] if behind else []
     shown = gate_sign(ticket.gate)
     agent = next((agent for agent in view.snapshot.agents if agent.name == ticket.agent), None)
     said = sentence(ticket, lane_of(view.snapshot.lanes, ticket), agent)
-    return [(f"{getattr(ink.glyphs, shown.glyph)} ", shown.role), (said, "text")]
+    return [(f"{getattr(pen.glyphs, shown.glyph)} ", shown.role), (said, "text")]
 
 
-def _facts(request: RequestView, ink: Ink) -> list[tuple[int, list[Span]]]:
+def _facts(request: RequestView, pen: Pen) -> list[tuple[int, list[Span]]]:
     word, role = PRIORITIES[request.priority]
     facts: list[tuple[int, list[Span]]] = [
-        (0, [(shortened(request.model, 40, ink), "strong")]),
+        (0, [(shortened(request.model, 40, pen), "strong")]),
         (5, [("lane ", "dim"), (request.lane, "text")]),
     ]
     facts.append((4, [("priority ", "dim"), (word, role)]))
     usage = request.usage
     if usage is None:
-        so_far = f"{ink.glyphs.about}{count(request.output_tokens)}" if request.output_tokens else ""
+        so_far = f"{pen.glyphs.about}{count(request.output_tokens)}" if request.output_tokens else ""
         facts += [(2, [("out ", "dim"), (so_far, "text"), (" so far", "dim")])] if so_far else []
         facts.append(
-            (3, [("estimated ", "dim"), (f"{ink.glyphs.about}{count(request.estimated_tokens)} tokens", "text")])
+            (3, [("estimated ", "dim"), (f"{pen.glyphs.about}{count(request.estimated_tokens)} tokens", "text")])
         )
     else:
         cached = f" ({count(usage.cache_read_tokens)} cached)" if usage.cache_read_tokens else ""
@@ -83,8 +83,8 @@ def _facts(request: RequestView, ink: Ink) -> list[tuple[int, list[Span]]]:
     return facts
 
 
-def shortened(text: str, width: int, ink: Ink) -> str:
+def shortened(text: str, width: int, pen: Pen) -> str:
     """The text in at most so many cells."""
     if len(text) <= width and text.isascii() and text.isprintable():
         return text
-    return fit(text, max(0, width), ellipsis=ink.glyphs.ellipsis).rstrip()
+    return fit(text, max(0, width), ellipsis=pen.glyphs.ellipsis).rstrip()

@@ -11,7 +11,7 @@ from hivemind.world.request_view import RequestView
 from hivemind.world.snapshot import TicketView
 from hivemind_tui.render.format import NOTHING, clock, count, dollars, percent, seconds
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
-from hivemind_tui.render.ink import Ink, Span, body_size
+from hivemind_tui.render.pen import Pen, Span, body_size
 from hivemind_tui.render.phases import pieces
 from hivemind_tui.render.table import Column, Rows, Table, hidden_order
 from hivemind_tui.render.table import render as render_table
@@ -23,12 +23,12 @@ _WIDE = 190
 """From so many cells on, a model's whole name has room."""
 
 
-def _state(request: RequestView, ink: Ink, at: float) -> Span:
-    glyph, role = ink.mark(request.state)
+def _state(request: RequestView, pen: Pen, at: float) -> Span:
+    glyph, role = pen.mark(request.state)
     return f"{glyph} {sign(request.state).word}", role
 
 
-def _status(request: RequestView, ink: Ink, at: float) -> Span:
+def _status(request: RequestView, pen: Pen, at: float) -> Span:
     if request.status is None:
         return NOTHING, "rule"
     # An answer that was cut short began with a 200.
@@ -40,7 +40,7 @@ def tries(request: RequestView) -> int:
     return request.attempts[-1].number if request.attempts else 0
 
 
-def _tries(request: RequestView, ink: Ink, at: float) -> Span:
+def _tries(request: RequestView, pen: Pen, at: float) -> Span:
     begun = tries(request)
     return (str(begun), "recover" if begun > 1 else "text") if begun else (NOTHING, "rule")
 
@@ -53,7 +53,7 @@ def first_token_s(request: RequestView) -> float | None:
     return last.first_content_at - last.granted_at
 
 
-def _waited(request: RequestView, ink: Ink, at: float) -> Span:
+def _waited(request: RequestView, pen: Pen, at: float) -> Span:
     """Grants end waits: one that goes on isn't in the sum yet."""
     if request.state in WAITING:
         return seconds(sum(piece.length_s for piece in pieces(request, at) if piece.kind == "queue")), "text"
@@ -65,7 +65,7 @@ def _took(request: RequestView) -> float:
     return (_OPEN_UNTIL if request.ended_at is None else request.ended_at) - request.arrived_at
 
 
-def _duration(request: RequestView, ink: Ink, at: float) -> Span:
+def _duration(request: RequestView, pen: Pen, at: float) -> Span:
     return seconds(request.duration_s(at)), "text" if request.over else "info"
 
 
@@ -83,10 +83,10 @@ def _amount(value: int | None) -> Span:
     return (count(value), "text") if value else (NOTHING, "rule")
 
 
-def _output(request: RequestView, ink: Ink, at: float) -> Span:
+def _output(request: RequestView, pen: Pen, at: float) -> Span:
     # While it streams the provider hasn't counted yet.
     text, role = _amount(output(request))
-    return (f"{ink.glyphs.about}{text}", role) if request.state == "streaming" and role == "text" else (text, role)
+    return (f"{pen.glyphs.about}{text}", role) if request.state == "streaming" and role == "text" else (text, role)
 
 
 def _cached(request: RequestView) -> float | None:
@@ -94,7 +94,7 @@ def _cached(request: RequestView) -> float | None:
     return usage.cache_read_tokens / usage.total_input if usage is not None and usage.total_input else None
 
 
-def _cost(request: RequestView, ink: Ink, at: float) -> Span:
+def _cost(request: RequestView, pen: Pen, at: float) -> Span:
     return (dollars(request.dollars), "text") if request.dollars is not None else (NOTHING, "rule")
 
 
@@ -102,14 +102,14 @@ def _optional(text: str, role: str = "text") -> Span:
     return text, "rule" if text == NOTHING else role
 
 
-def _why(waiting: Mapping[int, TicketView], room: int, request: RequestView, ink: Ink) -> Span:
+def _why(waiting: Mapping[int, TicketView], room: int, request: RequestView, pen: Pen) -> Span:
     """What it waits for and about how long, or the last thing that went wrong."""
     ticket = waiting.get(request.ticket)
     if ticket is None or not ticket.gate:
         behind = far_back(request.state, waiting) if ticket is None else ""
-        return (f"{ink.glyphs.clock} {behind}", "wait") if behind else (request.last_error, "dim")
+        return (f"{pen.glyphs.clock} {behind}", "wait") if behind else (request.last_error, "dim")
     shown = gate_sign(ticket.gate)
-    return f"{getattr(ink.glyphs, shown.glyph)} {short(ticket, room - 2)}", shown.role
+    return f"{getattr(pen.glyphs, shown.glyph)} {short(ticket, room - 2)}", shown.role
 
 
 def _table(wall_s: float) -> Table[RequestView]:
@@ -146,13 +146,13 @@ REQUESTS = _table(0.0)
 """The columns, for whoever sorts by them."""
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: a head and as many requests as fit, scrolled so that the selected one is among them."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     listed, order = view.listed, view.requests_order
     if not listed:
         note = "No request fits the filter (esc takes it away)." if order.filter else "No request yet."
-        return ink.frame("Requests", _note(view), [ink.row(cells, (note, "dim"))], width, height)
+        return pen.frame("Requests", _note(view), [pen.row(cells, (note, "dim"))], width, height)
     selected = view.request
     shown = Rows(
         listed,
@@ -167,9 +167,9 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     room = cells - (len(listed) >= rows)  # a list that is longer has a scrollbar
     table = _suited(_table(now.wall - now.at), room, waiting)
     columns, _, _ = table.layout(room)
-    body = render_table(table, shown, now.at, cells, rows, ink)
+    body = render_table(table, shown, now.at, cells, rows, pen)
     note = join(hidden_order(REQUESTS, order.sort, columns), _note(view))
-    return ink.frame("Requests", note, body, width, height)
+    return pen.frame("Requests", note, body, width, height)
 
 
 def _suited(table: Table[RequestView], cells: int, waiting: Mapping[int, TicketView]) -> Table[RequestView]:
@@ -181,7 +181,7 @@ def _suited(table: Table[RequestView], cells: int, waiting: Mapping[int, TicketV
         "why", "WAITS FOR / ERROR", max(24 if cells >= 90 else 18, cells // 6), 2, lambda *_: ("", "text"), "<"
     )
     _, _, room = replace(table, rest=why).layout(cells)
-    return replace(table, rest=replace(why, cell=lambda request, ink, _: _why(waiting, room, request, ink)))
+    return replace(table, rest=replace(why, cell=lambda request, pen, _: _why(waiting, room, request, pen)))
 
 
 def _note(view: View) -> str:

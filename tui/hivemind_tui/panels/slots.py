@@ -16,7 +16,7 @@ from hivemind_tui.panels.curve import trend
 from hivemind_tui.render import wait_reason as why
 from hivemind_tui.render.format import NOTHING, count, fit, level, seconds, whole
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
-from hivemind_tui.render.ink import Ink, Span, body_size, call
+from hivemind_tui.render.pen import Pen, Span, body_size, call
 from hivemind_tui.state.view import View, join
 
 _TWO_COLUMNS = 74
@@ -34,26 +34,26 @@ class _Column:
     head: str
     width: int
     rank: int
-    cell: Callable[[TicketView, Ink], Span]
+    cell: Callable[[TicketView, Pen], Span]
     align: str = ">"
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: flying tickets and the limit, beside (or, where narrow, above) the queue.
 
     Where there are no boxes there is no room for the curve's panel either, so the level's trend stands here.
     """
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     lane = view.lane
     if lane is None:
-        return ink.frame("Slots and queue", "", _empty(view, cells, ink), width, height)
-    trends = 1 if not ink.boxed and rows >= 4 else 0
-    body = _tickets(view, lane, cells, rows - trends, ink)
+        return pen.frame("Slots and queue", "", _empty(view, cells, pen), width, height)
+    trends = 1 if not pen.boxed and rows >= 4 else 0
+    body = _tickets(view, lane, cells, rows - trends, pen)
     if trends:
-        body += [ink.row(cells)] * (rows - trends - len(body))
-        body.append(trend(view, lane, cells, ink))
+        body += [pen.row(cells)] * (rows - trends - len(body))
+        body.append(trend(view, lane, cells, pen))
     note = join(_flight(lane), _line(lane), view.lane_note())
-    return ink.frame("Slots and queue", note, body, width, height)
+    return pen.frame("Slots and queue", note, body, width, height)
 
 
 def flying(ticket: TicketView) -> bool:
@@ -61,15 +61,15 @@ def flying(ticket: TicketView) -> bool:
     return ticket.state in ("waiting", "streaming")
 
 
-def _empty(view: View, width: int, ink: Ink) -> list[Strip]:
+def _empty(view: View, width: int, pen: Pen) -> list[Strip]:
     address = view.snapshot.address
     if view.on != LIVE:
-        return [ink.row(width, ("Nobody had asked for anything by then; space plays on.", "text"))]
+        return [pen.row(width, ("Nobody had asked for anything by then; space plays on.", "text"))]
     return [
-        ink.row(width, ("Nobody has asked for anything yet. Point an agent here:", "text")),
-        ink.row(width),
-        ink.row(width, (f"  ANTHROPIC_BASE_URL={word(view.shell, f'{address}/agent/alice')} claude", "info")),
-        ink.row(width, (f"  OPENAI_BASE_URL={word(view.shell, f'{address}/agent/bob/v1')} codex", "info")),
+        pen.row(width, ("Nobody has asked for anything yet. Point an agent here:", "text")),
+        pen.row(width),
+        pen.row(width, (f"  ANTHROPIC_BASE_URL={word(view.shell, f'{address}/agent/alice')} claude", "info")),
+        pen.row(width, (f"  OPENAI_BASE_URL={word(view.shell, f'{address}/agent/bob/v1')} codex", "info")),
     ]
 
 
@@ -87,7 +87,7 @@ def _line(lane: LaneView) -> str:
     return ", ".join(filter(None, (f"{waiting} waiting" if waiting or not retrying else "", between)))
 
 
-def _tickets(view: View, lane: LaneView, cells: int, rows: int, ink: Ink) -> list[Strip]:
+def _tickets(view: View, lane: LaneView, cells: int, rows: int, pen: Pen) -> list[Strip]:
     if rows <= 0:
         return []
     slots, queue = view.of_lane(view.snapshot.slots), view.of_lane(view.snapshot.queue)
@@ -95,42 +95,42 @@ def _tickets(view: View, lane: LaneView, cells: int, rows: int, ink: Ink) -> lis
     if cells >= _TWO_COLUMNS:
         left = (cells - 2) // 2
         right = cells - left - 2
-        pairs = zip_longest(_flying(slots, lane, left, rows, heads, ink), _queue(queue, lane, right, rows, heads, ink))
-        return [Strip.join([a or ink.row(left), ink.row(2), b or ink.row(right)]) for a, b in pairs]
+        pairs = zip_longest(_flying(slots, lane, left, rows, heads, pen), _queue(queue, lane, right, rows, heads, pen))
+        return [Strip.join([a or pen.row(left), pen.row(2), b or pen.row(right)]) for a, b in pairs]
     above = max(1, rows - min(len(queue) + heads, rows // 2))
-    body = _flying(slots, lane, cells, above, heads, ink)
-    return body + _queue(queue, lane, cells, rows - len(body), heads and rows - len(body) > 1, ink)
+    body = _flying(slots, lane, cells, above, heads, pen)
+    return body + _queue(queue, lane, cells, rows - len(body), heads and rows - len(body) > 1, pen)
 
 
 # --- In flight ---------------------------------------------------------------------------------------------------
 
 
-def _flying(tickets: list[TicketView], lane: LaneView, width: int, rows: int, heads: bool, ink: Ink) -> list[Strip]:
+def _flying(tickets: list[TicketView], lane: LaneView, width: int, rows: int, heads: bool, pen: Pen) -> list[Strip]:
     """The slots by number, those taken and those free, with the limit in its place among them."""
     columns, name = _fitting(_FLYING, 3, width)
-    body = [_head("NO", 2, "AGENT", columns, name, width, ink)] if heads else []
+    body = [_head("NO", 2, "AGENT", columns, name, width, pen)] if heads else []
     limit = math.inf if math.isinf(lane.state.level) else max(0, int(lane.state.level))
     # Without boxes the panel's note and the trend tell the limit already.
-    lined = ink.boxed or limit < len(tickets)
+    lined = pen.boxed or limit < len(tickets)
     room = rows - len(body) - lined
     shown = len(tickets) if len(tickets) <= room else max(0, room - 1)
-    places = [_taken(number, ticket, columns, name, width, ink) for number, ticket in enumerate(tickets[:shown], 1)]
+    places = [_taken(number, ticket, columns, name, width, pen) for number, ticket in enumerate(tickets[:shown], 1)]
     free = range(len(tickets) + 1, int(limit) + 1) if not math.isinf(limit) and shown == len(tickets) else range(0)
     if len(free) + shown <= room:
-        places += [ink.row(width, (f"{number:2} ", "rule"), (f"{ink.glyphs.idle} free", "rule")) for number in free]
+        places += [pen.row(width, (f"{number:2} ", "rule"), (f"{pen.glyphs.idle} free", "rule")) for number in free]
     elif room > shown:
-        places.append(ink.row(width, (" " * 3, "text"), (f"{ink.glyphs.ellipsis} {len(free)} free", "dim")))
+        places.append(pen.row(width, (" " * 3, "text"), (f"{pen.glyphs.ellipsis} {len(free)} free", "dim")))
     if shown < len(tickets):
-        more = f"{ink.glyphs.ellipsis} {len(tickets) - shown} more in flight"
-        places.append(ink.row(width, (" " * 3, "text"), (more, "dim")))
+        more = f"{pen.glyphs.ellipsis} {len(tickets) - shown} more in flight"
+        places.append(pen.row(width, (" " * 3, "text"), (more, "dim")))
     if lined:
         at = len(places) if limit > len(places) or shown < len(tickets) else int(limit)
-        places.insert(at, _limit(lane, width, ink))
+        places.insert(at, _limit(lane, width, pen))
     return (body + places)[:rows]
 
 
-def _limit(lane: LaneView, width: int, ink: Ink) -> Strip:
-    state, line = lane.state, ink.glyphs.frame[4]
+def _limit(lane: LaneView, width: int, pen: Pen) -> Strip:
+    state, line = lane.state, pen.glyphs.frame[4]
     over = 0 if math.isinf(state.level) else state.active - int(state.level)
     notes: list[Span] = [(f" limit {level(state.level)} " if not math.isinf(state.level) else " no limit ", "strong")]
     if not math.isinf(state.ceiling):
@@ -139,38 +139,38 @@ def _limit(lane: LaneView, width: int, ink: Ink) -> Strip:
         notes.append(("pinned ", "accent"))
     if over > 0:
         notes.append((f"{over} over it, they finish ", "wait"))
-    return ink.row(width, (line * 2, "rule"), *notes, (line * width, "rule"))
+    return pen.row(width, (line * 2, "rule"), *notes, (line * width, "rule"))
 
 
-def _taken(number: int, ticket: TicketView, columns: Sequence[_Column], name: int, width: int, ink: Ink) -> Strip:
+def _taken(number: int, ticket: TicketView, columns: Sequence[_Column], name: int, width: int, pen: Pen) -> Strip:
     spans: list[Span] = [(f"{number:2} ", "dim"), (fit(ticket.agent, name), "text")]
-    return _row(ticket, spans, columns, name + 3, ticket.model, width, ink)
+    return _row(ticket, spans, columns, name + 3, ticket.model, width, pen)
 
 
-def _state(ticket: TicketView, ink: Ink) -> Span:
-    glyph, role = ink.mark(ticket.state)
+def _state(ticket: TicketView, pen: Pen) -> Span:
+    glyph, role = pen.mark(ticket.state)
     return f"{glyph} {sign(ticket.state).word}", role
 
 
-def _priority(ticket: TicketView, ink: Ink) -> Span:
+def _priority(ticket: TicketView, pen: Pen) -> Span:
     return PRIORITIES[ticket.priority]
 
 
-def _since(ticket: TicketView, ink: Ink) -> Span:
+def _since(ticket: TicketView, pen: Pen) -> Span:
     return seconds(ticket.since_s), "text"
 
 
-def _tokens(ticket: TicketView, ink: Ink) -> Span:
+def _tokens(ticket: TicketView, pen: Pen) -> Span:
     return (count(ticket.output_tokens), "strong") if ticket.output_tokens else (NOTHING, "rule")
 
 
-def _rate(ticket: TicketView, ink: Ink) -> Span:
+def _rate(ticket: TicketView, pen: Pen) -> Span:
     if ticket.state != "streaming" or not ticket.output_tokens or ticket.since_s < 1:
         return NOTHING, "rule"
     return f"{count(ticket.output_tokens / ticket.since_s)}/s", "dim"
 
 
-def _try(ticket: TicketView, ink: Ink) -> Span:
+def _try(ticket: TicketView, pen: Pen) -> Span:
     return (str(ticket.attempt), "recover") if ticket.attempt > 1 else (".", "rule")
 
 
@@ -187,41 +187,41 @@ _FLYING = (
 # --- In the queue ------------------------------------------------------------------------------------------------
 
 
-def _queue(tickets: list[TicketView], lane: LaneView, width: int, rows: int, heads: bool, ink: Ink) -> list[Strip]:
+def _queue(tickets: list[TicketView], lane: LaneView, width: int, rows: int, heads: bool, pen: Pen) -> list[Strip]:
     """Who waits, in order, each with the gate that holds it and about how long still."""
     if rows <= 0:
         return []
     total = max(len(tickets), lane.state.waiting + lane.state.retrying)
     if not tickets:
-        return [ink.row(width, (f"{total} wait" if total else "nobody waits", "dim"))]
+        return [pen.row(width, (f"{total} wait" if total else "nobody waits", "dim"))]
     columns, name = _fitting(_WAITING, 5, width)
-    body = [_head("NO", 4, "AGENT", columns, name, width, ink)] if heads else []
+    body = [_head("NO", 4, "AGENT", columns, name, width, pen)] if heads else []
     room = rows - len(body)
     shown = tickets if total <= room else tickets[: max(0, room - 1)]
-    body += [_waiting(ticket, columns, name, width, ink) for ticket in shown]
+    body += [_waiting(ticket, columns, name, width, pen) for ticket in shown]
     if len(shown) < total:
-        body.append(ink.row(width, (" " * 3, "text"), (f"{ink.glyphs.ellipsis} {total - len(shown)} more", "dim")))
+        body.append(pen.row(width, (" " * 3, "text"), (f"{pen.glyphs.ellipsis} {total - len(shown)} more", "dim")))
     return body[:rows]
 
 
-def _waiting(ticket: TicketView, columns: Sequence[_Column], name: int, width: int, ink: Ink) -> Strip:
-    glyph, role = ink.mark(ticket.state)
+def _waiting(ticket: TicketView, columns: Sequence[_Column], name: int, width: int, pen: Pen) -> Strip:
+    glyph, role = pen.mark(ticket.state)
     place = f"{ticket.position:2} " if ticket.position is not None else "   "
     spans: list[Span] = [(place, "dim"), (f"{glyph} ", role), (fit(ticket.agent, name), "text")]
     more = ticket.last_error if ticket.state == "retry" else ticket.model
-    return _row(ticket, spans, columns, name + 5, more, width, ink)
+    return _row(ticket, spans, columns, name + 5, more, width, pen)
 
 
-def _gate(ticket: TicketView, ink: Ink) -> Span:
+def _gate(ticket: TicketView, pen: Pen) -> Span:
     return why.gate(ticket), gate_sign(ticket.gate).role
 
 
-def _until(ticket: TicketView, ink: Ink) -> Span:
+def _until(ticket: TicketView, pen: Pen) -> Span:
     when = why.until(ticket)
     return (when, "strong") if when else (NOTHING, "rule")
 
 
-def _size(ticket: TicketView, ink: Ink) -> Span:
+def _size(ticket: TicketView, pen: Pen) -> Span:
     return f"≈{count(ticket.estimated_tokens)}", "dim"
 
 
@@ -249,11 +249,11 @@ def _fitting(columns: Sequence[_Column], before: int, width: int) -> tuple[list[
     return kept, max(1, min(_NAME[1], left()))
 
 
-def _head(first: str, before: int, second: str, columns: Sequence[_Column], name: int, width: int, ink: Ink) -> Strip:
+def _head(first: str, before: int, second: str, columns: Sequence[_Column], name: int, width: int, pen: Pen) -> Strip:
     heads = "".join(" " + fit(column.head, column.width, column.align) for column in columns)
     used = before + 1 + name + len(heads)
     model = "  MODEL" if width - used - 2 >= _MODEL else ""
-    return ink.row(width, (f"{fit(first, before)} {fit(second, name)}{heads}{model}", "dim"))
+    return pen.row(width, (f"{fit(first, before)} {fit(second, name)}{heads}{model}", "dim"))
 
 
 def _row(
@@ -263,14 +263,14 @@ def _row(
     used: int,
     more: str,
     width: int,
-    ink: Ink,
+    pen: Pen,
 ) -> Strip:
     for column in columns:
-        text, role = column.cell(ticket, ink)
+        text, role = column.cell(ticket, pen)
         spans.append((" " + fit(text, column.width, column.align), role))
         used += column.width + 1
     rest = width - used - 2
     # A few letters of a model's name say nothing.
     if rest >= _MODEL and more:
         spans.append(("  " + fit(more, rest), "dim"))
-    return ink.row(width, *spans, link=call("app.pick_agent", ticket.agent))
+    return pen.row(width, *spans, link=call("app.pick_agent", ticket.agent))

@@ -12,7 +12,7 @@ from hivemind_tui.commands.keymap import BY_ID
 from hivemind_tui.panels.task_table import ENDED, mark
 from hivemind_tui.render.format import NOTHING, count, dollars, fit, plural, seconds, wrapped
 from hivemind_tui.render.glyphs import PRIORITIES, task_sign
-from hivemind_tui.render.ink import Ink, Span, body_size, call, fitting, linked
+from hivemind_tui.render.pen import Pen, Span, body_size, call, fitting, linked
 from hivemind_tui.state.view import View
 
 Row = list[Span]
@@ -24,24 +24,24 @@ RETRIED = frozenset({"failed", "cancelled", "skipped"})
 """States of a task that can be tried again."""
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: in a tall place one fact a row, in a short one the same facts side by side."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     task = view.task
     if task is None:
         note: Row = [("The task that is selected is told of here.", "dim")]
-        return ink.frame("Task", "", [ink.row(cells, *note)], width, height)
+        return pen.frame("Task", "", [pen.row(cells, *note)], width, height)
     known = {each.id: each for each in view.snapshot.tasks}
     before = [(name, known[name].state if name in known else "done") for name in task.after]
     after = [(each.id, each.state) for each in view.snapshot.tasks if task.id in each.after]
     keys = [(name, what) for name, what in effects(task) if view.on == LIVE or name == "open"]
     if rows >= _TALL:
-        lines = _tall(task, before, after, keys, cells, rows, ink)
+        lines = _tall(task, before, after, keys, cells, rows, pen)
     else:
-        lines = _short(task, before, after, keys, cells, ink)
-    body = [ink.row(cells, *line) for line in lines[:rows]]
+        lines = _short(task, before, after, keys, cells, pen)
+    body = [pen.row(cells, *line) for line in lines[:rows]]
     batch = f"batch {task.batch}" if task.batch else ""
-    return ink.frame(f"Task {task.id}", batch, body, width, height)
+    return pen.frame(f"Task {task.id}", batch, body, width, height)
 
 
 # --- A row each --------------------------------------------------------------------------------------------------
@@ -52,31 +52,31 @@ Acting = Sequence[tuple[str, str]]
 """As of :func:`effects`."""
 
 
-def _tall(task: TaskView, before: Near, after: Near, acting: Acting, cells: int, rows: int, ink: Ink) -> list[Row]:
-    parts = [_where(task, cells, ink), _facts(task, ink)]
+def _tall(task: TaskView, before: Near, after: Near, acting: Acting, cells: int, rows: int, pen: Pen) -> list[Row]:
+    parts = [_where(task, cells, pen), _facts(task, pen)]
     keys = [_key(name, what) for name, what in acting]
     room = rows - sum(map(len, parts)) - len(keys) - 6  # a gap after each part, and two titles
     split = max(2, min(len(before) or 1, room - min(len(after) or 1, room // 2)))
-    parts.append(_near("waits for", "nothing: it was the first", before, split, ink))
-    parts.append(_near("waited for by", "nobody", after, max(2, room - split), ink))
+    parts.append(_near("waits for", "nothing: it was the first", before, split, pen))
+    parts.append(_near("waited for by", "nobody", after, max(2, room - split), pen))
     lines: list[Row] = []
     for part in (*parts, keys):
         lines += [*([[]] if lines else []), *part]
     return lines
 
 
-def _where(task: TaskView, cells: int, ink: Ink) -> list[Row]:
-    rows: list[Row] = [[mark(task.state, ink), (f"  for {seconds(task.since_s)}", "dim")]]
+def _where(task: TaskView, cells: int, pen: Pen) -> list[Row]:
+    rows: list[Row] = [[mark(task.state, pen), (f"  for {seconds(task.since_s)}", "dim")]]
     return rows + [[(line, task_sign(task.state).role)] for line in wrapped(task.note, cells)[:3]]
 
 
-def _facts(task: TaskView, ink: Ink) -> list[Row]:
+def _facts(task: TaskView, pen: Pen) -> list[Row]:
     tries = plural(task.attempt, "attempt") if task.attempt else "not started yet"
     rows: list[Row] = [
         _labelled("priority", *_priority(task)),
         _labelled("agent", linked(task.agent, "info", call("app.open_agent", task.agent))),
         _labelled("ran", (seconds(task.ran_s) if task.ran_s else NOTHING, "strong"), (f"  {tries}", "dim")),
-        _labelled("tokens", (count(task.tokens), "strong"), *_estimate(task, ink)),
+        _labelled("tokens", (count(task.tokens), "strong"), *_estimate(task, pen)),
         _labelled("cost", (_spent(task), "strong")),
     ]
     return rows
@@ -97,15 +97,15 @@ def _priority(task: TaskView) -> Row:
     return [(word, role), (f", inherited; its own is {PRIORITIES[task.own_priority][0]}", "dim")]
 
 
-def _estimate(task: TaskView, ink: Ink) -> Row:
+def _estimate(task: TaskView, pen: Pen) -> Row:
     if not task.estimated_tokens:
         return [("  no estimate", "dim")]
     share = task.tokens / task.estimated_tokens
-    bar = ink.gauge(_BAR, share, role="wait" if share > 1 else "info")
-    return [("  ", "dim"), *bar, (f" of {ink.glyphs.about}{count(task.estimated_tokens)}", "dim")]
+    bar = pen.gauge(_BAR, share, role="wait" if share > 1 else "info")
+    return [("  ", "dim"), *bar, (f" of {pen.glyphs.about}{count(task.estimated_tokens)}", "dim")]
 
 
-def _near(title: str, none: str, tasks: Near, room: int, ink: Ink) -> list[Row]:
+def _near(title: str, none: str, tasks: Near, room: int, pen: Pen) -> list[Row]:
     """A task a row; where there are too many, the last row says how many."""
     if not tasks:
         return [[(f"{title} ", "dim"), (none, "dim")]]
@@ -114,10 +114,10 @@ def _near(title: str, none: str, tasks: Near, room: int, ink: Ink) -> list[Row]:
     ordered = sorted(tasks, key=lambda each: each[1] == "done")
     shown = ordered if len(ordered) <= room else ordered[: max(1, room - 1)]
     for name, state in shown:
-        text, role = mark(state, ink)
+        text, role = mark(state, pen)
         rows.append([(fit(f"  {text}", 13), role), linked(f" {name}", "text", call("app.pick_task", name))])
     if len(shown) < len(tasks):
-        rows.append([(f"  {ink.glyphs.ellipsis} {len(tasks) - len(shown)} more", "dim")])
+        rows.append([(f"  {pen.glyphs.ellipsis} {len(tasks) - len(shown)} more", "dim")])
     return rows
 
 
@@ -137,9 +137,9 @@ def _key(name: str, what: str, width: int = 6) -> Row:
 # --- Side by side ------------------------------------------------------------------------------------------------
 
 
-def _short(task: TaskView, before: Near, after: Near, acting: Acting, cells: int, ink: Ink) -> list[Row]:
+def _short(task: TaskView, before: Near, after: Near, acting: Acting, cells: int, pen: Pen) -> list[Row]:
     first: list[tuple[int, Row]] = [
-        (0, [mark(task.state, ink), (f" for {seconds(task.since_s)}", "dim")]),
+        (0, [mark(task.state, pen), (f" for {seconds(task.since_s)}", "dim")]),
         (1, [(task.note, task_sign(task.state).role)] if task.note else []),
     ]
     facts: list[tuple[int, Row]] = [
@@ -156,19 +156,19 @@ def _short(task: TaskView, before: Near, after: Near, acting: Acting, cells: int
     return [
         fitting(cells, [chunk for chunk in first if chunk[1]]),
         fitting(cells, [chunk for chunk in facts if chunk[1]]),
-        _beside("waits for", before, cells, ink),
-        _beside("waited for by", after, cells, ink),
+        _beside("waits for", before, cells, pen),
+        _beside("waited for by", after, cells, pen),
         fitting(cells, keys),
     ]
 
 
-def _beside(title: str, tasks: Near, cells: int, ink: Ink) -> Row:
+def _beside(title: str, tasks: Near, cells: int, pen: Pen) -> Row:
     if not tasks:
         return [(f"{title} nobody" if title.endswith("by") else f"{title} nothing", "dim")]
     ordered = sorted(tasks, key=lambda each: each[1] == "done")
     chunks: list[tuple[int, Row]] = [(0, [(title, "dim")])]
     for rank, (name, state) in enumerate(ordered, 1):
-        text, role = mark(state, ink)
+        text, role = mark(state, pen)
         chunks.append((rank, [(text[:1], role), (f" {name}", "text")]))
     return fitting(cells, chunks[: 1 + _most(cells)])
 

@@ -11,7 +11,7 @@ from textual.strip import Strip
 from hivemind.world.snapshot import TaskView
 from hivemind_tui.render.format import NOTHING, count, dollars, plural, seconds
 from hivemind_tui.render.glyphs import PRIORITIES, task_sign
-from hivemind_tui.render.ink import Ink, Span, body_size, call
+from hivemind_tui.render.pen import Pen, Span, body_size, call
 from hivemind_tui.render.table import Column, Rows, Table, hidden_order
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.state.view import View, join
@@ -35,17 +35,17 @@ def _turn(task: TaskView) -> tuple[float, float]:
     return (task.since_s, 0.0) if task.state in ENDED else (0.0, 0.0)
 
 
-def mark(state: str, ink: Ink) -> Span:
+def mark(state: str, pen: Pen) -> Span:
     """A task's state as a glyph and a word."""
     shown = task_sign(state)
-    return f"{getattr(ink.glyphs, shown.glyph)} {shown.word}", shown.role
+    return f"{getattr(pen.glyphs, shown.glyph)} {shown.word}", shown.role
 
 
-def _name(task: TaskView, ink: Ink, at: float) -> Span:
+def _name(task: TaskView, pen: Pen, at: float) -> Span:
     return task.id, "dim" if task.state in ENDED and task.state != "failed" else "text"
 
 
-def _own(task: TaskView, ink: Ink, at: float) -> Span:
+def _own(task: TaskView, pen: Pen, at: float) -> Span:
     return (PRIORITIES[task.own_priority][0], "dim") if task.own_priority != task.priority else (".", "rule")
 
 
@@ -53,26 +53,26 @@ def _number(value: int) -> Span:
     return (count(value), "text") if value else (".", "rule")
 
 
-def _tries(task: TaskView, ink: Ink, at: float) -> Span:
+def _tries(task: TaskView, pen: Pen, at: float) -> Span:
     if task.attempt < 2:
         return _number(task.attempt)
     return str(task.attempt), "recover"
 
 
-def _ran(task: TaskView, ink: Ink, at: float) -> Span:
+def _ran(task: TaskView, pen: Pen, at: float) -> Span:
     return (seconds(task.ran_s), "text") if task.ran_s else (".", "rule")
 
 
-def _tokens(task: TaskView, ink: Ink, at: float) -> Span:
+def _tokens(task: TaskView, pen: Pen, at: float) -> Span:
     over = task.estimated_tokens and task.tokens > task.estimated_tokens
     return (count(task.tokens), "wait" if over else "text") if task.tokens else (".", "rule")
 
 
-def _cost(task: TaskView, ink: Ink, at: float) -> Span:
+def _cost(task: TaskView, pen: Pen, at: float) -> Span:
     return (dollars(task.dollars), "text") if task.dollars else (".", "rule")
 
 
-def _agent(task: TaskView, ink: Ink, at: float) -> Span:
+def _agent(task: TaskView, pen: Pen, at: float) -> Span:
     return (task.agent, "text") if task.agent != task.id else ("its own", "dim")
 
 
@@ -81,14 +81,14 @@ def _short(task: TaskView, text: str) -> str:
     return text.replace(f"{task.batch}.", "") if task.batch else text
 
 
-def _note(task: TaskView, ink: Ink, at: float) -> Span:
+def _note(task: TaskView, pen: Pen, at: float) -> Span:
     return _short(task, task.note), task_sign(task.state).role if task.state in ("failed", "blocked") else "dim"
 
 
 TASKS: Table[TaskView] = Table(
     Column("task", "TASK", 14, 0, _name, "<", lambda t: t.id),
     (
-        Column("state", "STATE", 11, 0, lambda t, ink, _: mark(t.state, ink), "<", lambda t: _RANK.get(t.state, 9)),
+        Column("state", "STATE", 11, 0, lambda t, pen, _: mark(t.state, pen), "<", lambda t: _RANK.get(t.state, 9)),
         Column("prio", "PRIO", 4, 1, lambda t, _i, _t: PRIORITIES[t.priority], "<", lambda t: t.priority),
         Column("own", "OWN", 4, 6, _own, "<", lambda t: t.own_priority),
         Column("tries", "TRIES", 5, 5, _tries, key=lambda t: t.attempt),
@@ -102,13 +102,13 @@ TASKS: Table[TaskView] = Table(
 )
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: a head and as many tasks as fit."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     tasks, order = view.tasks, view.tasks_order
     if not tasks:
         note = "No task fits the filter (esc takes it away)." if order.filter else _NONE
-        return ink.frame("Tasks", _counts(view, cells - 16), [ink.row(cells, (note, "dim"))], width, height)
+        return pen.frame("Tasks", _counts(view, cells - 16), [pen.row(cells, (note, "dim"))], width, height)
     picked = view.task
     shown = Rows(
         tasks,
@@ -119,9 +119,9 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
         sort_link="app.sort_by({})",
     )
     table = _with_waits({task.id: task.state for task in view.snapshot.tasks})
-    body = render_table(table, shown, view.snapshot.at, cells, rows, ink)
+    body = render_table(table, shown, view.snapshot.at, cells, rows, pen)
     by = hidden_order(TASKS, order.sort, table.layout(cells - 1)[0])
-    return ink.frame("Tasks", join(by, _counts(view, cells - 16 - len(by))), body, width, height)
+    return pen.frame("Tasks", join(by, _counts(view, cells - 16 - len(by))), body, width, height)
 
 
 _NONE = "No task yet. `hivemind batch plan.yaml` submits some, and so does hm.submit over MCP."
@@ -135,9 +135,9 @@ def missing(task: TaskView, states: Mapping[str, str]) -> list[str]:
 def _with_waits(states: Mapping[str, str]) -> Table[TaskView]:
     assert TASKS.rest is not None
 
-    def waits(task: TaskView, ink: Ink, at: float) -> Span:
+    def waits(task: TaskView, pen: Pen, at: float) -> Span:
         if task.state != "waiting":
-            return _note(task, ink, at)
+            return _note(task, pen, at)
         return _short(task, ", ".join(missing(task, states))) or NOTHING, "wait"
 
     return replace(TASKS, rest=replace(TASKS.rest, cell=waits))

@@ -11,7 +11,7 @@ from textual.strip import Strip
 
 from hivemind_tui.render.bars import Axis, times_of_day
 from hivemind_tui.render.format import fit, local, percent, seconds
-from hivemind_tui.render.ink import Ink, Span
+from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.sources.playback import KINDS, Column, Playback, kind_sign
 from hivemind_tui.sources.transport import shown_speed
 from hivemind_tui.state.view import View
@@ -53,23 +53,23 @@ def share_at(x: int, width: int, height: int) -> float:
     return min(1.0, max(0.0, (x - divided.left - _BAR) / max(1, divided.cells - 1)))
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The strip's rows."""
     playback = view.playback
     if playback is None or width < 12:
-        return [ink.row(max(0, width))] * height
+        return [pen.row(max(0, width))] * height
     divided = room(width, height)
     if height >= 4:
-        rows = _four(playback, divided, ink)
+        rows = _four(playback, divided, pen)
     elif height >= 2:
-        rows = _two(playback, divided, ink)
+        rows = _two(playback, divided, pen)
     else:
-        rows = [(_short_state(playback, ink), _marked(playback, divided.cells, ink), [])]
-    strips = [_row(left, bars, right, divided, ink) for left, bars, right in rows]
-    return (strips + [ink.row(width)] * height)[:height]
+        rows = [(_short_state(playback, pen), _marked(playback, divided.cells, pen), [])]
+    strips = [_row(left, bars, right, divided, pen) for left, bars, right in rows]
+    return (strips + [pen.row(width)] * height)[:height]
 
 
-def _four(playback: Playback, divided: Room, ink: Ink) -> list[tuple[Cells, Cells, Cells]]:
+def _four(playback: Playback, divided: Room, pen: Pen) -> list[tuple[Cells, Cells, Cells]]:
     """Waiting, in flight, marks, and times of day."""
     cells = divided.cells
     found = _resampled(playback.columns, cells)
@@ -79,52 +79,52 @@ def _four(playback: Playback, divided: Room, ink: Ink) -> list[tuple[Cells, Cell
     day = time.strftime("%a %d %b ", local(playback.wall))
     return [
         (
-            _state(playback, ink),
-            _bars(playback, found, "waiting", waiting, "wait", cells, ink),
+            _state(playback, pen),
+            _bars(playback, found, "waiting", waiting, "wait", cells, pen),
             _scale(waiting, "waiting"),
         ),
         (
             [(day, "dim"), (_clock(playback, 1), "strong")],
-            _bars(playback, found, "active", active, "ok", cells, ink),
+            _bars(playback, found, "active", active, "ok", cells, pen),
             _scale(active, "in flight"),
         ),
         (
             [(_passed(passed, length), "dim")],
-            _marked(playback, cells, ink, loop=False),
+            _marked(playback, cells, pen, loop=False),
             _scale(playback.mark_count, "mark"),
         ),
-        (_known(playback, ink), _labels(playback, cells, ink), []),
+        (_known(playback, pen), _labels(playback, cells, pen), []),
     ]
 
 
-def _two(playback: Playback, divided: Room, ink: Ink) -> list[tuple[Cells, Cells, Cells]]:
+def _two(playback: Playback, divided: Room, pen: Pen) -> list[tuple[Cells, Cells, Cells]]:
     """How much went on, and marks."""
     cells = divided.cells
     found = _resampled(playback.columns, cells)
     top = _top(found, "both")
     passed = _passed(playback.at - playback.begins_at, playback.ends_at - playback.begins_at)
-    under: Cells = _known(playback, ink) or [(passed, "dim")]
+    under: Cells = _known(playback, pen) or [(passed, "dim")]
     return [
-        (_short_state(playback, ink), _bars(playback, found, "both", top, "ok", cells, ink), []),
-        (under, _noted(playback, _marked(playback, cells, ink), ink), []),
+        (_short_state(playback, pen), _bars(playback, found, "both", top, "ok", cells, pen), []),
+        (under, _noted(playback, _marked(playback, cells, pen), pen), []),
     ]
 
 
-def _row(left: Cells, bars: Cells, right: Cells, divided: Room, ink: Ink) -> Strip:
+def _row(left: Cells, bars: Cells, right: Cells, divided: Room, pen: Pen) -> Strip:
     used = sum(cell_len(text) for text, _ in left)
     pad = " " * max(0, divided.left - 1 - used)
-    side = ink.glyphs.frame[5]
-    gutter = ink.row(divided.left + _BAR, (" ", "text"), *left, (pad, "text"), (side, "rule"))
-    middle = ink.row(divided.cells, *bars)
-    return Strip.join([gutter, middle, ink.row(divided.right, *right)])
+    side = pen.glyphs.frame[5]
+    gutter = pen.row(divided.left + _BAR, (" ", "text"), *left, (pad, "text"), (side, "rule"))
+    middle = pen.row(divided.cells, *bars)
+    return Strip.join([gutter, middle, pen.row(divided.right, *right)])
 
 
 # --- At the left -----------------------------------------------------------------------------------------------------
 
 
-def state_of(playback: Playback, ink: Ink) -> tuple[str, str, str]:
+def state_of(playback: Playback, pen: Pen) -> tuple[str, str, str]:
     """How it plays: glyph, word and role."""
-    glyphs = ink.glyphs
+    glyphs = pen.glyphs
     if playback.playing:
         word = "loop" if playback.loop_from is not None and playback.loop_to is not None else "playing"
         return glyphs.play, word, "accent"
@@ -135,13 +135,13 @@ def state_of(playback: Playback, ink: Ink) -> tuple[str, str, str]:
     return glyphs.pause, "stopped", "strong"
 
 
-def _state(playback: Playback, ink: Ink) -> Cells:
-    glyph, word, role = state_of(playback, ink)
+def _state(playback: Playback, pen: Pen) -> Cells:
+    glyph, word, role = state_of(playback, pen)
     return [(f"{glyph} {word} ", role), (shown_speed(playback.speed), "strong" if playback.playing else "dim")]
 
 
-def _short_state(playback: Playback, ink: Ink) -> Cells:
-    glyph, _, role = state_of(playback, ink)
+def _short_state(playback: Playback, pen: Pen) -> Cells:
+    glyph, _, role = state_of(playback, pen)
     return [(f"{glyph} {shown_speed(playback.speed):<6}", role), (_clock(playback, 0), "strong")]
 
 
@@ -154,13 +154,13 @@ def _passed(passed_s: float, length_s: float) -> str:
     return f"{seconds(passed_s)} of {seconds(length_s)}"
 
 
-def _known(playback: Playback, ink: Ink) -> Cells:
+def _known(playback: Playback, pen: Pen) -> Cells:
     """What of it isn't sure yet."""
     if playback.known_to < 1 and not (playback.growing and playback.known_to >= _ALL_BUT_NEW):
-        about = f"{ink.glyphs.about} " if playback.approximate else ""
+        about = f"{pen.glyphs.about} " if playback.approximate else ""
         return [(f"{about}reading {percent(playback.known_to, 1)}", "wait" if playback.approximate else "dim")]
     if playback.approximate:
-        return [(f"{ink.glyphs.about} about", "wait")]
+        return [(f"{pen.glyphs.about} about", "wait")]
     return []
 
 
@@ -197,17 +197,17 @@ def _top(found: Sequence[Sequence[Column]], what: str) -> int:
 
 
 def _bars(
-    playback: Playback, found: Sequence[Sequence[Column]], what: str, top: int, role: str, cells: int, ink: Ink
+    playback: Playback, found: Sequence[Sequence[Column]], what: str, top: int, role: str, cells: int, pen: Pen
 ) -> Cells:
     """A bar a cell, dim where the cursor hasn't been."""
-    steps = ink.glyphs.steps
+    steps = pen.glyphs.steps
     cursor = _cell(playback, playback.at, cells)
     spans: Cells = []
     for cell, columns in enumerate(found):
         if cell == cursor:
-            spans.append((ink.glyphs.thumb, "accent"))
+            spans.append((pen.glyphs.thumb, "accent"))
         elif not columns:
-            spans.append((ink.glyphs.idle, "rule"))
+            spans.append((pen.glyphs.idle, "rule"))
         else:
             most = max(_amount(column, what) for column in columns)
             waits = what == "both" and any(column.waiting for column in columns)
@@ -220,7 +220,7 @@ def _cell(playback: Playback, at: float, cells: int) -> int:
     return min(cells - 1, int(playback.share(at) * cells))
 
 
-def _marked(playback: Playback, cells: int, ink: Ink, *, loop: bool = True) -> Cells:
+def _marked(playback: Playback, cells: int, pen: Pen, *, loop: bool = True) -> Cells:
     """A glyph where something is worth a look, and the loop's edges, unless those stand elsewhere."""
     shown: dict[int, str] = {}
     for mark in playback.marks:
@@ -230,24 +230,24 @@ def _marked(playback: Playback, cells: int, ink: Ink, *, loop: bool = True) -> C
     line: Cells = [(" ", "text")] * cells
     for cell, kind in shown.items():
         sign_ = kind_sign(kind)
-        line[cell] = getattr(ink.glyphs, sign_.glyph), sign_.role
+        line[cell] = getattr(pen.glyphs, sign_.glyph), sign_.role
     cursor = _cell(playback, playback.at, cells)
     if cursor not in shown:
-        line[cursor] = ink.glyphs.thumb, "accent"
+        line[cursor] = pen.glyphs.thumb, "accent"
     for cell, edge in _edges(playback, cells) if loop else ():
         line[cell] = edge, "accent"
     return line
 
 
-def _labels(playback: Playback, cells: int, ink: Ink) -> Cells:
+def _labels(playback: Playback, cells: int, pen: Pen) -> Cells:
     """Times of day, the loop, or for a while what was come upon."""
     if playback.note:
-        return _note_spans(playback, ink)
+        return _note_spans(playback, pen)
     length = playback.ends_at - playback.begins_at
     if length <= 0:
         return []
     axis = Axis(length, cells, origin_at=playback.begins_at)
-    tick = ink.glyphs.frame[5]
+    tick = pen.glyphs.frame[5]
     text = times_of_day(axis, playback.begins_at + playback.wall_offset_s, tick)
     edges = _edges(playback, cells)
     for cell, _ in edges:  # a label that an edge stands in would be read wrongly
@@ -260,7 +260,7 @@ def _labels(playback: Playback, cells: int, ink: Ink) -> Cells:
         line[0] = " ", "text"
     cursor = _cell(playback, playback.at, cells)
     if text[cursor] == " ":
-        line[cursor] = ink.glyphs.thumb, "accent"
+        line[cursor] = pen.glyphs.thumb, "accent"
     for cell, edge in edges:
         line[cell] = edge, "accent"
     return line
@@ -272,19 +272,19 @@ def _edges(playback: Playback, cells: int) -> list[tuple[int, str]]:
     return [(_cell(playback, at, cells), edge) for at, edge in edges if at is not None]
 
 
-def _note_spans(playback: Playback, ink: Ink) -> Cells:
+def _note_spans(playback: Playback, pen: Pen) -> Cells:
     sign = kind_sign(playback.note_kind)
-    glyph = getattr(ink.glyphs, sign.glyph) if playback.note_kind else ink.glyphs.arrow
+    glyph = getattr(pen.glyphs, sign.glyph) if playback.note_kind else pen.glyphs.arrow
     role = sign.role if playback.note_kind else "info"
     return [(f"{glyph} ", role), (playback.note, "text")]
 
 
-def _noted(playback: Playback, line: Cells, ink: Ink) -> Cells:
+def _noted(playback: Playback, line: Cells, pen: Pen) -> Cells:
     """With what was come upon beside the cursor, on the side where there is more room."""
     if not playback.note:
         return line
     cells, cursor = len(line), _cell(playback, playback.at, len(line))
-    (glyph, role), (text, plain) = _note_spans(playback, ink)
+    (glyph, role), (text, plain) = _note_spans(playback, pen)
     if cursor < cells // 2:
         room = max(0, cells - cursor - 2 - cell_len(glyph))
         return [*line[: cursor + 1], (" ", "text"), (glyph, role), (fit(text, room), plain)]

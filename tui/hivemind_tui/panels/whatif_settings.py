@@ -6,10 +6,10 @@ from textual.strip import Strip
 
 from hivemind.lab.tune.overrides import shown
 from hivemind.scheduler.operator.knobs import KNOBS
-from hivemind_tui.commands.knobs import DIALS, leap, number, shown_value
 from hivemind_tui.panels.knobs import GROUPS
+from hivemind_tui.render.dials import DIALS, leap, number, shown_value
 from hivemind_tui.render.format import fit, plural
-from hivemind_tui.render.ink import Ink, Span, body_size, call
+from hivemind_tui.render.pen import Pen, Span, body_size, call
 from hivemind_tui.render.table import scrolled
 from hivemind_tui.state.view import View, join
 from hivemind_tui.whatif.state import Sheet
@@ -20,9 +20,9 @@ _ABOUT = 4
 _OTHERS = "Others, not while a proxy runs"
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: settings, scrolled to the cursor, and under them all about the one under it."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     sheet = view.sheet
     about = _ABOUT if rows >= 4 * _ABOUT else 0
     room = rows - about
@@ -30,15 +30,15 @@ def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
     at = next((index for index, (_, name) in enumerate(items) if name == sheet.name), 0)
     top = scrolled(at, len(items), room)
     body = [
-        _row(name, sheet, cells, ink) if name else ink.row(cells, (heading, "title"))
+        _row(name, sheet, cells, pen) if name else pen.row(cells, (heading, "title"))
         for heading, name in items[top : top + room]
     ]
-    body += [ink.row(cells)] * (room - len(body))
+    body += [pen.row(cells)] * (room - len(body))
     if about:
-        body += _about(sheet, cells, ink)
+        body += _about(sheet, cells, pen)
     changed = len(sheet.changes)
     note = join(f"{plural(changed, 'setting')} changed" if changed else "as recorded", "enter simulates")
-    return ink.frame("What if", note, body, width, height)
+    return pen.frame("What if", note, body, width, height)
 
 
 def _items(sheet: Sheet, room: int) -> list[tuple[str, str]]:
@@ -50,16 +50,16 @@ def _items(sheet: Sheet, room: int) -> list[tuple[str, str]]:
     return [item for title, names in groups for item in ((title, ""), *(("", name) for name in names))]
 
 
-def _row(name: str, sheet: Sheet, cells: int, ink: Ink) -> Strip:
+def _row(name: str, sheet: Sheet, cells: int, pen: Pen) -> Strip:
     here = name == sheet.name
     change = next((each for each in sheet.changes if each.name == name), None)
-    lead: list[Span] = [(ink.glyphs.cursor if here else " ", "accent")]
+    lead: list[Span] = [(pen.glyphs.cursor if here else " ", "accent")]
     if name not in KNOBS:
         wanted = shown(change.value) if change is not None else ""
         spans: list[Span] = [*lead, (f" {name}  ", "strong" if here else "text"), (wanted, "accent")]
-        return ink.row(cells, *spans, selected=here, link=call("app.pick_setting", name))
+        return pen.row(cells, *spans, selected=here, link=call("app.pick_setting", name))
     dial, base, value = DIALS[name], sheet.base.get(name), sheet.value(name)
-    arrow = f" {ink.glyphs.arrow} "
+    arrow = f" {pen.glyphs.arrow} "
     wanted = f"{arrow}{shown_value(name, value)}" if change is not None and value is not None else ""
     spans = [
         *lead,
@@ -67,18 +67,18 @@ def _row(name: str, sheet: Sheet, cells: int, ink: Ink) -> Strip:
         (fit(shown_value(name, base) if base is not None else "—", _VALUE, ">"), "dim" if wanted else "strong"),
         (fit(wanted, _VALUE + len(arrow)), "accent"),
     ]
-    return ink.row(cells, *spans, selected=here, link=call("app.pick_setting", name))
+    return pen.row(cells, *spans, selected=here, link=call("app.pick_setting", name))
 
 
-def _about(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
+def _about(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
     name = sheet.name
-    rule = ink.row(cells, (ink.glyphs.frame[4] * cells, "rule"))
+    rule = pen.row(cells, (pen.glyphs.frame[4] * cells, "rule"))
     if name not in KNOBS:
         return [
             rule,
-            ink.row(cells, (name, "accent")),
-            ink.row(cells, ("counts from a proxy's next start on", "text")),
-            ink.row(cells, ("o types another value, backspace drops it", "dim")),
+            pen.row(cells, (name, "accent")),
+            pen.row(cells, ("counts from a proxy's next start on", "text")),
+            pen.row(cells, ("o types another value, backspace drops it", "dim")),
         ]
     knob, dial = KNOBS[name], DIALS[name]
     step = f"{dial.step:.0%}" if dial.by_ratio else number(dial.step)
@@ -88,7 +88,7 @@ def _about(sheet: Sheet, cells: int, ink: Ink) -> list[Strip]:
     turned = f"; turned {plural(times, 'time')} in the recording" if times else ""
     return [
         rule,
-        ink.row(cells, (name, "accent"), (f"  {number(knob.lowest)} to {number(knob.highest)}{unit}{none}", "text")),
-        ink.row(cells, (dial.meaning, "text"), (turned, "wait")),
-        ink.row(cells, (f"left right {step}, shift {leap(name)}; o types", "dim")),
+        pen.row(cells, (name, "accent"), (f"  {number(knob.lowest)} to {number(knob.highest)}{unit}{none}", "text")),
+        pen.row(cells, (dial.meaning, "text"), (turned, "wait")),
+        pen.row(cells, (f"left right {step}, shift {leap(name)}; o types", "dim")),
     ]

@@ -14,7 +14,7 @@ from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.types import Utilisation
 from hivemind_tui.panels.circuit import summary
 from hivemind_tui.render.format import count, fit, percent, seconds
-from hivemind_tui.render.ink import Ink, Span, body_size
+from hivemind_tui.render.pen import Pen, Span, body_size
 from hivemind_tui.state.view import View, join
 
 _TWO_COLUMNS = 74
@@ -44,36 +44,36 @@ class _Item:
     source: str
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: the windows of the lane shown, then the plan's long limits.
 
     Where there are no boxes there is no room for the circuit's panel either, so that has a line here.
     """
-    cells, rows = body_size(ink, width, height)
-    title = "Rate windows" if ink.boxed else "Rate windows and circuit"
+    cells, rows = body_size(pen, width, height)
+    title = "Rate windows" if pen.boxed else "Rate windows and circuit"
     lane = view.lane
     if lane is None:
-        return ink.frame(title, "", [ink.row(cells, _UNKNOWN)], width, height)
+        return pen.frame(title, "", [pen.row(cells, _UNKNOWN)], width, height)
     state = lane.state
     known = bool(state.windows or state.plan)
     items = _items(state)
     families = list(dict.fromkeys(window.family for window in state.windows))
     extra: list[Callable[[int], Strip]] = (
-        [] if ink.boxed else [lambda cells: ink.row(cells, *summary(state, cells, ink))]
+        [] if pen.boxed else [lambda cells: pen.row(cells, *summary(state, cells, pen))]
     )
     if not known:
-        lines = [ink.row(cells, _UNKNOWN), *(line(cells) for line in extra)]
+        lines = [pen.row(cells, _UNKNOWN), *(line(cells) for line in extra)]
     elif len(items) + len(extra) <= rows and cells >= _FIGURES:
-        lines = _listed(items, cells, rows - len(extra), ink) + [line(cells) for line in extra]
+        lines = _listed(items, cells, rows - len(extra), pen) + [line(cells) for line in extra]
     elif len(families) > 1 and cells >= _TWO_COLUMNS:
-        lines = _by_family(families, state, cells, rows, ink)
+        lines = _by_family(families, state, cells, rows, pen)
         lines += [line(cells) for line in extra][: max(0, rows - len(lines))]
     else:
-        lines = _tiled(items, extra, cells, rows, ink)
+        lines = _tiled(items, extra, cells, rows, pen)
     if len(lines) > rows > 0:
-        more = (f"{ink.glyphs.ellipsis} {len(lines) - rows + 1} more", "dim")
-        lines = [*lines[: rows - 1], ink.row(cells, more)]
-    return ink.frame(title, join(_legend(ink) if known else "", _source(state), view.lane_note()), lines, width, height)
+        more = (f"{pen.glyphs.ellipsis} {len(lines) - rows + 1} more", "dim")
+        lines = [*lines[: rows - 1], pen.row(cells, more)]
+    return pen.frame(title, join(_legend(pen) if known else "", _source(state), view.lane_note()), lines, width, height)
 
 
 _UNKNOWN = ("No rate window is known yet; the first reply's headers will tell.", "dim")
@@ -85,8 +85,8 @@ def gone(window: WindowState) -> float:
     return window.used if math.isinf(window.remaining) else max(0.0, window.limit - window.remaining)
 
 
-def _legend(ink: Ink) -> str:
-    return f"{ink.glyphs.full} used {ink.glyphs.part} reserved {ink.glyphs.empty} left"
+def _legend(pen: Pen) -> str:
+    return f"{pen.glyphs.full} used {pen.glyphs.part} reserved {pen.glyphs.empty} left"
 
 
 def _source(state: LaneState) -> str:
@@ -125,11 +125,11 @@ def _plan(plan: Utilisation) -> _Item:
 # --- A row each --------------------------------------------------------------------------------------------------
 
 
-def _listed(items: Sequence[_Item], width: int, rows: int, ink: Ink) -> list[Strip]:
+def _listed(items: Sequence[_Item], width: int, rows: int, pen: Pen) -> list[Strip]:
     """Under heads where there is a row to spare."""
     name = _name_width(items)
-    heads = [_heads(name, width, ink)] if rows > len(items) else []
-    return heads + [_row(item, width, ink, name) for item in items]
+    heads = [_heads(name, width, pen)] if rows > len(items) else []
+    return heads + [_row(item, width, pen, name) for item in items]
 
 
 def _name_width(items: Sequence[_Item]) -> int:
@@ -140,19 +140,19 @@ def _bar_width(name: int, width: int) -> int:
     return max(4, min(_BAR, width - name - 1 - 3 * 6 - 9 - 2 - _RESET - (17 if width >= _WITH_SOURCE else 0)))
 
 
-def _heads(name: int, width: int, ink: Ink) -> Strip:
+def _heads(name: int, width: int, pen: Pen) -> Strip:
     bar = _bar_width(name, width)
     figures = f"{'USED':>6} {'RESERVED':>8}{'LEFT':>6}{'OF':>6}"
     source = "  FROM" if width >= _WITH_SOURCE else ""
-    return ink.row(width, (f"{fit('WINDOW', name)} {' ' * bar}{figures}  {fit('RESETS', _RESET, '>')}{source}", "dim"))
+    return pen.row(width, (f"{fit('WINDOW', name)} {' ' * bar}{figures}  {fit('RESETS', _RESET, '>')}{source}", "dim"))
 
 
-def _row(item: _Item, width: int, ink: Ink, name: int = 10) -> Strip:
+def _row(item: _Item, width: int, pen: Pen, name: int = 10) -> Strip:
     used, reserved, left, of = item.figures
     reset = seconds(item.resets_in_s)
     spans: list[Span] = [
         (fit(item.name, name) + " ", "text"),
-        *ink.gauge(_bar_width(name, width), item.used, item.reserved),
+        *pen.gauge(_bar_width(name, width), item.used, item.reserved),
         (fit(used, 6, ">"), "text"),
         (fit(reserved, 9, ">"), "dim"),
         (fit(left, 6, ">"), _scarcity(item)),
@@ -161,7 +161,7 @@ def _row(item: _Item, width: int, ink: Ink, name: int = 10) -> Strip:
     ]
     if width >= _WITH_SOURCE:
         spans.append((f"  {fit(item.source, 15)}", "dim"))
-    return ink.row(width, *spans)
+    return pen.row(width, *spans)
 
 
 def _scarcity(item: _Item) -> str:
@@ -172,35 +172,35 @@ def _scarcity(item: _Item) -> str:
 
 
 def _tiled(
-    items: Sequence[_Item], extra: Sequence[Callable[[int], Strip]], cells: int, rows: int, ink: Ink
+    items: Sequence[_Item], extra: Sequence[Callable[[int], Strip]], cells: int, rows: int, pen: Pen
 ) -> list[Strip]:
     """In two columns where one would be too long."""
     columns = 2 if len(items) + len(extra) > rows and cells >= _TWO_COLUMNS else 1
     each = (cells - 3 * (columns - 1)) // columns
     name = min(16, max(4, *(len(item.short) for item in items)))
-    tiles = [_tile(item, name, each, ink) for item in items]
+    tiles = [_tile(item, name, each, pen) for item in items]
     tiles += [line(each) for line in extra]
     if columns == 1:
         return tiles
-    pairs = zip_longest(tiles[::2], tiles[1::2], fillvalue=ink.row(each))
-    return [Strip.join([left, ink.row(cells - 2 * each), right]) for left, right in pairs]
+    pairs = zip_longest(tiles[::2], tiles[1::2], fillvalue=pen.row(each))
+    return [Strip.join([left, pen.row(cells - 2 * each), right]) for left, right in pairs]
 
 
-def _tile(item: _Item, name: int, width: int, ink: Ink) -> Strip:
+def _tile(item: _Item, name: int, width: int, pen: Pen) -> Strip:
     _, _, left, of = item.figures
     figures = f" {fit(left, 5, '>')} left of {fit(of, 4)}"
     reset = f"{seconds(item.resets_in_s):>{_RESET}}"
     if width < name + len(figures) + len(reset) + 4:
         reset = ""
     bar = max(3, width - name - 1 - len(figures) - len(reset))
-    gauge = ink.gauge(bar, item.used, item.reserved)
-    return ink.row(width, (fit(item.short, name) + " ", "text"), *gauge, (figures, _scarcity(item)), (reset, "dim"))
+    gauge = pen.gauge(bar, item.used, item.reserved)
+    return pen.row(width, (fit(item.short, name) + " ", "text"), *gauge, (figures, _scarcity(item)), (reset, "dim"))
 
 
 # --- Several model families --------------------------------------------------------------------------------------
 
 
-def _by_family(families: Sequence[str], state: LaneState, width: int, rows: int, ink: Ink) -> list[Strip]:
+def _by_family(families: Sequence[str], state: LaneState, width: int, rows: int, pen: Pen) -> list[Strip]:
     """All windows of a family in one row, then the plan. Where there are too many, those with the least left."""
     kinds = list(dict.fromkeys(window.kind for window in state.windows))
     name = min(20, max(12, width // 6))
@@ -212,18 +212,18 @@ def _by_family(families: Sequence[str], state: LaneState, width: int, rows: int,
     lines = []
     if rows > len(families) + len(state.plan):
         heads = "".join(f" {fit(f'{_WORDS[kind.value].upper()}, LEFT OF', each - 1, '>')}" for kind in kinds)
-        lines.append(ink.row(width, (fit("WINDOW", name) + heads + fit("RESETS", _RESET, ">"), "dim")))
+        lines.append(pen.row(width, (fit("WINDOW", name) + heads + fit("RESETS", _RESET, ">"), "dim")))
     for family in families:
         own = {window.kind: window for window in windows[family]}
         spans: list[Span] = [(fit(family, name), "text")]
         for kind in kinds:
-            spans += _of_family(own.get(kind), each, ink)
+            spans += _of_family(own.get(kind), each, pen)
         resets = [window.resets_in_s for window in windows[family] if window.resets_in_s is not None]
-        lines.append(ink.row(width, *spans, (fit(seconds(min(resets, default=None)), _RESET, ">"), "dim")))
-    return lines + [_row(_plan(plan), width, ink, name) for plan in state.plan]
+        lines.append(pen.row(width, *spans, (fit(seconds(min(resets, default=None)), _RESET, ">"), "dim")))
+    return lines + [_row(_plan(plan), width, pen, name) for plan in state.plan]
 
 
-def _of_family(window: WindowState | None, width: int, ink: Ink) -> list[Span]:
+def _of_family(window: WindowState | None, width: int, pen: Pen) -> list[Span]:
     """One window: its kind, its bar, used for good and reserved where there is room, and left of how much."""
     if window is None:
         return [(" " * width, "text")]
@@ -231,5 +231,5 @@ def _of_family(window: WindowState | None, width: int, ink: Ink) -> list[Span]:
     used, reserved, left, of = item.figures
     spans: list[Span] = [(f" {fit(item.short, 3)} ", "dim")]
     both = f" {used:>4}+{reserved:<4}" if width >= _FIGURES // 2 else ""
-    spans += ink.gauge(max(2, width - 5 - len(both) - 11), item.used, item.reserved)
+    spans += pen.gauge(max(2, width - 5 - len(both) - 11), item.used, item.reserved)
     return [*spans, (both, "dim"), (f"{fit(left, 6, '>')}/{fit(of, 4)}", _scarcity(item))]

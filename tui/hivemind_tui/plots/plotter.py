@@ -15,9 +15,9 @@ from typing import Any, BinaryIO
 import msgspec
 import plotext
 
-from hivemind_tui.plots.protocol import HEAD, PENS, Figure, Job, Points, pack
+from hivemind_tui.plots.protocol import HEAD, ROLE_CODES, Figure, Job, Points, pack
 
-_FIRST_PEN = 100
+_FIRST_CODE = 100
 """Pens are plotext's palette colours from here on: none of its own defaults is among them."""
 
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
@@ -43,15 +43,15 @@ def draw(job: Job) -> Figure:
     return Figure(job.width, job.height, rows)
 
 
-def _pixel(pen: str) -> Any:
-    return plotext.pixel(foreground=_FIRST_PEN + PENS.index(pen))
+def _pixel(code: str) -> Any:
+    return plotext.pixel(foreground=_FIRST_CODE + ROLE_CODES.index(code))
 
 
-def _curve(plot: Any, points: Points, pen: str, marker: str = "braille") -> None:
+def _curve(plot: Any, points: Points, code: str, marker: str = "braille") -> None:
     if not points:
         return
     xs, ys = [x for x, _ in points], [y for _, y in points]
-    drawn = plotext.marker(marker, pixel=_pixel(pen))
+    drawn = plotext.marker(marker, pixel=_pixel(code))
     plot.draw(plot.signal(xs, ys, marker=drawn).lines(True).density("full"))
 
 
@@ -73,9 +73,9 @@ def _level(plot: Any, job: Job, height: int, with_time: bool) -> None:
         _curve(plot, [(-job.span_s, job.ceiling), (0.0, job.ceiling)], "rule", "┄")
     _curve(plot, job.active, "info")
     _curve(plot, job.level, "ok")
-    for sign, pen in dict.fromkeys((sign, pen) for _, _, sign, pen in job.marks):
-        at = [(x, y) for x, y, *which in job.marks if which == [sign, pen]]
-        marker = plotext.marker(sign, pixel=_pixel(PENS[pen]))
+    for sign, code in dict.fromkeys((sign, code) for _, _, sign, code in job.marks):
+        at = [(x, y) for x, y, *which in job.marks if which == [sign, code]]
+        marker = plotext.marker(sign, pixel=_pixel(ROLE_CODES[code]))
         plot.draw(plot.signal([x for x, _ in at], [y for _, y in at], marker=marker))
 
 
@@ -94,18 +94,18 @@ def time_ticks(span_s: float) -> tuple[list[float], list[str]]:
 
 
 def _runs(line: str) -> list[tuple[str, int]]:
-    """Text runs of one row; plotext's colour codes become pen numbers."""
+    """Text runs of one row; plotext's colour codes become code numbers."""
     runs: list[tuple[str, int]] = []
-    pen = 0
+    code = 0
     for index, piece in enumerate(_SGR.split(line)):
         if index % 2 == 0:
             if piece:
-                runs.append((piece, pen))
+                runs.append((piece, code))
         elif piece.startswith("38;5;"):
-            chosen = int(piece.rsplit(";", 1)[-1]) - _FIRST_PEN
-            pen = chosen if 0 <= chosen < len(PENS) else 0
+            chosen = int(piece.rsplit(";", 1)[-1]) - _FIRST_CODE
+            code = chosen if 0 <= chosen < len(ROLE_CODES) else 0
         elif piece == "0":
-            pen = 0
+            code = 0
     return runs
 
 

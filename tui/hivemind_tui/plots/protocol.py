@@ -6,8 +6,8 @@ import struct
 
 import msgspec
 
-PENS = ("text", "rule", "info", "ok", "recover", "wait", "bad", "accent")
-"""Colour roles that a figure is drawn with. Figures name them by number, so a change of theme needs no new figure."""
+ROLE_CODES = ("text", "rule", "info", "ok", "recover", "wait", "bad", "accent")
+"""Colour roles that a figure is drawn with. Figures name them by index, so a change of theme needs no new figure."""
 
 HEAD = struct.Struct(">I")
 """A message's length in bytes."""
@@ -27,7 +27,7 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
     level: Points
     active: Points
     marks: list[tuple[float, float, str, int]]
-    """What bent the level: when, the level then, one character, and its pen's number in :data:`PENS`."""
+    """What bent the level: when, the level then, one character, and its role as an index into :data:`ROLE_CODES`."""
     ttft: Points
     target_s: float
     top: float
@@ -37,7 +37,7 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Figure(msgspec.Struct, frozen=True, array_like=True):
-    """A drawn figure: rows of text runs, each with its pen's number in :data:`PENS`."""
+    """A drawn figure: rows of text runs, each with its role as an index into :data:`ROLE_CODES`."""
 
     width: int
     height: int

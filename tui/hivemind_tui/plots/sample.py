@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from hivemind.world.snapshot import CurvePoint, LaneView
 from hivemind_tui.plots.marks import mark
-from hivemind_tui.plots.protocol import PENS, Job, Points
+from hivemind_tui.plots.protocol import ROLE_CODES, Job, Points
 
 SPAN_S = 600.0
 """Longest stretch shown."""
@@ -66,7 +66,7 @@ def _column(x: float, span_s: float, columns: int) -> int:
 
 def _marked(point: CurvePoint, now: float, braille: bool) -> tuple[float, float, str, int]:
     sign = mark(point.mark)
-    return point.at - now, point.level, sign.shown(braille), PENS.index(sign.role)
+    return point.at - now, point.level, sign.shown(braille), ROLE_CODES.index(sign.role)
 
 
 def thin(

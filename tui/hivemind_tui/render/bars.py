@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hivemind_tui.render.format import LATEST, local
 from hivemind_tui.render.glyphs import PIECES
-from hivemind_tui.render.ink import Ink, Span
+from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.render.phases import Piece
 
 SPANS = (1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400)
@@ -63,7 +63,7 @@ def _rounded(steps: Sequence[int], wanted: float) -> float:
 # --- Bars ----------------------------------------------------------------------------------------------------------
 
 
-def bar(pieces: Sequence[Piece], axis: Axis, ink: Ink) -> list[Span]:
+def bar(pieces: Sequence[Piece], axis: Axis, pen: Pen) -> list[Span]:
     """The pieces on the axis, exactly as wide as it is."""
     first = axis.cell(pieces[0].start_at)
     last = axis.cell(pieces[-1].end_at)
@@ -73,7 +73,7 @@ def bar(pieces: Sequence[Piece], axis: Axis, ink: Ink) -> list[Span]:
     spans: list[Span] = [(" " * first, "text")]
     for piece, share in zip(pieces, shares([piece.length_s for piece in pieces], cells, _ranks(pieces)), strict=True):
         sign = PIECES[piece.kind]
-        spans.append((getattr(ink.glyphs, sign.glyph) * share, sign.role))
+        spans.append((getattr(pen.glyphs, sign.glyph) * share, sign.role))
     spans.append((" " * (axis.width - first - cells), "text"))
     return spans
 

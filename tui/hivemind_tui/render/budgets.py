@@ -8,7 +8,7 @@ from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.ledger.budget import WARN_SHARE
 from hivemind.text.amounts import PERIODS
 from hivemind_tui.render.format import count, dollars
-from hivemind_tui.render.ink import Ink, Span
+from hivemind_tui.render.pen import Pen, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,6 @@ def figures(share: float) -> str:
     return f"{100 * share:.0f}%" if share < 9.995 else f"×{share:.0f}" if share < 999.5 else "×1k+"
 
 
-def bar(ink: Ink, width: int, ceiling: Ceiling) -> list[Span]:
+def bar(pen: Pen, width: int, ceiling: Ceiling) -> list[Span]:
     """Of one ceiling."""
-    return ink.gauge(width, ceiling.share, role="ok" if ceiling.role == "text" else ceiling.role)
+    return pen.gauge(width, ceiling.share, role="ok" if ceiling.role == "text" else ceiling.role)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hivemind.world.request_view import AttemptView, RequestView
 from hivemind_tui.render.format import seconds
 from hivemind_tui.render.glyphs import PIECES, sign
-from hivemind_tui.render.ink import Ink, Span
+from hivemind_tui.render.pen import Pen, Span
 
 Chunk = list[Span]
 """Words that stand together."""
@@ -87,26 +87,26 @@ def _some(*made: Piece) -> list[Piece]:
 # --- In words ------------------------------------------------------------------------------------------------------
 
 
-def told(request: RequestView, made: Sequence[Piece], ink: Ink) -> list[Chunk]:
+def told(request: RequestView, made: Sequence[Piece], pen: Pen) -> list[Chunk]:
     """Each piece with its name and its length, and how it ended."""
-    return [*(_chunk(piece, ink) for piece in made), *_end(request, ink)]
+    return [*(_chunk(piece, pen) for piece in made), *_end(request, pen)]
 
 
-def summed(request: RequestView, made: Sequence[Piece], ink: Ink) -> list[Chunk]:
+def summed(request: RequestView, made: Sequence[Piece], pen: Pen) -> list[Chunk]:
     """The same in short, for a request that was tried often: what is alike is added up."""
     chunks: list[Chunk] = []
     for kind, words in (("queue", "queue"), ("failed", "failed tries"), ("pause", "pauses")):
         alike = [piece for piece in made if piece.kind == kind]
         length = seconds(sum(piece.length_s for piece in alike))
         if len(alike) == 1:
-            chunks.append(_chunk(alike[0], ink))
+            chunks.append(_chunk(alike[0], pen))
         elif alike:
             # Every attempt before another one failed, kept or not.
             often = f"{alike[-1].attempt.number} " if kind == "failed" and alike[-1].attempt is not None else ""
-            chunks.append([_mark(kind, ink), (f" {often}{words} ", "dim"), (length, "text")])
+            chunks.append([_mark(kind, pen), (f" {often}{words} ", "dim"), (length, "text")])
             chunks += [[(failures([request]), "bad")]] if kind == "failed" else []
-    chunks += [_chunk(piece, ink) for piece in made if piece.kind in ("first", "stream")]
-    return [*chunks, *_end(request, ink)]
+    chunks += [_chunk(piece, pen) for piece in made if piece.kind in ("first", "stream")]
+    return [*chunks, *_end(request, pen)]
 
 
 def failures(requests: Sequence[RequestView]) -> str:
@@ -122,14 +122,14 @@ def failure(attempt: AttemptView) -> str:
     return str(attempt.status) if attempt.status is not None else attempt.outcome.replace("_", " ")
 
 
-def _mark(kind: str, ink: Ink) -> Span:
+def _mark(kind: str, pen: Pen) -> Span:
     shown = PIECES[kind]
-    return getattr(ink.glyphs, shown.glyph), shown.role
+    return getattr(pen.glyphs, shown.glyph), shown.role
 
 
-def _chunk(piece: Piece, ink: Ink) -> Chunk:
+def _chunk(piece: Piece, pen: Pen) -> Chunk:
     length, attempt = seconds(piece.length_s), piece.attempt
-    chunk = [_mark(piece.kind, ink)]
+    chunk = [_mark(piece.kind, pen)]
     if piece.kind == "failed" and attempt is not None:
         chunk += [(f" try {attempt.number} failed ", "dim"), (failure(attempt), "bad")]
         return [*chunk, (" after ", "dim"), (length, "text")] if piece.length_s > 0 else chunk
@@ -145,9 +145,9 @@ def _name(piece: Piece) -> str:
     return PIECES[piece.kind].word
 
 
-def _end(request: RequestView, ink: Ink) -> list[Chunk]:
+def _end(request: RequestView, pen: Pen) -> list[Chunk]:
     if not request.over:
         return []
     status = f" {request.status}" if request.status is not None else ""
-    glyph, role = ink.mark(request.state)
+    glyph, role = pen.mark(request.state)
     return [[(f"{glyph} {sign(request.state).word}{status}", role)]]

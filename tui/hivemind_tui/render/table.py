@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from textual.strip import Strip
 
 from hivemind_tui.render.format import fit
-from hivemind_tui.render.ink import Ink, Span, linked, scrollbar
+from hivemind_tui.render.pen import Pen, Span, linked, scrollbar
 
 T = TypeVar("T")
 GAP = 2
@@ -25,8 +25,8 @@ class Column(Generic[T]):
     head: str
     width: int
     rank: int
-    cell: Callable[[T, Ink, float], Span]
-    """From an item, the ink and the snapshot's moment."""
+    cell: Callable[[T, Pen, float], Span]
+    """From an item, the pen and the snapshot's moment."""
     align: str = ">"
     key: Callable[[T], Any] | None = None
     """What the list is sorted by, smallest first; None where it can't be."""
@@ -83,7 +83,7 @@ class Rows(Generic[T]):
     """The action that a click on a head means; `{}` stands for the column's id."""
 
 
-def render(table: Table[T], rows: Rows[T], at: float, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(table: Table[T], rows: Rows[T], at: float, width: int, height: int, pen: Pen) -> list[Strip]:
     """A head, and as many rows as fit, scrolled so that the selected one is among them."""
     if height <= 0:
         return []
@@ -93,11 +93,14 @@ def render(table: Table[T], rows: Rows[T], at: float, width: int, height: int, i
     columns, name, rest = table.layout(cells)
     last = table.rest if rest else None
     first = scrolled(rows.selected, len(rows.items), room)
-    body = [_head(table.name, name, columns, last, rest, rows, cells, ink)]
+    body = [_head(table.name, name, columns, last, rest, rows, cells, pen)]
     for index in range(first, min(len(rows.items), first + room)):
-        body.append(_row(table, name, columns, last, rest, rows, index, at, cells, ink))
+        body.append(_row(table, name, columns, last, rest, rows, index, at, cells, pen))
     if long:
-        bar = [ink.row(1), *(ink.row(1, span) for span in scrollbar(first, room, len(rows.items), room, ink))]
+        bar = [
+            pen.row(1),
+            *(pen.row(1, span) for span in scrollbar(first, room, len(rows.items), room, pen)),
+        ]
         body = [Strip.join([strip, end]) for strip, end in zip(body, bar, strict=True)]
     return body
 
@@ -122,23 +125,23 @@ def _head(
     rest: int,
     rows: Rows[T],
     width: int,
-    ink: Ink,
+    pen: Pen,
 ) -> Strip:
-    spans: list[Span] = [("  ", "dim"), *heading(first, name, "<", rows, ink)]
+    spans: list[Span] = [("  ", "dim"), *heading(first, name, "<", rows, pen)]
     for column in columns:
-        spans += heading(column, column.width, column.align, rows, ink, GAP)
+        spans += heading(column, column.width, column.align, rows, pen, GAP)
     if last is not None:
         spans += [(" " * GAP, "dim"), (fit(last.head, rest), "dim")]
-    return ink.row(width, *spans)
+    return pen.row(width, *spans)
 
 
-def heading(column: Column[T], width: int, align: str, rows: Rows[T], ink: Ink, gap: int = 0) -> list[Span]:
+def heading(column: Column[T], width: int, align: str, rows: Rows[T], pen: Pen, gap: int = 0) -> list[Span]:
     """A column's head, in so many cells behind a gap: a click sorts by it, and an arrow tells that the list is sorted
     so, for which a head at the right may take a cell of the gap."""
     text, role = column.head, "dim"
     room = width + gap if align == ">" else width
     if column.id == rows.sort:
-        arrow = ink.glyphs.descending if rows.reverse else ink.glyphs.ascending
+        arrow = pen.glyphs.descending if rows.reverse else pen.glyphs.ascending
         text, role = f"{column.head[: max(1, room - 1)]}{arrow}", "accent"
     action = rows.sort_link.format(repr(column.id)) if column.key is not None and rows.sort_link else ""
     head = linked(fit(text, room, align), role, action)
@@ -155,21 +158,21 @@ def _row(
     index: int,
     at: float,
     width: int,
-    ink: Ink,
+    pen: Pen,
 ) -> Strip:
     item = rows.items[index]
     selected = index == rows.selected
-    tag = ink.glyphs.marked if rows.marked(item) else " "
-    text, role = table.name.cell(item, ink, at)
+    tag = pen.glyphs.marked if rows.marked(item) else " "
+    text, role = table.name.cell(item, pen, at)
     spans: list[Span] = [
-        (ink.glyphs.cursor if selected else " ", "accent"),
+        (pen.glyphs.cursor if selected else " ", "accent"),
         (tag, "accent"),
         (fit(text, name), "strong" if selected else role),
     ]
     for column in columns:
-        text, role = column.cell(item, ink, at)
+        text, role = column.cell(item, pen, at)
         spans.append((" " * GAP + fit(text, column.width, column.align), role))
     if last is not None:
-        text, role = last.cell(item, ink, at)
+        text, role = last.cell(item, pen, at)
         spans.append((" " * GAP + fit(text, rest), role))
-    return ink.row(width, *spans, selected=selected, link=rows.link(item))
+    return pen.row(width, *spans, selected=selected, link=rows.link(item))

@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from textual.strip import Strip
 
 from hivemind_tui.render.format import clean
-from hivemind_tui.render.ink import Ink, Span, scrollbar
+from hivemind_tui.render.pen import Pen, Span, scrollbar
 
 
 def flowed(chunks: Sequence[Sequence[Span]], width: int, gap: str = "  ") -> list[list[Span]]:
@@ -52,20 +52,20 @@ def _cut(text: str, width: int) -> str:
     return text[: max(1, end or whole)]
 
 
-def scrolled(entries: Sequence[Sequence[Strip]], first: int, width: int, rows: int, ink: Ink) -> list[Strip]:
+def scrolled(entries: Sequence[Sequence[Strip]], first: int, width: int, rows: int, pen: Pen) -> list[Strip]:
     """The entries from this one on, each of a row or several of `width` - 1 cells, and a bar that tells how far down.
 
     `first` counts entries; beyond the last page it means that one.
     """
     total = sum(len(entry) for entry in entries)
     if total <= rows:
-        return [Strip.join([strip, ink.row(1)]) for entry in entries for strip in entry]
+        return [Strip.join([strip, pen.row(1)]) for entry in entries for strip in entry]
     first = min(max(0, first), last_page(entries, rows))
     above = sum(len(entry) for entry in entries[:first])
     shown = [strip for entry in entries[first:] for strip in entry][:rows]
-    shown += [ink.row(width - 1)] * (rows - len(shown))
-    bar = scrollbar(above, rows, total, rows, ink)
-    return [Strip.join([strip, ink.row(1, span)]) for strip, span in zip(shown, bar, strict=True)]
+    shown += [pen.row(width - 1)] * (rows - len(shown))
+    bar = scrollbar(above, rows, total, rows, pen)
+    return [Strip.join([strip, pen.row(1, span)]) for strip, span in zip(shown, bar, strict=True)]
 
 
 def last_page(entries: Sequence[Sequence[Strip]], rows: int) -> int:

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from hivemind.setup import quick_lines
 from hivemind.world.request_view import RequestDetail, RequestView
 from hivemind.world.snapshot import AgentView, TaskView
-from hivemind_tui.commands.knobs import NAMES
 from hivemind_tui.panels.agent_table import AGENTS
 from hivemind_tui.panels.request_table import REQUESTS
 from hivemind_tui.panels.task_table import TASKS
+from hivemind_tui.render.dials import NAMES
 from hivemind_tui.render.table import Table
 from hivemind_tui.state.filtering import Order
 from hivemind_tui.state.tree import parents

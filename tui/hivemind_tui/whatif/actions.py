@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from hivemind_tui.whatif import page
+from hivemind_tui.commands import whatif as page
 from hivemind_tui.whatif.process import Simulation
 
 if TYPE_CHECKING:
     from hivemind_tui.app import ControlRoom
 
 
-class Wondering:
+class WhatIfActions:
     """The part of a screen that asks what other settings would have done."""
 
     simulation: Simulation

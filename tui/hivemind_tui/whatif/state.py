@@ -9,7 +9,7 @@ from hivemind.errors import UsageError
 from hivemind.lab.tune.overrides import Change, parse_changes
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.operator.knobs import KNOBS
-from hivemind_tui.commands.knobs import NAMES, reach, stepped, typed
+from hivemind_tui.render.dials import NAMES, reach, stepped, typed
 from hivemind_tui.whatif.protocol import Looked, Message, Outcome, Refused, Stage
 
 

@@ -17,7 +17,7 @@ from textual.widget import Widget
 class LineTable(Widget):
     """Rows handed in whole; those equal to the last ones are kept, with everything Textual cached on them.
 
-    A click on a linked span (:func:`hivemind_tui.render.ink.linked`) runs its action.
+    A click on a linked span (:func:`hivemind_tui.render.pen.linked`) runs its action.
     """
 
     ALLOW_SELECT: ClassVar[bool] = False

@@ -9,7 +9,7 @@ from dataclasses import replace
 from rich.cells import cell_len
 from textual import events
 
-from hivemind_tui.render.ink import Ink, Span
+from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.widgets.line_table import LineTable
 
 Row = Sequence[Span]
@@ -32,7 +32,7 @@ class Overlay(LineTable):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._choices: Mapping[str, Callable[[], object]] = {}
-        self._content: tuple[str, Rows, Ink] = ("", (), Ink())
+        self._content: tuple[str, Rows, Pen] = ("", (), Pen())
         self._folded: list[Row] = []
         self._first = 0
 
@@ -40,13 +40,13 @@ class Overlay(LineTable):
     def is_open(self) -> bool:
         return bool(self.display)
 
-    def open(self, title: str, rows: Rows, ink: Ink, choices: Mapping[str, Callable[[], object]] | None = None) -> None:
+    def open(self, title: str, rows: Rows, pen: Pen, choices: Mapping[str, Callable[[], object]] | None = None) -> None:
         """Show rows and wait for a key; `choices` says what each key does."""
         self._choices = choices or {}
-        self._content = title, rows, ink
+        self._content = title, rows, pen
         self._first = 0
         self.display = True
-        self.place(ink)
+        self.place(pen)
 
     def close(self) -> None:
         """Give the keys back."""
@@ -75,10 +75,10 @@ class Overlay(LineTable):
         self._draw()
         return True
 
-    def place(self, ink: Ink) -> None:
+    def place(self, pen: Pen) -> None:
         """Draw it for the screen as it is now."""
         title, rows, _ = self._content
-        self._content = title, rows, replace(ink, boxed=True)
+        self._content = title, rows, replace(pen, boxed=True)
         self._folded = [part for row in rows for part in folded(row, max(1, self.app.size.width - 4))]
         self._first = max(0, min(len(self._folded) - self._room(), self._first))
         self._draw()
@@ -88,7 +88,7 @@ class Overlay(LineTable):
 
     def _draw(self) -> None:
         """Size and centre the box, and show the rows that fit."""
-        (title, _, ink), rows = self._content, self._folded
+        (title, _, pen), rows = self._content, self._folded
         screen = self.app.size
         longest = max((cells_of(row) for row in rows), default=0)
         width = max(1, min(screen.width, max(longest, cell_len(title) + 4) + 4))
@@ -97,7 +97,7 @@ class Overlay(LineTable):
         self.styles.offset = (screen.width - width) // 2, (screen.height - height) // 2
         shown = rows[self._first : self._first + max(1, height - 2)]
         note = f"{self._first + 1}-{self._first + len(shown)} of {len(rows)}, j k" if len(shown) < len(rows) else ""
-        self.set_rows(ink.frame(title, note, [ink.row(max(1, width - 4), *row) for row in shown], width, height))
+        self.set_rows(pen.frame(title, note, [pen.row(max(1, width - 4), *row) for row in shown], width, height))
 
 
 def cells_of(row: Row) -> int:

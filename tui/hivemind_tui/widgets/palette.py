@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from textual import events
 
 from hivemind_tui.render.format import fit
-from hivemind_tui.render.ink import Ink, Span, call
+from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.widgets.line import Line
 from hivemind_tui.widgets.line_table import LineTable
 
@@ -46,21 +46,21 @@ class Palette(LineTable):
         self._found: Sequence[Choice] = ()
         self._line = Line()
         self._at = 0
-        self._ink = Ink()
+        self._ink = Pen()
 
     @property
     def is_open(self) -> bool:
         return bool(self.display)
 
-    def open(self, choices: Sequence[Choice], offer: Offer, ink: Ink) -> None:
+    def open(self, choices: Sequence[Choice], offer: Offer, pen: Pen) -> None:
         """Show the choices and wait."""
-        self._choices, self._offer, self._ink = choices, offer, replace(ink, boxed=True)
+        self._choices, self._offer, self._ink = choices, offer, replace(pen, boxed=True)
         self.display = True
         self._search(Line())
 
-    def place(self, ink: Ink) -> None:
+    def place(self, pen: Pen) -> None:
         """Draw it for the screen as it is now."""
-        self._ink = replace(ink, boxed=True)
+        self._ink = replace(pen, boxed=True)
         self._draw()
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class Palette(LineTable):
         self._draw()
 
     def _draw(self) -> None:
-        ink, screen = self._ink, self.app.size
+        pen, screen = self._ink, self.app.size
         width, height = min(WIDTH, screen.width), min(ROWS + 4, screen.height)
         self.styles.width, self.styles.height = width, height
         self.styles.offset = (screen.width - width) // 2, max(0, (screen.height - height) // 3)
@@ -122,22 +122,22 @@ class Palette(LineTable):
         before, after = self._line.shown(cells - 2)
         typed: list[Span] = [
             *[("> ", "accent"), (before, "strong")],
-            *[(ink.glyphs.cursor, "accent"), (after, "strong")],
+            *[(pen.glyphs.cursor, "accent"), (after, "strong")],
         ]
-        body = [ink.row(cells, *typed), ink.row(cells, (ink.glyphs.frame[4] * cells, "rule"))]
+        body = [pen.row(cells, *typed), pen.row(cells, (pen.glyphs.frame[4] * cells, "rule"))]
         for index, choice in enumerate(self._found[first : first + room], first):
             here = index == self._at
             spans: list[Span] = [
-                (ink.glyphs.cursor if here else " ", "accent"),
+                (pen.glyphs.cursor if here else " ", "accent"),
                 (" " + fit(choice.name, _NAME), "strong" if here else "text"),
                 (" " + fit(choice.words, max(0, cells - _NAME - _KEY - 4)), "dim"),
                 (" " + fit(choice.shown, _KEY, ">"), "accent"),
             ]
-            body.append(ink.row(cells, *spans, selected=here, link=call("app.run_choice", index)))
+            body.append(pen.row(cells, *spans, selected=here, link=call("app.run_choice", index)))
         if not self._found:
-            body.append(ink.row(cells, (_HELP, "wait")))
+            body.append(pen.row(cells, (_HELP, "wait")))
         note = f"{len(self._found)} of {len(self._choices)}"
-        self.set_rows(ink.frame("Commands", note, body, width, height))
+        self.set_rows(pen.frame("Commands", note, body, width, height))
 
 
 def found(choices: Sequence[Choice], text: str) -> list[Choice]:

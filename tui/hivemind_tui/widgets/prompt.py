@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rich.cells import cell_len
 from textual import events
 
-from hivemind_tui.render.ink import Ink, Span
+from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.widgets.line import Line
 from hivemind_tui.widgets.line_table import LineTable
 
@@ -20,7 +20,7 @@ class BottomRow(LineTable):
         self._label = ""
         self._hint = ""
         self._line = Line()
-        self._ink = Ink()
+        self._ink = Pen()
         self._typed: Callable[[str], None] | None = None
         self._done: Callable[[str], None] | None = None
         self._kept = ""
@@ -30,14 +30,14 @@ class BottomRow(LineTable):
         self,
         label: str,
         text: str,
-        ink: Ink,
+        pen: Pen,
         *,
         hint: str = "",
         typed: Callable[[str], None] | None = None,
         done: Callable[[str], None] | None = None,
     ) -> None:
         """Ask for a line. `typed` hears of every change; `done` of the text at enter. Escape brings `text` back."""
-        self._label, self._line, self._kept, self._ink, self._hint = label, Line.of(text), text, ink, hint
+        self._label, self._line, self._kept, self._ink, self._hint = label, Line.of(text), text, pen, hint
         self._typed, self._done = typed, done
         self.is_open = True
         self._draw()
@@ -46,13 +46,13 @@ class BottomRow(LineTable):
         """Give the keys back."""
         self.is_open = False
 
-    def show(self, spans: list[Span], ink: Ink) -> None:
+    def show(self, spans: list[Span], pen: Pen) -> None:
         """The keys that apply; not while something is asked."""
-        self._ink = ink
+        self._ink = pen
         if self.is_open:
             self._draw()
         else:
-            self.set_rows([ink.row(self.size.width, *spans)])
+            self.set_rows([pen.row(self.size.width, *spans)])
 
     def press(self, event: events.Key) -> None:
         """Type, move about in what was typed, enter or escape."""

@@ -8,10 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hivemind.scheduler.commands import Rejected
-from hivemind_tui.commands import save_settings as writing
+from hivemind_tui.commands import apply_whatif, save_settings
 from hivemind_tui.commands.dialogs import choice
 from hivemind_tui.render.layout import layout_for
-from hivemind_tui.whatif import applying
 from hivemind_tui.whatif import state as sheet
 from hivemind_tui.whatif.protocol import Look, Message, Outcome, Question, Stage, Try
 from hivemind_tui.whatif.recording_ref import recording_of
@@ -130,13 +129,13 @@ def apply(app: ControlRoom) -> None:
         _tell_how(app, now)
         return
     try:
-        commands = applying.commands(now)
+        commands = apply_whatif.commands(now)
     except Rejected as rejected:
-        app.ask("Only from the next start on", [[(str(rejected), "text")], *applying.left_over(now)], {})
+        app.ask("Only from the next start on", [[(str(rejected), "text")], *apply_whatif.left_over(now)], {})
         return
     rows = [
-        *applying.difference(now, app.view.snapshot),
-        *applying.left_over(now),
+        *apply_whatif.difference(now, app.view.snapshot),
+        *apply_whatif.left_over(now),
         [],
         choice("y", "apply", "now, to every upstream; u takes it back"),
     ]
@@ -151,18 +150,18 @@ def apply(app: ControlRoom) -> None:
 
 def _apply_and_write(app: ControlRoom, steer: Callable[[], object]) -> None:
     steer()
-    app.write_settings(partial(writing.offer, app, dict(app.view.sheet.knobs)))
+    app.write_settings(partial(save_settings.offer, app, dict(app.view.sheet.knobs)))
 
 
 def _tell_how(app: ControlRoom, now: Sheet) -> None:
-    lines = applying.shell_lines(now)
-    rows: applying.Rows = [[("This is a recording. Beside a proxy that runs, type:", "dim")]] if lines else []
+    lines = apply_whatif.shell_lines(now)
+    rows: apply_whatif.Rows = [[("This is a recording. Beside a proxy that runs, type:", "dim")]] if lines else []
     rows += [[(f"  {line}", "strong")] for line in lines]
-    rows += applying.left_over(now)
+    rows += apply_whatif.left_over(now)
     rows += [[], choice("y", "copy", "these lines"), [], [("any other key closes this", "dim")]]
     # Together they go to a shell, to which lines of a file mean something else.
     mark = "# " if lines else ""
-    text = "\n".join([*lines, *(f"{mark}{line}" for line in applying.for_the_file(now.others))])
+    text = "\n".join([*lines, *(f"{mark}{line}" for line in apply_whatif.for_the_file(now.others))])
     app.ask("How to apply it", rows, {"y": partial(app.put_into_clipboard, text)})
 
 

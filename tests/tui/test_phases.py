@@ -11,10 +11,10 @@ from tui.courses import AT, attempt, cases, lost, request
 
 from hivemind.world.request_view import RequestView
 from hivemind_tui.render.glyphs import PIECES
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.render.phases import Chunk, Piece, failures, fine, pieces, summed, told
 
-INK = Ink()
+INK = Pen()
 KINDS = {
     "new": "queue",
     "queued": "queue",

@@ -6,10 +6,10 @@ import pytest
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.render.wrapping import broken, flowed, last_page, scrolled
 
-INK = Ink()
+INK = Pen()
 EVIL = "宽い\x1b[2J, wide; and \u202e words " * 9
 
 

@@ -10,9 +10,9 @@ from hivemind.scheduler.commands import Command, Rejected, Tune
 from hivemind.setup.snippets import toml_text
 from hivemind.text.shells import command_line, word
 from hivemind.world.snapshot import Snapshot
-from hivemind_tui.commands.knobs import number, shown_value
+from hivemind_tui.render.dials import number, shown_value
 from hivemind_tui.render.format import NOTHING, clean
-from hivemind_tui.render.ink import Span
+from hivemind_tui.render.pen import Span
 from hivemind_tui.whatif.state import Sheet
 
 Rows = list[list[Span]]

@@ -8,7 +8,7 @@ from textual.strip import Strip
 
 from hivemind.setup import quick_lines
 from hivemind_tui.render.format import clean, fit, plural
-from hivemind_tui.render.ink import Ink, Span, body_size, call, linked
+from hivemind_tui.render.pen import Pen, Span, body_size, call, linked
 from hivemind_tui.state.view import View
 
 _TITLE = 17
@@ -19,27 +19,27 @@ _ROOMY = 24
 """Rows from which there is air between the parts."""
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: from the top what matters most, so that a small terminal loses the least."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     if view.link.lost_for_s is not None and not view.snapshot.upstreams:
-        return ink.frame("Not connected", "", _lost(view, cells, ink), width, height)
+        return pen.frame("Not connected", "", _lost(view, cells, pen), width, height)
     left = max(0, (cells - _BLOCK) // 2)
     room = cells - left
-    parts = [_what(view), _where(view, room, ink), _targets(view, room), _next(view, ink)]
+    parts = [_what(view), _where(view, room, pen), _targets(view, room), _next(view, pen)]
     body: list[Strip] = []
     for part in parts:
         if body and rows >= _ROOMY:
-            body.append(ink.row(cells))
-        body += [ink.row(cells, (" " * left, "text"), *spans) for spans in part]
+            body.append(pen.row(cells))
+        body += [pen.row(cells, (" " * left, "text"), *spans) for spans in part]
     top = max(0, (rows - len(body)) // 3)
-    body = [ink.row(cells)] * top + body
+    body = [pen.row(cells)] * top + body
     asked = view.snapshot.totals.requests
     note = f"{plural(asked, 'request')} so far" if asked else "waiting for the first request"
-    return ink.frame("Connect an agent", note, body[:rows], width, height)
+    return pen.frame("Connect an agent", note, body[:rows], width, height)
 
 
-def _lost(view: View, cells: int, ink: Ink) -> list[Strip]:
+def _lost(view: View, cells: int, pen: Pen) -> list[Strip]:
     """Nothing was ever heard of the proxy that this screen is to show."""
     why = wrap(clean(view.link.why) or "connecting", max(_TITLE, min(cells, _BLOCK)))
     rows: list[list[Span]] = [
@@ -49,7 +49,7 @@ def _lost(view: View, cells: int, ink: Ink) -> list[Strip]:
         [],
         [("It is tried again by itself, every few seconds; ", "dim"), ("q", "accent"), (" leaves.", "dim")],
     ]
-    return [ink.row(cells, *spans) for spans in rows]
+    return [pen.row(cells, *spans) for spans in rows]
 
 
 def _what(view: View) -> list[list[Span]]:
@@ -60,7 +60,7 @@ def _what(view: View) -> list[list[Span]]:
     ]
 
 
-def _where(view: View, room: int, ink: Ink) -> list[list[Span]]:
+def _where(view: View, room: int, pen: Pen) -> list[list[Span]]:
     """A line for each client; one too long for the row goes on in the next."""
     lines = quick_lines(view.snapshot.address, token=view.token, shell=view.shell)
     roomy = room > _BLOCK - 2
@@ -69,7 +69,7 @@ def _where(view: View, room: int, ink: Ink) -> list[list[Span]]:
     rows: list[list[Span]] = []
     for index, (title, line) in enumerate(lines):
         here = index == view.scroll
-        mark = ink.glyphs.cursor if here else " "
+        mark = pen.glyphs.cursor if here else " "
         first = fit(f"{mark} {title}", title_cells) if roomy else fit(title, title_cells - 1) + mark
         for start in range(0, len(line), width):
             head = first if start == 0 else " " * title_cells
@@ -88,7 +88,7 @@ def _targets(view: View, room: int) -> list[list[Span]]:
     return rows
 
 
-def _next(view: View, ink: Ink) -> list[list[Span]]:
+def _next(view: View, pen: Pen) -> list[list[Span]]:
     rows: list[list[Span]] = [
         [("j k", "accent"), ("  choose a line, ", "dim"), ("y", "accent"), (" copies it", "dim")],
         [("hivemind setup", "accent"), ("  in another terminal tells all about each client", "dim")],
@@ -99,8 +99,12 @@ def _next(view: View, ink: Ink) -> list[list[Span]]:
     asked = view.snapshot.totals.requests
     if asked:
         rows.append(
-            [(f"{ink.glyphs.good} {plural(asked, 'request')} so far; ", "ok"), ("1", "accent"), (" shows them", "ok")]
+            [
+                (f"{pen.glyphs.good} {plural(asked, 'request')} so far; ", "ok"),
+                ("1", "accent"),
+                (" shows them", "ok"),
+            ]
         )
     else:
-        rows.append([(f"{ink.glyphs.ring} waiting for the first request", "wait")])
+        rows.append([(f"{pen.glyphs.ring} waiting for the first request", "wait")])
     return rows

@@ -9,15 +9,15 @@ from tui.courses import AT, cases
 
 from hivemind_tui.render.bars import SPANS, bar, beginning, ending, rounded, shares, times_of_day, times_since
 from hivemind_tui.render.glyphs import ASCII
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.render.phases import Piece, pieces
 
-INK = Ink()
+INK = Pen()
 
 
-def drawn(made: list[Piece], width: int, ink: Ink = INK) -> str:
+def drawn(made: list[Piece], width: int, pen: Pen = INK) -> str:
     axis = ending(made[0].start_at, made[-1].end_at, width)
-    return "".join(text for text, _ in bar(made, axis, ink))
+    return "".join(text for text, _ in bar(made, axis, pen))
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 60, 200])
@@ -109,7 +109,7 @@ def test_round_durations(moment: float, text: str) -> None:
 def test_pieces_differ_without_colours() -> None:
     """Each kind has a character of its own, on a poor console too."""
     for glyphs in (INK.glyphs, ASCII):
-        ink = replace(INK, glyphs=glyphs)
+        pen = replace(INK, glyphs=glyphs)
         kinds = ("queue", "failed", "pause", "first", "stream")
-        text = drawn([Piece(kind, AT + n, AT + n + 1) for n, kind in enumerate(kinds)], 60, ink)
+        text = drawn([Piece(kind, AT + n, AT + n + 1) for n, kind in enumerate(kinds)], 60, pen)
         assert len(set(text.strip())) == len(kinds)

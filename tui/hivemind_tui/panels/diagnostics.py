@@ -7,19 +7,19 @@ from textual.strip import Strip
 from hivemind_tui.loop.diagnostics import Insides
 from hivemind_tui.loop.loop_lag import Step
 from hivemind_tui.render.format import fit
-from hivemind_tui.render.ink import Ink, Span, body_size
+from hivemind_tui.render.pen import Pen, Span, body_size
 from hivemind_tui.state.view import View
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: the worst first."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     seen = view.inside
     if seen is None:
-        return ink.frame("Inside", "i closes", [ink.row(cells, ("measuring…", "dim"))], width, height)
-    body = [ink.row(cells, *spans) for spans in _summary(seen)]
-    body += [_step(step, seen.report.limit_s, cells, ink) for step in seen.report.worst]
-    return ink.frame("Inside the screen", "i closes", body[:rows], width, height)
+        return pen.frame("Inside", "i closes", [pen.row(cells, ("measuring…", "dim"))], width, height)
+    body = [pen.row(cells, *spans) for spans in _summary(seen)]
+    body += [_step(step, seen.report.limit_s, cells, pen) for step in seen.report.worst]
+    return pen.frame("Inside the screen", "i closes", body[:rows], width, height)
 
 
 def _summary(seen: Insides) -> list[list[Span]]:
@@ -45,14 +45,14 @@ def _summary(seen: Insides) -> list[list[Span]]:
     ]
 
 
-def _step(step: Step, limit_s: float, width: int, ink: Ink) -> Strip:
+def _step(step: Step, limit_s: float, width: int, pen: Pen) -> Strip:
     role = "bad" if step.cpu_s > limit_s else "wait" if step.wall_s > limit_s else "text"
     spans: list[Span] = [
         (fit(_ms(step.wall_s), 9, ">"), role),
         (f" computing {fit(_ms(step.cpu_s), 8, '>')}  ", "dim"),
         (step.name, "text"),
     ]
-    return ink.row(width, *spans)
+    return pen.row(width, *spans)
 
 
 def _ms(value_s: float) -> str:

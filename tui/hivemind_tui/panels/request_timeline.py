@@ -12,7 +12,7 @@ from hivemind_tui.panels.request_card import reason, shortened
 from hivemind_tui.render.bars import Axis, bar, beginning, times_since
 from hivemind_tui.render.format import NOTHING, clock, count, dollars, fit
 from hivemind_tui.render.glyphs import PRIORITIES, sign
-from hivemind_tui.render.ink import Ink, Span, body_size, fitting
+from hivemind_tui.render.pen import Pen, Span, body_size, fitting
 from hivemind_tui.render.phases import FINE, Piece, failure, fine, pieces
 from hivemind_tui.render.table import GAP
 from hivemind_tui.state.view import View
@@ -28,31 +28,31 @@ _MESSAGE = 20
 _Chunks = list[tuple[int, list[Span]]]
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: facts, with few rows not all of them, then a row for each attempt."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     request = subject(view)
     if request is None:
-        body = [ink.row(cells, (f"Request #{view.ticket} is forgotten: only the newest are remembered.", "dim"))]
-        return ink.frame(f"Request #{view.ticket}", "", body, width, height)
+        body = [pen.row(cells, (f"Request #{view.ticket} is forgotten: only the newest are remembered.", "dim"))]
+        return pen.frame(f"Request #{view.ticket}", "", body, width, height)
     at = view.snapshot.at
-    facts = _facts(view, request, ink)
+    facts = _facts(view, request, pen)
     attempts = _rows(request, pieces(request, at))
     room = min(len(attempts), max(3, rows // 2)) + 1
     while len(facts) > 1 and len(facts) + room > rows:
         facts.remove(max(facts, key=lambda fact: fact[0]))
     body = [
-        ink.row(cells, (f"{label:<{_LABEL}}", "dim"), *fitting(cells - _LABEL, chunks)) for _, label, chunks in facts
+        pen.row(cells, (f"{label:<{_LABEL}}", "dim"), *fitting(cells - _LABEL, chunks)) for _, label, chunks in facts
     ]
     if rows > len(facts) + room:
-        body.append(ink.row(cells))
-    body += _attempts(request, attempts, at, cells, rows - len(body), ink)
+        body.append(pen.row(cells))
+    body += _attempts(request, attempts, at, cells, rows - len(body), pen)
     title = f"Request #{request.ticket} of {request.agent}"
-    glyph, _ = ink.mark(request.state)
+    glyph, _ = pen.mark(request.state)
     status = f" {request.status}" if request.status is not None else ""
     lasted = f"{'after' if request.over else 'for'} {fine(request.duration_s(at))}"
     note = f"{glyph} {sign(request.state).word}{status} {lasted}"
-    return ink.frame(title, note, body, width, height)
+    return pen.frame(title, note, body, width, height)
 
 
 def subject(view: View) -> RequestView | None:
@@ -71,12 +71,12 @@ def told(view: View) -> RequestDetail | None:
 # --- Facts ---------------------------------------------------------------------------------------------------------
 
 
-def _facts(view: View, request: RequestView, ink: Ink) -> list[tuple[int, str, _Chunks]]:
+def _facts(view: View, request: RequestView, pen: Pen) -> list[tuple[int, str, _Chunks]]:
     """Rank (the highest goes first where there are too few rows), label, and chunks with ranks of their own."""
     detail = told(view)
-    facts = [(2, "from", _origin(view, request, detail)), (1, "model", _model(request, detail, ink))]
-    facts.append((0, "tokens", _tokens(request, detail, ink)))
-    why = reason(view, request, ink)
+    facts = [(2, "from", _origin(view, request, detail)), (1, "model", _model(request, detail, pen))]
+    facts.append((0, "tokens", _tokens(request, detail, pen)))
+    why = reason(view, request, pen)
     if why:
         return [*facts, (0, "why", [(0, why)])]
     return [*facts, (0, "error", [(0, [(request.last_error, "text")])])] if request.last_error else facts
@@ -94,16 +94,16 @@ def _origin(view: View, request: RequestView, detail: RequestDetail | None) -> _
     return [*chunks, (1, [("arrived ", "dim"), (arrived, "text")])]
 
 
-def _model(request: RequestView, detail: RequestDetail | None, ink: Ink) -> _Chunks:
-    chunks: _Chunks = [(0, [(shortened(request.model, 40, ink), "strong")])]
+def _model(request: RequestView, detail: RequestDetail | None, pen: Pen) -> _Chunks:
+    chunks: _Chunks = [(0, [(shortened(request.model, 40, pen), "strong")])]
     if detail is not None and detail.family:
         chunks.append((3, [("family ", "dim"), (detail.family, "text")]))
     chunks.append((2, [("lane ", "dim"), (request.lane, "text")]))
     return [*chunks, (1, [("streamed" if request.stream else "not streamed", "text")])]
 
 
-def _tokens(request: RequestView, detail: RequestDetail | None, ink: Ink) -> _Chunks:
-    about, usage = ink.glyphs.about, request.usage
+def _tokens(request: RequestView, detail: RequestDetail | None, pen: Pen) -> _Chunks:
+    about, usage = pen.glyphs.about, request.usage
     parts = f" ({count(detail.estimated_input)} in, {count(detail.estimated_output)} out)" if detail is not None else ""
     estimate: list[Span] = [
         ("estimated ", "dim"),
@@ -146,35 +146,35 @@ def _attempts(
     at: float,
     cells: int,
     rows: int,
-    ink: Ink,
+    pen: Pen,
 ) -> list[Strip]:
     beside = 6 + GAP + (_NUMBER + GAP) * len(_LENGTHS)
     width = max(_BAR, min(cells - beside - _MESSAGE, (cells - beside) // 2))
     end = at if request.ended_at is None else request.ended_at
     axis = beginning(request.arrived_at, end, width)
-    head = f"{'TRY':>3}   " + times_since(axis, ink.glyphs.frame[5]) + " " * GAP
+    head = f"{'TRY':>3}   " + times_since(axis, pen.glyphs.frame[5]) + " " * GAP
     head += "".join(f"{name:>{_NUMBER}}" + " " * GAP for name, _ in _LENGTHS) + "OUTCOME"
-    lines = [_line(attempt, made, axis, cells, request, ink) for attempt, made in attempts]
-    body = [ink.row(cells, (head, "dim")), *_squeezed(lines, rows - 1, cells, ink)]
+    lines = [_line(attempt, made, axis, cells, request, pen) for attempt, made in attempts]
+    body = [pen.row(cells, (head, "dim")), *_squeezed(lines, rows - 1, cells, pen)]
     return body[: max(0, rows)]
 
 
-def _squeezed(lines: list[Strip], rows: int, cells: int, ink: Ink) -> list[Strip]:
+def _squeezed(lines: list[Strip], rows: int, cells: int, pen: Pen) -> list[Strip]:
     """Where they are too many, those in the middle make room for a row that says so."""
     if len(lines) <= rows or rows < 3:
         return lines[-max(1, rows) :]
     first = (rows - 1) // 2
     last = rows - 1 - first
-    hidden = ink.row(cells, (f"      {ink.glyphs.ellipsis} {len(lines) - first - last} more", "dim"))
+    hidden = pen.row(cells, (f"      {pen.glyphs.ellipsis} {len(lines) - first - last} more", "dim"))
     return [*lines[:first], hidden, *lines[-last:]]
 
 
 def _line(
-    attempt: AttemptView | None, made: list[Piece], axis: Axis, cells: int, request: RequestView, ink: Ink
+    attempt: AttemptView | None, made: list[Piece], axis: Axis, cells: int, request: RequestView, pen: Pen
 ) -> Strip:
-    glyph, role = _mark(attempt, request, ink)
+    glyph, role = _mark(attempt, request, pen)
     number = str(attempt.number) if attempt is not None else ""
-    spans: list[Span] = [(f"{number:>3} ", "text"), (f"{glyph} ", role), *bar(made, axis, ink), (" " * GAP, "text")]
+    spans: list[Span] = [(f"{number:>3} ", "text"), (f"{glyph} ", role), *bar(made, axis, pen), (" " * GAP, "text")]
     for _, kind in _LENGTHS:
         lengths = [
             piece.length_s for piece in made if piece.kind == kind or (kind == "first" and piece.kind == "failed")
@@ -182,26 +182,26 @@ def _line(
         text = fine(sum(lengths)) if lengths else NOTHING
         spans.append((fit(text, _NUMBER, ">") + " " * GAP, "text" if lengths else "rule"))
     left = cells - 6 - axis.width - GAP - (_NUMBER + GAP) * len(_LENGTHS)
-    return ink.row(cells, *spans, *_outcome(attempt, request, left, ink))
+    return pen.row(cells, *spans, *_outcome(attempt, request, left, pen))
 
 
-def _mark(attempt: AttemptView | None, request: RequestView, ink: Ink) -> Span:
+def _mark(attempt: AttemptView | None, request: RequestView, pen: Pen) -> Span:
     if attempt is None or (attempt.outcome == "left" and request.state == "stopped"):
-        return ink.mark(request.state)
+        return pen.mark(request.state)
     if attempt.outcome == "flying":
-        return ink.mark("waiting" if attempt.first_content_at is None else "streaming")
-    return ink.mark(attempt.outcome if attempt.outcome in FINE else "failed")
+        return pen.mark("waiting" if attempt.first_content_at is None else "streaming")
+    return pen.mark(attempt.outcome if attempt.outcome in FINE else "failed")
 
 
-def _outcome(attempt: AttemptView | None, request: RequestView, cells: int, ink: Ink) -> list[Span]:
+def _outcome(attempt: AttemptView | None, request: RequestView, cells: int, pen: Pen) -> list[Span]:
     if attempt is None:
         return [("never sent", "dim") if request.over else ("in the queue", "wait")]
     if attempt.outcome not in FINE:
-        what = shortened(failure(attempt), cells, ink)
+        what = shortened(failure(attempt), cells, pen)
         more = attempt.message.removeprefix(what).lstrip()
         if not more and attempt.status is not None:
             more = attempt.outcome.replace("_", " ")
-        return [(what, "bad"), (f" {shortened(more, cells - cell_len(what) - 1, ink)}", "text")]
+        return [(what, "bad"), (f" {shortened(more, cells - cell_len(what) - 1, pen)}", "text")]
     left = "its agent was stopped" if request.state == "stopped" else "the client left"
     words = {"flying": "in flight", "left": left}.get(attempt.outcome, attempt.outcome)
     status = f"{attempt.status} " if attempt.status is not None else ""

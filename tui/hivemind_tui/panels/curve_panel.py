@@ -10,7 +10,7 @@ from textual.strip import Strip
 from hivemind_tui.panels import curve
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.plots.protocol import Job
-from hivemind_tui.render.ink import Ink
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.panel import Panel
 
@@ -29,16 +29,16 @@ class CurvePanel(Panel):
         if plots is not None:
             plots.on_figure = self._arrived
 
-    def _drawing(self, view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+    def _drawing(self, view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         if self._plots is None:
-            return curve.render(view, width, height, ink)
+            return curve.render(view, width, height, pen)
         now = self._now()
         if now - self._asked_at >= _BETWEEN_S:
-            job = curve.wanted(view, width, height, ink)
+            job = curve.wanted(view, width, height, pen)
             if job is not None and job != self._asked:
                 self._asked, self._asked_at = job, now
                 self._plots.submit(job)
-        return curve.render(view, width, height, ink, self._plots.figure)
+        return curve.render(view, width, height, pen, self._plots.figure)
 
     def _arrived(self) -> None:
         if self.is_mounted and self._shown is not None:

@@ -15,15 +15,15 @@ from textual.strip import Strip
 
 from hivemind_styles.themes import CONTRAST, DARK, MONO, SIXTEEN
 from hivemind_tui.render.glyphs import ASCII, UNICODE
-from hivemind_tui.render.ink import Ink, Span, body_size, call, linked, scrollbar
+from hivemind_tui.render.pen import Pen, Span, body_size, call, linked, scrollbar
 from hivemind_tui.widgets.line_table import LineTable
 
-PLAIN = Ink()
+PLAIN = Pen()
 
 
-def themed(theme: object = DARK, boxed: bool = True) -> Ink:
+def themed(theme: object = DARK, boxed: bool = True) -> Pen:
     assert isinstance(theme, type(DARK))
-    return Ink.themed({**theme.variables, "background": theme.background or ""}, UNICODE, boxed)
+    return Pen.themed({**theme.variables, "background": theme.background or ""}, UNICODE, boxed)
 
 
 def segments(strip: Strip) -> list[Segment]:
@@ -74,10 +74,10 @@ def test_neighbours_of_one_role_are_one_segment() -> None:
 
 def test_equal_rows_share_their_styles() -> None:
     """Two rows with the same content compare equal, links and all, and by identity of their styles: that is quick."""
-    ink = themed()
+    pen = themed()
 
     def row(name: str) -> Strip:
-        return ink.row(
+        return pen.row(
             20, linked(name, "ok", call("app.open", name)), ("x", "dim"), selected=True, link=call("app.select", name)
         )
 
@@ -89,24 +89,24 @@ def test_equal_rows_share_their_styles() -> None:
 
 def test_styles_are_not_kept_for_ever() -> None:
     """Agents come and go; what their links look like is forgotten, and rows stay right."""
-    ink = themed()
+    pen = themed()
     for number in range(5000):
-        ink.row(10, linked(f"{number}", "ok", f"app.open({number})"), ("x", "dim"), link=f"app.select({number})")
-        ink.row(10, linked(f"{number}", "ok", f"app.open({number})"), ("x", "dim"))
-    kept = sum(len(styles) for styles in ink._made.values())
+        pen.row(10, linked(f"{number}", "ok", f"app.open({number})"), ("x", "dim"), link=f"app.select({number})")
+        pen.row(10, linked(f"{number}", "ok", f"app.open({number})"), ("x", "dim"))
+    kept = sum(len(styles) for styles in pen._made.values())
     assert kept < 10_000
-    last = segments(ink.row(2, linked("a", "ok", "app.open(1)"), ("x", "dim")))
+    last = segments(pen.row(2, linked("a", "ok", "app.open(1)"), ("x", "dim")))
     assert style(last[0]).meta == {"@click": "app.open(1)"}
-    assert style(last[1]) == ink.styles["dim"]
+    assert style(last[1]) == pen.styles["dim"]
 
 
 def test_links() -> None:
     """A link covers its span, a row's link the rest of the row; the look is the role's."""
-    ink = themed()
-    row = segments(ink.row(12, ("a", "text"), linked("b", "ok", "app.b"), ("c", "dim"), link="app.row"))
+    pen = themed()
+    row = segments(pen.row(12, ("a", "text"), linked("b", "ok", "app.b"), ("c", "dim"), link="app.row"))
     assert [style(segment).meta.get("@click") for segment in row] == ["app.row", "app.b", "app.row", "app.row"]
-    assert style(row[1]).color == ink.styles["ok"].color
-    bare = segments(ink.row(3, ("a", "text"), linked("b", "ok", "")))
+    assert style(row[1]).color == pen.styles["ok"].color
+    bare = segments(pen.row(3, ("a", "text"), linked("b", "ok", "")))
     assert [style(segment).meta for segment in bare] == [{}, {}, {}]
 
 
@@ -127,11 +127,11 @@ def test_selected_rows() -> None:
 def test_a_frame_fits_its_place(size: tuple[int, int], boxed: bool) -> None:
     """Exactly as many rows and cells as asked for, with more body than room and with less."""
     width, height = size
-    ink = replace(PLAIN, boxed=boxed)
-    cells, rows = body_size(ink, width, height)
+    pen = replace(PLAIN, boxed=boxed)
+    cells, rows = body_size(pen, width, height)
     for count in (0, 1, rows, rows + 5):
-        drawn = ink.frame(
-            "Title", "a note", [ink.row(max(0, cells), ("x" * 50, "text"))] * max(0, count), width, height
+        drawn = pen.frame(
+            "Title", "a note", [pen.row(max(0, cells), ("x" * 50, "text"))] * max(0, count), width, height
         )
         assert [cell_len(row.text) for row in drawn] == [width] * height
 
@@ -179,13 +179,13 @@ class Clicked(App[None]):
 
 async def test_a_click_does_what_the_span_says() -> None:
     """A click runs the span's action, else the row's; elsewhere nothing; a name can't smuggle another action in."""
-    app, ink = Clicked(), themed()
+    app, pen = Clicked(), themed()
     async with app.run_test(size=(30, 5)) as pilot:
         app.table.set_rows(
             [
-                ink.row(30, ("AGENT ", "dim"), linked("IN", "dim", call("app.sort", "in", True))),
-                ink.row(30, ("bob", "text"), link=call("app.select", "bob"), selected=True),
-                ink.row(30, ("nasty", "text"), link=call("app.select", NASTY)),
+                pen.row(30, ("AGENT ", "dim"), linked("IN", "dim", call("app.sort", "in", True))),
+                pen.row(30, ("bob", "text"), link=call("app.select", "bob"), selected=True),
+                pen.row(30, ("nasty", "text"), link=call("app.select", NASTY)),
             ]
         )
         await pilot.pause()
@@ -196,9 +196,9 @@ async def test_a_click_does_what_the_span_says() -> None:
 
 async def test_the_mouse_repaints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither moving over links nor clicking twice, which selects text elsewhere, has anything painted."""
-    app, ink = Clicked(), themed()
+    app, pen = Clicked(), themed()
     async with app.run_test(size=(30, 5)) as pilot:
-        app.table.set_rows([ink.row(30, ("bob", "text"), link=call("app.select", "bob"))])
+        app.table.set_rows([pen.row(30, ("bob", "text"), link=call("app.select", "bob"))])
         await pilot.pause()
         painted: list[object] = []
         refresh = app.table.refresh

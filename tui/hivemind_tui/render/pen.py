@@ -48,7 +48,7 @@ def call(name: str, *arguments: str | int | float | bool | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Ink:
+class Pen:
     """Styles by role, the glyphs of this terminal, and whether panels stand in boxes. Plain until a theme is given."""
 
     styles: Mapping[str, Style] = field(default_factory=dict)
@@ -58,8 +58,8 @@ class Ink:
     _made: dict[tuple[bool, str], dict[str, Style]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
-    def themed(cls, variables: Mapping[str, str], glyphs: Glyphs, boxed: bool) -> Ink:
-        """The ink of a theme, from its CSS variables."""
+    def themed(cls, variables: Mapping[str, str], glyphs: Glyphs, boxed: bool) -> Pen:
+        """The pen of a theme, from its CSS variables."""
 
         def style(variable: str, words: str) -> Style:
             return Style.parse(variables.get(f"{variable}-style", words))
@@ -205,9 +205,9 @@ class Ink:
         )
 
 
-def body_size(ink: Ink, width: int, height: int) -> tuple[int, int]:
-    """Cells and rows that :meth:`Ink.frame` leaves for a panel's body."""
-    boxed = ink._boxes(width, height)
+def body_size(pen: Pen, width: int, height: int) -> tuple[int, int]:
+    """Cells and rows that :meth:`Pen.frame` leaves for a panel's body."""
+    boxed = pen._boxes(width, height)
     return (width - 4, height - 2) if boxed else (max(0, width - 2), max(0, height - 1))
 
 
@@ -227,7 +227,7 @@ def fitting(width: int, chunks: Iterable[tuple[int, Sequence[Span]]], gap: str =
     return spans
 
 
-def scrollbar(first: int, shown: int, total: int, rows: int, ink: Ink) -> list[Span]:
+def scrollbar(first: int, shown: int, total: int, rows: int, pen: Pen) -> list[Span]:
     """One cell a row: where the `shown` rows from `first` on stand among `total`. Nothing where all are in sight.
 
     The thumb touches an end only where the list does.
@@ -240,7 +240,7 @@ def scrollbar(first: int, shown: int, total: int, rows: int, ink: Ink) -> list[S
     first = max(0, min(hidden, first))
     top = 0 if first == 0 else room if first == hidden else max(1, min(room - 1, round(room * first / hidden)))
     top = max(0, min(room, top))
-    glyphs = ink.glyphs
+    glyphs = pen.glyphs
     return [(glyphs.thumb, "dim") if top <= y < top + thumb else (glyphs.track, "rule") for y in range(rows)]
 
 

@@ -11,7 +11,7 @@ from tui.worlds import KNOBS
 
 from hivemind.lab.tune.overrides import Change
 from hivemind.scheduler.commands import Rejected
-from hivemind_tui.commands.knobs import NAMES
+from hivemind_tui.render.dials import NAMES
 from hivemind_tui.whatif import state as sheet
 from hivemind_tui.whatif.protocol import Refused, Stage
 from hivemind_tui.whatif.state import Sheet

@@ -9,7 +9,7 @@ from textual.strip import Strip
 
 from hivemind_tui.plots.canvas import Canvas, Runs
 from hivemind_tui.render.format import count, seconds
-from hivemind_tui.render.ink import Ink, Span, body_size
+from hivemind_tui.render.pen import Pen, Span, body_size
 from hivemind_tui.state.view import View
 from hivemind_tui.whatif.protocol import Course, Outcome
 from hivemind_tui.whatif.verdict import WITH_HIVEMIND
@@ -30,18 +30,18 @@ _LEAST = 2
 """Rows that a strip needs."""
 
 
-def render(view: View, width: int, height: int, ink: Ink) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: a strip for each of the three, as many as fit, over one time axis."""
-    cells, rows = body_size(ink, width, height)
+    cells, rows = body_size(pen, width, height)
     outcome = view.sheet.outcome
     if outcome is None:
-        body = [ink.row(cells, ("Both runs are drawn here on one axis once they are simulated.", "dim"))]
-        return ink.frame("Over time", "", body, width, height)
+        body = [pen.row(cells, ("Both runs are drawn here on one axis once they are simulated.", "dim"))]
+        return pen.frame("Over time", "", body, width, height)
     parted = outcome.parted_s
     note = "" if not outcome.changes else "the changes make no difference" if parted is None else _parting(parted)
     title = f"Over time: recorded and {_second(outcome)}"
-    body = [ink.row(cells, *spans) for spans in _drawn(outcome, cells, rows, ink)]
-    return ink.frame(title, note, body, width, height)
+    body = [pen.row(cells, *spans) for spans in _drawn(outcome, cells, rows, pen)]
+    return pen.frame(title, note, body, width, height)
 
 
 def _second(outcome: Outcome) -> str:
@@ -53,7 +53,7 @@ def _parting(parted_s: float) -> str:
     return "they part at once" if parted_s < _AT_ONCE_S else f"they part after {seconds(parted_s)}"
 
 
-def _drawn(outcome: Outcome, cells: int, rows: int, ink: Ink) -> list[Runs]:
+def _drawn(outcome: Outcome, cells: int, rows: int, pen: Pen) -> list[Runs]:
     width = cells - _SCALE
     if width < _NARROWEST or rows < _LEAST + 2:
         return []
@@ -63,14 +63,14 @@ def _drawn(outcome: Outcome, cells: int, rows: int, ink: Ink) -> list[Runs]:
     strips = _STRIPS[: max(1, min(len(_STRIPS), room // _LEAST))]
     if len(strips) == len(_STRIPS) and all(value is None for run in (first, second) for value in run.level):
         strips = _STRIPS[:2]
-    drawn: list[Runs] = [_legend(outcome, ink)]
+    drawn: list[Runs] = [_legend(outcome, pen)]
     apart = room // len(strips) >= _APART_FROM
     room -= (len(strips) - 1) * apart
     for index, (label, values) in enumerate(strips):
         height = room // len(strips) + (index < room % len(strips))
         if index and apart:
-            drawn.append([(" " * (_SCALE - 1), "dim"), (ink.glyphs.frame[5], "rule")])
-        drawn += _strip(label, (values(first), values(second)), (first, second), span_s, outcome, width, height, ink)
+            drawn.append([(" " * (_SCALE - 1), "dim"), (pen.glyphs.frame[5], "rule")])
+        drawn += _strip(label, (values(first), values(second)), (first, second), span_s, outcome, width, height, pen)
     return [*drawn, _axis(span_s, outcome.parted_s if _later(outcome) else None, width)]
 
 
@@ -82,20 +82,20 @@ def _strip(
     outcome: Outcome,
     width: int,
     height: int,
-    ink: Ink,
+    pen: Pen,
 ) -> list[Runs]:
     """One quantity of both runs, on one scale; where both are alike, the changed one lies over the recorded."""
-    canvas = Canvas(width, height, braille=ink.glyphs.braille)
+    canvas = Canvas(width, height, braille=pen.glyphs.braille)
     top = float(max(1, math.ceil(max((value for each in values for value in each if value is not None), default=0.0))))
     for each, course, role, plain in zip(values, courses, (_RECORDED, _CHANGED), ".*", strict=True):
         canvas.curve(sampled(each, course.width_s, span_s, canvas.columns), top, role, plain)
     if _later(outcome):
         column = min(width - 1, int((outcome.parted_s or 0.0) / span_s * width))
         for row in range(height):
-            canvas.behind(column, row, ink.glyphs.track, "wait")
+            canvas.behind(column, row, pen.glyphs.track, "wait")
     heads = [f"{label:<9}{count(top):>4}", *[""] * (height - 2), f"{'0':>13}"] if height > 1 else [label]
     return [
-        [(f"{head:<{_SCALE - 1}}", "dim"), (ink.glyphs.frame[5], "rule"), *row]
+        [(f"{head:<{_SCALE - 1}}", "dim"), (pen.glyphs.frame[5], "rule"), *row]
         for head, row in zip(heads, canvas.rows(), strict=True)
     ]
 
@@ -111,8 +111,8 @@ def sampled(values: Sequence[float | None], width_s: float, span_s: float, colum
     return found
 
 
-def _legend(outcome: Outcome, ink: Ink) -> Runs:
-    signs = ("━", "━") if ink.glyphs.braille else (".", "*")
+def _legend(outcome: Outcome, pen: Pen) -> Runs:
+    signs = ("━", "━") if pen.glyphs.braille else (".", "*")
     name = _second(outcome)
     return [
         (" " * _SCALE, "dim"),
@@ -120,7 +120,7 @@ def _legend(outcome: Outcome, ink: Ink) -> Runs:
         ("recorded", "dim"),
         (f"   {signs[1]} ", _CHANGED),
         (name, "dim"),
-        *([(f"   {ink.glyphs.track} ", "wait"), ("they part", "dim")] if _later(outcome) else []),
+        *([(f"   {pen.glyphs.track} ", "wait"), ("they part", "dim")] if _later(outcome) else []),
     ]
 
 
