@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Meanwhile nothing is collected: for work that makes few cycles, takes seconds, and ends."""
     was = gc.isenabled()
     gc.disable()

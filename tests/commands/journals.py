@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hivemind.cli.main import main
-from hivemind.lab.simulate.output import kept_as_journal
+from hivemind.lab.simulate.output import write_journal
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.tune.overrides import parse_changes
 from hivemind_mock.bench.runs import Plan, run
@@ -34,5 +34,5 @@ def badly_set(folder: Path) -> Path:
     """A journal of a run with settings that can be bettered: one request at a time."""
     path = folder / "badly-set.jsonl"
     changes = parse_changes(["max_concurrency=1"])
-    kept_as_journal(load(recorded(folder, "latency-spike")), changes, path, "recorded", seed=0)
+    write_journal(load(recorded(folder, "latency-spike")), changes, path, "recorded", seed=0)
     return path

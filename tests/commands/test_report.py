@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from commands.kit import run
-from lab.reporting import a_night, began, journal
+from lab.report_kit import a_night, began, journal
 
 from hivemind.cli.lab import report
 from hivemind.errors import UsageError
 from hivemind.journal.codec import line_of
 from hivemind.journal.write.segment import Part
-from hivemind.lab.report import keeping
+from hivemind.lab.report import output as keeping
 from hivemind.parser import Parser
 
 
@@ -127,7 +127,7 @@ def test_folder_as_out(tmp_path: Path) -> None:
 def test_keeping_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A report that can't be written whole leaves what was there, and nothing else."""
     path = tmp_path / "report.html"
-    keeping.keep(path, "old")
+    keeping.write(path, "old")
 
     def full(self: Path, data: bytes) -> int:
         with self.open("wb") as file:
@@ -136,7 +136,7 @@ def test_keeping_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(UsageError, match=r"report\.html: can't be written \(No space left on device\)"):
-        keeping.keep(path, "new")
+        keeping.write(path, "new")
     assert path.read_text() == "old"
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
 
@@ -145,10 +145,10 @@ def test_keeping_through_a_link(tmp_path: Path) -> None:
     """A link stays a link, and what it leads to keeps its mode."""
     (tmp_path / "real").mkdir()
     real, link = tmp_path / "real" / "report.html", tmp_path / "report.html"
-    keeping.keep(real, "old")
+    keeping.write(real, "old")
     real.chmod(0o640)
     link.symlink_to(real)
-    keeping.keep(link, "new")
+    keeping.write(link, "new")
     assert (link.is_symlink(), real.read_text(), real.stat().st_mode & 0o777) == (True, "new", 0o640)
 
 

@@ -22,7 +22,7 @@ def began(config: SchedulerConfig | None = None) -> JournalBegan:
     return JournalBegan(0.0, 1000.0, "by-hand", 1, "hivemind", config=config or SchedulerConfig())
 
 
-def asked(
+def request(
     at: float, ticket: int, agent: str, *, size: int = 400, stream: bool = False, parent: str | None = None
 ) -> ev.Arrived:
     """A request."""
@@ -36,7 +36,7 @@ def served(
 ) -> Iterator[ev.Event]:
     """A request that is answered at its first attempt."""
     granted, ended = at + waits_s, at + waits_s + takes_s
-    yield asked(at, ticket, agent, size=size)
+    yield request(at, ticket, agent, size=size)
     yield ev.Granted(granted, ticket, agent, LANE, 1, waits_s)
     yield ev.FirstContent(ended, ticket, agent, LANE, takes_s)
     yield ev.Finished(ended, ticket, agent, LANE, "m", 200, 1, Usage(100, 0, 0, 50), waits_s + takes_s)

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab.kit import LANE, asked, failed, recorded, served
+from lab.kit import LANE, failed, recorded, request, served
 
-from hivemind.lab.fit.provider import Provider
+from hivemind.lab.fit.provider import FittedProvider
 from hivemind.lab.simulate.recording import Recording
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReading
 
 
-def of(recording: Recording) -> Provider:
+def of(recording: Recording) -> FittedProvider:
     """The one provider."""
     (provider,) = recording.providers.values()
     return provider
@@ -24,7 +24,7 @@ def retried(
     at: float, ticket: int, agent: str, kind: FailureKind, *, status: int, again_s: float, delay_s: float | None = None
 ) -> Iterator[ev.Event]:
     """A request that is refused at once, and answered a while later."""
-    yield asked(at, ticket, agent)
+    yield request(at, ticket, agent)
     yield ev.Granted(at, ticket, agent, LANE, 1, 0.0)
     yield ev.AttemptFailed(at + 0.01, ticket, agent, LANE, 1, kind, status, "", again_s, None, True, delay_s)
     later = at + 0.01 + again_s
@@ -42,7 +42,7 @@ def test_a_place_too_many_is_noticed(tmp_path: Path) -> None:
             events += served(at + place / 100, round_ * 10 + place, f"a{place}", takes_s=2.0)
         events += retried(at + 0.5, round_ * 10 + 5, "b", FailureKind.OVERLOADED, status=529, again_s=3.0)
     provider = of(recorded(tmp_path, events))
-    assert (provider.most_flying, provider.spells, provider.faults) == (3, [], [])
+    assert (provider.max_in_flight, provider.outages, provider.faults) == (3, [], [])
 
 
 def test_overload_by_chance_is_chance(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_overload_by_chance_is_chance(tmp_path: Path) -> None:
         for place in range(3):
             events += served(at + 5.0 + place / 100, round_ * 10 + 1 + place, f"a{place}", takes_s=2.0)
     provider = of(recorded(tmp_path, events))
-    assert provider.most_flying is None
+    assert provider.max_in_flight is None
     assert len(provider.faults) == 8
     assert provider.fault_rate == pytest.approx(8 / 40)
 
@@ -66,9 +66,9 @@ def test_a_bad_spell_is_a_time(tmp_path: Path) -> None:
     for n in range(8):
         bad += retried(30.0 + n / 2, 20 + n, f"b{n}", FailureKind.SERVER_ERROR, status=503, again_s=20.0)
     provider = of(recorded(tmp_path, before, bad))
-    (spell,) = provider.spells
-    assert 19.0 < spell.began_at <= 30.0
-    assert 33.5 < spell.ended_at < 50.1
+    (outage,) = provider.outages
+    assert 19.0 < outage.began_at <= 30.0
+    assert 33.5 < outage.ended_at < 50.1
     assert provider.faults == []
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 
 import pytest
-from lab.reporting import LANE, START, a_night, arrived, content, failed, finished, granted, opened, run_of, sampled
+from lab.report_kit import LANE, START, a_night, arrived, content, failed, finished, granted, opened, run_of, sampled
 
 from hivemind.journal.records import Gap
 from hivemind.lab.report import fold as folding
 from hivemind.lab.report import rows as rowing
 from hivemind.lab.report.agents import MODELS_KEPT, OTHERS
-from hivemind.lab.report.fold import Fold
+from hivemind.lab.report.fold import RunFold
 from hivemind.lab.report.rows import STATES, Rows, Span
-from hivemind.lab.report.series import Series, Some
+from hivemind.lab.report.series import Series, Thinned
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage
 from hivemind.world import World
@@ -126,7 +126,7 @@ def test_a_lanes_course() -> None:
     run = run_of(a_night())
     lane = run.fold.lanes[LANE]
     assert [(cut.at, cut.level, cut.cause) for cut in lane.cuts.kept] == [(3, 3.0, "overloaded")]
-    assert [(each.begins, each.ends, each.what) for each in lane.stretches.kept] == [(8, 10, "parked"), (8, 10, "open")]
+    assert [(each.begins, each.ends, each.what) for each in lane.spans.kept] == [(8, 10, "parked"), (8, 10, "open")]
     assert (lane.parked_s, lane.open_s, lane.busiest, lane.longest_queue) == (2, 2, 2, 2)
     assert [window.fullest for window in lane.windows.values()] == [0.9]
     assert [(word.at, word.text) for word in run.fold.words.kept] == [(13, "aimd.beta is 0.6 now")]
@@ -136,7 +136,7 @@ def test_a_pause_ends_with_the_run() -> None:
     """A pause and an open circuit that nothing ends are told up to the last event."""
     events = [ev.CircuitChanged(START + 1, LANE, "open", "x"), ev.LaneParked(START + 2, LANE, 60.0, "429"), sampled(5)]
     lane = run_of([opened(), *events]).fold.lanes[LANE]
-    assert [(each.begins, each.ends, each.what) for each in lane.stretches.kept] == [(2, 5, "parked"), (1, 5, "open")]
+    assert [(each.begins, each.ends, each.what) for each in lane.spans.kept] == [(2, 5, "parked"), (1, 5, "open")]
 
 
 def test_a_gap() -> None:
@@ -208,8 +208,8 @@ def test_agents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         events += [arrived(number, number, f"a{number}"), granted(number, number, f"a{number}")]
         events += [finished(number + 0.5, number, f"a{number}")]
     run = run_of(events)
-    assert (len(run.fold.agents), run.fold.strangers) == (3, 2)
-    assert "2 requests are of others" in run.notes[0]
+    assert (len(run.fold.agents), run.fold.untracked_requests) == (3, 2)
+    assert "other agents sent 2 requests" in run.notes[0]
 
 
 def test_rows_are_bounded() -> None:
@@ -252,7 +252,7 @@ def test_a_series_with_nothing_known() -> None:
 
 def test_some_of_many() -> None:
     """Of many the kept are evenly chosen, and all are counted."""
-    some: Some[int] = Some(10)
+    some: Thinned[int] = Thinned(10)
     for number in range(1000):
         some.add(number)
     assert some.seen == 1000
@@ -272,4 +272,4 @@ def test_every_kind_of_fault(kind: FailureKind) -> None:
     """Every kind of fault there is can be told."""
     run = run_of([opened(), arrived(0, 1, "ann"), granted(0, 1, "ann"), failed(1, 1, "ann", None, kind)])
     assert list(run.fold.faults.kinds) == [kind.value]
-    assert isinstance(run.fold, Fold)
+    assert isinstance(run.fold, RunFold)

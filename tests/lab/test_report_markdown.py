@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lab.reporting import EVIL, a_night, arrived, began, finished, granted, opened, run_of
+from lab.report_kit import EVIL, a_night, arrived, began, finished, granted, opened, run_of
 from markdown_it import MarkdownIt
 
 from hivemind.lab.report import markdown

@@ -11,10 +11,10 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from lab.reporting import EVIL, LANE, START, a_night, arrived, began, failed, finished, granted, opened, run_of
+from lab.report_kit import EVIL, LANE, START, a_night, arrived, began, failed, finished, granted, opened, run_of
 
 from hivemind.lab.report import page, plots
-from hivemind.lab.report.run import Run
+from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import COLOURS
 from hivemind.scheduler import events as ev
 
@@ -64,14 +64,14 @@ class Seen(HTMLParser):
         return found
 
 
-def seen(run: Run, title: str = "") -> Seen:
+def seen(run: RecordedRun, title: str = "") -> Seen:
     parser = Seen()
     parser.feed(page.build(run, title))
     assert parser.open == []
     return parser
 
 
-def hostile() -> Run:
+def hostile() -> RecordedRun:
     """A run of which every name that comes from outside wants to be more than a name."""
     lane = f"{EVIL}:1"
     first = began(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab.kit import FREE, LANE, asked, recorded, served
+from lab.kit import FREE, LANE, recorded, request, served
 
 from benchmarks.prediction import WORLDS, World, record
 from hivemind.lab.simulate.recording import Recording, load
@@ -95,9 +95,9 @@ def test_a_client_that_left_leaves_again(tmp_path: Path) -> None:
     recording = recorded(
         tmp_path,
         served(0.0, 1, "a", takes_s=10.0),
-        [asked(1.0, 2, "b"), ev.Abandoned(4.0, 2, "b", LANE, False)],
+        [request(1.0, 2, "b"), ev.Abandoned(4.0, 2, "b", LANE, False)],
         [
-            asked(2.0, 3, "c"),
+            request(2.0, 3, "c"),
             ev.Granted(10.0, 3, "c", LANE, 1, 8.0),
             ev.Abandoned(13.0, 3, "c", LANE, True, Usage(50)),
         ],
@@ -142,7 +142,7 @@ def test_a_journal_that_was_cut_off_ends_where_it_does(tmp_path: Path) -> None:
     recording = recorded(
         tmp_path,
         served(0.0, 1, "a", takes_s=2.0),
-        [asked(1.0, 2, "b"), ev.Granted(1.0, 2, "b", LANE, 1, 0.0), asked(1.5, 3, "c")],
+        [request(1.0, 2, "b"), ev.Granted(1.0, 2, "b", LANE, 1, 0.0), request(1.5, 3, "c")],
     )
     figures = simulate(recording)
     assert (figures.wall_s, figures.answered) == (2.0, 1)

@@ -17,7 +17,7 @@ from examples import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lab.kit import recorded, served
-from lab.soup import soup
+from lab.random_events import soup
 
 from benchmarks.prediction import World, record
 from hivemind.errors import UsageError
@@ -38,17 +38,17 @@ class Flights:
     """Follows who flies, and complains of what can't be."""
 
     def __init__(self) -> None:
-        self.flying: set[int] = set()
+        self.in_flight: set[int] = set()
         self.over: Counter[int] = Counter()
 
     def apply(self, event: ev.Event) -> None:
         """What happened next."""
         if isinstance(event, ev.Granted):
-            assert event.ticket not in self.flying, "granted while it flies"
+            assert event.ticket not in self.in_flight, "granted while it flies"
             assert not self.over[event.ticket], "granted after its end"
-            self.flying.add(event.ticket)
+            self.in_flight.add(event.ticket)
         elif isinstance(event, ev.AttemptFailed | ev.Finished | ev.Abandoned):
-            self.flying.discard(event.ticket)
+            self.in_flight.discard(event.ticket)
         last = isinstance(event, ev.Finished | ev.Abandoned) or (
             isinstance(event, ev.AttemptFailed) and event.retry_in_s is None
         )
@@ -103,7 +103,7 @@ def test_whoever_was_done_is_done_again(world: World, seed: int, texts: list[str
         recording = load(Path(folder) / "run.jsonl")
     flights = Flights()
     figures = simulate(recording, parse_changes(texts), tell=flights.apply)
-    assert (figures.open, flights.flying) == (0, set())
+    assert (figures.open, flights.in_flight) == (0, set())
     if figures.failed + figures.refused == 0:
         assert figures.answered == recording.figures.answered
     again = simulate(recording)

@@ -6,14 +6,22 @@ import pytest
 
 from hivemind.errors import UsageError
 from hivemind.lab.tune.overrides import Change
-from hivemind.lab.tune.space import DEFAULT_KNOBS, Began, Dimension, changes_of, knobs_named, space, unlike
+from hivemind.lab.tune.space import (
+    DEFAULT_KNOBS,
+    Dimension,
+    RecordedSettings,
+    changes_of,
+    knobs_named,
+    significant_changes,
+    space,
+)
 from hivemind.scheduler.config import AimdConfig, LaneConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.operator.knobs import KNOBS
 
-RECORDED = Began(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=6),), busiest=6)
+RECORDED = RecordedSettings(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=6),), busiest=6)
 
 
-def dimension(name: str, *recorded: Began) -> Dimension:
+def dimension(name: str, *recorded: RecordedSettings) -> Dimension:
     (found,) = space([name], recorded or [RECORDED])
     return found
 
@@ -35,14 +43,14 @@ def test_round_what_was_recorded() -> None:
 
 def test_several_recordings() -> None:
     """The range covers those round each of them."""
-    other = Began(SchedulerConfig(), (LaneConfig("there", "generic", max_concurrency=40),), busiest=40)
+    other = RecordedSettings(SchedulerConfig(), (LaneConfig("there", "generic", max_concurrency=40),), busiest=40)
     found = dimension("max_concurrency", RECORDED, other)
     assert (found.low, found.high, found.start) == (1, 160, 6)
 
 
 def test_no_limit_recorded() -> None:
     """Where there was no limit, the range is round what there was in flight."""
-    free = Began(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=0),), busiest=10)
+    free = RecordedSettings(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=0),), busiest=10)
     assert dimension("max_concurrency", free) == Dimension("max_concurrency", 1, 40, True, True, 10)
 
 
@@ -67,10 +75,12 @@ def test_what_must_go_together() -> None:
 
 def test_what_changes_nothing() -> None:
     """What is as it was, or nearly, in all recordings isn't a change; in one of them is enough to be one."""
-    other = Began(SchedulerConfig(retry=RetryConfig(base_s=2)), (LaneConfig("x", "generic", aimd=AimdConfig(1)),), 1)
+    other = RecordedSettings(
+        SchedulerConfig(retry=RetryConfig(base_s=2)), (LaneConfig("x", "generic", aimd=AimdConfig(1)),), 1
+    )
     changes = (Change("retry.base_s", 1.05), Change("aimd.beta", 0.52), Change("aimd.alpha", 2.0))
-    assert unlike(changes, [RECORDED]) == (Change("aimd.alpha", 2.0),)
-    assert unlike(changes, [RECORDED, other]) == (Change("retry.base_s", 1.05), Change("aimd.alpha", 2.0))
+    assert significant_changes(changes, [RECORDED]) == (Change("aimd.alpha", 2.0),)
+    assert significant_changes(changes, [RECORDED, other]) == (Change("retry.base_s", 1.05), Change("aimd.alpha", 2.0))
 
 
 def test_knobs_named() -> None:

@@ -12,12 +12,12 @@ import pytest
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures, Tally, Waits
 from hivemind.lab.tune.search import Search
-from hivemind.lab.tune.space import Began, space
-from hivemind.lab.tune.tuning import CHOSEN_SEEDS, SEARCHED_SEEDS, Goal, Plan, Progress, Tuned, Tuner
+from hivemind.lab.tune.space import RecordedSettings, space
+from hivemind.lab.tune.tuning import CHOSEN_SEEDS, SEARCHED_SEEDS, Goal, Tuner, TuningPlan, TuningProgress, TuningResult
 from hivemind.lab.tune.workers import Job
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 
-RECORDED = Began(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=4),), busiest=4)
+RECORDED = RecordedSettings(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=4),), busiest=4)
 KNOBS = ("max_concurrency", "aimd.beta", "retry.base_s")
 NOTHING = replace(Tally().figures(), agents=10, finished=10)
 
@@ -55,11 +55,11 @@ def tuned(
     trials: int = 60,
     seed: int = 0,
     recordings: int = 1,
-    tell: Callable[[Progress], object] = lambda _: None,
+    tell: Callable[[TuningProgress], object] = lambda _: None,
     spent: Callable[[], float] = lambda: 0.0,
-) -> Tuned:
+) -> TuningResult:
     recorded = [RECORDED] * recordings
-    return Tuner(world, recorded, space(KNOBS, recorded), Plan(goal, trials, 10, seed), tell, spent).run()
+    return Tuner(world, recorded, space(KNOBS, recorded), TuningPlan(goal, trials, 10, seed), tell, spent).run()
 
 
 def slow_unless_wide(values: dict[str, float], rng: random.Random) -> Figures:
@@ -153,14 +153,14 @@ def test_a_price_that_shows_late() -> None:
     class Late(World):
         checking = 0
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: TuningProgress) -> None:
         world.checking = int(progress.stage == "check")
 
     world = Late(model)
     found = tuned(world, tell=tell)
     assert found.check is not None
     assert found.check.gain.low > 0
-    assert not found.check.sound
+    assert not found.check.acceptable
     assert not found.check.better
 
 
@@ -269,7 +269,7 @@ def test_small_to_the_end() -> None:
 
 def test_progress() -> None:
     """Every stage is told, and the best so far only gets better."""
-    told: list[Progress] = []
+    told: list[TuningProgress] = []
     tuned(World(slow_unless_wide), tell=told.append)
     assert list(dict.fromkeys(each.stage for each in told)) == ["search", "choose", "check"]
     best = [each.best for each in told]

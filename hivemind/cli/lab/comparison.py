@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from hivemind.journal.figures import Figures
-from hivemind.lab.tune.measures import Measure, Spread, measures, spread
+from hivemind.lab.comparison import Measure, Spread, measures, spread
 from hivemind.text import words
 from hivemind.text.table import Cell, Column, lines
 

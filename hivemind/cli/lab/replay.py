@@ -52,7 +52,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(namespace: argparse.Namespace) -> int:
     """Raises: UsageError; Unreachable."""
     from hivemind.cli.lab.loadtest import run  # whatever is wrong with a flag is told without it
-    from hivemind.lab.loadtest.order import Order
+    from hivemind.lab.loadtest.options import LoadTestOptions
 
     if namespace.against is None and not namespace.dry_run:
         raise UsageError("say where to with --against URL, or see what it would be with --dry-run")
@@ -62,7 +62,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if header is not None and not _HEADER.fullmatch(header):
         raise UsageError("--agent-header: must be the name of a header")
     journal = journal_asked_for(namespace)
-    order = Order(
+    order = LoadTestOptions(
         against=namespace.against,
         selection=_selection(namespace, journal.began.wall),
         speed=_speed(namespace.speed),

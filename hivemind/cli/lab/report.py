@@ -9,15 +9,15 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hivemind.cli.lab import recording as recorded
+from hivemind.cli.lab import journals as recorded
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.journal.read.reader import first_line
-from hivemind.lab.report import keeping
+from hivemind.lab.report import output as keeping
 
 if TYPE_CHECKING:
-    from hivemind.lab.report.run import Run
+    from hivemind.lab.report.run import RecordedRun
 
 _STANDARD_OUTPUT = "-"
 _ABOUT = (
@@ -60,7 +60,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if out is None:
         sys.stdout.buffer.write(text.encode())
         return 0
-    keeping.keep(out, text)
+    keeping.write(out, text)
     print(f"{printable(str(out))}: {len(text.encode()) / 1e6:.1f} MB" if len(text) > 100_000 else printable(str(out)))
     return 0
 
@@ -75,7 +75,7 @@ def _check_plotter() -> None:
         ) from None
 
 
-def _text(run: Run, namespace: argparse.Namespace) -> str:
+def _text(run: RecordedRun, namespace: argparse.Namespace) -> str:
     if namespace.markdown:
         from hivemind.lab.report import markdown
 

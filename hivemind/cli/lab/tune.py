@@ -13,15 +13,15 @@ from types import FrameType
 from typing import TextIO, get_args
 
 from hivemind.cli.lab import comparison as comparing
-from hivemind.cli.lab import recording as recorded
+from hivemind.cli.lab import journals as recorded
 from hivemind.cli.lab import tune_output as tuned
 from hivemind.cli.plugin import Command
 from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.recording import Recording, load_all
 from hivemind.lab.tune.overrides import Change
-from hivemind.lab.tune.space import DEFAULT_KNOBS, Began, Dimension, knobs_named, space
-from hivemind.lab.tune.tuning import Goal, Plan, Progress, Tuned, Tuner
+from hivemind.lab.tune.space import DEFAULT_KNOBS, Dimension, RecordedSettings, knobs_named, space
+from hivemind.lab.tune.tuning import Goal, Tuner, TuningPlan, TuningProgress, TuningResult
 from hivemind.lab.tune.workers import Workers
 from hivemind.scheduler.commands import Rejected
 from hivemind.text.table import show, width
@@ -70,7 +70,9 @@ def _run(namespace: argparse.Namespace) -> int:
     with recorded.underway("reading"):
         recordings = load_all(paths, recorded.price())
     _check(recordings, plan.goal)
-    began = [Began(each.began.config, tuple(each.lanes.values()), each.figures.busiest) for each in recordings]
+    began = [
+        RecordedSettings(each.began.config, tuple(each.lanes.values()), each.figures.busiest) for each in recordings
+    ]
     found = _search(paths, began, space(names, began), plan, namespace.timeout)
     notes = _notes(recordings, found)
     if namespace.json:
@@ -82,7 +84,7 @@ def _run(namespace: argparse.Namespace) -> int:
     return 130 if found.stopped == "interrupted" else 0
 
 
-def _notes(recordings: Sequence[Recording], found: Tuned) -> list[str]:
+def _notes(recordings: Sequence[Recording], found: TuningResult) -> list[str]:
     """What is wrong with the recordings, and what the model can't know."""
     lines = []
     if any(each.began.foreign for each in recordings):
@@ -95,7 +97,7 @@ def _notes(recordings: Sequence[Recording], found: Tuned) -> list[str]:
     return lines
 
 
-def _plan(namespace: argparse.Namespace) -> Plan:
+def _plan(namespace: argparse.Namespace) -> TuningPlan:
     """Raises: UsageError."""
     goal = namespace.goal.replace("-", "_")
     if goal not in _GOALS:
@@ -111,7 +113,7 @@ def _plan(namespace: argparse.Namespace) -> Plan:
         raise UsageError(f"--timeout {namespace.timeout:g}: must be a number of seconds above 0")
     if namespace.yes and namespace.write is None:
         raise UsageError("--yes: goes with --write")
-    return Plan(goal, namespace.trials, namespace.seeds, namespace.seed)
+    return TuningPlan(goal, namespace.trials, namespace.seeds, namespace.seed)
 
 
 def _check(recordings: Sequence[Recording], goal: Goal) -> None:
@@ -123,8 +125,12 @@ def _check(recordings: Sequence[Recording], goal: Goal) -> None:
 
 
 def _search(
-    paths: Sequence[Path], began: Sequence[Began], dimensions: Sequence[Dimension], plan: Plan, timeout: float | None
-) -> Tuned:
+    paths: Sequence[Path],
+    began: Sequence[RecordedSettings],
+    dimensions: Sequence[Dimension],
+    plan: TuningPlan,
+    timeout: float | None,
+) -> TuningResult:
     began_at = time.monotonic()
 
     def spent() -> float:
@@ -145,12 +151,12 @@ def _end(number: int, _: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
-def _progress(goal: Goal) -> tuple[Callable[[Progress], None], Callable[[], None]]:
+def _progress(goal: Goal) -> tuple[Callable[[TuningProgress], None], Callable[[], None]]:
     """A line on standard error that is written anew, where that is a terminal; and what takes it away."""
     if not sys.stderr.isatty():
         return lambda _: None, lambda: None
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: TuningProgress) -> None:
         print(f"{recorded.CLEARED}{tuned.standing(progress, goal)}", end="", file=sys.stderr, flush=True)
 
     return tell, lambda: print(recorded.CLEARED, end="", file=sys.stderr, flush=True)
@@ -177,7 +183,7 @@ def _target(namespace: argparse.Namespace) -> Path | None:
     return path
 
 
-def _write(path: Path, found: Tuned, *, ask: bool, out: TextIO) -> None:
+def _write(path: Path, found: TuningResult, *, ask: bool, out: TextIO) -> None:
     """Raises: UsageError: there is nothing to write, or it can't be written."""
     from hivemind.settings.write import draft, write
 

@@ -11,8 +11,8 @@ from hivemind.cli.lab import comparison as comparing
 from hivemind.console import printable
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.tune.overrides import shown
-from hivemind.lab.tune.space import Began, values_of
-from hivemind.lab.tune.tuning import Check, Goal, Progress, Tuned, cost
+from hivemind.lab.tune.space import RecordedSettings, values_of
+from hivemind.lab.tune.tuning import Goal, TuningProgress, TuningResult, Validation, cost
 from hivemind.text import words
 from hivemind.text.table import Cell, Column, lines, styled, wrapped
 
@@ -34,7 +34,11 @@ _JOURNALS = (
 
 
 def told(
-    found: Tuned, recordings: Sequence[Recording], began: Sequence[Began], notes: Sequence[str], room: int | None
+    found: TuningResult,
+    recordings: Sequence[Recording],
+    began: Sequence[RecordedSettings],
+    notes: Sequence[str],
+    room: int | None,
 ) -> list[str]:
     """For people."""
     foreign = all(each.began.foreign for each in recordings)
@@ -60,7 +64,7 @@ def _named(columns: tuple[Column, ...], second: str) -> tuple[Column, ...]:
     return (columns[0], replace(columns[1], title=second), *columns[2:])
 
 
-def verdict(found: Tuned) -> Cell:
+def verdict(found: TuningResult) -> Cell:
     """Whether that is a gain, and how sure that is."""
     if not found.kept:
         why = f"No better settings found in {found.trials:,} trials."
@@ -74,7 +78,7 @@ def verdict(found: Tuned) -> Cell:
         )
     check, name = found.check, GOALS[found.goal]
     runs = f"on {check.gain.runs} seeds that the search hadn't seen"
-    if not check.sound:
+    if not check.acceptable:
         return Cell(
             f"No better settings found: {runs}, fewer agents finished or more requests failed with the best ones.",
             "warn",
@@ -92,7 +96,7 @@ def verdict(found: Tuned) -> Cell:
     )
 
 
-def standing(progress: Progress, goal: Goal) -> str:
+def standing(progress: TuningProgress, goal: Goal) -> str:
     """Where the search stands, in a short line."""
     of = f" {progress.done} of {progress.of}" if progress.of else ""
     took = _share(progress.before - progress.best, progress.before)
@@ -105,7 +109,9 @@ def amount(goal: Goal, value: float) -> str:
     return words.money(value) if goal == "dollars" else comparing.seconds(value)
 
 
-def as_json(found: Tuned, recordings: Sequence[Recording], began: Sequence[Began], notes: Sequence[str]) -> bytes:
+def as_json(
+    found: TuningResult, recordings: Sequence[Recording], began: Sequence[RecordedSettings], notes: Sequence[str]
+) -> bytes:
     """For programs."""
     check = found.check
     return msgspec.json.encode(
@@ -125,23 +131,23 @@ def as_json(found: Tuned, recordings: Sequence[Recording], began: Sequence[Began
     )
 
 
-def _check_as_json(check: Check) -> dict[str, object]:
+def _check_as_json(check: Validation) -> dict[str, object]:
     return {
         "seeds": check.gain.runs,
         "recorded": check.cost.mean,
         "gain": check.gain.mean,
         "gain_low": check.gain.low,
         "gain_high": check.gain.high,
-        "nobody_worse": check.sound,
+        "nobody_worse": check.acceptable,
     }
 
 
-def _tried(found: Tuned) -> str:
+def _tried(found: TuningResult) -> str:
     why = {"time": " until time was up", "interrupted": " until it was broken off"}.get(found.stopped, "")
     return f"{found.trials:,} candidates tried{why}"
 
 
-def _changes(found: Tuned, began: Sequence[Began]) -> list[list[Cell | str]]:
+def _changes(found: TuningResult, began: Sequence[RecordedSettings]) -> list[list[Cell | str]]:
     rows: list[list[Cell | str]] = []
     for each in found.kept:
         values = sorted(set(values_of(each.change.name, began)))
@@ -151,7 +157,7 @@ def _changes(found: Tuned, began: Sequence[Began]) -> list[list[Cell | str]]:
     return rows
 
 
-def _journals(found: Tuned, recordings: Sequence[Recording]) -> list[list[Cell | str]]:
+def _journals(found: TuningResult, recordings: Sequence[Recording]) -> list[list[Cell | str]]:
     assert found.check is not None
     check = found.check
     rows: list[list[Cell | str]] = []
@@ -163,7 +169,7 @@ def _journals(found: Tuned, recordings: Sequence[Recording]) -> list[list[Cell |
     return rows
 
 
-def _percent(gain: float, check: Check) -> str:
+def _percent(gain: float, check: Validation) -> str:
     return _share(gain, check.cost.mean)
 
 

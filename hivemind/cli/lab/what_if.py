@@ -10,15 +10,15 @@ from pathlib import Path
 import msgspec
 
 from hivemind.cli.lab import comparison as comparing
-from hivemind.cli.lab import recording as recorded
+from hivemind.cli.lab import journals as recorded
 from hivemind.cli.plugin import Command
 from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures
-from hivemind.lab.simulate.output import kept_as_journal, writable
+from hivemind.lab.simulate.output import writable, write_journal
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.whatif import Faults, simulate
-from hivemind.lab.tune.overrides import Change, orders, parse_changes
+from hivemind.lab.tune.overrides import Change, agent_commands, parse_changes
 from hivemind.lab.tune.workers import Job, Runs, Workers
 from hivemind.scheduler.types import Price
 from hivemind.text.suggest import did_you_mean
@@ -82,7 +82,7 @@ def _run(namespace: argparse.Namespace) -> int:
     with recorded.underway("simulating"):
         found = compared(recording, path, changes, faults, seeds, price)
     if out is not None:
-        kept_as_journal(recording, changes, out, faults, seeds[0], force=namespace.force)
+        write_journal(recording, changes, out, faults, seeds[0], force=namespace.force)
     if namespace.json:
         print(json_text(as_json(found)))
     else:
@@ -124,8 +124,8 @@ def compared(
 
 
 def _check_agents(recording: Recording, changes: Sequence[Change]) -> None:
-    known = {asked.arrived.agent for asked in recording.tape.asked}
-    for order in orders(changes):
+    known = {asked.arrived.agent for asked in recording.trace.requests}
+    for order in agent_commands(changes):
         if order.agent not in known:
             some = ", ".join(sorted(known)[:_AGENTS_TOLD]) + (" and others" if len(known) > _AGENTS_TOLD else "")
             hint = did_you_mean(order.agent or "", known) or f"; there are {some}"

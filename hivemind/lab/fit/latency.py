@@ -29,33 +29,33 @@ class Sample:
     """One answer."""
 
     at: float
-    flying: int
+    in_flight: int
     size: float
     """What its time should depend on: characters of the prompt, or tokens of the answer."""
-    took_s: float
+    duration_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class LatencyModel:
     """What was found. The factors are exponents of e, so that they add up."""
 
     samples: int
     by_size: float = 0.0
     """The time goes with this power of the size."""
-    by_flying: float = 0.0
+    by_in_flight: float = 0.0
     """Likewise, of what is in flight."""
     began_at: float = 0.0
     bin_s: float = math.inf
     by_time: tuple[float, ...] = ()
     """In each stretch of so many seconds, how much slower it was than usual."""
-    most_flying: int = 0
+    max_in_flight: int = 0
     """Beyond which nothing was seen."""
 
-    def factor(self, at: float, flying: int, recorded_at: float, recorded_flying: int) -> float:
+    def factor(self, at: float, in_flight: int, recorded_at: float, recorded_in_flight: int) -> float:
         """By how much the time of an answer changes that begins at another moment, with something else in flight."""
         exponent = 0.0
-        if self.by_flying and flying != recorded_flying:
-            exponent = self.by_flying * math.log(max(1, flying) / max(1, recorded_flying))
+        if self.by_in_flight and in_flight != recorded_in_flight:
+            exponent = self.by_in_flight * math.log(max(1, in_flight) / max(1, recorded_in_flight))
         if self.by_time:
             exponent += self._slower(at) - self._slower(recorded_at)
         return math.exp(exponent) if exponent else 1.0
@@ -71,28 +71,28 @@ class Latency:
         return self.by_time[place] if 0 <= place < len(self.by_time) else 0.0
 
 
-def fit_latency(samples: Sequence[Sample]) -> Latency:
+def fit_latency(samples: Sequence[Sample]) -> LatencyModel:
     """What the times of answers depend on, as far as it is sure."""
-    usable = [each for each in samples if each.took_s > 0]
+    usable = [each for each in samples if each.duration_s > 0]
     if len(usable) < FEWEST:
-        return Latency(len(usable), most_flying=max((each.flying for each in usable), default=0))
-    times = [math.log(each.took_s) for each in usable]
+        return LatencyModel(len(usable), max_in_flight=max((each.in_flight for each in usable), default=0))
+    times = [math.log(each.duration_s) for each in usable]
     sizes = [math.log(each.size + 1.0) for each in usable]
-    flying = [math.log(max(1, each.flying)) for each in usable]
-    by_size, by_flying = _slopes(sizes, flying, times)
-    rest = [t - by_size * s - by_flying * f for t, s, f in zip(times, sizes, flying, strict=True)]
+    in_flight = [math.log(max(1, each.in_flight)) for each in usable]
+    by_size, by_in_flight = _slopes(sizes, in_flight, times)
+    rest = [t - by_size * s - by_in_flight * f for t, s, f in zip(times, sizes, in_flight, strict=True)]
     usual = median(rest)
     began_at = min(each.at for each in usable)
-    lasted_s = max(each.at for each in usable) - began_at
-    bin_s = max(SHORTEST_BIN_S, lasted_s / BINS)
+    recorded_s = max(each.at for each in usable) - began_at
+    bin_s = max(SHORTEST_BIN_S, recorded_s / BINS)
     by_time = _by_time(usable, [each - usual for each in rest], began_at, bin_s)
-    most = max(each.flying for each in usable)
-    return Latency(len(usable), by_size, by_flying, began_at, bin_s, by_time, most)
+    most = max(each.in_flight for each in usable)
+    return LatencyModel(len(usable), by_size, by_in_flight, began_at, bin_s, by_time, most)
 
 
-def _slopes(sizes: Sequence[float], flying: Sequence[float], times: Sequence[float]) -> tuple[float, float]:
+def _slopes(sizes: Sequence[float], in_flight: Sequence[float], times: Sequence[float]) -> tuple[float, float]:
     """Least squares on both at once, since they may go together; a slope that isn't sure is 0."""
-    a, b, t = _centred(sizes), _centred(flying), _centred(times)
+    a, b, t = _centred(sizes), _centred(in_flight), _centred(times)
     aa, bb, ab = _dot(a, a), _dot(b, b), _dot(a, b)
     at, bt = _dot(a, t), _dot(b, t)
     n = len(t)

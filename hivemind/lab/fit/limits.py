@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import NamedTuple
 
-from hivemind.lab.fit.rate_models import Allowance, FixedWindow, TakenByOthers, TokenBucket
+from hivemind.lab.fit.rate_models import Allowance, FixedWindow, SharedAllowance, TokenBucket
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
 Told = tuple[float, WindowReading]
@@ -61,7 +61,7 @@ class FittedLimit:
     def begin(self, now: float) -> Allowance:
         """As it stood when the recording began."""
         allowance = self._begun(now)
-        return TakenByOthers(allowance, self.others) if self.others else allowance
+        return SharedAllowance(allowance, self.others) if self.others else allowance
 
     def _begun(self, now: float) -> Allowance:
         if not self.fixed:
@@ -157,11 +157,11 @@ def _drips(size: int, limit: int, whole: Sequence[tuple[float, int, float]]) -> 
     for end in ends:
         if end - began > _ONE_END_S:
             groups, began = groups + 1, end
-    lasted_s = whole[-1][0] - whole[0][0]
-    if groups > lasted_s / max(window_s, 1.0) * 1.3 + 2:
+    recorded_s = whole[-1][0] - whole[0][0]
+    if groups > recorded_s / max(window_s, 1.0) * 1.3 + 2:
         return True
     kinds = len({round(gone / limit, 2) for gone, _ in missing})
-    return lasted_s < _BRIEF_S and kinds >= 5 and off_as_bucket < 0.02 * span_s + 0.05
+    return recorded_s < _BRIEF_S and kinds >= 5 and off_as_bucket < 0.02 * span_s + 0.05
 
 
 def _span_s(whole: Sequence[tuple[float, int, float]]) -> float:

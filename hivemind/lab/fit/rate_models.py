@@ -88,7 +88,7 @@ class TokenBucket:
         return min(self._size, self._level + self._rate * max(0.0, now - self._at))
 
 
-class TakenByOthers:
+class SharedAllowance:
     """An allowance of which others take too, at moments that are known."""
 
     def __init__(self, allowance: Allowance, taken: Sequence[tuple[float, float]]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from hivemind.lab.fit.limits import Amounts, FittedLimit, Limiter
-from hivemind.lab.simulate.steps import Asked, Try
+from hivemind.lab.simulate.steps import Attempt, RequestStep
 from hivemind.scheduler.types import FailureKind, WindowKind
 
 _WINDOW_S = 60.0
@@ -19,20 +19,20 @@ _ALIKE = 0.5
 """Amounts that differ by more aren't one limit."""
 UNCHARGED = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.QUOTA, FailureKind.CONNECT})
 """Refused before any work."""
-Taken = tuple[Asked, Try]
+RequestAttempt = tuple[RequestStep, Attempt]
 """An attempt, and whose it was."""
 
 
-def is_(one: Try, kind: FailureKind) -> bool:
+def is_(one: Attempt, kind: FailureKind) -> bool:
     """It failed so."""
     return one.failure is not None and one.failure.kind is kind
 
 
-def limits_by_refusals(taken: Sequence[Taken]) -> list[FittedLimit]:
+def limits_from_refusals(taken: Sequence[RequestAttempt]) -> list[FittedLimit]:
     """Of a provider that tells nothing of its limits: as much as it let in before it refused."""
     limits = []
-    for family in dict.fromkeys(asked.arrived.family for asked, _ in taken):
-        mine = [(asked, one) for asked, one in taken if asked.arrived.family == family]
+    for family in dict.fromkeys(request.arrived.family for request, _ in taken):
+        mine = [(request, one) for request, one in taken if request.arrived.family == family]
         if not _by_window([one for _, one in mine if is_(one, FailureKind.RATE_LIMITED)]):
             continue
         requests, tokens = [], []
@@ -59,13 +59,13 @@ def limits_by_refusals(taken: Sequence[Taken]) -> list[FittedLimit]:
     return limits
 
 
-def _by_window(refused: Sequence[Try]) -> bool:
+def _by_window(refused: Sequence[Attempt]) -> bool:
     """Whoever says when to come back, and never more than some seconds, doesn't count by the minute."""
     delays = [one.failure.delay_s for one in refused if one.failure is not None]
     return any(delay_s is None or delay_s > _SECONDS_S for delay_s in delays)
 
 
-def uncharged(one: Try) -> bool:
+def uncharged(one: Attempt) -> bool:
     """It was refused before any work."""
     return one.failure is not None and one.failure.kind in UNCHARGED
 
@@ -74,11 +74,11 @@ def _spread(values: Sequence[float]) -> float:
     return (max(values) - min(values)) / max(1.0, max(values))
 
 
-def explain(taken: Mapping[str, Sequence[Taken]], limiters: Mapping[str, Limiter]) -> dict[str, list[Try]]:
+def explain(taken: Mapping[str, Sequence[RequestAttempt]], limiters: Mapping[str, Limiter]) -> dict[str, list[Attempt]]:
     """Refusals by rate limits that the fitted windows bring about by themselves, by lane."""
-    found: dict[str, list[Try]] = {lane: [] for lane in taken}
-    for at, begins, lane, asked, one in moments(taken):
-        limiter, family, amounts = limiters[lane], asked.arrived.family, amounts_of(asked, one)
+    found: dict[str, list[Attempt]] = {lane: [] for lane in taken}
+    for at, begins, lane, request, one in moments(taken):
+        limiter, family, amounts = limiters[lane], request.arrived.family, amounts_of(request, one)
         if not begins:
             limiter.settle(at, family, one.usage)
         elif is_(one, FailureKind.RATE_LIMITED):
@@ -89,23 +89,23 @@ def explain(taken: Mapping[str, Sequence[Taken]], limiters: Mapping[str, Limiter
     return found
 
 
-def moments(taken: Mapping[str, Sequence[Taken]]) -> list[tuple[float, int, str, Asked, Try]]:
+def moments(taken: Mapping[str, Sequence[RequestAttempt]]) -> list[tuple[float, int, str, RequestStep, Attempt]]:
     """Beginnings (1) and ends (0) of attempts of all lanes, in order."""
     found = []
     for lane, pairs in taken.items():
-        for asked, one in pairs:
-            found.append((one.granted_at, 1, lane, asked, one))
-            found.append((one.granted_at + one.took_s, 0, lane, asked, one))
+        for request, one in pairs:
+            found.append((one.granted_at, 1, lane, request, one))
+            found.append((one.granted_at + one.duration_s, 0, lane, request, one))
     found.sort(key=lambda moment: moment[:2])
     return found
 
 
-def amounts_of(asked: Asked, one: Try | None) -> Amounts:
+def amounts_of(request: RequestStep, one: Attempt | None) -> Amounts:
     """What an attempt takes of the windows, by what it really used where that is known."""
-    arrived = asked.arrived
+    arrived = request.arrived
     usage = None if one is None else one.usage
     if usage is None or not usage.total_input:
-        usage = None if asked.answered is None else asked.answered.usage
+        usage = None if request.answered is None else request.answered.usage
     tokens_in = arrived.estimated_input
     if usage is not None and usage.total_input:
         tokens_in = usage.input_tokens + usage.cache_write_tokens

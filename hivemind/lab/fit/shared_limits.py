@@ -10,15 +10,15 @@ from dataclasses import replace
 from statistics import fmean
 
 from hivemind.lab.fit.limits import FittedLimit, Limiter, Pools
-from hivemind.lab.fit.refusals import Taken, amounts_of, moments, uncharged
-from hivemind.lab.simulate.tape import LaneTape
+from hivemind.lab.fit.refusals import RequestAttempt, amounts_of, moments, uncharged
+from hivemind.lab.simulate.trace import LaneTrace
 from hivemind.scheduler.types import WindowKind, WindowReading
 
 _BETTER = 0.6
 """By so much must a pool explain better what remains."""
 _WORST = 0.01
 """Of a limit: what is explained so well needs no pool."""
-_NAMES: tuple[Callable[[LaneTape, str], str], ...] = (
+_NAMES: tuple[Callable[[LaneTrace, str], str], ...] = (
     lambda lane, family: lane.key,
     lambda lane, family: f"{lane.upstream} {family}",
     lambda lane, family: lane.upstream,
@@ -31,14 +31,14 @@ Limits = dict[str, list[FittedLimit]]
 """By lane."""
 
 
-def reserves(lane: LaneTape) -> bool:
+def reserves(lane: LaneTrace) -> bool:
     """Its provider sets the longest possible answer aside."""
     return lane.config is not None and lane.config.reserve_max_tokens
 
 
 def shared_limits(
-    lanes: Mapping[str, LaneTape],
-    taken: Mapping[str, Sequence[Taken]],
+    lanes: Mapping[str, LaneTrace],
+    taken: Mapping[str, Sequence[RequestAttempt]],
     limits: Limits,
     began_at: float,
     offset: float,
@@ -57,7 +57,7 @@ def shared_limits(
     return best
 
 
-def _pooled(lanes: Mapping[str, LaneTape], limits: Limits, name: Callable[[LaneTape, str], str]) -> Limits:
+def _pooled(lanes: Mapping[str, LaneTrace], limits: Limits, name: Callable[[LaneTrace, str], str]) -> Limits:
     """Limits alike in one pool: then each window is taken to be as the one that shows most of itself."""
     pools: dict[tuple[str, WindowKind, int], list[FittedLimit]] = {}
     for key, each in limits.items():
@@ -76,7 +76,11 @@ def _pooled(lanes: Mapping[str, LaneTape], limits: Limits, name: Callable[[LaneT
 
 
 def _misfit(
-    lanes: Mapping[str, LaneTape], taken: Mapping[str, Sequence[Taken]], limits: Limits, began_at: float, offset: float
+    lanes: Mapping[str, LaneTrace],
+    taken: Mapping[str, Sequence[RequestAttempt]],
+    limits: Limits,
+    began_at: float,
+    offset: float,
 ) -> float:
     """By what part of a limit what should remain differs from what replies said, on average."""
     offs: list[float] = []
@@ -86,7 +90,11 @@ def _misfit(
 
 
 def heard(
-    lanes: Mapping[str, LaneTape], taken: Mapping[str, Sequence[Taken]], limits: Limits, began_at: float, offset: float
+    lanes: Mapping[str, LaneTrace],
+    taken: Mapping[str, Sequence[RequestAttempt]],
+    limits: Limits,
+    began_at: float,
+    offset: float,
 ) -> Iterator[Heard]:
     """What replies said, each with the limiter of its lane as it should stand then."""
     pools: Pools = {}
@@ -98,14 +106,14 @@ def heard(
         key=lambda each: each[0],
         reverse=True,
     )
-    for at, begins, key, asked, one in moments(taken):
+    for at, begins, key, request, one in moments(taken):
         while told and told[-1][0] < at:
             heard_at, lane, family, readings = told.pop()
             yield heard_at, family, readings, limiters[lane]
         if not begins:
-            limiters[key].settle(at, asked.arrived.family, one.usage)
+            limiters[key].settle(at, request.arrived.family, one.usage)
         elif not uncharged(one):
-            limiters[key].charge(at, asked.arrived.family, amounts_of(asked, one))
+            limiters[key].charge(at, request.arrived.family, amounts_of(request, one))
 
 
 def _off(left: Mapping[WindowKind, int], readings: Iterable[WindowReading]) -> Iterator[float]:
@@ -115,8 +123,12 @@ def _off(left: Mapping[WindowKind, int], readings: Iterable[WindowReading]) -> I
             yield abs(left[each.kind] - each.remaining) / each.limit
 
 
-def with_others(
-    lanes: Mapping[str, LaneTape], taken: Mapping[str, Sequence[Taken]], limits: Limits, began_at: float, offset: float
+def with_outside_use(
+    lanes: Mapping[str, LaneTrace],
+    taken: Mapping[str, Sequence[RequestAttempt]],
+    limits: Limits,
+    began_at: float,
+    offset: float,
 ) -> Limits:
     """The same limits, with what was taken of them by nobody who is in the recording: others who have the key."""
     found: dict[int, list[tuple[float, float]]] = {}

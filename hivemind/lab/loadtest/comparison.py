@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hivemind.journal.figures import percentile
-from hivemind.lab.loadtest.plan import Ask, Course, wall_s
+from hivemind.lab.loadtest.plan import RecordedRequest, RequestResult, wall_s
 from hivemind.lab.loadtest.sender import Sent
 from hivemind.scheduler.types import Price, Usage
 
@@ -17,7 +17,7 @@ ASSUMED_ANSWER = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Totals:
     """What a number of requests came to."""
 
     requests: int
@@ -51,7 +51,7 @@ class Lateness:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class CostEstimate:
     """What sending it all will take."""
 
     input_tokens: int
@@ -61,13 +61,13 @@ class Estimate:
     unpriced_tokens: int
 
 
-def recorded(asks: Sequence[Ask]) -> Side:
+def recorded(asks: Sequence[RecordedRequest]) -> Totals:
     """As they went then."""
     at = [ask.at_s for ask in asks]
     return _side([ask.then for ask in asks], _spread(at), wall_s(asks))
 
 
-def now(sent: Sequence[Sent]) -> Side:
+def now(sent: Sequence[Sent]) -> Totals:
     """As they went now."""
     at = [each.at_s for each in sent]
     ends = [each.at_s + (each.course.took_s or 0.0) for each in sent]
@@ -80,7 +80,7 @@ def lateness(sent: Iterable[Sent]) -> Lateness:
     return Lateness(percentile(late, 0.5), percentile(late, 0.95), max(late, default=0.0))
 
 
-def estimate(asks: Iterable[Ask], provider: str, price: Price) -> Estimate:
+def estimate(asks: Iterable[RecordedRequest], provider: str, price: Price) -> CostEstimate:
     """By what was used then, with nothing read from caches; `provider` is the profile of who will be paid, `generic`
     where that isn't known."""
     taken = produced = unpriced = 0
@@ -94,10 +94,10 @@ def estimate(asks: Iterable[Ask], provider: str, price: Price) -> Estimate:
             unpriced += usage.total
         else:
             dollars = (dollars or 0.0) + cost
-    return Estimate(taken, produced, dollars, unpriced)
+    return CostEstimate(taken, produced, dollars, unpriced)
 
 
-def _expected(ask: Ask) -> Usage:
+def _expected(ask: RecordedRequest) -> Usage:
     used = ask.then.usage
     taken = used.total_input if used is not None else 0
     produced = used.output_tokens if used is not None else 0
@@ -107,13 +107,13 @@ def _expected(ask: Ask) -> Usage:
     )
 
 
-def _side(courses: Sequence[Course], sending: float, wall: float) -> Side:
+def _side(courses: Sequence[RequestResult], sending: float, wall: float) -> Totals:
     good = [course for course in courses if not course.error]
     first = [course.first_s for course in good if course.first_s is not None]
     took = [course.took_s for course in good if course.took_s is not None]
     used = [course.usage for course in courses if course.usage is not None]
     statuses = Counter("none" if course.status is None else str(course.status) for course in courses)
-    return Side(
+    return Totals(
         requests=len(courses),
         answered=len(good),
         statuses=dict(sorted(statuses.items())),

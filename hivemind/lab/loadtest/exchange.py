@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from hivemind.lab.loadtest.messages import Message
-from hivemind.lab.loadtest.plan import Course
+from hivemind.lab.loadtest.messages import OutgoingRequest
+from hivemind.lab.loadtest.plan import RequestResult
 from hivemind.scheduler.types import FailureKind
 from hivemind.upstream import (
     ConnectFailed,
@@ -40,7 +40,7 @@ class Exchange:
         self.answers = 0
         """Requests of which at least the status came back."""
 
-    async def __call__(self, message: Message) -> Course:
+    async def __call__(self, message: OutgoingRequest) -> RequestResult:
         """See one through."""
         began = self._clock()
         try:
@@ -52,10 +52,10 @@ class Exchange:
                 retry_stale=False,  # a load test counts what it sends
             )
         except UpstreamError as error:
-            return Course(None, self._kind(error), None, self._clock() - began, None)
+            return RequestResult(None, self._kind(error), None, self._clock() - began, None)
         except ValueError as error:
             self.last_error = f"a recorded request can't be sent: {error}"
-            return Course(None, "unsendable", None, self._clock() - began, None)
+            return RequestResult(None, "unsendable", None, self._clock() - began, None)
         self.answers += 1
         try:
             if response.status >= 400:
@@ -64,7 +64,7 @@ class Exchange:
         finally:
             response.close()
 
-    async def _refused(self, message: Message, response: UpstreamResponse, began: float) -> Course:
+    async def _refused(self, message: OutgoingRequest, response: UpstreamResponse, began: float) -> RequestResult:
         parts: list[bytes] = []
         size = 0
         error = ""
@@ -78,9 +78,9 @@ class Exchange:
         if failure is not None:
             error = failure.kind.value
         kind = error or FailureKind.CLIENT_ERROR.value
-        return Course(response.status, kind, None, self._clock() - began, None)
+        return RequestResult(response.status, kind, None, self._clock() - began, None)
 
-    async def _answered(self, message: Message, response: UpstreamResponse, began: float) -> Course:
+    async def _answered(self, message: OutgoingRequest, response: UpstreamResponse, began: float) -> RequestResult:
         tap = message.dialect.tap(response.status, response.headers, message.facts)
         state = tap.state
         first_s: float | None = None
@@ -99,7 +99,7 @@ class Exchange:
             error = state.error.kind.value
         if not error and message.facts.stream and not state.complete:
             error = FailureKind.TRUNCATED.value
-        return Course(response.status, error, first_s, self._clock() - began, state.usage)
+        return RequestResult(response.status, error, first_s, self._clock() - began, state.usage)
 
     def _kind(self, error: UpstreamError) -> str:
         self.last_error = str(error)

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from hivemind import __version__
 from hivemind.journal.records import RequestBody
-from hivemind.lab.loadtest.plan import Ask
-from hivemind.lab.loadtest.synthetic import is_known, made_up, path_of, wanted_tokens
+from hivemind.lab.loadtest.plan import RecordedRequest
+from hivemind.lab.loadtest.synthetic import can_synthesize, max_answer_tokens, path_of, synthetic_request
 from hivemind.lab.loadtest.target import Target
 from hivemind.providers.base import Dialect, Facts
 from hivemind.providers.clients import client_of
@@ -31,7 +31,7 @@ _USER_AGENT = b"hivemind-replay/" + __version__.encode()
 
 
 @record
-class Message:
+class OutgoingRequest:
     """A request, ready to be sent."""
 
     method: bytes
@@ -44,8 +44,8 @@ class Message:
     """It is what was recorded, not made up."""
 
 
-class Credentials(Protocol):
-    """:class:`hivemind.lab.loadtest.keys.Keys`."""
+class CredentialSource(Protocol):
+    """:class:`hivemind.lab.loadtest.credentials.ApiKeys`."""
 
     def header(self, dialect: str, path: str) -> tuple[bytes, bytes] | None: ...
 
@@ -77,7 +77,7 @@ class Bodies:
         return None
 
 
-class Maker:
+class MessageBuilder:
     """Makes messages for one target.
 
     `agent_header` is the header that tells it which agent asks, empty: none; `hivemind`: it is one, so that priorities
@@ -88,7 +88,7 @@ class Maker:
     def __init__(
         self,
         target: Target,
-        keys: Credentials,
+        keys: CredentialSource,
         bodies: Bodies,
         *,
         agent_header: str = "",
@@ -104,36 +104,36 @@ class Maker:
         self.hivemind = hivemind
         self._as_allowed = as_allowed
 
-    def make(self, ask: Ask) -> Message | None:
+    def make(self, ask: RecordedRequest) -> OutgoingRequest | None:
         """None: it can't be made up."""
         recorded = self._bodies.take(ask.ticket) if ask.has_body else None
         body = None if recorded is None else _bytes_of(recorded)
         if recorded is None or body is None:
-            return self._made_up(ask)
+            return self._synthetic(ask)
         path, query = _place_of(recorded)
         return self._message(ask, recorded.method, path, query, _headers_of(recorded), body, real=True)
 
-    def _made_up(self, ask: Ask) -> Message | None:
+    def _synthetic(self, ask: RecordedRequest) -> OutgoingRequest | None:
         if self._target.provider != "generic":
             # What its models are called, and which fields it knows, is its own matter.
             ask = replace(ask, provider=self._target.provider, path=path_of(ask))
-        made = made_up(ask, wanted_tokens(ask, as_allowed=self._as_allowed))
+        made = synthetic_request(ask, max_answer_tokens(ask, as_allowed=self._as_allowed))
         if made is None:
             return None
         headers = [*made.headers, (b"accept-encoding", b"identity"), (b"user-agent", _USER_AGENT)]
         return self._message(ask, "POST", made.path, made.query, headers, made.body, real=False)
 
     def _message(
-        self, ask: Ask, method: str, path: str, query: str, headers: Headers, body: bytes, *, real: bool
-    ) -> Message:
+        self, ask: RecordedRequest, method: str, path: str, query: str, headers: Headers, body: bytes, *, real: bool
+    ) -> OutgoingRequest:
         dialect = dialect_for(path)
         key = self._keys.header(dialect.name, path)
         sent = [*headers, *([] if key is None else [key]), *self._own(ask, headers)]
         facts = dialect.facts(path, query, sent, body)
         target = self._target.path(path) + (f"?{query}" if query else "")
-        return Message(method.encode(), target.encode("utf-8"), sent, body, dialect, facts, real)
+        return OutgoingRequest(method.encode(), target.encode("utf-8"), sent, body, dialect, facts, real)
 
-    def _own(self, ask: Ask, headers: Headers) -> Headers:
+    def _own(self, ask: RecordedRequest, headers: Headers) -> Headers:
         """Who asks, and how urgent it is."""
         own: Headers = []
         if self._agent_header:
@@ -147,9 +147,9 @@ class Maker:
         return own
 
 
-def can_be_made(ask: Ask) -> bool:
+def can_be_sent(ask: RecordedRequest) -> bool:
     """Whether there is anything to send for it."""
-    return ask.has_body or is_known(path_of(ask))
+    return ask.has_body or can_synthesize(path_of(ask))
 
 
 def _bytes_of(recorded: RequestBody) -> bytes | None:

@@ -21,7 +21,7 @@ OPEN = "not over"
 
 
 @record
-class Course:
+class RequestResult:
     """How a request went, as its agent saw it. Seconds are from when it was asked."""
 
     status: int | None
@@ -37,7 +37,7 @@ class Course:
 
 
 @record
-class Ask:
+class RecordedRequest:
     """A request as it was recorded."""
 
     ticket: int
@@ -52,7 +52,7 @@ class Ask:
     size_chars: int
     max_output_tokens: int | None
     stream: bool
-    then: Course
+    then: RequestResult
     has_body: bool = False
     """The journal has what was sent."""
 
@@ -70,7 +70,7 @@ class Selection:
 
 
 @record
-class Cause:
+class Predecessor:
     """After what a request comes when agents wait for their answers."""
 
     number: int
@@ -88,14 +88,14 @@ class _Open:
     first_s: float | None = None
 
 
-class Reading:
+class JournalRequests:
     """Takes a journal's events in, in order; :meth:`asks` are its requests. `began` is when the journal did, on its own
     clock."""
 
     def __init__(self, began: float) -> None:
         self._began = began
         self._open: dict[int, _Open] = {}
-        self._over: list[Ask] = []
+        self._over: list[RecordedRequest] = []
         self._bodies: set[int] = set()
         self._providers: dict[str, str] = {}
         self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
@@ -115,12 +115,12 @@ class Reading:
         if fold is not None:
             fold(event)
 
-    def asks(self, selection: Selection, *, bodies: bool = True) -> tuple[Ask, ...]:
+    def asks(self, selection: Selection, *, bodies: bool = True) -> tuple[RecordedRequest, ...]:
         """The chosen ones, in the order of their coming; without `bodies` as if the journal had none.
 
         Raises: UsageError: there is none, or none of an agent.
         """
-        still = (self._ask(each, Course(None, OPEN, each.first_s, None, None)) for each in self._open.values())
+        still = (self._ask(each, RequestResult(None, OPEN, each.first_s, None, None)) for each in self._open.values())
         found = sorted((*self._over, *still), key=lambda ask: ask.at_s)
         if not found:
             raise UsageError("no request is in this journal")
@@ -175,13 +175,13 @@ class Reading:
     def _ended(self, ticket: int, at: float, status: int | None, error: str, usage: Usage | None) -> None:
         found = self._open.pop(ticket, None)
         if found is not None:
-            course = Course(status, intern(error), found.first_s, at - found.arrived.at, usage)
+            course = RequestResult(status, intern(error), found.first_s, at - found.arrived.at, usage)
             self._over.append(self._ask(found, course))
 
-    def _ask(self, found: _Open, then: Course) -> Ask:
+    def _ask(self, found: _Open, then: RequestResult) -> RecordedRequest:
         """Texts that are alike are kept once: there may be a million requests."""
         arrived = found.arrived
-        return Ask(
+        return RecordedRequest(
             ticket=arrived.ticket,
             at_s=max(0.0, arrived.at - self._began),
             agent=intern(arrived.agent),
@@ -196,29 +196,29 @@ class Reading:
         )
 
 
-def causes(asks: Sequence[Ask]) -> list[Cause | None]:
+def predecessors(asks: Sequence[RecordedRequest]) -> list[Predecessor | None]:
     """Of each request the one of the same agent that ended last before it; None: it waits for none."""
     ends: dict[str, list[tuple[float, int]]] = {}
     latest: dict[str, tuple[float, int]] = {}
-    found: list[Cause | None] = []
+    found: list[Predecessor | None] = []
     for number, ask in enumerate(asks):
         waiting = ends.setdefault(ask.agent, [])
         while waiting and waiting[0][0] <= ask.at_s:
             latest[ask.agent] = heapq.heappop(waiting)
         last = latest.get(ask.agent)
-        found.append(None if last is None else Cause(last[1], ask.at_s - last[0]))
+        found.append(None if last is None else Predecessor(last[1], ask.at_s - last[0]))
         if ask.then.took_s is not None:
             heapq.heappush(waiting, (ask.at_s + ask.then.took_s, number))
     return found
 
 
-def wall_s(asks: Iterable[Ask]) -> float:
+def wall_s(asks: Iterable[RecordedRequest]) -> float:
     """From the first request to the last end, as recorded."""
     spans = [(ask.at_s, ask.at_s + (ask.then.took_s or 0.0)) for ask in asks]
     return max(end for _, end in spans) - min(begin for begin, _ in spans) if spans else 0.0
 
 
-def _wanted(ask: Ask, selection: Selection) -> bool:
+def _wanted(ask: RecordedRequest, selection: Selection) -> bool:
     if selection.agents and ask.agent not in selection.agents:
         return False
     if selection.from_s is not None and ask.at_s < selection.from_s:

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from hivemind.errors import UsageError
 from hivemind.journal.read.reader import open_journal
+from hivemind.lab.loadtest.credentials import ApiKeys, token_of
 from hivemind.lab.loadtest.exchange import Exchange
-from hivemind.lab.loadtest.keys import Keys, token_of
-from hivemind.lab.loadtest.messages import Bodies, Maker
-from hivemind.lab.loadtest.order import Order
-from hivemind.lab.loadtest.outcome import Outcome, Plan
-from hivemind.lab.loadtest.plan import Ask, Cause, causes
+from hivemind.lab.loadtest.messages import Bodies, MessageBuilder
+from hivemind.lab.loadtest.options import LoadTestOptions
+from hivemind.lab.loadtest.plan import Predecessor, RecordedRequest, predecessors
+from hivemind.lab.loadtest.result import LoadTestPlan, LoadTestResult
 from hivemind.lab.loadtest.sender import Sender
 from hivemind.lab.loadtest.synthetic import path_of
-from hivemind.lab.loadtest.target import Greeting, Target, Unreachable, greet
+from hivemind.lab.loadtest.target import Target, TargetInfo, Unreachable, probe_target
 from hivemind.providers.detect import dialect_for
 from hivemind.settings import Settings
 from hivemind.upstream import Upstream, open_upstream
@@ -33,20 +33,25 @@ _AGENT_HEADER = "x-hivemind-agent"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-async def resend(
-    journal: Path, order: Order, plan: Plan, target: Target, environ: Mapping[str, str], settings: Settings
-) -> Outcome:
+async def run_load_test(
+    journal: Path,
+    order: LoadTestOptions,
+    plan: LoadTestPlan,
+    target: Target,
+    environ: Mapping[str, str],
+    settings: Settings,
+) -> LoadTestResult:
     """Send what is planned; `settings` tell the way, `environ` has the keys.
 
     Raises: UsageError: nothing was sent. Unreachable: nothing answers there.
     """
-    keys = Keys(environ, order.key_variable, target)
+    keys = ApiKeys(environ, order.key_variable, target)
     keys.check({(dialect_for(each).name, each) for each in {path_of(ask) for ask in plan.asks}})
     token = token_of(environ, order.token_variable, target)
     _agree(order, plan, target.url, target.paid)
     upstream = _open(target, settings)
     try:
-        greeting = await greet(upstream, target, token)
+        greeting = await probe_target(upstream, target, token)
         if greeting.hivemind:
             theirs = ", ".join(greeting.upstreams) or "upstreams that it doesn't tell"
             _agree(order, plan, f"{target.url}, which sends them to {theirs}", greeting.paid is not False)
@@ -66,16 +71,22 @@ def _open(target: Target, settings: Settings) -> Upstream:
         raise UsageError(f"--against: {error}") from None
 
 
-def _agree(order: Order, plan: Plan, where: str, paid: bool) -> None:
+def _agree(order: LoadTestOptions, plan: LoadTestPlan, where: str, paid: bool) -> None:
     """Raises: UsageError: it may cost money, and nobody said that it may."""
     if paid and not order.confirmed:
         raise UsageError(f"{plan.wanted} would go to {where}; that may cost money, so say --yes if they should")
 
 
 def _maker(
-    journal: Path, order: Order, plan: Plan, target: Target, greeting: Greeting, keys: Keys, token: str | None
-) -> Maker:
-    return Maker(
+    journal: Path,
+    order: LoadTestOptions,
+    plan: LoadTestPlan,
+    target: Target,
+    greeting: TargetInfo,
+    keys: ApiKeys,
+    token: str | None,
+) -> MessageBuilder:
+    return MessageBuilder(
         target,
         keys,
         Bodies(open_journal(journal).events(), (ask.ticket for ask in plan.asks if ask.has_body)),
@@ -86,12 +97,14 @@ def _maker(
     )
 
 
-async def _send(maker: Maker, order: Order, plan: Plan, target: Target, exchange: Exchange) -> Outcome:
+async def _send(
+    maker: MessageBuilder, order: LoadTestOptions, plan: LoadTestPlan, target: Target, exchange: Exchange
+) -> LoadTestResult:
     sender = Sender(exchange, maker.make, speed=order.speed, most=order.most)
-    stopped = await _until_stopped(sender, plan.asks, causes(plan.asks) if order.think else None)
+    stopped = await _until_stopped(sender, plan.asks, predecessors(plan.asks) if order.think else None)
     if not stopped and not exchange.answers:
         raise Unreachable(f"{target.url} answered none of {len(plan.asks)} requests: {exchange.last_error}")
-    return Outcome(plan, tuple(sender.sent), maker.hivemind, stopped)
+    return LoadTestResult(plan, tuple(sender.sent), maker.hivemind, stopped)
 
 
 def _allow_many_connections() -> None:
@@ -101,7 +114,9 @@ def _allow_many_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _until_stopped(sender: Sender, asks: Sequence[Ask], after: list[Cause | None] | None) -> bool:
+async def _until_stopped(
+    sender: Sender, asks: Sequence[RecordedRequest], after: list[Predecessor | None] | None
+) -> bool:
     """Send, until all is done or the first SIGINT or SIGTERM; whether it was that. A second one ends the process."""
     loop = asyncio.get_running_loop()
     sending = asyncio.create_task(sender.run(asks, after), name="replay")

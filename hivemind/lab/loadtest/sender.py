@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 
-from hivemind.lab.loadtest.messages import Message
-from hivemind.lab.loadtest.plan import Ask, Cause, Course
+from hivemind.lab.loadtest.messages import OutgoingRequest
+from hivemind.lab.loadtest.plan import Predecessor, RecordedRequest, RequestResult
 from hivemind.scheduler.types import record
 
 
@@ -15,8 +15,8 @@ from hivemind.scheduler.types import record
 class Sent:
     """A request that was sent, and is over. Times are since the first was due."""
 
-    ask: Ask
-    course: Course
+    ask: RecordedRequest
+    course: RequestResult
     at_s: float
     late_s: float
     """So much later than it should have gone."""
@@ -33,8 +33,8 @@ class Sender:
 
     def __init__(
         self,
-        send: Callable[[Message], Awaitable[Course]],
-        make: Callable[[Ask], Message | None],
+        send: Callable[[OutgoingRequest], Awaitable[RequestResult]],
+        make: Callable[[RecordedRequest], OutgoingRequest | None],
         *,
         speed: float = 1.0,
         most: int = 0,
@@ -50,17 +50,19 @@ class Sender:
         self._places: AbstractAsyncContextManager[object] = asyncio.Semaphore(most) if most else nullcontext()
         self._clock = asyncio.get_running_loop().time
         self._began = 0.0
-        self._asks: Sequence[Ask] = ()
+        self._asks: Sequence[RecordedRequest] = ()
         self._followers: dict[int, list[tuple[int, float]]] = {}
 
-    async def run(self, asks: Sequence[Ask], causes: Sequence[Cause | None] | None = None) -> None:
+    async def run(
+        self, asks: Sequence[RecordedRequest], predecessors: Sequence[Predecessor | None] | None = None
+    ) -> None:
         """Send all of them. With `causes`, what has one waits for that one to end.
 
         Cancelled, it gives up what flies, and :attr:`sent` has what was over.
         """
         self._asks, self._followers, roots = asks, {}, []
         for number in range(len(asks)):
-            cause = None if causes is None else causes[number]
+            cause = None if predecessors is None else predecessors[number]
             if cause is None:
                 roots.append(number)
             else:
@@ -83,7 +85,9 @@ class Sender:
         await self._until(due)
         await self._see_through(group, number, message, due)
 
-    async def _see_through(self, group: asyncio.TaskGroup, number: int, message: Message | None, due: float) -> None:
+    async def _see_through(
+        self, group: asyncio.TaskGroup, number: int, message: OutgoingRequest | None, due: float
+    ) -> None:
         if message is not None:
             async with self._places:
                 at = self._clock()

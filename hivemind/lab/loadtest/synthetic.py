@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from hivemind.lab.loadtest.plan import Ask
+from hivemind.lab.loadtest.plan import RecordedRequest
 from hivemind.providers.detect import dialect_for
 from hivemind.scheduler.types import record
 
@@ -40,7 +40,7 @@ _COMPLETING = frozenset({"openai", "azure"})
 
 
 @record
-class MadeUp:
+class SyntheticRequest:
     """A request without its credential."""
 
     path: str
@@ -50,11 +50,11 @@ class MadeUp:
 
 
 Fields = dict[str, object]
-_Shape = Callable[[Ask, str, int | None], Fields]
+_Shape = Callable[[RecordedRequest, str, int | None], Fields]
 """Of a request, its prompt and the most tokens of its answer, the body."""
 
 
-def path_of(ask: Ask) -> str:
+def path_of(ask: RecordedRequest) -> str:
     """The path that was asked for; where the journal doesn't have it, the one where its provider's models are asked."""
     if ask.path:
         return ask.path
@@ -66,12 +66,12 @@ def path_of(ask: Ask) -> str:
 
 
 @lru_cache(maxsize=1024)
-def is_known(path: str) -> bool:
+def can_synthesize(path: str) -> bool:
     """Whether requests for this path can be made up."""
     return _shape(dialect_for(path).name, path.rstrip("/")) is not None
 
 
-def made_up(ask: Ask, most: int | None) -> MadeUp | None:
+def synthetic_request(ask: RecordedRequest, most: int | None) -> SyntheticRequest | None:
     """A request for an answer of at most so many tokens (None: nothing is known). None: its path is of no API whose
     requests can be made up."""
     path = path_of(ask)
@@ -80,10 +80,10 @@ def made_up(ask: Ask, most: int | None) -> MadeUp | None:
     if shape is None:
         return None
     body = _filled(ask, shape, most)
-    return MadeUp(path, _query(ask, dialect, path), _headers(dialect), body)
+    return SyntheticRequest(path, _query(ask, dialect, path), _headers(dialect), body)
 
 
-def wanted_tokens(ask: Ask, *, as_allowed: bool) -> int | None:
+def max_answer_tokens(ask: RecordedRequest, *, as_allowed: bool) -> int | None:
     """The most tokens that its answer should have: what it really had, or (`as_allowed`) what the request allowed."""
     produced = ask.then.usage.output_tokens if ask.then.usage is not None else 0
     real = produced if not ask.then.error else 0
@@ -91,13 +91,13 @@ def wanted_tokens(ask: Ask, *, as_allowed: bool) -> int | None:
     return (allowed or real or None) if as_allowed else (real or allowed or None)
 
 
-def _filled(ask: Ask, shape: _Shape, most: int | None) -> bytes:
+def _filled(ask: RecordedRequest, shape: _Shape, most: int | None) -> bytes:
     """The prompt takes up what the rest of the body leaves."""
     room = ask.size_chars - len(msgspec.json.encode(shape(ask, "", most)))
     return msgspec.json.encode(shape(ask, _prompt(ask, min(room, _MOST_WORDS)), most))
 
 
-def _prompt(ask: Ask, size: int) -> str:
+def _prompt(ask: RecordedRequest, size: int) -> str:
     name = blake2b(ask.agent.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
     begin, end = f"Agent {name}. ", f" Go on with a long text, number {ask.ticket}."
     room = size - len(begin) - len(end)
@@ -127,7 +127,7 @@ def _shape(dialect: str, path: str) -> _Shape | None:
     }.get(dialect)
 
 
-def _anthropic(ask: Ask, prompt: str, most: int | None) -> Fields:
+def _anthropic(ask: RecordedRequest, prompt: str, most: int | None) -> Fields:
     return {
         "model": ask.model,
         "max_tokens": most or _WITHOUT_LIMIT,
@@ -136,54 +136,54 @@ def _anthropic(ask: Ask, prompt: str, most: int | None) -> Fields:
     }
 
 
-def _chat(ask: Ask, prompt: str, most: int | None) -> Fields:
+def _chat(ask: RecordedRequest, prompt: str, most: int | None) -> Fields:
     body: Fields = {"model": ask.model, "messages": [{"role": "user", "content": prompt}]}
     if most is not None:
         body["max_completion_tokens" if ask.provider in _COMPLETING else "max_tokens"] = most
     return body | ({"stream": True, "stream_options": {"include_usage": True}} if ask.stream else {})
 
 
-def _completions(ask: Ask, prompt: str, most: int | None) -> Fields:
+def _completions(ask: RecordedRequest, prompt: str, most: int | None) -> Fields:
     body: Fields = {"model": ask.model, "prompt": prompt, "stream": ask.stream}
     return body | ({} if most is None else {"max_tokens": most})
 
 
-def _embeddings(ask: Ask, prompt: str, most: int | None) -> Fields:
+def _embeddings(ask: RecordedRequest, prompt: str, most: int | None) -> Fields:
     return {"model": ask.model, "input": prompt}
 
 
-def _responses(ask: Ask, prompt: str, most: int | None) -> Fields:
+def _responses(ask: RecordedRequest, prompt: str, most: int | None) -> Fields:
     body: Fields = {"model": ask.model, "input": prompt, "stream": ask.stream, "store": False}
     return body | ({} if most is None else {"max_output_tokens": max(most, _LEAST_OF_RESPONSES)})
 
 
-def _google(ask: Ask, prompt: str, most: int | None) -> Fields:
+def _google(ask: RecordedRequest, prompt: str, most: int | None) -> Fields:
     body: Fields = {"contents": [{"role": "user", "parts": [{"text": prompt}]}]}
     return body | ({} if most is None else {"generationConfig": {"maxOutputTokens": most}})
 
 
-def _ollama_chat(ask: Ask, prompt: str, most: int | None) -> Fields:
+def _ollama_chat(ask: RecordedRequest, prompt: str, most: int | None) -> Fields:
     return {**_ollama(ask, most), "messages": [{"role": "user", "content": prompt}]}
 
 
-def _ollama_generate(ask: Ask, prompt: str, most: int | None) -> Fields:
+def _ollama_generate(ask: RecordedRequest, prompt: str, most: int | None) -> Fields:
     return {**_ollama(ask, most), "prompt": prompt}
 
 
-def _ollama_embed(ask: Ask, prompt: str, most: int | None) -> Fields:
+def _ollama_embed(ask: RecordedRequest, prompt: str, most: int | None) -> Fields:
     return {"model": ask.model, "input": prompt}
 
 
-def _ollama_embeddings(ask: Ask, prompt: str, most: int | None) -> Fields:
+def _ollama_embeddings(ask: RecordedRequest, prompt: str, most: int | None) -> Fields:
     return {"model": ask.model, "prompt": prompt}
 
 
-def _ollama(ask: Ask, most: int | None) -> Fields:
+def _ollama(ask: RecordedRequest, most: int | None) -> Fields:
     body: Fields = {"model": ask.model, "stream": ask.stream}
     return body | ({} if most is None else {"options": {"num_predict": most}})
 
 
-def _query(ask: Ask, dialect: str, path: str) -> str:
+def _query(ask: RecordedRequest, dialect: str, path: str) -> str:
     if dialect == "google" and ask.stream and path.endswith(":streamGenerateContent"):
         return "alt=sse"
     return _AZURE_VERSION if "/openai/deployments/" in path else ""

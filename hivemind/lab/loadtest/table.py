@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hivemind.lab.loadtest.comparison import Estimate, Lateness, Side
+from hivemind.lab.loadtest.comparison import CostEstimate, Lateness, Totals
 from hivemind.text.table import Cell, Column, lines
 from hivemind.text.words import count, money, span
 
@@ -19,7 +19,7 @@ _COLUMNS = (
 _Row = tuple[Cell | str, Cell | str, Cell | str, Cell | str]
 
 
-def shown(then: Side, now: Side, speed: float, room: int | None) -> list[str]:
+def shown(then: Totals, now: Totals, speed: float, room: int | None) -> list[str]:
     """The table; the time in which the recorded ones were sent is divided by `speed`, which made it shorter now."""
     sending = "sent within" if speed == 1 else f"sent within, at {speed:g}x"
     rows = [
@@ -38,7 +38,7 @@ def late_line(late: Lateness) -> str:
     return f"sent late: {figures}; this machine didn't keep up, or --concurrency held it back, so the load was less"
 
 
-def estimate_line(estimate: Estimate) -> str:
+def estimate_line(estimate: CostEstimate) -> str:
     """`about 14k tokens in and 4k out, $0.12`."""
     text = f"about {count(estimate.input_tokens)} tokens in and {count(estimate.output_tokens)} out"
     if estimate.dollars is None:
@@ -47,7 +47,7 @@ def estimate_line(estimate: Estimate) -> str:
     return f"{text}, {money(estimate.dollars)}{more}"
 
 
-def _rows(then: Side, now: Side) -> Iterator[_Row]:
+def _rows(then: Totals, now: Totals) -> Iterator[_Row]:
     yield _counts("requests", then.requests, now.requests)
     yield _counts("answered", then.answered, now.answered)
     for status in sorted({*then.statuses, *now.statuses}):

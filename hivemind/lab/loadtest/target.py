@@ -61,7 +61,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Greeting:
+class TargetInfo:
     """What answers there says of itself."""
 
     hivemind: bool
@@ -110,7 +110,7 @@ def is_private(host: str) -> bool:
     return bool(found) and all(each.is_private or each.is_loopback or each.is_link_local for each in found)
 
 
-async def greet(upstream: Upstream, target: Target, token: str | None, within_s: float = 10.0) -> Greeting:
+async def probe_target(upstream: Upstream, target: Target, token: str | None, within_s: float = 10.0) -> TargetInfo:
     """Ask who is there. Raises: Unreachable: nobody."""
     try:
         async with asyncio.timeout(within_s):
@@ -118,18 +118,18 @@ async def greet(upstream: Upstream, target: Target, token: str | None, within_s:
     except ConnectFailed as error:
         raise Unreachable(f"nothing can be sent there: {error}") from None
     except (UpstreamError, TimeoutError):
-        return Greeting(False)  # it has something against this path, or against being asked
+        return TargetInfo(False)  # it has something against this path, or against being asked
     try:
         msgspec.json.decode(data, type=_Health)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return Greeting(False)
+        return TargetInfo(False)
     try:
         stats = msgspec.json.decode(await _get(upstream, target.origin.base_path + "/_stats", token), type=_Stats)
     except (UpstreamError, msgspec.MsgspecError, UnicodeDecodeError):
-        return Greeting(True)
+        return TargetInfo(True)
     origins = [make_origins((f"{name}={url}",), None)[0] for name, url in stats.upstreams]
     paid = any(not _costs_nothing(each.url, each.host) for each in origins)
-    return Greeting(True, paid, tuple(each.url for each in origins))
+    return TargetInfo(True, paid, tuple(each.url for each in origins))
 
 
 async def _get(upstream: Upstream, path: str, token: str | None) -> bytes:

@@ -13,7 +13,7 @@ MODELS_KEPT = 40
 OTHERS = "other models"
 
 
-class Spent:
+class TokenSpending:
     """Tokens and what they cost."""
 
     __slots__ = ("cached", "dollars", "input", "output", "tokens", "unpriced", "wasted")
@@ -37,7 +37,7 @@ class Spent:
             self.dollars += dollars
 
 
-class AskedAgent:
+class AgentStats:
     """An agent, as its events tell of it."""
 
     __slots__ = (
@@ -57,16 +57,16 @@ class AskedAgent:
         "models",
         "name",
         "parent",
+        "recovered",
         "refused",
         "requests",
-        "rescued",
         "retries",
         "row",
         "saved_dollars",
         "saved_tokens",
         "saved_unpriced",
+        "saw_error",
         "spent",
-        "spoiled",
     )
 
     def __init__(self, name: str, rows: Rows | None) -> None:
@@ -79,14 +79,14 @@ class AskedAgent:
         self.last_end = ""
         """How: `answered`, `failed`, `refused`, `left`; empty: none has."""
         self.exit_code: int | None = None
-        self.requests = self.answered = self.failed = self.refused = self.left = self.retries = self.rescued = 0
-        self.spoiled = False
+        self.requests = self.answered = self.failed = self.refused = self.left = self.retries = self.recovered = 0
+        self.saw_error = False
         """It saw an error that isn't the operator's doing, so nothing saved it."""
         self.saved_tokens = self.saved_unpriced = 0
         self.saved_dollars = 0.0
         """What it had used when a fault would last have ended it."""
-        self.spent = Spent()
-        self.models: dict[str, Spent] = {}
+        self.spent = TokenSpending()
+        self.models: dict[str, TokenSpending] = {}
         self._rows = rows
         self.row: Row | None = None if rows is None else rows.new()
         self._counts = [0] * len(STATES)
@@ -98,7 +98,7 @@ class AskedAgent:
     @property
     def saved(self) -> bool:
         """A fault was made good unseen, and it never saw one."""
-        return self.rescued > 0 and not self.spoiled
+        return self.recovered > 0 and not self.saw_error
 
     @property
     def open(self) -> int:
@@ -161,27 +161,27 @@ class AskedAgent:
         self.spent.use(usage, dollars, wasted)
         spent_on(self.models, model).use(usage, dollars, wasted)
 
-    def rescue(self) -> None:
+    def recover(self) -> None:
         """A request was answered after a fault."""
-        self.rescued += 1
+        self.recovered += 1
         self.saved_tokens, self.saved_dollars = self.spent.tokens, self.spent.dollars
         self.saved_unpriced = self.spent.unpriced
 
 
-def spent_on(models: dict[str, Spent], model: str) -> Spent:
+def spent_on(models: dict[str, TokenSpending], model: str) -> TokenSpending:
     """What was spent on a model, to be added to; beyond so many models it is that of all others."""
     name = model or "(none named)"
     if name not in models:
         name = name if len(models) < MODELS_KEPT else OTHERS
-    return models.setdefault(name, Spent())
+    return models.setdefault(name, TokenSpending())
 
 
-def all_spent(agents: Mapping[str, AskedAgent]) -> dict[str, Spent]:
+def all_spent(agents: Mapping[str, AgentStats]) -> dict[str, TokenSpending]:
     """By model, of all agents together; the dearest first."""
-    found: dict[str, Spent] = {}
+    found: dict[str, TokenSpending] = {}
     for agent in agents.values():
         for model, spent in agent.models.items():
             total = spent_on(found, model)
-            for name in Spent.__slots__:
+            for name in TokenSpending.__slots__:
                 setattr(total, name, getattr(total, name) + getattr(spent, name))
     return dict(sorted(found.items(), key=lambda each: (-each[1].dollars, -each[1].tokens, each[0])))

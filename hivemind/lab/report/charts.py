@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from hivemind.lab.report.agents import AskedAgent
+from hivemind.lab.report.agents import AgentStats
 from hivemind.lab.report.names import OUTCOMES
-from hivemind.lab.report.run import Run
+from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import SERIES, axis, ink, layout, times
 from hivemind.lab.report.words import label, words
 
@@ -22,7 +22,7 @@ _PRIORITIES = {"critical": "f", "high": "d", "normal": "a", "low": "e"}
 _OUTCOME_ROLES = {"answered": "good", "failed": "bad", "refused": "retry", "left": "left", "open": "other"}
 
 
-def waits(run: Run) -> go.Figure:
+def waits(run: RecordedRun) -> go.Figure:
     """Of each priority, the share of requests that waited at most so long."""
     figure = go.Figure()
     for name, values in run.waits.items():
@@ -60,7 +60,7 @@ def _shares(values: Sequence[float]) -> list[tuple[float, float]]:
     return [(0.0, 0.0), *((values[place], (place + 1) / count) for place in places)]
 
 
-def faults(run: Run) -> go.Figure:
+def faults(run: RecordedRun) -> go.Figure:
     """By kind, what became of the requests that met them."""
     kinds = run.fold.faults.by_number()[::-1]
     figure = go.Figure()
@@ -83,7 +83,7 @@ def faults(run: Run) -> go.Figure:
     return figure
 
 
-def windows(run: Run) -> go.Figure:
+def windows(run: RecordedRun) -> go.Figure:
     """How much of each rate window was used over time."""
     found = [
         (lane, window) for lane in run.fold.lanes.values() for window in lane.windows.values() if window.fullest > 0
@@ -116,7 +116,7 @@ def windows(run: Run) -> go.Figure:
     return figure
 
 
-def money(run: Run) -> go.Figure:
+def money(run: RecordedRun) -> go.Figure:
     """Who spent how much on which model: dollars, or tokens where no price is known."""
     models = list(run.models)[:MODELS_SHOWN]
     agents = spenders(run)[::-1]
@@ -142,12 +142,12 @@ def money(run: Run) -> go.Figure:
     return figure
 
 
-def spenders(run: Run) -> list[AskedAgent]:
+def spenders(run: RecordedRun) -> list[AgentStats]:
     """The agents that spent most, the dearest first."""
     agents = [agent for agent in run.fold.agents.values() if agent.spent.tokens]
     return sorted(agents, key=lambda each: (-each.spent.dollars, -each.spent.tokens))[:SPENDERS_SHOWN]
 
 
-def _spent(run: Run, agent: AskedAgent, model: str | None, named: Sequence[str]) -> float:
+def _spent(run: RecordedRun, agent: AgentStats, model: str | None, named: Sequence[str]) -> float:
     spent = [each for name, each in agent.models.items() if (name not in named if model is None else name == model)]
     return sum(round(each.dollars, 6) if run.priced else each.tokens for each in spent)

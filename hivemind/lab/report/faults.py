@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 
-class Kind:
+class FaultKind:
     """Faults of one kind."""
 
     __slots__ = ("became", "faults", "paused_s", "retried", "statuses")
@@ -21,15 +21,15 @@ class Kind:
         or a later one passed on (`failed`); `refused` by HiveMind; its client `left`; nobody knows (`open`)."""
 
 
-class Faults:
+class FaultCounts:
     """All of them."""
 
     def __init__(self) -> None:
-        self.kinds: dict[str, Kind] = {}
+        self.kinds: dict[str, FaultKind] = {}
 
     def met(self, kind: str, status: int | None, retry_in_s: float | None) -> None:
         """An attempt failed."""
-        found = self.kinds.setdefault(kind, Kind())
+        found = self.kinds.setdefault(kind, FaultKind())
         found.faults += 1
         found.statuses[status] += 1
         if retry_in_s is not None:
@@ -50,6 +50,6 @@ class Faults:
         """How many were met by requests that ended so."""
         return sum(kind.became[outcome] for kind in self.kinds.values())
 
-    def by_number(self) -> list[tuple[str, Kind]]:
+    def by_number(self) -> list[tuple[str, FaultKind]]:
         """The most frequent kind first."""
         return sorted(self.kinds.items(), key=lambda each: (-each[1].faults, each[0]))

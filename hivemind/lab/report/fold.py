@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hivemind.journal.records import Gap, JournalBegan
-from hivemind.lab.report.agents import FIRST, PAUSE, QUEUED, STREAMING, AskedAgent
-from hivemind.lab.report.faults import Faults
+from hivemind.lab.report.agents import FIRST, PAUSE, QUEUED, STREAMING, AgentStats
+from hivemind.lab.report.faults import FaultCounts
 from hivemind.lab.report.lanes import Lane
 from hivemind.lab.report.rows import Rows
-from hivemind.lab.report.series import Some
+from hivemind.lab.report.series import Thinned
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Usage
 from hivemind.world.sentences import TOLD_ALREADY, sentence, subject
@@ -26,7 +26,7 @@ GAPS_KEPT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class OperatorAction:
     """What an operator did. `at` is seconds since the run began."""
 
     at: float
@@ -38,25 +38,25 @@ class Word:
 class _Open:
     __slots__ = ("agent", "faults", "known", "lane", "model", "state")
 
-    def __init__(self, agent: AskedAgent, lane: Lane, model: str, state: int, *, known: bool) -> None:
+    def __init__(self, agent: AgentStats, lane: Lane, model: str, state: int, *, known: bool) -> None:
         self.agent, self.lane, self.model, self.state = agent, lane, model, state
         self.known = known
         """It was seen to come, so that it counts; the others are only drawn."""
         self.faults: list[str] = []
 
 
-class Fold:
+class RunFold:
     """Feed it every event in order; then :meth:`end`."""
 
     def __init__(self, began: JournalBegan, price: Price | None = None) -> None:
-        self.agents: dict[str, AskedAgent] = {}
-        self.strangers = 0
+        self.agents: dict[str, AgentStats] = {}
+        self.untracked_requests = 0
         """Requests of agents beyond those that are told apart."""
         self.lanes: dict[str, Lane] = {}
-        self.faults = Faults()
+        self.faults = FaultCounts()
         self.rows = Rows()
-        self.words: Some[Word] = Some(COMMANDS_KEPT)
-        self.gaps: Some[tuple[float, float, int]] = Some(GAPS_KEPT)
+        self.words: Thinned[OperatorAction] = Thinned(COMMANDS_KEPT)
+        self.gaps: Thinned[tuple[float, float, int]] = Thinned(GAPS_KEPT)
         """From when to when, and how many events are missing."""
         self.turned_away: Counter[str] = Counter()
         """Requests refused before they had a ticket, by reason."""
@@ -114,11 +114,11 @@ class Fold:
 
     # --- Requests ------------------------------------------------------------------------------------------------
 
-    def _agent(self, name: str) -> AskedAgent:
+    def _agent(self, name: str) -> AgentStats:
         agent = self.agents.get(name)
         if agent is None:
             rows = self.rows if len(self.agents) < ROWS_KEPT else None
-            agent = AskedAgent(name, rows)
+            agent = AgentStats(name, rows)
             if len(self.agents) < AGENTS_KEPT:
                 self.agents[name] = agent
         return agent
@@ -140,7 +140,7 @@ class Fold:
         agent.parent = event.parent or agent.parent
         lane.requests += 1
         if event.agent not in self.agents:
-            self.strangers += 1
+            self.untracked_requests += 1
         self._open[event.ticket] = _Open(agent, lane, event.model, QUEUED, known=True)
         agent.move(at, None, QUEUED)
         lane.moved(at, 0, 1)
@@ -179,7 +179,7 @@ class Fold:
             self._use(ticket, event.lane, event.usage, wasted=True)
         if event.retry_in_s is None:
             agent.failed += ticket.known
-            agent.spoiled = True
+            agent.saw_error = True
             self._close(event.ticket, ticket, at, "failed")
             return
         agent.retries += ticket.known
@@ -195,7 +195,7 @@ class Fold:
         if ticket.known:
             ticket.agent.answered += 1
             if event.attempts > 1:
-                ticket.agent.rescue()
+                ticket.agent.recover()
             self._use(ticket, event.lane, event.usage, wasted=False, model=event.model)
         self._close(event.ticket, ticket, at, "answered")
 
@@ -211,7 +211,7 @@ class Fold:
     def _refused(self, event: ev.Refused, at: float) -> None:
         ticket = None if event.ticket is None else self._open.get(event.ticket)
         agent = self._agent(event.agent) if ticket is None else ticket.agent
-        agent.spoiled = agent.spoiled or event.reason not in BY_OPERATOR
+        agent.saw_error = agent.saw_error or event.reason not in BY_OPERATOR
         if ticket is None or event.ticket is None:
             self.turned_away[event.reason] += 1
             return
@@ -266,7 +266,7 @@ class Fold:
 
     def _commanded(self, event: ev.Commanded, at: float) -> None:
         if event.name not in TOLD_ALREADY:
-            self.words.add(Word(at, event.who, subject(event.arguments), _said(event)))
+            self.words.add(OperatorAction(at, event.who, subject(event.arguments), _said(event)))
 
     def _process_ended(self, event: ev.AgentEnded, at: float) -> None:
         self._agent(event.agent).exit_code = event.exit_code

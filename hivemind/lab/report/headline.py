@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hivemind.lab.report.fold import ROWS_KEPT
-from hivemind.lab.report.run import Run
+from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.words import count, money, number, plural, seconds, shortened, words
 
 
@@ -20,7 +20,7 @@ class Fact:
     """It is good news, or bad."""
 
 
-def facts(run: Run) -> list[Fact]:
+def facts(run: RecordedRun) -> list[Fact]:
     """The headline's."""
     figures = run.figures
     return [
@@ -44,7 +44,7 @@ def facts(run: Run) -> list[Fact]:
     ]
 
 
-def _ends(run: Run) -> str:
+def _ends(run: RecordedRun) -> str:
     figures = run.figures
     parts = [f"{number(figures.answered)} answered"]
     for value, text in (
@@ -59,7 +59,7 @@ def _ends(run: Run) -> str:
     return ", ".join(parts)
 
 
-def _faults(run: Run) -> Fact:
+def _faults(run: RecordedRun) -> Fact:
     met, unseen = run.fold.faults.all, run.fold.faults.of("answered")
     if not met:
         return Fact("faults met", "0", "no attempt failed")
@@ -70,7 +70,7 @@ def _faults(run: Run) -> Fact:
     return Fact("faults met", number(met), f"{number(unseen)} of them no agent saw", None)
 
 
-def _saved(run: Run) -> Fact:
+def _saved(run: RecordedRun) -> Fact:
     saved = run.saved
     if run.foreign:
         return Fact("agents saved", "none", "this traffic didn't go through HiveMind")
@@ -80,19 +80,19 @@ def _saved(run: Run) -> Fact:
     return Fact("agents saved", number(saved.agents), used, True)
 
 
-def _priced(run: Run) -> str:
+def _priced(run: RecordedRun) -> str:
     saved = run.saved
     return f" ({money(saved.dollars, saved.unpriced)})" if saved.dollars else ""
 
 
-def _wasted(run: Run) -> str:
+def _wasted(run: RecordedRun) -> str:
     wasted = run.figures.wasted_tokens
     if not wasted:
         return "none known to be wasted by failed or abandoned attempts"
     return f"{count(wasted)} of them wasted by failed or abandoned attempts"
 
 
-def _cost(run: Run) -> Fact:
+def _cost(run: RecordedRun) -> Fact:
     figures = run.figures
     if not figures.tokens:
         return Fact("cost", money(0), "the provider told of no tokens")
@@ -104,12 +104,12 @@ def _cost(run: Run) -> Fact:
     return Fact("cost", money(figures.dollars), more)
 
 
-def saving_title(run: Run) -> str:
+def saving_title(run: RecordedRun) -> str:
     """What :func:`saving` is about."""
     return "What HiveMind would have saved" if run.began.source == "what-if" else "What HiveMind saved"
 
 
-def saving(run: Run) -> list[str]:
+def saving(run: RecordedRun) -> list[str]:
     """What HiveMind saved, in sentences."""
     saved, faults, figures = run.saved, run.fold.faults, run.figures
     if run.foreign:
@@ -139,11 +139,11 @@ def saving(run: Run) -> list[str]:
         lines.append(
             f"{plural(seen, 'fault')} {'was' if seen == 1 else 'were'} met by requests that an agent saw fail."
         )
-    spoiled = sum(1 for agent in run.fold.agents.values() if agent.rescued and agent.spoiled)
-    if spoiled:
+    saw_error = sum(1 for agent in run.fold.agents.values() if agent.recovered and agent.saw_error)
+    if saw_error:
         lines.append(
-            f"{plural(spoiled, 'agent')} had faults made good and saw an error all the same, so that"
-            f" {'it isn' if spoiled == 1 else 'they aren'}'t counted as saved."
+            f"{plural(saw_error, 'agent')} had faults made good and saw an error all the same, so that"
+            f" {'it isn' if saw_error == 1 else 'they aren'}'t counted as saved."
         )
     return lines
 
@@ -151,7 +151,7 @@ def saving(run: Run) -> list[str]:
 # --- What each plot says -----------------------------------------------------------------------------------------
 
 
-def of_course(run: Run) -> str:
+def of_course(run: RecordedRun) -> str:
     """The timeline's message."""
     lanes = list(run.fold.lanes.values())
     cuts = sum(lane.cuts.seen for lane in lanes)
@@ -168,7 +168,7 @@ def of_course(run: Run) -> str:
     return text + "."
 
 
-def of_agents(run: Run, shown: int) -> str:
+def of_agents(run: RecordedRun, shown: int) -> str:
     """The message of the agents' rows."""
     figures = run.figures
     text = f"{number(figures.finished)} of {plural(figures.agents, 'agent')} had their last request answered."
@@ -182,7 +182,7 @@ def of_agents(run: Run, shown: int) -> str:
     return text
 
 
-def of_waits(run: Run) -> str:
+def of_waits(run: RecordedRun) -> str:
     """The message of the waits."""
     together = run.figures.together
     if not together.requests:
@@ -195,7 +195,7 @@ def of_waits(run: Run) -> str:
     )
 
 
-def of_faults(run: Run) -> str:
+def of_faults(run: RecordedRun) -> str:
     """The message of the faults."""
     faults = run.fold.faults
     if not faults.all:
@@ -209,7 +209,7 @@ def of_faults(run: Run) -> str:
     return f"{text}. {number(answered)} of {number(faults.all)} led to an answer in the end{by_whom}."
 
 
-def of_windows(run: Run) -> str:
+def of_windows(run: RecordedRun) -> str:
     """The message of the rate windows."""
     found = [window for lane in run.fold.lanes.values() for window in lane.windows.values()]
     if not found:
@@ -218,7 +218,7 @@ def of_windows(run: Run) -> str:
     return f"The fullest window, of {full.kind}, was {full.fullest:.0%} used at its most.".replace("%", " %")
 
 
-def of_money(run: Run) -> str:
+def of_money(run: RecordedRun) -> str:
     """The message of the money."""
     figures = run.figures
     if not figures.tokens:

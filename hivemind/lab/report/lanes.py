@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hivemind.lab.report.series import Series, Some
+from hivemind.lab.report.series import Series, Thinned
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.gauges import LaneState, WindowState
 
@@ -25,7 +25,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class LaneSpan:
     """A time in which a lane's circuit wasn't closed, or the provider wanted a pause."""
 
     begins: float
@@ -66,8 +66,8 @@ class Lane:
         self.requests = 0
         self.busiest = self.longest_queue = 0
         self.flying, self.waiting, self.level = Series(), Series(), Series()
-        self.cuts: Some[Cut] = Some(CUTS_KEPT)
-        self.stretches: Some[Stretch] = Some(STRETCHES_KEPT)
+        self.cuts: Thinned[Cut] = Thinned(CUTS_KEPT)
+        self.spans: Thinned[LaneSpan] = Thinned(STRETCHES_KEPT)
         self.parked_s = self.open_s = 0.0
         """In all, of those told and untold."""
         self.windows: dict[tuple[str, str], Window] = {}
@@ -116,7 +116,7 @@ class Lane:
         if self._circuit is not None:
             begins, was, why = self._circuit
             self.open_s += at - begins
-            self.stretches.add(Stretch(begins, at, was, why))
+            self.spans.add(LaneSpan(begins, at, was, why))
         self._circuit = None if state == "closed" else (at, state, cause)
 
     def parked(self, at: float, for_s: float, cause: str) -> None:
@@ -130,7 +130,7 @@ class Lane:
             begins, until, cause = self._parked
             ends = min(at, until) if until > begins else at
             self.parked_s += ends - begins
-            self.stretches.add(Stretch(begins, ends, "parked", cause))
+            self.spans.add(LaneSpan(begins, ends, "parked", cause))
             self._parked = None
 
     def lost(self, at: float) -> None:

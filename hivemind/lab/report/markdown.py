@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hivemind.lab.report import headline, keeping, tables
-from hivemind.lab.report.run import Run
+from hivemind.lab.report import headline, tables
+from hivemind.lab.report import output as keeping
+from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.tables import Table
 from hivemind.lab.report.words import clean, seconds, shortened
 
@@ -20,7 +21,7 @@ _JOINER = "\N{WORD JOINER}"
 """Unseen; keeps two signs from being read as one thing."""
 
 
-def build(run: Run, title: str = "") -> str:
+def build(run: RecordedRun, title: str = "") -> str:
     """The summary of a run, with a line's end at its end."""
     heading = shortened(title, 200) or f"HiveMind run {shortened(run.name)}"
     parts = [

@@ -14,9 +14,10 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from hivemind import __version__
-from hivemind.lab.report import charts, headline, keeping, plots, tables
+from hivemind.lab.report import charts, headline, plots, tables
+from hivemind.lab.report import output as keeping
 from hivemind.lab.report.headline import Fact
-from hivemind.lab.report.run import Run
+from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.tables import Table
 from hivemind.lab.report.theme import COLOURS, variables
 from hivemind.lab.report.words import clean, seconds, shortened
@@ -35,7 +36,7 @@ class Section:
     """What the table is behind, where a plot says the same; empty: it is shown."""
 
 
-def build(run: Run, title: str = "") -> str:
+def build(run: RecordedRun, title: str = "") -> str:
     """The page of a run. Takes about a second, and five megabytes, most of them plotly's own script."""
     heading = shortened(title, 200) or f"Run {shortened(run.name)}"
     sections = list(_sections(run))
@@ -72,7 +73,7 @@ def build(run: Run, title: str = "") -> str:
     )
 
 
-def _sections(run: Run) -> Iterator[Section]:
+def _sections(run: RecordedRun) -> Iterator[Section]:
     if run.figures.requests:
         yield from _sections_of_requests(run)
     if run.fold.words.kept:
@@ -82,13 +83,13 @@ def _sections(run: Run) -> Iterator[Section]:
     yield Section("settings", "Settings that differ from the defaults", told, None, settings)
 
 
-def _sections_of_requests(run: Run) -> Iterator[Section]:
+def _sections_of_requests(run: RecordedRun) -> Iterator[Section]:
     yield Section(
         "course",
         "The whole run",
         headline.of_course(run),
         plots.course(run),
-        tables.stretches(run),
+        tables.spans(run),
         "Cuts, pauses and the circuit, as a table",
     )
     agents = run.agents_drawn(plots.ROWS_SHOWN)
@@ -155,7 +156,7 @@ def _table(table: Table, caption: str) -> str:
     return f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table>{body}</table></div>{note}'
 
 
-def _header(run: Run, heading: str) -> str:
+def _header(run: RecordedRun, heading: str) -> str:
     began = run.began
     about = [run.date, f"recorded for {seconds(run.fold.ended_at)}"]
     about += [f"{clean(name)}: {clean(url)}" if name != url else clean(url) for name, url in began.upstreams[:6]]
@@ -169,7 +170,7 @@ def _header(run: Run, heading: str) -> str:
     )
 
 
-def _notes(run: Run) -> str:
+def _notes(run: RecordedRun) -> str:
     if not run.notes:
         return ""
     notes = "".join(f"<li>{html.escape(clean(note))}</li>" for note in run.notes)
@@ -186,13 +187,13 @@ def _facts(facts: Sequence[Fact]) -> str:
     return f'<dl class="facts">{"".join(cells)}</dl>'
 
 
-def _saving(run: Run) -> str:
+def _saving(run: RecordedRun) -> str:
     lines = "".join(f"<p>{_prose(line)}</p>" for line in headline.saving(run))
     title = f'<h2 id="title-saved">{headline.saving_title(run)}</h2>'
     return f'<section id="saved" aria-labelledby="title-saved">{title}{lines}</section>'
 
 
-def _footer(run: Run) -> str:
+def _footer(run: RecordedRun) -> str:
     lines = (
         f"Made by hivemind report {__version__} from the journal {shortened(run.name)}.",
         f"Times of day are {run.zone[0]}. Waited means: in HiveMind's queue, over all attempts of a request.",

@@ -10,10 +10,10 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from hivemind.lab.report import names
-from hivemind.lab.report.agents import AskedAgent
+from hivemind.lab.report.agents import AgentStats
 from hivemind.lab.report.lanes import Lane
 from hivemind.lab.report.rows import STATES, Span
-from hivemind.lab.report.run import Run
+from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import axis, ink, layout, times
 from hivemind.lab.report.words import label, seconds, words
 
@@ -30,13 +30,13 @@ _STATE_ROLES = {"queued": "queued", "retry": "retry", "waiting": "first", "strea
 _STRETCH_ROLES = {"open": "bad", "half_open": "retry", "parked": "parked"}
 
 
-def shown_lanes(run: Run) -> list[Lane]:
+def shown_lanes(run: RecordedRun) -> list[Lane]:
     """The lanes that were asked most."""
     lanes = [lane for lane in run.fold.lanes.values() if lane.requests]
     return sorted(lanes, key=lambda lane: -lane.requests)[:LANES_SHOWN]
 
 
-def course(run: Run) -> go.Figure:
+def course(run: RecordedRun) -> go.Figure:
     """What was in flight and waited over time, with everything that bent it."""
     lanes = shown_lanes(run)
     heights = [_UPPER, _LOWER] * len(lanes)
@@ -65,7 +65,7 @@ def course(run: Run) -> go.Figure:
     return figure
 
 
-def _lane(figure: go.Figure, run: Run, lane: Lane, row: int, named: set[str]) -> None:
+def _lane(figure: go.Figure, run: RecordedRun, lane: Lane, row: int, named: set[str]) -> None:
     until = run.fold.ended_at
     for series, name, role, place in (
         (lane.flying, "in flight", "flight", row),
@@ -90,10 +90,10 @@ def _lane(figure: go.Figure, run: Run, lane: Lane, row: int, named: set[str]) ->
         _cuts(figure, run, lane, row, named)
 
 
-def _stretches(figure: go.Figure, run: Run, lane: Lane, row: int, named: set[str]) -> list[dict[str, Any]]:
+def _stretches(figure: go.Figure, run: RecordedRun, lane: Lane, row: int, named: set[str]) -> list[dict[str, Any]]:
     lower, upper = (figure.layout[f"yaxis{place if place > 1 else ''}"].domain for place in (row + 1, row))
     shapes = []
-    for stretch in lane.stretches.kept:
+    for stretch in lane.spans.kept:
         role = _STRETCH_ROLES.get(stretch.what, "lost")
         shapes.append(_shade(run, (stretch.begins, stretch.ends), role, (lower[0], upper[1])))
         _key(figure, names.stretch(stretch.what), role, named, row)
@@ -102,7 +102,7 @@ def _stretches(figure: go.Figure, run: Run, lane: Lane, row: int, named: set[str
 
 def _area(
     figure: go.Figure,
-    run: Run,
+    run: RecordedRun,
     points: list[tuple[float, float, float]],
     look: tuple[str, str],
     row: int,
@@ -125,7 +125,7 @@ def _area(
     )
 
 
-def _cuts(figure: go.Figure, run: Run, lane: Lane, row: int, named: set[str]) -> None:
+def _cuts(figure: go.Figure, run: RecordedRun, lane: Lane, row: int, named: set[str]) -> None:
     cuts = lane.cuts.kept
     size = 9 if len(cuts) <= _MANY_CUTS else 5
     figure.add_trace(
@@ -143,7 +143,7 @@ def _cuts(figure: go.Figure, run: Run, lane: Lane, row: int, named: set[str]) ->
     )
 
 
-def _across(figure: go.Figure, run: Run, named: set[str]) -> list[dict[str, Any]]:
+def _across(figure: go.Figure, run: RecordedRun, named: set[str]) -> list[dict[str, Any]]:
     """What is about the whole run."""
     shapes = []
     for begins, ends, _ in run.fold.gaps.kept:
@@ -172,7 +172,7 @@ def _across(figure: go.Figure, run: Run, named: set[str]) -> list[dict[str, Any]
     return shapes
 
 
-def _shade(run: Run, span: tuple[float, float], role: str, heights: tuple[float, float]) -> dict[str, Any]:
+def _shade(run: RecordedRun, span: tuple[float, float], role: str, heights: tuple[float, float]) -> dict[str, Any]:
     """A time, in all strips between two heights, of which 1 is the whole plot's."""
     least = run.fold.ended_at / 400
     return {
@@ -212,7 +212,7 @@ def _named(name: str, named: set[str]) -> dict[str, Any]:
     return {"name": name, "legendgroup": name, "showlegend": first}
 
 
-def gantt(run: Run, agents: list[AskedAgent]) -> go.Figure:
+def gantt(run: RecordedRun, agents: list[AgentStats]) -> go.Figure:
     """Each agent a row: what it did when, the faults it met, and how it ended."""
     figure = go.Figure()
     rows = [(place, agent) for place, agent in enumerate(agents) if agent.row is not None]
@@ -256,7 +256,7 @@ def _bars(row: int, spans: list[Span], state: int) -> Iterator[_Bar]:
             yield _Bar(row, span, offset, _THICKNESS * shares[state], span.seconds[state])
 
 
-def _state(run: Run, state: str, bars: list[_Bar]) -> go.Bar:
+def _state(run: RecordedRun, state: str, bars: list[_Bar]) -> go.Bar:
     return go.Bar(
         orientation="h",
         y=[bar.row for bar in bars],
@@ -274,7 +274,7 @@ def _state(run: Run, state: str, bars: list[_Bar]) -> go.Bar:
     )
 
 
-def _faults_met(figure: go.Figure, run: Run, agents: list[AskedAgent]) -> None:
+def _faults_met(figure: go.Figure, run: RecordedRun, agents: list[AgentStats]) -> None:
     marks = [
         (place, at, kind)
         for place, agent in enumerate(agents)
@@ -292,7 +292,7 @@ def _faults_met(figure: go.Figure, run: Run, agents: list[AskedAgent]) -> None:
         )
 
 
-def _ends(figure: go.Figure, run: Run, agents: list[AskedAgent]) -> None:
+def _ends(figure: go.Figure, run: RecordedRun, agents: list[AgentStats]) -> None:
     looks = {
         "answered": ("last request answered", "good", "circle", 10),
         "failed": ("ended in an error", "bad", "x", 10),
@@ -315,7 +315,7 @@ def _ends(figure: go.Figure, run: Run, agents: list[AskedAgent]) -> None:
         figure.add_trace(_marks(run, errors, ("error passed on to the agent", "bad", "x-thin", 8)))
 
 
-def _marks(run: Run, marks: list[tuple[int, float, str]], look: tuple[str, str, str, int]) -> go.Scatter:
+def _marks(run: RecordedRun, marks: list[tuple[int, float, str]], look: tuple[str, str, str, int]) -> go.Scatter:
     name, role, symbol, size = look
     thin = symbol in ("line-ns", "x-thin")
     return go.Scatter(

@@ -12,9 +12,9 @@ from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.segment import being_written
-from hivemind.lab.report.agents import AskedAgent, Spent, all_spent
-from hivemind.lab.report.differing import Differing, differing
-from hivemind.lab.report.fold import AGENTS_KEPT, Fold
+from hivemind.lab.report.agents import AgentStats, TokenSpending, all_spent
+from hivemind.lab.report.changed_settings import ChangedSetting, changed_settings
+from hivemind.lab.report.fold import AGENTS_KEPT, RunFold
 from hivemind.scheduler.types import Price, Priority
 
 _SOURCES = {
@@ -39,10 +39,10 @@ class Saved:
     """Of these tokens those whose price isn't known."""
 
 
-class Run:
+class RecordedRun:
     """What a report tells of."""
 
-    def __init__(self, began: JournalBegan, fold: Fold, tally: Tally, told: Sequence[str], tz: tzinfo = UTC) -> None:
+    def __init__(self, began: JournalBegan, fold: RunFold, tally: Tally, told: Sequence[str], tz: tzinfo = UTC) -> None:
         self.began = began
         self.fold = fold
         self.figures: Figures = tally.figures()
@@ -76,22 +76,22 @@ class Run:
         )
 
     @cached_property
-    def models(self) -> dict[str, Spent]:
+    def models(self) -> dict[str, TokenSpending]:
         """What was spent on each, the dearest first."""
         return all_spent(self.fold.agents)
 
     @cached_property
-    def settings(self) -> list[Differing]:
+    def settings(self) -> list[ChangedSetting]:
         """Those that aren't as they usually are."""
         lanes = self.fold.lanes.values()
-        return differing(self.began.config, [lane.config for lane in lanes if lane.config is not None])
+        return changed_settings(self.began.config, [lane.config for lane in lanes if lane.config is not None])
 
     @property
     def priced(self) -> bool:
         """The price of something is known."""
         return bool(self.figures.dollars)
 
-    def agents_drawn(self, most: int) -> list[AskedAgent]:
+    def agents_drawn(self, most: int) -> list[AgentStats]:
         """Those to draw where there isn't room for all: who met faults or asked most, in order of appearance."""
         agents = [agent for agent in self.fold.agents.values() if agent.requests and agent.row is not None]
         chosen = sorted(agents, key=lambda each: (-(each.failed + each.retries + each.refused), -each.requests))[:most]
@@ -119,20 +119,21 @@ class Run:
     def _notes(self, told: Sequence[str]) -> list[str]:
         notes = [f"This run was {_SOURCES[self.began.source]}."] if self.began.source in _SOURCES else []
         notes += [f"{line[:1].upper()}{line[1:]}." for line in told]
-        if self.fold.strangers:
+        if self.fold.untracked_requests:
             notes.append(
-                f"Only the first {AGENTS_KEPT:,} agents are told apart; {self.fold.strangers:,} requests are of others."
+                f"Only the first {AGENTS_KEPT:,} agents are listed; other agents sent"
+                f" {self.fold.untracked_requests:,} requests."
             )
         return notes
 
 
-def read(path: Path, price: Price | None = None, tz: tzinfo = UTC) -> Run:
+def read(path: Path, price: Price | None = None, tz: tzinfo = UTC) -> RecordedRun:
     """Read a journal and its later parts. `tz`: of the times that are shown.
 
     Raises: UsageError: it can't be read.
     """
     journal = open_journal(path)
-    fold, tally = Fold(journal.began, price), Tally(price)
+    fold, tally = RunFold(journal.began, price), Tally(price)
     take, count = fold.apply, tally.apply
     for event in journal.events():
         take(event)
@@ -143,7 +144,7 @@ def read(path: Path, price: Price | None = None, tz: tzinfo = UTC) -> Run:
         told.append("it is still being written: this is how it stood")
     elif not journal.damage.ended and not journal.damage.torn:
         told.append("it was cut off: the program that wrote it didn't end in good order")
-    return Run(journal.began, fold, tally, told, tz)
+    return RecordedRun(journal.began, fold, tally, told, tz)
 
 
 def _moment(wall: float, tz: tzinfo) -> datetime | None:

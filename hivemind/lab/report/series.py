@@ -79,7 +79,7 @@ class Series:
         self._tops = [max(self._tops[place : place + 2]) for place in range(0, len(self._tops), 2)]
 
 
-class Some(Generic[T]):
+class Thinned(Generic[T]):
     """A bounded choice from however many there are: all of the first ones, then every second, every fourth …"""
 
     def __init__(self, most: int) -> None:

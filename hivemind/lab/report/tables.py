@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hivemind.lab.report.agents import AskedAgent, Spent
+from hivemind.lab.report.agents import AgentStats, TokenSpending
 from hivemind.lab.report.names import OUTCOMES, STRETCHES
-from hivemind.lab.report.run import Run
+from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.words import clean, count, money, number, seconds, shortened, words
 
 AGENTS_LISTED = 200
@@ -26,7 +26,7 @@ class Table:
     """What isn't in it."""
 
 
-def waits(run: Run) -> Table:
+def waits(run: RecordedRun) -> Table:
     """By priority."""
     rows = [
         [name, number(each.requests), seconds(each.p50_s), seconds(each.p95_s), seconds(each.longest_s)]
@@ -35,7 +35,7 @@ def waits(run: Run) -> Table:
     return Table(("priority", ">requests", ">half waited at most", ">95 % at most", ">longest"), rows)
 
 
-def faults(run: Run) -> Table:
+def faults(run: RecordedRun) -> Table:
     """By kind."""
     kinds = run.fold.faults.by_number()
     outcomes = [each for each in OUTCOMES if any(kind.became[each] for _, kind in kinds)]
@@ -48,7 +48,7 @@ def faults(run: Run) -> Table:
     return Table(titles, rows)
 
 
-def stretches(run: Run) -> Table:
+def spans(run: RecordedRun) -> Table:
     """Cuts, parkings and times without a closed circuit, in order."""
     found: list[tuple[float, list[str]]] = []
     untold = 0
@@ -56,7 +56,7 @@ def stretches(run: Run) -> Table:
         name = shortened(lane.key)
         for cut in lane.cuts.kept:
             found.append((cut.at, [name, f"level cut to {cut.level:.1f}", words(clean(cut.cause)), ""]))
-        for each in lane.stretches.kept:
+        for each in lane.spans.kept:
             held = seconds(each.ends - each.begins)
             found.append(
                 (
@@ -64,7 +64,7 @@ def stretches(run: Run) -> Table:
                     [name, STRETCHES.get(each.what) or f"circuit {shortened(each.what)}", shortened(each.cause), held],
                 )
             )
-        untold += lane.cuts.seen - len(lane.cuts.kept) + lane.stretches.seen - len(lane.stretches.kept)
+        untold += lane.cuts.seen - len(lane.cuts.kept) + lane.spans.seen - len(lane.spans.kept)
     for begins, ends, lost in run.fold.gaps.kept:
         found.append((begins, ["", f"{lost:,} events missing", "", seconds(ends - begins)]))
     found.sort(key=lambda each: each[0])
@@ -73,7 +73,7 @@ def stretches(run: Run) -> Table:
     return Table(("when", "lane", "what", "why", ">for"), rows, f"{untold:,} more aren't listed." if untold else "")
 
 
-def windows(run: Run) -> Table:
+def windows(run: RecordedRun) -> Table:
     """Every rate window."""
     rows = [
         [
@@ -90,7 +90,7 @@ def windows(run: Run) -> Table:
     return Table(("lane", "models", "counts", ">limit", "known by", ">fullest"), rows)
 
 
-def models(run: Run) -> Table:
+def models(run: RecordedRun) -> Table:
     """What was spent on each model."""
     rows = [
         [
@@ -106,7 +106,7 @@ def models(run: Run) -> Table:
     return Table(("model", ">input tokens", ">of these cached", ">output tokens", ">wasted", ">dollars"), rows)
 
 
-def agents(run: Run) -> Table:
+def agents(run: RecordedRun) -> Table:
     """Those that asked for something; of many, the ones that used most."""
     asked = [agent for agent in run.fold.agents.values() if agent.requests]
     listed = asked
@@ -131,7 +131,7 @@ def agents(run: Run) -> Table:
     return Table(titles, [_agent(run, agent) for agent in listed], note)
 
 
-def _agent(run: Run, agent: AskedAgent) -> list[str]:
+def _agent(run: RecordedRun, agent: AgentStats) -> list[str]:
     waited = run.times.get(agent.name, (0.0, 0.0))[1]
     end = _ENDS[agent.last_end]
     if agent.exit_code:
@@ -150,7 +150,7 @@ def _agent(run: Run, agent: AskedAgent) -> list[str]:
     ]
 
 
-def commands(run: Run) -> Table:
+def commands(run: RecordedRun) -> Table:
     """What operators did."""
     said = run.fold.words
     rows = [
@@ -161,7 +161,7 @@ def commands(run: Run) -> Table:
     return Table(("when", "who", "about", "what"), rows, f"{more:,} more aren't listed." if more else "")
 
 
-def settings(run: Run) -> Table:
+def settings(run: RecordedRun) -> Table:
     """Those that weren't left as they usually are."""
     several = len({each.upstream for each in run.settings if each.upstream}) > 1
     titles = ("setting", "value", "usually", *(("upstream",) if several else ()))
@@ -172,7 +172,7 @@ def settings(run: Run) -> Table:
     return Table(titles, rows)
 
 
-def cost(spent: Spent) -> str:
+def cost(spent: TokenSpending) -> str:
     """In dollars, as far as prices are known."""
     if spent.unpriced and not spent.dollars:
         return "not known"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hivemind.lab.simulate.steps import Asked, Order
+from hivemind.lab.simulate.steps import CommandStep, RequestStep
 
 REPEAT_S = 120.0
 """Within which a client asks again for what it didn't get, of its own accord."""
@@ -14,120 +14,128 @@ _MOST_LEAVES = 100
 _REPEATED = frozenset({"failed", "refused", "left"})
 
 
-class Agent:
+class AgentHistory:
     """What an agent did last, as far as its next request may follow from it."""
 
-    __slots__ = ("_asked", "_begun", "_ended", "_leaves", "_open", "_parent", "children")
+    __slots__ = (
+        "_last_ended",
+        "_last_request",
+        "_open",
+        "_parent",
+        "_started_by",
+        "_unfollowed",
+        "children",
+    )
 
-    def __init__(self, parent: Agent | None) -> None:
+    def __init__(self, parent: AgentHistory | None) -> None:
         self._parent = parent
         """Whose last doings its first request follows from."""
-        self._begun: Order | None = None
+        self._started_by: CommandStep | None = None
         """Its process was started, and it hasn't asked since."""
-        self._asked: Asked | None = None
+        self._last_request: RequestStep | None = None
         """What it asked last."""
-        self._ended: Asked | None = None
+        self._last_ended: RequestStep | None = None
         """What ended last."""
-        self._leaves: list[Asked] = []
+        self._unfollowed: list[RequestStep] = []
         """Requests that are over, by their ends, and from which nothing has followed yet. Whoever sends several at a
         time, or shares its name with others, has more than one."""
         self._open = 0
-        self.children: dict[Agent, float] = {}
+        self.children: dict[AgentHistory, float] = {}
         """Sub-agents that it hasn't waited for yet, and since when they are at work."""
 
     @property
-    def last(self) -> Asked | None:
+    def last(self) -> RequestStep | None:
         """The request of its that ended last."""
-        return self._ended
+        return self._last_ended
 
-    def begins(self, order: Order) -> None:
+    def begins(self, order: CommandStep) -> None:
         """Its process was started."""
-        self._begun = order
+        self._started_by = order
 
-    def anchors(self, asked: Asked) -> tuple[list[Asked | Order], bool]:
+    def anchors(self, request: RequestStep) -> tuple[list[RequestStep | CommandStep], bool]:
         """What its next request follows from, and whether from the ends of these (else from the beginning of one).
 
         Notes with the request which one it repeats.
         """
-        if self._begun is not None:
-            begun, self._begun = self._begun, None
-            return [begun], True
-        if self._asked is None:
+        if self._started_by is not None:
+            usage_at_start, self._started_by = self._started_by, None
+            return [usage_at_start], True
+        if self._last_request is None:
             return ([], True) if self._parent is None else self._parent._latest()
-        again = self._repeated(asked)
+        again = self._repeated(request)
         if again is not None:
-            asked.repeats = again
-            self._leaves.remove(again)
+            request.repeats = again
+            self._unfollowed.remove(again)
             return [again], True
         awaited = self._awaited()
         if awaited:
-            self._leaves.clear()
+            self._unfollowed.clear()
             return list(awaited), True
-        if not self._leaves:
+        if not self._unfollowed:
             return self._latest()
-        if self._sent_with(asked):
-            return [self._asked], False
+        if self._sent_with(request):
+            return [self._last_request], False
         if not self._open and self._were_side_by_side():
-            leaves, self._leaves = self._leaves, []
+            leaves, self._unfollowed = self._unfollowed, []
             return list(leaves), True
-        return [self._leaves.pop()], True
+        return [self._unfollowed.pop()], True
 
-    def asks(self, asked: Asked) -> None:
+    def asks(self, request: RequestStep) -> None:
         """It asked."""
-        self._asked = asked
+        self._last_request = request
         self._open += 1
 
-    def ends(self, asked: Asked) -> None:
+    def ends(self, request: RequestStep) -> None:
         """One of its requests is over."""
-        self._ended = asked
-        self._leaves.append(asked)
-        del self._leaves[:-_MOST_LEAVES]
+        self._last_ended = request
+        self._unfollowed.append(request)
+        del self._unfollowed[:-_MOST_LEAVES]
         self._open -= 1
 
-    def _latest(self) -> tuple[list[Asked | Order], bool]:
+    def _latest(self) -> tuple[list[RequestStep | CommandStep], bool]:
         """What it did last, where nothing better is known."""
-        asked, ended = self._asked, self._ended
-        if asked is None:
-            return ([], True) if self._begun is None else ([self._begun], True)
-        if ended is None or (asked is not ended and asked.at > ended.ended_at):
-            return [asked], False
+        request, ended = self._last_request, self._last_ended
+        if request is None:
+            return ([], True) if self._started_by is None else ([self._started_by], True)
+        if ended is None or (request is not ended and request.at > ended.ended_at):
+            return [request], False
         return [ended], True
 
-    def _repeated(self, asked: Asked) -> Asked | None:
+    def _repeated(self, request: RequestStep) -> RequestStep | None:
         """The one that it didn't get an answer to, where this is the same once more."""
-        for last in reversed(self._leaves):
-            if asked.at - last.ended_at > REPEAT_S:
+        for last in reversed(self._unfollowed):
+            if request.at - last.ended_at > REPEAT_S:
                 return None
-            if last.end in _REPEATED and last.kind == asked.kind and asked.arrived.size_chars:
+            if last.end in _REPEATED and last.signature == request.signature and request.arrived.size_chars:
                 return last
         return None
 
-    def _awaited(self) -> list[Asked]:
+    def _awaited(self) -> list[RequestStep]:
         """The ends of sub-agents that it did nothing beside, and so has waited for."""
-        if self._open or not self.children or self._ended is None:
+        if self._open or not self.children or self._last_ended is None:
             return []
         over = [
             (child, since)
             for child, since in self.children.items()
-            if not child._open and child._ended is not None and since >= self._ended.ended_at
+            if not child._open and child._last_ended is not None and since >= self._last_ended.ended_at
         ]
         for child, _ in over:
             del self.children[child]
-        return [child._ended for child, _ in over if child._ended is not None]
+        return [child._last_ended for child, _ in over if child._last_ended is not None]
 
-    def _sent_with(self, asked: Asked) -> bool:
+    def _sent_with(self, request: RequestStep) -> bool:
         """It is one of several that it sends at once."""
-        assert self._asked is not None
-        return self._asked.at >= self._leaves[-1].ended_at and asked.at - self._asked.at < AT_ONCE_S
+        assert self._last_request is not None
+        return self._last_request.at >= self._unfollowed[-1].ended_at and request.at - self._last_request.at < AT_ONCE_S
 
     def _were_side_by_side(self) -> bool:
         """All that is over was sent at once."""
-        if len(self._leaves) < 2:
+        if len(self._unfollowed) < 2:
             return False
-        came = sorted(each.at for each in self._leaves)
+        came = sorted(each.at for each in self._unfollowed)
         return all(two - one < AT_ONCE_S for one, two in pairwise(came))
 
 
-def over_at(step: Asked | Order) -> float:
+def over_at(step: RequestStep | CommandStep) -> float:
     """When it was over, as recorded."""
-    return step.ended_at if isinstance(step, Asked) else step.at
+    return step.ended_at if isinstance(step, RequestStep) else step.at

@@ -15,12 +15,12 @@ from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.sink import JournalSink
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.whatif import Faults, simulate
-from hivemind.lab.tune.overrides import Change, applied
+from hivemind.lab.tune.overrides import Change, apply_changes
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.events import Event
 
 
-def kept_as_journal(
+def write_journal(
     recording: Recording, changes: Sequence[Change], path: Path, faults: Faults, seed: int, *, force: bool = False
 ) -> Figures:
     """Simulate it, and write every event of it, whole or not at all, for this user alone.
@@ -82,5 +82,5 @@ def _first(recording: Recording, changes: Sequence[Change], name: str) -> Journa
 def _config(recording: Recording, changes: Sequence[Change]) -> SchedulerConfig:
     config = recording.began.config
     for lane in recording.lanes.values():
-        config, _ = applied(changes, recording.began.config, lane)
+        config, _ = apply_changes(changes, recording.began.config, lane)
     return config

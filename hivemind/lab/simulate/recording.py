@@ -13,10 +13,10 @@ from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
-from hivemind.lab.fit.provider import Provider, fit_providers
-from hivemind.lab.gc_pause import uncollected
-from hivemind.lab.simulate.steps import Asked
-from hivemind.lab.simulate.tape import LaneTape, Tape, Taper
+from hivemind.lab.fit.provider import FittedProvider, fit_providers
+from hivemind.lab.gc_pause import gc_paused
+from hivemind.lab.simulate.steps import RequestStep
+from hivemind.lab.simulate.trace import LaneTrace, Trace, TraceBuilder
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event, LevelChanged, Progress, Sampled
@@ -42,18 +42,18 @@ class Recording:
     """What was recorded, counted."""
     told: tuple[str, ...]
     """What is wrong with the journal, and what it can't show, a line each."""
-    tape: Tape = field(repr=False)
-    providers: Mapping[str, Provider] = field(repr=False)
+    trace: Trace = field(repr=False)
+    providers: Mapping[str, FittedProvider] = field(repr=False)
     """By lane."""
     lanes: Mapping[str, LaneConfig] = field(repr=False)
     """What each began with."""
-    tenacious: bool
+    survives_errors: bool
     """Its agents went on after an error that they saw."""
-    repeated_s: tuple[float, ...]
+    error_retry_delays_s: tuple[float, ...]
     """Its clients ask again so often for what they got an error for, so long after each."""
-    patience_s: Mapping[str, float]
+    client_timeout_s: Mapping[str, float]
     """By agent, after what time its clients give up, where that is always the same."""
-    left_again_s: tuple[float, ...]
+    timeout_retry_delays_s: tuple[float, ...]
     """Then they ask again so often, so long after each time."""
 
     @property
@@ -68,10 +68,10 @@ def load(path: Path, price: Price | None = None) -> Recording:
     Raises: UsageError: it can't be read, or no request is in it.
     """
     journal = open_journal(path)
-    taper, tally = Taper(), Tally(price)
-    with uncollected():
-        taper.take(_counted(journal.events(_UNUSED), tally))
-        return _recording(path, taper, tally, journal.damage.told())
+    builder, tally = TraceBuilder(), Tally(price)
+    with gc_paused():
+        builder.take(_tally_each(journal.events(_UNUSED), tally))
+        return _recording(path, builder, tally, journal.damage.told())
 
 
 def load_all(paths: Sequence[Path], price: Price | None = None) -> tuple[Recording, ...]:
@@ -79,7 +79,7 @@ def load_all(paths: Sequence[Path], price: Price | None = None) -> tuple[Recordi
     return tuple(load(path, price) for path in paths)
 
 
-def _counted(events: Iterable[Event], tally: Tally) -> Iterator[Event]:
+def _tally_each(events: Iterable[Event], tally: Tally) -> Iterator[Event]:
     for event in events:
         tally.apply(event)
         yield event
@@ -90,33 +90,33 @@ _SAME = 0.02
 """Of a time: what differs by no more is the same."""
 
 
-def _recording(path: Path, taper: Taper, tally: Tally, told: Sequence[str]) -> Recording:
-    tape = taper.tape()
+def _recording(path: Path, builder: TraceBuilder, tally: Tally, told: Sequence[str]) -> Recording:
+    trace = builder.trace()
     figures = tally.figures()
-    if not tape.asked:
+    if not trace.requests:
         raise UsageError(f"{path}: no request is in it, so there is nothing to simulate")
-    offset = tape.began.wall - tape.began.at
-    by_lane: dict[str, list[Asked]] = {}
-    for asked in tape.asked:
-        by_lane.setdefault(asked.arrived.lane, []).append(asked)
-    lanes = {key: tape.lanes.get(key) or LaneTape(key, key.partition(":")[0], "generic", None) for key in by_lane}
-    providers = fit_providers(lanes, by_lane, tape.began_at, tape.ends_at, offset)
+    offset = trace.began.wall - trace.began.at
+    by_lane: dict[str, list[RequestStep]] = {}
+    for request in trace.requests:
+        by_lane.setdefault(request.arrived.lane, []).append(request)
+    lanes = {key: trace.lanes.get(key) or LaneTrace(key, key.partition(":")[0], "generic", None) for key in by_lane}
+    providers = fit_providers(lanes, by_lane, trace.began_at, trace.ends_at, offset)
     return Recording(
-        name=tape.began.journal,
-        began=_as_it_stood(tape.began, tape.lanes),
+        name=trace.began.journal,
+        began=_with_shared_knobs(trace.began, trace.lanes),
         figures=figures,
         told=(*told, *_caveats(providers)),
-        tape=tape,
+        trace=trace,
         providers=providers,
         lanes={key: lane.config or _assumed(lane) for key, lane in lanes.items()},
-        tenacious=_tenacious(tape.asked),
-        repeated_s=_repeated_s(tape.asked, left=False),
-        patience_s=_patience_s(tape.asked),
-        left_again_s=_repeated_s(tape.asked, left=True),
+        survives_errors=_survives_errors(trace.requests),
+        error_retry_delays_s=_repeated_s(trace.requests, left=False),
+        client_timeout_s=_client_timeouts(trace.requests),
+        timeout_retry_delays_s=_repeated_s(trace.requests, left=True),
     )
 
 
-def _assumed(lane: LaneTape) -> LaneConfig:
+def _assumed(lane: LaneTrace) -> LaneConfig:
     """Of a lane that began before the journal did, or that a proxy of another make had: its knobs as they stood, and
     the rest as its provider's profile has it."""
     config = assumed_lane(lane.upstream, PROFILES.get(lane.provider, GENERIC))
@@ -127,7 +127,7 @@ def _assumed(lane: LaneTape) -> LaneConfig:
     return config
 
 
-def _as_it_stood(began: JournalBegan, lanes: Mapping[str, LaneTape]) -> JournalBegan:
+def _with_shared_knobs(began: JournalBegan, lanes: Mapping[str, LaneTrace]) -> JournalBegan:
     """With the knobs that all lanes share as they stood where the journal begins."""
     knobs = next((lane.knobs for lane in lanes.values() if lane.knobs), {})
     retry: dict[str, Any] = {
@@ -138,39 +138,39 @@ def _as_it_stood(began: JournalBegan, lanes: Mapping[str, LaneTape]) -> JournalB
     return replace(began, config=replace(began.config, retry=replace(began.config.retry, **retry))) if retry else began
 
 
-def _tenacious(asked: Sequence[Asked]) -> bool:
+def _survives_errors(requests: Sequence[RequestStep]) -> bool:
     """Whether agents that saw an error mostly asked for something else afterwards. Who asks for the same again is only
     a client that tries again."""
     died = went_on = 0
-    for each in asked:
+    for each in requests:
         if each.end in ("failed", "refused"):
-            if any(isinstance(step, Asked) for _, step in each.after):
+            if any(isinstance(step, RequestStep) for _, step in each.after):
                 went_on += 1
             else:
                 died += 1
     return went_on > died
 
 
-def _repeated_s(asked: Sequence[Asked], *, left: bool) -> tuple[float, ...]:
+def _repeated_s(requests: Sequence[RequestStep], *, left: bool) -> tuple[float, ...]:
     pauses: list[float] = []
     most = 0
-    for each in asked:
+    for each in requests:
         if each.repeats is not None and (each.repeats.end == "left") == left:
             pauses.append(each.at - each.repeats.ended_at)
             most = max(most, each.repeated)
     return (median(pauses),) * most if pauses else ()
 
 
-def _patience_s(asked: Sequence[Asked]) -> dict[str, float]:
+def _client_timeouts(requests: Sequence[RequestStep]) -> dict[str, float]:
     """Of agents whose clients left after the same time whenever they did, and never waited longer."""
     gone: dict[str, list[float]] = {}
     waited: dict[str, float] = {}
-    for each in asked:
-        took_s = each.ended_at - each.at
+    for each in requests:
+        duration_s = each.ended_at - each.at
         if each.end == "left":
-            gone.setdefault(each.arrived.agent, []).append(took_s)
+            gone.setdefault(each.arrived.agent, []).append(duration_s)
         elif each.end != "open":
-            waited[each.arrived.agent] = max(took_s, waited.get(each.arrived.agent, 0.0))
+            waited[each.arrived.agent] = max(duration_s, waited.get(each.arrived.agent, 0.0))
     return {
         agent: median(times)
         for agent, times in gone.items()
@@ -180,7 +180,7 @@ def _patience_s(asked: Sequence[Asked]) -> dict[str, float]:
     }
 
 
-def _caveats(providers: Mapping[str, Provider]) -> list[str]:
+def _caveats(providers: Mapping[str, FittedProvider]) -> list[str]:
     """What the recording can't show, so that settings can't be judged by it."""
     lines = []
     for provider in providers.values():

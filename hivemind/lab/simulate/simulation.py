@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from hivemind.lab.simulate.acts import begun, command_of, request_of, setting_of
-from hivemind.lab.simulate.plan import Plan
-from hivemind.lab.simulate.provider_model import Answer
-from hivemind.lab.simulate.steps import Asked, Order, Step
+from hivemind.lab.simulate.plan import SimulationPlan
+from hivemind.lab.simulate.provider_model import AttemptResult
+from hivemind.lab.simulate.steps import CommandStep, RequestStep, Step, usage_at_start
 from hivemind.scheduler import Refusal, Scheduler, Ticket, TicketState
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
 from hivemind.scheduler.ledger.budget import price_by
@@ -41,18 +40,18 @@ SAMPLE_S = 1.0
 class _Flight:
     """A request while it is simulated."""
 
-    asked: Asked
+    request: RequestStep
     next_try: int = 0
-    answer: Answer | None = None
+    answer: AttemptResult | None = None
     ticket: Ticket | None = None
 
 
 class Simulation:
     """One run; :meth:`run` carries it out."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SimulationPlan) -> None:
         self._plan = plan
-        self._tape = plan.tape
+        self._trace = plan.trace
         self._heap: list[tuple[float, int, float, int, object, int]] = []
         self._numbers = count(-(10**15))
         """Of what isn't a step, which at the same moment comes before any."""
@@ -63,25 +62,25 @@ class Simulation:
         self._wake_at = math.inf
         self._awaits: dict[Step, int] = {}
         """Of steps that follow from several, how many of these aren't over yet."""
-        self._claims: list[Order] = []
+        self._claims: list[CommandStep] = []
         """Refused because what they wait for isn't done yet."""
-        self._to_do = sum(1 for asked in plan.tape.asked if asked.end != "open")
+        self._to_do = sum(1 for request in plan.trace.requests if request.end != "open")
         """Requests that aren't over, of those that were when the recording ended."""
         self._dead: set[str] = set()
-        self._again: dict[Asked, tuple[int, int]] = {}
+        self._again: dict[RequestStep, tuple[int, int]] = {}
         """Of requests that are asked again without having been so in the recording: how often, and their tries."""
         self._later: dict[str, list[Command]] = {}
         """What was ordered of agents that nobody knows yet."""
 
     def run(self) -> None:
         """From the beginning until everything is over that was over in the recording."""
-        began = self._tape.began_at
+        began = self._trace.began_at
         if self._plan.price is not None:
             price_by(self._scheduler, self._plan.price, began)
-        for order in self._plan.orders:
+        for order in self._plan.commands:
             if not self._apply(began, order, "what-if"):
                 self._put_off(order)
-        for delay_s, step in self._tape.start:
+        for delay_s, step in self._trace.start:
             self._follow(began, delay_s, step)
         if self._plan.sampled or self._plan.config.feedback.enabled:
             self._push(began + SAMPLE_S, _SAMPLE, None)
@@ -134,51 +133,51 @@ class Simulation:
 
     # --- Requests ------------------------------------------------------------------------------------------------
 
-    def _arrive(self, now: float, asked: Asked) -> None:
-        arrived = asked.arrived
+    def _arrive(self, now: float, request: RequestStep) -> None:
+        arrived = request.arrived
         if arrived.agent in self._dead:
-            self._skip(now, asked)
+            self._skip(now, request)
             return
         scheduler = self._scheduler
         if arrived.lane not in scheduler.lanes:
             scheduler.open_lane(now, arrived.lane, self._plan.lanes[arrived.lane])
-        again, tried = self._again.get(asked, (0, 0))
-        flight = _Flight(asked, tried)
+        again, tried = self._again.get(request, (0, 0))
+        flight = _Flight(request, tried)
         if self._later and arrived.agent in self._later:
             scheduler.meet(arrived.agent, now, arrived.parent)
             for order in self._later.pop(arrived.agent):
                 self._apply(now, order, "what-if")
-        ticket = scheduler.arrive(now, request_of(asked))
+        ticket = scheduler.arrive(now, request.request)
         ticket.tag = flight
         flight.ticket = ticket
         if not again:
-            for delay_s, step in asked.beside:
+            for delay_s, step in request.concurrent:
                 self._follow(now, delay_s, step)
         if ticket.state is TicketState.IN_FLIGHT:
             self._fly(now, flight, ticket)
         elif ticket.refusal is not None:
             self._turned_away(now, flight, ticket.refusal)
             return
-        patience_s = self._plan.patience_s.get(arrived.agent)
-        if patience_s is not None:
-            self._push(now + patience_s, _LEAVE, flight, 0)
-        elif asked.end == "left" and asked.left_flying_s is None:
-            self._push(now + (asked.left_after_s or 0.0), _LEAVE, flight, 0)
+        client_timeout_s = self._plan.client_timeout_s.get(arrived.agent)
+        if client_timeout_s is not None:
+            self._push(now + client_timeout_s, _LEAVE, flight, 0)
+        elif request.end == "left" and request.left_in_flight_s is None:
+            self._push(now + (request.left_after_s or 0.0), _LEAVE, flight, 0)
 
     def _fly(self, now: float, flight: _Flight, ticket: Ticket) -> None:
         """Its turn has come."""
-        asked, upstream = flight.asked, self._plan.upstreams[ticket.lane.key]
-        own = asked.own[flight.next_try] if flight.next_try < len(asked.own) else None
+        request, upstream = flight.request, self._plan.upstreams[ticket.lane.key]
+        inherent = request.inherent[flight.next_try] if flight.next_try < len(request.inherent) else None
         leaves_s = None
-        if own is not None and not own.whole:
-            leaves_s, own = asked.left_flying_s, None
-        answer = flight.answer = upstream.answer(now, asked, own, ticket.lane.gate.active)
+        if inherent is not None and not inherent.complete:
+            leaves_s, inherent = request.left_in_flight_s, None
+        answer = flight.answer = upstream.answer(now, request, inherent, ticket.lane.gate.active)
         recorded = answer.recorded
         flight.next_try += recorded is not None
         attempt = ticket.attempts
         if leaves_s is not None:
-            answer.took_s = max(answer.took_s, leaves_s * 2)
-            if asked.arrived.agent not in self._plan.patience_s:
+            answer.duration_s = max(answer.duration_s, leaves_s * 2)
+            if request.arrived.agent not in self._plan.client_timeout_s:
                 self._push(now + leaves_s, _LEAVE, flight, attempt)
         if answer.headed_s is not None:
             self._push(now + answer.headed_s, _HEAD, flight, attempt)
@@ -186,16 +185,16 @@ class Simulation:
             number = None if recorded is None else recorded.first_number
             self._push(now + answer.first_s, _FIRST, flight, attempt, number)
             self._stream(now, flight, answer, answer.first_s, attempt)
-        ends_at = now + answer.took_s
+        ends_at = now + answer.duration_s
         key = round(max(ends_at, now + _SOONEST_S), _PLACES)
         number = None if recorded is None else recorded.end_number
         heapq.heappush(
             self._heap, (key, next(self._numbers) if number is None else number, ends_at, _END, flight, attempt)
         )
 
-    def _stream(self, now: float, flight: _Flight, answer: Answer, first_s: float, attempt: int) -> None:
+    def _stream(self, now: float, flight: _Flight, answer: AttemptResult, first_s: float, attempt: int) -> None:
         """Signs of life between its first content and its end."""
-        lasts_s = answer.took_s - first_s
+        lasts_s = answer.duration_s - first_s
         told = min(MOST_PROGRESS, int(lasts_s / PROGRESS_S))
         for number in range(1, told + 1):
             self._push(now + first_s + lasts_s * number / (told + 1), _PROGRESS, flight, attempt)
@@ -209,30 +208,30 @@ class Simulation:
         elif kind == _HEAD:
             self._read(now, ticket)
         elif kind == _FIRST:
-            self._scheduler.first_content(now, ticket, begun(answer.usage))
+            self._scheduler.first_content(now, ticket, usage_at_start(answer.usage))
         elif answer.usage is not None and answer.first_s is not None:
-            share = (now - ticket.granted_at - answer.first_s) / max(1e-9, answer.took_s - answer.first_s)
+            share = (now - ticket.granted_at - answer.first_s) / max(1e-9, answer.duration_s - answer.first_s)
             tokens = int(answer.usage.output_tokens * share)
             so_far = Usage(
                 answer.usage.input_tokens, answer.usage.cache_read_tokens, answer.usage.cache_write_tokens, tokens
             )
             self._scheduler.progress(now, ticket, tokens, so_far)
 
-    def _end(self, now: float, flight: _Flight, ticket: Ticket, answer: Answer) -> None:
+    def _end(self, now: float, flight: _Flight, ticket: Ticket, answer: AttemptResult) -> None:
         """The attempt is over."""
-        asked = flight.asked
+        request = flight.request
         if answer.headed_s is None:
             self._read(now, ticket)
-        self._plan.upstreams[ticket.lane.key].over(now, asked, answer)
+        self._plan.upstreams[ticket.lane.key].over(now, request, answer)
         if answer.failure is None:
             self._scheduler.succeed(now, ticket, answer.status, answer.usage)
-            self._over(now, asked, "answered")
+            self._over(now, request, "answered")
             return
-        self._draw = self._thrown(asked, ticket.attempts)
+        self._draw = self._thrown(request, ticket.attempts)
         if self._scheduler.fail(now, ticket, answer.failure, answer.usage) is None and not self._ask_again(
-            now, flight, self._plan.repeated_s
+            now, flight, self._plan.error_retry_delays_s
         ):
-            self._over(now, asked, "failed")
+            self._over(now, request, "failed")
         self._draw = None
 
     def _read(self, now: float, ticket: Ticket) -> None:
@@ -240,14 +239,14 @@ class Simulation:
         if readings:
             self._scheduler.headers(now, ticket, readings)
 
-    def _thrown(self, asked: Asked, attempt: int) -> float | None:
+    def _thrown(self, request: RequestStep, attempt: int) -> float | None:
         """How the dice fell for the pause after this attempt: paper, equation 4, solved for its draw."""
-        if self._plan.draws or attempt > len(asked.tries):
+        if self._plan.draws or attempt > len(request.attempts):
             return None
-        told = asked.tries[attempt - 1].failure
+        told = request.attempts[attempt - 1].failure
         if told is None or told.retry_in_s is None:
             return None
-        return (told.retry_in_s / self._tape.began.config.retry.base_s) % 1.0
+        return (told.retry_in_s / self._trace.began.config.retry.base_s) % 1.0
 
     def _leave(self, now: float, flight: _Flight, ticket: Ticket, attempt: int) -> None:
         """Its client has had enough; one that left in mid-flight (`attempt`) does so in that very attempt."""
@@ -255,8 +254,8 @@ class Simulation:
             return
         usage = self._given_up(flight, ticket)
         self._scheduler.abandon(now, ticket, usage)
-        if not self._ask_again(now, flight, self._plan.left_again_s):
-            self._over(now, flight.asked, "left")
+        if not self._ask_again(now, flight, self._plan.timeout_retry_delays_s):
+            self._over(now, flight.request, "left")
 
     def _given_up(self, flight: _Flight, ticket: Ticket) -> Usage | None:
         """What an attempt has used that isn't seen to its end."""
@@ -264,40 +263,40 @@ class Simulation:
         if answer is None or ticket.state is not TicketState.IN_FLIGHT:
             return None
         self._plan.upstreams[ticket.lane.key].left(answer)
-        return begun(answer.usage) if ticket.content_started else None
+        return usage_at_start(answer.usage) if ticket.content_started else None
 
     def _turned_away(self, now: float, flight: _Flight, refusal: Refusal) -> None:
-        if refusal.status == _FINAL or not self._ask_again(now, flight, self._plan.repeated_s):
-            self._over(now, flight.asked, "refused")
+        if refusal.status == _FINAL or not self._ask_again(now, flight, self._plan.error_retry_delays_s):
+            self._over(now, flight.request, "refused")
 
     def _ask_again(self, now: float, flight: _Flight, pauses: Sequence[float]) -> bool:
         """The client asks once more for what it got no answer to, as clients of this recording do."""
-        asked = flight.asked
-        again = self._again.get(asked, (0, 0))[0] + 1
-        if asked.end != "answered" or asked.repeated + again > len(pauses):
+        request = flight.request
+        again = self._again.get(request, (0, 0))[0] + 1
+        if request.end != "answered" or request.repeated + again > len(pauses):
             return False
-        self._again[asked] = again, flight.next_try
-        self._push(now + pauses[asked.repeated + again - 1], _ARRIVE, asked)
+        self._again[request] = again, flight.next_try
+        self._push(now + pauses[request.repeated + again - 1], _ARRIVE, request)
         return True
 
-    def _over(self, now: float, asked: Asked, how: str) -> None:
+    def _over(self, now: float, request: RequestStep, how: str) -> None:
         """A request has ended; whatever followed from that follows."""
-        self._to_do -= asked.end != "open"
-        agent = asked.arrived.agent
-        died = how in ("failed", "refused") and asked.end == "answered" and not self._plan.tenacious
+        self._to_do -= request.end != "open"
+        agent = request.arrived.agent
+        died = how in ("failed", "refused") and request.end == "answered" and not self._plan.survives_errors
         if died:
             self._dead.add(agent)
-        for delay_s, step in asked.after:
-            if isinstance(step, Asked) and step.repeats is asked and how == "answered":
+        for delay_s, step in request.after:
+            if isinstance(step, RequestStep) and step.repeats is request and how == "answered":
                 self._skip(now, step)
             else:
                 self._follow(now, delay_s, step)
 
-    def _skip(self, now: float, asked: Asked) -> None:
+    def _skip(self, now: float, request: RequestStep) -> None:
         """It isn't asked: its client was answered before, or its agent is dead. Others go on all the same."""
-        self._to_do -= asked.end != "open"
-        for delay_s, step in (*asked.beside, *asked.after):
-            if isinstance(step, Asked) and step.repeats is asked:
+        self._to_do -= request.end != "open"
+        for delay_s, step in (*request.concurrent, *request.after):
+            if isinstance(step, RequestStep) and step.repeats is request:
                 self._skip(now, step)
             else:
                 self._follow(now, delay_s, step)
@@ -309,14 +308,14 @@ class Simulation:
             if awaits:
                 return
         at = now + delay_s
-        kind = _ARRIVE if isinstance(step, Asked) else _ORDER
+        kind = _ARRIVE if isinstance(step, RequestStep) else _ORDER
         heapq.heappush(self._heap, (round(at, _PLACES), step.number, at, kind, step, 0))
 
     # --- Orders --------------------------------------------------------------------------------------------------
 
-    def _order(self, now: float, order: Order) -> None:
+    def _order(self, now: float, order: CommandStep) -> None:
         try:
-            command = None if setting_of(order) in self._plan.overruled else command_of(order)
+            command = None if order.setting in self._plan.overruled else order.command()
         except Rejected:
             command = None  # of a version that knew other commands
         if command is not None and not self._apply(now, command, order.who):

@@ -8,13 +8,13 @@ from typing import Literal
 
 from hivemind.journal.figures import Figures, Tally
 from hivemind.lab.fit.limits import Pools
-from hivemind.lab.gc_pause import uncollected
-from hivemind.lab.simulate.plan import Plan
+from hivemind.lab.gc_pause import gc_paused
+from hivemind.lab.simulate.plan import SimulationPlan
 from hivemind.lab.simulate.provider_model import Upstream
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import Simulation
 from hivemind.lab.tune.overrides import Change as Change
-from hivemind.lab.tune.overrides import applied, orders
+from hivemind.lab.tune.overrides import agent_commands, apply_changes
 from hivemind.lab.tune.overrides import parse_changes as parse_changes
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
@@ -42,32 +42,32 @@ def simulate(
     """
     configs, scheduler = {}, recording.began.config
     for key, lane in recording.lanes.items():
-        scheduler, configs[key] = applied(changes, recording.began.config, lane)
+        scheduler, configs[key] = apply_changes(changes, recording.began.config, lane)
     rng, tally = random.Random(seed), Tally(price)
-    tape, draws = recording.tape, faults == "drawn"
+    trace, draws = recording.trace, faults == "drawn"
     pools: Pools = {}
     upstreams = {
-        key: Upstream(provider, tape.began_at, recording.wall_offset, rng, draws=draws, pools=pools)
+        key: Upstream(provider, trace.began_at, recording.wall_offset, rng, draws=draws, pools=pools)
         for key, provider in recording.providers.items()
     }
-    plan = Plan(
-        tape,
+    plan = SimulationPlan(
+        trace,
         scheduler,
         configs,
         upstreams,
         rng,
-        orders=orders(changes),
+        commands=agent_commands(changes),
         overruled=frozenset(change.name for change in changes),
         price=price,
         tell=tally.apply if tell is None else _both(tally, tell),
         sampled=tell is not None,
         draws=draws,
-        tenacious=recording.tenacious,
-        repeated_s=recording.repeated_s,
-        patience_s=recording.patience_s,
-        left_again_s=recording.left_again_s,
+        survives_errors=recording.survives_errors,
+        error_retry_delays_s=recording.error_retry_delays_s,
+        client_timeout_s=recording.client_timeout_s,
+        timeout_retry_delays_s=recording.timeout_retry_delays_s,
     )
-    with uncollected():
+    with gc_paused():
         Simulation(plan).run()
     return tally.figures()
 

@@ -99,7 +99,7 @@ def setting_named(name: str) -> str:
     return _option(name).key
 
 
-def applied(
+def apply_changes(
     changes: Iterable[Change], scheduler: SchedulerConfig, lane: LaneConfig
 ) -> tuple[SchedulerConfig, LaneConfig]:
     """The two with the changes in them, which hold as if the settings had been these from the start.
@@ -124,7 +124,7 @@ def applied(
     return scheduler, lane
 
 
-def orders(changes: Iterable[Change]) -> tuple[SetPriority | SetBudget, ...]:
+def agent_commands(changes: Iterable[Change]) -> tuple[SetPriority | SetBudget, ...]:
     """What changes say of single agents, as the commands that an operator would have given at the start."""
     found: list[SetPriority | SetBudget] = []
     for change in changes:

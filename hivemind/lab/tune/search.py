@@ -55,8 +55,8 @@ class Search:
             if answer is None:
                 self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
                 continue
-            cost, broken = answer
-            for name, by in broken.items():
+            cost, violations = answer
+            for name, by in violations.items():
                 trial.set_constraint(name, by)
             self._study.tell(trial, cost)
 

@@ -56,7 +56,7 @@ class Dimension:
 
 
 @dataclass(frozen=True, slots=True)
-class Began:
+class RecordedSettings:
     """What a recording began with."""
 
     scheduler: SchedulerConfig
@@ -86,7 +86,7 @@ def knobs_named(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def space(names: Iterable[str], recorded: Sequence[Began]) -> tuple[Dimension, ...]:
+def space(names: Iterable[str], recorded: Sequence[RecordedSettings]) -> tuple[Dimension, ...]:
     """The ranges of these knobs for these recordings, which have a lane each at least."""
     return tuple(_dimension(KNOBS[name], recorded) for name in names)
 
@@ -107,7 +107,7 @@ def rounded(value: float, dimension: Dimension) -> float:
     return round(within) if dimension.whole else within
 
 
-def unlike(changes: Iterable[Change], recorded: Sequence[Began]) -> tuple[Change, ...]:
+def significant_changes(changes: Iterable[Change], recorded: Sequence[RecordedSettings]) -> tuple[Change, ...]:
     """Those of the changes that change anything to speak of, in any recording."""
 
     def differs(change: Change) -> bool:
@@ -118,12 +118,12 @@ def unlike(changes: Iterable[Change], recorded: Sequence[Began]) -> tuple[Change
     return tuple(filter(differs, changes))
 
 
-def values_of(name: str, recorded: Sequence[Began]) -> list[float]:
+def values_of(name: str, recorded: Sequence[RecordedSettings]) -> list[float]:
     """What a knob was, in every lane of every recording."""
     return [float(value_in(name, each.scheduler, lane) or 0) for each in recorded for lane in each.lanes]
 
 
-def _dimension(knob: Knob, recorded: Sequence[Began]) -> Dimension:
+def _dimension(knob: Knob, recorded: Sequence[RecordedSettings]) -> Dimension:
     values = values_of(knob.name, recorded)
     if knob.name in _LINEAR:
         low, high = _LINEAR[knob.name]

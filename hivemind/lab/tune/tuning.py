@@ -13,10 +13,10 @@ from statistics import fmean
 from typing import Literal, TypeGuard
 
 from hivemind.journal.figures import Figures
-from hivemind.lab.tune.measures import Spread, spread
+from hivemind.lab.comparison import Spread, spread
 from hivemind.lab.tune.overrides import Change
 from hivemind.lab.tune.search import Search
-from hivemind.lab.tune.space import Began, Dimension, Params, changes_of, unlike
+from hivemind.lab.tune.space import Dimension, Params, RecordedSettings, changes_of, significant_changes
 from hivemind.lab.tune.workers import Job, Runs
 
 Goal = Literal["wall_time", "p95_wait", "dollars"]
@@ -38,7 +38,7 @@ _STAGES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TuningPlan:
     """What is wanted."""
 
     goal: Goal
@@ -51,7 +51,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class Candidate:
     """A candidate, and what came of it on the seeds of a stage."""
 
     changes: tuple[Change, ...]
@@ -59,17 +59,17 @@ class Tried:
     """By recording, then by seed."""
     cost: float
     """By the goal."""
-    broken: tuple[tuple[str, float], ...]
+    violations: tuple[tuple[str, float], ...]
     """By how much it breaks each condition, against the recorded settings on the same seeds."""
 
     @property
-    def sound(self) -> bool:
+    def acceptable(self) -> bool:
         """In no recording fewer agents finished, or more requests weren't answered."""
-        return all(by <= 0 for _, by in self.broken)
+        return all(by <= 0 for _, by in self.violations)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptChange:
     """A change that is left."""
 
     change: Change
@@ -78,7 +78,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Validation:
     """What is left, against the recorded settings, on seeds that nobody had seen."""
 
     before: tuple[Figures, ...]
@@ -88,8 +88,8 @@ class Check:
     """Of the recorded settings."""
     gain: Spread
     """What the changes take off it, seed by seed."""
-    sound: bool
-    """As of :class:`Tried`."""
+    acceptable: bool
+    """As of :class:`Candidate`."""
 
     def before_in(self, recording: int) -> tuple[Figures, ...]:
         """By seed."""
@@ -102,11 +102,11 @@ class Check:
     @property
     def better(self) -> bool:
         """Surely, as far as the model goes, and by enough to be worth a change."""
-        return self.sound and self.gain.low > 0 and self.gain.mean >= _WORTHWHILE * self.cost.mean
+        return self.acceptable and self.gain.low > 0 and self.gain.mean >= _WORTHWHILE * self.cost.mean
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
+class TuningResult:
     """What came of it."""
 
     goal: Goal
@@ -116,16 +116,16 @@ class Tuned:
     """What the recorded settings cost, on the seeds of the search."""
     best: float
     """What the best candidate that breaks no condition cost there."""
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptChange, ...]
     """Empty: nothing better was found."""
-    check: Check | None
+    check: Validation | None
     """None: there is nothing to check, or it was broken off."""
     stopped: str = ""
     """Why it ended early: `interrupted`, `time`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TuningProgress:
     """Where it stands."""
 
     stage: Literal["search", "choose", "check"]
@@ -149,10 +149,10 @@ class Tuner:
     def __init__(
         self,
         simulate: Runs,
-        recorded: Sequence[Began],
+        recorded: Sequence[RecordedSettings],
         dimensions: Sequence[Dimension],
-        plan: Plan,
-        tell: Callable[[Progress], object] = lambda _: None,
+        plan: TuningPlan,
+        tell: Callable[[TuningProgress], object] = lambda _: None,
         spent: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._simulate = simulate
@@ -162,18 +162,18 @@ class Tuner:
         self._tell = tell
         self._spent = spent
         """The share of the time that there is for searching and choosing which is used up, 1 being all."""
-        self._seen: dict[tuple[int, tuple[Change, ...]], Tried | None] = {}
+        self._seen: dict[tuple[int, tuple[Change, ...]], Candidate | None] = {}
         self._before = self._best = 0.0
         self._trials = 0
 
-    def run(self) -> Tuned:
+    def run(self) -> TuningResult:
         """Search, choose, check. Ctrl-C gives the best so far, unchecked.
 
         Raises: UsageError: Optuna isn't installed.
         """
-        found: list[Tried] = []
+        found: list[Candidate] = []
         stopped = ""
-        kept: tuple[Kept, ...] = ()
+        kept: tuple[KeptChange, ...] = ()
         check = None
         search = Search(self._dimensions, self._plan.seed)
         try:
@@ -181,17 +181,17 @@ class Tuner:
             stopped = "time" if self._trials < self._plan.trials else ""
             best = _ranked(found)
             if best and best[0].cost < self._before:
-                kept = tuple(Kept(change, None) for change in best[0].changes)
+                kept = tuple(KeptChange(change, None) for change in best[0].changes)
                 kept = self._smaller(self._chosen(best[:FINALISTS]))
                 check = self._checked(tuple(each.change for each in kept)) if kept else None
         except KeyboardInterrupt:
             stopped = "interrupted"
             kept = kept or _unchecked(found, self._before)
-        return Tuned(self._plan.goal, self._trials, self._before, self._best, kept, check, stopped)
+        return TuningResult(self._plan.goal, self._trials, self._before, self._best, kept, check, stopped)
 
     # --- Its stages ----------------------------------------------------------------------------------------------
 
-    def _search(self, search: Search, found: list[Tried]) -> None:
+    def _search(self, search: Search, found: list[Candidate]) -> None:
         """Trial 0 is what was recorded."""
         seeds = self._seeds(1, SEARCHED_SEEDS)
         (recorded,) = self._try([()], seeds)
@@ -199,18 +199,18 @@ class Tuner:
         self._before = self._best = recorded.cost
         search.begin({each.name: int(each.start) if each.whole else each.start for each in self._dimensions})
         search.ask(1)
-        search.tell([(recorded.cost, dict(recorded.broken))])
+        search.tell([(recorded.cost, dict(recorded.violations))])
         while self._trials < self._plan.trials and self._spent() < _FOR_THE_SEARCH:
             self._report("search", self._trials, self._plan.trials)
             asked = search.ask(min(_AT_ONCE, self._plan.trials - self._trials))
             tried = self._try([self._changes(params) for params in asked], seeds)
-            search.tell([None if each is None else (each.cost, dict(each.broken)) for each in tried])
-            found += [each for each in tried if each is not None and each.sound]
+            search.tell([None if each is None else (each.cost, dict(each.violations)) for each in tried])
+            found += [each for each in tried if each is not None and each.acceptable]
             self._trials += len(asked)
             self._best = min([self._best, *(each.cost for each in found)])
         self._report("search", self._trials, self._plan.trials)
 
-    def _chosen(self, finalists: Sequence[Tried]) -> Tried | None:
+    def _chosen(self, finalists: Sequence[Candidate]) -> Candidate | None:
         """The one of the best that is best on other seeds too; None: none of them is."""
         seeds = self._seeds(2, CHOSEN_SEEDS)
         self._report("choose", 0, 0)
@@ -219,7 +219,7 @@ class Tuner:
         best = _ranked(tried)
         return best[0] if best and recorded is not None and best[0].cost < recorded.cost else None
 
-    def _smaller(self, best: Tried | None) -> tuple[Kept, ...]:
+    def _smaller(self, best: Candidate | None) -> tuple[KeptChange, ...]:
         """Without the changes that don't matter, and with what the others are worth, as far as there is time."""
         if best is None:
             return ()
@@ -230,19 +230,19 @@ class Tuner:
         if self._spent() < 1:
             left = self._pruned(best, best.cost + _SPENT * (recorded.cost - best.cost), seeds)
         if self._spent() >= 1:
-            return tuple(Kept(each, None) for each in left.changes)
+            return tuple(KeptChange(each, None) for each in left.changes)
         worth, gain = self._undone(left, seeds), recorded.cost - left.cost
         return tuple(
-            Kept(each, None if worth[each] is None else (worth[each] - left.cost) / gain)  # type: ignore[operator]
+            KeptChange(each, None if worth[each] is None else (worth[each] - left.cost) / gain)  # type: ignore[operator]
             for each in left.changes
         )
 
-    def _pruned(self, best: Tried, allowed: float, seeds: Sequence[int]) -> Tried:
+    def _pruned(self, best: Candidate, allowed: float, seeds: Sequence[int]) -> Candidate:
         """Without those that can be undone at no more than the allowed cost: all at once if that does, else the one
         that costs least, until none is left that can."""
 
-        def fits(tried: Tried | None) -> TypeGuard[Tried]:
-            return tried is not None and tried.sound and bool(tried.changes) and tried.cost <= allowed
+        def fits(tried: Candidate | None) -> TypeGuard[Candidate]:
+            return tried is not None and tried.acceptable and bool(tried.changes) and tried.cost <= allowed
 
         left, first = best, len(best.changes)
         while self._spent() < 1:
@@ -260,15 +260,15 @@ class Tuner:
             left = next(filter(fits, both))
         return left
 
-    def _undone(self, whole: Tried, seeds: Sequence[int]) -> dict[Change, float | None]:
+    def _undone(self, whole: Candidate, seeds: Sequence[int]) -> dict[Change, float | None]:
         """By change, what it costs where that alone is undone; None: it can't be, or that breaks a condition."""
         tried = self._try([_without(whole.changes, each) for each in whole.changes], seeds)
         return {
-            change: one.cost if one is not None and one.sound else None
+            change: one.cost if one is not None and one.acceptable else None
             for change, one in zip(whole.changes, tried, strict=True)
         }
 
-    def _checked(self, changes: tuple[Change, ...]) -> Check | None:
+    def _checked(self, changes: tuple[Change, ...]) -> Validation | None:
         seeds = self._seeds(3, self._plan.seeds)
         self._report("check", 0, len(seeds))
         before, after = self._try([(), changes], seeds)
@@ -276,11 +276,11 @@ class Tuner:
             return None
         costs = [self._by_seed(tried.runs, len(seeds)) for tried in (before, after)]
         gains = [was - now for was, now in zip(*costs, strict=True)]
-        return Check(before.runs, after.runs, spread(costs[0]), spread(gains), after.sound)
+        return Validation(before.runs, after.runs, spread(costs[0]), spread(gains), after.acceptable)
 
     # --- What they share -----------------------------------------------------------------------------------------
 
-    def _try(self, candidates: Sequence[tuple[Change, ...]], seeds: Sequence[int]) -> list[Tried | None]:
+    def _try(self, candidates: Sequence[tuple[Change, ...]], seeds: Sequence[int]) -> list[Candidate | None]:
         """Simulate each in every recording with every seed, once; None: its changes don't go together."""
         stage = seeds[0]
         new = [each for each in dict.fromkeys(candidates) if (stage, each) not in self._seen]
@@ -293,19 +293,19 @@ class Tuner:
             self._seen[stage, each] = self._tried(stage, each, own, len(seeds)) if len(own) == size else None
         return [self._seen[stage, each] for each in candidates]
 
-    def _tried(self, stage: int, changes: tuple[Change, ...], runs: Sequence[Figures], seeds: int) -> Tried:
+    def _tried(self, stage: int, changes: tuple[Change, ...], runs: Sequence[Figures], seeds: int) -> Candidate:
         recorded = self._seen.get((stage, ()))
         against = runs if recorded is None else recorded.runs
-        broken = []
+        violations = []
         for place in range(len(self._recorded)):
             part = slice(place * seeds, (place + 1) * seeds)
             was, now = against[part], runs[part]
-            broken.append((f"finished in {place}", float(_finished(was) - _finished(now))))
-            broken.append((f"unanswered in {place}", float(_unanswered(now) - _unanswered(was))))
-        return Tried(changes, tuple(runs), cost(self._plan.goal, runs), tuple(broken))
+            violations.append((f"finished in {place}", float(_finished(was) - _finished(now))))
+            violations.append((f"unanswered in {place}", float(_unanswered(now) - _unanswered(was))))
+        return Candidate(changes, tuple(runs), cost(self._plan.goal, runs), tuple(violations))
 
     def _changes(self, params: Params) -> tuple[Change, ...]:
-        return unlike(changes_of(params, self._dimensions), self._recorded)
+        return significant_changes(changes_of(params, self._dimensions), self._recorded)
 
     def _by_seed(self, runs: Sequence[Figures], seeds: int) -> list[float]:
         return [cost(self._plan.goal, runs[number::seeds]) for number in range(seeds)]
@@ -315,18 +315,18 @@ class Tuner:
         return range(first, first + count)
 
     def _report(self, stage: Literal["search", "choose", "check"], done: int, of: int) -> None:
-        self._tell(Progress(stage, done, of, self._before, self._best))
+        self._tell(TuningProgress(stage, done, of, self._before, self._best))
 
 
-def _ranked(tried: Iterable[Tried]) -> list[Tried]:
+def _ranked(tried: Iterable[Candidate]) -> list[Candidate]:
     """Each once, those that break nothing, the best first; of the same cost the one with fewer changes."""
-    once = {each.changes: each for each in tried if each.sound}
+    once = {each.changes: each for each in tried if each.acceptable}
     return sorted(once.values(), key=lambda each: (each.cost, len(each.changes), str(each.changes)))
 
 
-def _unchecked(found: Sequence[Tried], before: float) -> tuple[Kept, ...]:
+def _unchecked(found: Sequence[Candidate], before: float) -> tuple[KeptChange, ...]:
     best = _ranked(found)
-    return tuple(Kept(each, None) for each in best[0].changes) if best and best[0].cost < before else ()
+    return tuple(KeptChange(each, None) for each in best[0].changes) if best and best[0].cost < before else ()
 
 
 def _without(changes: tuple[Change, ...], *undone: Change) -> tuple[Change, ...]:

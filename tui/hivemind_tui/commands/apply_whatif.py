@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hivemind.lab.tune.overrides import Change, orders, shown
+from hivemind.lab.tune.overrides import Change, agent_commands, shown
 from hivemind.scheduler.commands import Command, Rejected, Tune
 from hivemind.setup.snippets import toml_text
 from hivemind.text.shells import command_line, word
@@ -22,7 +22,7 @@ _NAME = 24
 def commands(sheet: Sheet) -> list[Command]:
     """What can be told a proxy while it runs. Raises: Rejected: nothing can."""
     told: list[Command] = [Tune(name, value) for name, value in sheet.knobs.items()]
-    told += orders(sheet.others)
+    told += agent_commands(sheet.others)
     if not told:
         raise Rejected(
             "none of these can be changed while a proxy runs; write them into hivemind.toml and start it anew"

@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab.kit import LANE, asked, failed, recorded, served
+from lab.kit import LANE, failed, recorded, request, served
 
 from benchmarks.prediction import World, record
 from hivemind.journal.codec import line_of
 from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import Carried, JournalBegan
 from hivemind.lab.simulate.recording import load
-from hivemind.lab.simulate.steps import Asked, Order, Step
+from hivemind.lab.simulate.steps import CommandStep, RequestStep, Step
 from hivemind.lab.simulate.whatif import simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority
@@ -24,7 +24,7 @@ from hivemind_mock.provider.config import LatencyConfig, MockConfig
 
 def label(step: Step) -> str:
     """A request by its agent, an order by its name."""
-    return step.arrived.agent if isinstance(step, Asked) else step.name if isinstance(step, Order) else "?"
+    return step.arrived.agent if isinstance(step, RequestStep) else step.name if isinstance(step, CommandStep) else "?"
 
 
 def after(step: Step) -> list[tuple[float, str]]:
@@ -34,33 +34,33 @@ def after(step: Step) -> list[tuple[float, str]]:
 
 def test_an_agent_asks_again_after_its_answer(tmp_path: Path) -> None:
     """Its time to think is kept, not the moment."""
-    tape = recorded(tmp_path, served(2.0, 1, "a", takes_s=3.0), served(7.5, 2, "a")).tape
-    ((offset_s, first),) = tape.start
+    trace = recorded(tmp_path, served(2.0, 1, "a", takes_s=3.0), served(7.5, 2, "a")).trace
+    ((offset_s, first),) = trace.start
     assert (offset_s, label(first), after(first)) == (2.0, "a", [(2.5, "a")])
 
 
 def test_requests_side_by_side_come_side_by_side(tmp_path: Path) -> None:
     """One that is sent while another is under way follows from that one's beginning."""
-    tape = recorded(tmp_path, served(1.0, 1, "a", takes_s=5.0), served(1.25, 2, "a", takes_s=1.0)).tape
-    ((_, first),) = tape.start
-    assert isinstance(first, Asked)
-    assert [(delay_s, label(each)) for delay_s, each in first.beside] == [(0.25, "a")]
+    trace = recorded(tmp_path, served(1.0, 1, "a", takes_s=5.0), served(1.25, 2, "a", takes_s=1.0)).trace
+    ((_, first),) = trace.start
+    assert isinstance(first, RequestStep)
+    assert [(delay_s, label(each)) for delay_s, each in first.concurrent] == [(0.25, "a")]
     assert first.after == []
 
 
 def test_a_sub_agent_begins_after_what_its_parent_did(tmp_path: Path) -> None:
     """And the parent goes on after the sub-agent that it did nothing beside."""
-    tape = recorded(
+    trace = recorded(
         tmp_path,
         served(0.0, 1, "lead", takes_s=2.0),
-        [asked(3.0, 2, "lead/sub", parent="lead")],
+        [request(3.0, 2, "lead/sub", parent="lead")],
         [
             ev.Granted(3.0, 2, "lead/sub", LANE, 1, 0.0),
             ev.Finished(6.0, 2, "lead/sub", LANE, "m", 200, 1, None, 3.0),
         ],
         served(6.5, 3, "lead"),
-    ).tape
-    ((_, lead),) = tape.start
+    ).trace
+    ((_, lead),) = trace.start
     assert after(lead) == [(1.0, "lead/sub")]
     (_, sub) = lead.after[0]
     assert after(sub) == [(0.5, "lead")]
@@ -69,14 +69,14 @@ def test_a_sub_agent_begins_after_what_its_parent_did(tmp_path: Path) -> None:
 def test_the_same_again_after_a_failure_is_a_repetition(tmp_path: Path) -> None:
     """Which isn't needed where the first one is answered."""
     fails = [
-        asked(0.0, 1, "a"),
+        request(0.0, 1, "a"),
         ev.Granted(0.0, 1, "a", LANE, 1, 0.0),
         failed(1.0, 1, "a", FailureKind.SERVER_ERROR),
     ]
     others = [event for n in range(8) for event in served(float(n), 50 + n, "b", size=999)]
     recording = recorded(tmp_path, fails, served(2.0, 2, "a"), served(5.0, 3, "a", size=500), others)
-    again, other = (each for each in recording.tape.asked if each.arrived.ticket in (2, 3))
-    assert again.repeats is recording.tape.asked[0]
+    again, other = (each for each in recording.trace.requests if each.arrived.ticket in (2, 3))
+    assert again.repeats is recording.trace.requests[0]
     assert other.repeats is None
     figures = simulate(recording)
     assert (recording.figures.requests, recording.figures.failed, recording.figures.answered) == (11, 1, 10)
@@ -90,7 +90,7 @@ def test_a_runner_s_orders_follow_from_what_was_over(tmp_path: Path) -> None:
     def ordered(at: float, name: str, **arguments: object) -> ev.Commanded:
         return ev.Commanded(at, "runner", name, arguments)
 
-    tape = recorded(
+    trace = recorded(
         tmp_path,
         [ordered(0.0, "SubmitTasks", tasks=["b.x", "b.y"]), *added],
         [ordered(0.5, "ClaimTask", task="b.x"), ordered(0.6, "BeginAgent", agent="b.x")],
@@ -98,9 +98,9 @@ def test_a_runner_s_orders_follow_from_what_was_over(tmp_path: Path) -> None:
         [ordered(2.5, "EndAgent", agent="b.x", exit_code=0), ordered(2.6, "FinishTask", task="b.x", ok=True)],
         [ordered(3.0, "ClaimTask", task="b.y"), ordered(3.1, "BeginAgent", agent="b.y")],
         served(3.5, 2, "b.y"),
-    ).tape
+    ).trace
     chain = []
-    ((_, step),) = tape.start
+    ((_, step),) = trace.start
     while step.after:
         delay_s, step = step.after[0]
         chain.append((round(delay_s, 6), label(step)))
@@ -114,21 +114,21 @@ def test_a_runner_s_orders_follow_from_what_was_over(tmp_path: Path) -> None:
         (0.1, "BeginAgent"),
         (0.4, "b.y"),
     ]
-    assert [task.task for task in tape.orders[0].tasks] == ["b.x", "b.y"]
+    assert [task.task for task in trace.orders[0].tasks] == ["b.x", "b.y"]
 
 
 def test_an_operator_s_order_keeps_its_moment(tmp_path: Path) -> None:
     """What somebody at a screen did follows from nothing that is known."""
     pause = ev.Commanded(4.0, "you", "PauseAdmissions", {"paused": True})
-    tape = recorded(tmp_path, served(0.0, 1, "a"), [pause], served(9.0, 2, "a")).tape
-    assert [(offset_s, label(step)) for offset_s, step in tape.start] == [(0.0, "a"), (4.0, "PauseAdmissions")]
+    trace = recorded(tmp_path, served(0.0, 1, "a"), [pause], served(9.0, 2, "a")).trace
+    assert [(offset_s, label(step)) for offset_s, step in trace.start] == [(0.0, "a"), (4.0, "PauseAdmissions")]
 
 
 def test_how_many_were_in_flight_is_noted(tmp_path: Path) -> None:
     """With each attempt, itself included."""
-    tape = recorded(tmp_path, served(0.0, 1, "a", takes_s=5.0), served(1.0, 2, "b"), served(3.0, 3, "c")).tape
-    assert [each.tries[0].flying for each in tape.asked] == [1, 2, 2]
-    assert [each.tries[0].took_s for each in tape.asked] == [5.0, 1.0, pytest.approx(1.0)]
+    trace = recorded(tmp_path, served(0.0, 1, "a", takes_s=5.0), served(1.0, 2, "b"), served(3.0, 3, "c")).trace
+    assert [each.attempts[0].in_flight for each in trace.requests] == [1, 2, 2]
+    assert [each.attempts[0].duration_s for each in trace.requests] == [5.0, 1.0, pytest.approx(1.0)]
 
 
 def test_a_part_alone_begins_as_things_stood(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def check(path: Path, *, force: bool) -> None:
         raise UsageError(f"{shown}: is there already, and isn't a report; --force writes over it")
 
 
-def keep(path: Path, text: str) -> None:
+def write(path: Path, text: str) -> None:
     """Write it there. Raises: UsageError: that can't be done."""
     try:
         if path.exists() and not path.is_file():

@@ -12,8 +12,8 @@ from typing import Any
 
 from hivemind.journal.figures import FLYING
 from hivemind.journal.records import Carried, JournalBegan
-from hivemind.lab.simulate.dependencies import Agent, over_at
-from hivemind.lab.simulate.steps import Asked, Order, Step, Try
+from hivemind.lab.simulate.dependencies import AgentHistory, over_at
+from hivemind.lab.simulate.steps import Attempt, CommandStep, RequestStep, Step
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import Priority, WindowReading
@@ -23,7 +23,7 @@ SOON_S = 5.0
 
 
 @dataclass(slots=True)
-class LaneTape:
+class LaneTrace:
     """What was told of one lane."""
 
     key: str
@@ -38,35 +38,35 @@ class LaneTape:
 
 
 @dataclass(slots=True)
-class Tape:
+class Trace:
     """A whole run."""
 
     began: JournalBegan
     began_at: float
-    asked: list[Asked]
-    orders: list[Order]
+    requests: list[RequestStep]
+    orders: list[CommandStep]
     start: list[tuple[float, Step]]
     """What follows from nothing that is known, by its time since the beginning."""
-    lanes: dict[str, LaneTape]
+    lanes: dict[str, LaneTrace]
     ends_at: float
 
 
-class Taper:
-    """Takes events apart; :meth:`tape` gives what came of it."""
+class TraceBuilder:
+    """Takes events apart; :meth:`trace` gives what came of it."""
 
     def __init__(self) -> None:
         self._began: JournalBegan | None = None
         self._began_at: float | None = None
         self._at = 0.0
         self._steps = 0
-        self._asked: list[Asked] = []
-        self._open: dict[int, Asked] = {}
-        self._orders: list[Order] = []
+        self._requests: list[RequestStep] = []
+        self._open: dict[int, RequestStep] = {}
+        self._orders: list[CommandStep] = []
         self._start: list[tuple[float, Step]] = []
-        self._lanes: dict[str, LaneTape] = {}
-        self._flying: dict[str, int] = {}
-        self._agents: dict[str, Agent] = {}
-        self._last: dict[str, Order] = {}
+        self._lanes: dict[str, LaneTrace] = {}
+        self._in_flight: dict[str, int] = {}
+        self._agents: dict[str, AgentHistory] = {}
+        self._last: dict[str, CommandStep] = {}
         """By name, the latest order of that kind."""
         self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
             JournalBegan: self._journal,
@@ -96,12 +96,12 @@ class Taper:
                 fold(event)
         self._at = at
 
-    def tape(self) -> Tape:
+    def trace(self) -> Trace:
         """What came of it. Raises: ValueError: nothing was taken in."""
         if self._began is None or self._began_at is None:
             raise ValueError("the journal doesn't begin")
-        return Tape(
-            self._began, self._began_at, self._asked, self._orders, self._start, self._lanes, max(self._at, 0.0)
+        return Trace(
+            self._began, self._began_at, self._requests, self._orders, self._start, self._lanes, max(self._at, 0.0)
         )
 
     # --- What happened -------------------------------------------------------------------------------------------
@@ -112,10 +112,10 @@ class Taper:
 
     def _carried(self, event: Carried) -> None:
         """The journal begins in the middle: what was open then comes at once."""
-        if self._asked or self._lanes:
+        if self._requests or self._lanes:
             return
         for lane in event.state.lanes:
-            self._lanes[lane.lane] = LaneTape(lane.lane, lane.upstream, lane.provider, None, knobs=lane.knobs)
+            self._lanes[lane.lane] = LaneTrace(lane.lane, lane.upstream, lane.provider, None, knobs=lane.knobs)
         for agent in event.state.agents:
             self._decided(event.at, agent.name, None, paused=agent.paused, stopped=agent.stopped)
         if event.state.paused:
@@ -139,39 +139,39 @@ class Taper:
             self._ordered_before(at, "StopAgent", {"agent": agent, "stopped": True})
 
     def _ordered_before(self, at: float, name: str, arguments: dict[str, Any]) -> None:
-        order = Order(at, number=self._number(), who="recording", name=name, arguments=arguments)
+        order = CommandStep(at, number=self._number(), who="recording", name=name, arguments=arguments)
         self._orders.append(order)
         self._follow(None, order)
 
     def _arrived(self, event: ev.Arrived) -> None:
-        asked = Asked(event.at, number=self._number(), arrived=event)
-        self._asked.append(asked)
-        self._open[event.ticket] = asked
+        request = RequestStep(event.at, number=self._number(), arrived=event)
+        self._requests.append(request)
+        self._open[event.ticket] = request
         parent = self._agents.get(event.parent) if event.parent else None
         agent = self._agents.get(event.agent)
         if agent is None:
-            agent = self._agents[event.agent] = Agent(parent)
+            agent = self._agents[event.agent] = AgentHistory(parent)
         if parent is not None:
             parent.children.setdefault(agent, event.at)
-        anchors, at_end = agent.anchors(asked)
+        anchors, at_end = agent.anchors(request)
         if not anchors:
-            self._follow(None, asked)
+            self._follow(None, request)
         elif at_end:
             delay_s = max(0.0, event.at - max(map(over_at, anchors)))
-            asked.awaits = len(anchors)
+            request.awaits = len(anchors)
             for anchor in anchors:
-                anchor.after.append((delay_s, asked))
+                anchor.after.append((delay_s, request))
         else:
-            (beside,) = anchors
-            assert isinstance(beside, Asked)
-            beside.beside.append((max(0.0, event.at - beside.at), asked))
-        agent.asks(asked)
+            (concurrent,) = anchors
+            assert isinstance(concurrent, RequestStep)
+            concurrent.concurrent.append((max(0.0, event.at - concurrent.at), request))
+        agent.asks(request)
 
     def _number(self) -> int:
         self._steps += 1
         return self._steps
 
-    def _follow(self, anchor: Order | None, step: Step) -> None:
+    def _follow(self, anchor: CommandStep | None, step: Step) -> None:
         """It comes after an order, or (None) at its time."""
         assert self._began_at is not None
         if anchor is None:
@@ -180,67 +180,67 @@ class Taper:
             anchor.after.append((max(0.0, step.at - anchor.at), step))
 
     def _granted(self, event: ev.Granted) -> None:
-        asked = self._open.get(event.ticket)
-        if asked is None:
+        request = self._open.get(event.ticket)
+        if request is None:
             return
-        flying = self._flying[event.lane] = self._flying.get(event.lane, 0) + 1
-        asked.tries.append(Try(event.at, flying))
+        in_flight = self._in_flight[event.lane] = self._in_flight.get(event.lane, 0) + 1
+        request.attempts.append(Attempt(event.at, in_flight))
 
     def _first_content(self, event: ev.FirstContent) -> None:
-        asked = self._open.get(event.ticket)
-        if asked is not None and asked.tries:
-            last = asked.tries[-1]
+        request = self._open.get(event.ticket)
+        if request is not None and request.attempts:
+            last = request.attempts[-1]
             last.first_s, last.headed_s = event.at - last.granted_at, event.headed_s
             last.first_number = self._number()
 
     def _failed(self, event: ev.AttemptFailed) -> None:
-        asked = self._open.get(event.ticket)
-        if asked is None or not asked.tries:
+        request = self._open.get(event.ticket)
+        if request is None or not request.attempts:
             return
-        last = asked.tries[-1]
-        last.failure, last.usage, last.whole = event, event.usage, True
+        last = request.attempts[-1]
+        last.failure, last.usage, last.complete = event, event.usage, True
         last.status = event.status or 0
         self._land(event.lane, last, event.at)
         if event.retry_in_s is None:
-            self._close(event.ticket, asked, event.at, "failed")
+            self._close(event.ticket, request, event.at, "failed")
 
     def _finished(self, event: ev.Finished) -> None:
-        asked = self._open.get(event.ticket)
-        if asked is None:
+        request = self._open.get(event.ticket)
+        if request is None:
             return
-        if asked.tries:
-            last = asked.tries[-1]
-            last.usage, last.status, last.whole = event.usage, event.status, True
+        if request.attempts:
+            last = request.attempts[-1]
+            last.usage, last.status, last.complete = event.usage, event.status, True
             self._land(event.lane, last, event.at)
-        self._close(event.ticket, asked, event.at, "answered")
+        self._close(event.ticket, request, event.at, "answered")
 
     def _abandoned(self, event: ev.Abandoned) -> None:
-        asked = self._open.get(event.ticket)
-        if asked is None:
+        request = self._open.get(event.ticket)
+        if request is None:
             return
-        if event.flying and asked.tries:
-            last = asked.tries[-1]
+        if event.flying and request.attempts:
+            last = request.attempts[-1]
             last.usage = event.usage
             self._land(event.lane, last, event.at)
-            asked.left_flying_s = last.took_s
-        self._close(event.ticket, asked, event.at, "left")
+            request.left_in_flight_s = last.duration_s
+        self._close(event.ticket, request, event.at, "left")
 
     def _refused(self, event: ev.Refused) -> None:
-        asked = None if event.ticket is None else self._open.get(event.ticket)
-        if asked is not None and event.ticket is not None:
-            self._close(event.ticket, asked, event.at, "refused")
+        request = None if event.ticket is None else self._open.get(event.ticket)
+        if request is not None and event.ticket is not None:
+            self._close(event.ticket, request, event.at, "refused")
 
-    def _land(self, lane: str, last: Try, at: float) -> None:
-        last.took_s, last.end_number = at - last.granted_at, self._number()
-        self._flying[lane] = max(0, self._flying.get(lane, 0) - 1)  # it may have flown elsewhere: lines get lost
+    def _land(self, lane: str, last: Attempt, at: float) -> None:
+        last.duration_s, last.end_number = at - last.granted_at, self._number()
+        self._in_flight[lane] = max(0, self._in_flight.get(lane, 0) - 1)  # it may have flown elsewhere: lines get lost
 
-    def _close(self, ticket: int, asked: Asked, at: float, how: str) -> None:
+    def _close(self, ticket: int, request: RequestStep, at: float, how: str) -> None:
         del self._open[ticket]
-        asked.end, asked.ended_at = how, at
-        self._agents[asked.arrived.agent].ends(asked)
+        request.end, request.ended_at = how, at
+        self._agents[request.arrived.agent].ends(request)
 
     def _lane_opened(self, event: ev.LaneOpened) -> None:
-        self._lanes.setdefault(event.lane, LaneTape(event.lane, event.upstream, event.provider, event.config))
+        self._lanes.setdefault(event.lane, LaneTrace(event.lane, event.upstream, event.provider, event.config))
 
     def _limits_read(self, event: ev.LimitsRead) -> None:
         lane = self._lanes.get(event.lane)
@@ -250,7 +250,7 @@ class Taper:
     # --- Orders --------------------------------------------------------------------------------------------------
 
     def _commanded(self, event: ev.Commanded) -> None:
-        order = Order(event.at, number=self._number(), who=event.who, name=event.name, arguments=event.arguments)
+        order = CommandStep(event.at, number=self._number(), who=event.who, name=event.name, arguments=event.arguments)
         self._orders.append(order)
         about = event.arguments.get("agent")
         agent = self._agents.get(about) if isinstance(about, str) else None
@@ -262,10 +262,10 @@ class Taper:
         else:
             self._follow(self._cause(order), order)
         if order.name == "BeginAgent" and isinstance(about, str):
-            self._agents.setdefault(about, Agent(None)).begins(order)
+            self._agents.setdefault(about, AgentHistory(None)).begins(order)
         self._last[order.name] = order
 
-    def _cause(self, order: Order) -> Order | None:
+    def _cause(self, order: CommandStep) -> CommandStep | None:
         """What a runner's order follows from: tasks are claimed when others are over, and agents begin with them."""
         causes = {
             "BeginAgent": ("ClaimTask", "EndAgent", "BeginAgent"),
@@ -282,6 +282,6 @@ class Taper:
             order.tasks.append(event)
             return
         # From before a restart, which no command in this journal tells of.
-        known = Order(event.at, number=self._number(), who="recording", name="SubmitTasks", tasks=[event])
+        known = CommandStep(event.at, number=self._number(), who="recording", name="SubmitTasks", tasks=[event])
         self._orders.append(known)
         self._follow(None, known)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 from commands.kit import run, started
-from lab.resend_kit import HERE, arrived, body, finished, journal, opened
+from lab.loadtest_kit import HERE, arrived, body, finished, journal, opened
 from proxy.kit import Running, client, proxying, settings_for
 from pydantic import SecretStr
 
@@ -23,10 +23,10 @@ from hivemind.cli.lab.loadtest import planned
 from hivemind.host import server
 from hivemind.host.proxy import Proxy
 from hivemind.journal.read.reader import open_journal
-from hivemind.lab.loadtest.order import Order
-from hivemind.lab.loadtest.outcome import as_json
-from hivemind.lab.loadtest.runner import resend
-from hivemind.lab.loadtest.target import Greeting, greet, target_of
+from hivemind.lab.loadtest.options import LoadTestOptions
+from hivemind.lab.loadtest.result import as_json
+from hivemind.lab.loadtest.runner import run_load_test
+from hivemind.lab.loadtest.target import TargetInfo, probe_target, target_of
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings
@@ -96,10 +96,12 @@ async def mocked(config: MockConfig = QUICK) -> AsyncIterator[tuple[str, MockPro
 
 async def replayed(file: Path, url: str, *, settings: Settings = SETTINGS, **options: Any) -> dict[str, Any]:
     """A replay in this process that goes well, as its JSON tells it; the environment has one key."""
-    order, target = Order(url, **options), target_of(url)
+    order, target = LoadTestOptions(url, **options), target_of(url)
     plan = planned(open_journal(file), order, target)
     environ = {"ANTHROPIC_API_KEY": SECRET, "HIVEMIND_TOKEN": TOKEN}
-    facts: dict[str, Any] = msgspec.json.decode(as_json(await resend(file, order, plan, target, environ, settings)))
+    facts: dict[str, Any] = msgspec.json.decode(
+        as_json(await run_load_test(file, order, plan, target, environ, settings))
+    )
     return facts
 
 
@@ -175,11 +177,11 @@ async def test_what_a_proxy_recorded_goes_again_to_the_byte(tmp_path: Path) -> N
     listening = Listening()
     async with serving(listening) as url:
         facts = await replayed(recorded, url)
-        made_up = await replayed(recorded, url, synthetic=True)
+        synthetic_request = await replayed(recorded, url, synthetic=True)
     (headers, data), (_, other) = listening.asked
     assert (data, headers[b"x-api-key"], headers[b"anthropic-version"]) == (question, SECRET.encode(), b"2023-06-01")
     assert not [name for name in headers if name.startswith(b"x-hivemind")]
-    assert (facts["made_up"], made_up["made_up"]) == (0, 1)
+    assert (facts["made_up"], synthetic_request["made_up"]) == (0, 1)
     assert other != question
 
 
@@ -282,7 +284,7 @@ async def test_who_says_nothing_of_itself_is_no_hivemind() -> None:
     for app in (hanging, dropping, telling):
         async with asyncio.timeout(20), serving(app) as url:
             upstream = open_upstream(url)
-            assert await greet(upstream, target_of(url), None, within_s=0.2) == Greeting(False)
+            assert await probe_target(upstream, target_of(url), None, within_s=0.2) == TargetInfo(False)
             await upstream.aclose()
 
 

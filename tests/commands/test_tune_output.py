@@ -8,17 +8,17 @@ import pytest
 
 from hivemind.cli.lab import tune_output as tuned
 from hivemind.journal.figures import Tally
-from hivemind.lab.tune.measures import Spread
+from hivemind.lab.comparison import Spread
 from hivemind.lab.tune.overrides import Change
-from hivemind.lab.tune.tuning import Check, Kept, Progress, Tuned
+from hivemind.lab.tune.tuning import KeptChange, TuningProgress, TuningResult, Validation
 
 RUN = replace(Tally().figures(), agents=1, finished=1, wall_s=100.0)
-KEPT = (Kept(Change("max_concurrency", 8), 1.2),)
+KEPT = (KeptChange(Change("max_concurrency", 8), 1.2),)
 
 
-def found(gain: float, half: float, *, sound: bool = True) -> Tuned:
-    check = Check((RUN,) * 10, (RUN,) * 10, Spread(100.0, 1.0, 10), Spread(gain, half, 10), sound)
-    return Tuned("wall_time", 60, 100.0, 90.0, KEPT, check)
+def found(gain: float, half: float, *, acceptable: bool = True) -> TuningResult:
+    check = Validation((RUN,) * 10, (RUN,) * 10, Spread(100.0, 1.0, 10), Spread(gain, half, 10), acceptable)
+    return TuningResult("wall_time", 60, 100.0, 90.0, KEPT, check)
 
 
 SEEN = "on 10 seeds that the search hadn't seen"
@@ -50,28 +50,28 @@ SEEN = "on 10 seeds that the search hadn't seen"
             "warn",
         ),
         (
-            found(9.0, 2.0, sound=False),
+            found(9.0, 2.0, acceptable=False),
             f"No better settings found: {SEEN}, fewer agents finished or more requests failed with the best ones.",
             "warn",
         ),
         (
-            Tuned("p95_wait", 60, 100.0, 100.0, (), None),
+            TuningResult("p95_wait", 60, 100.0, 100.0, (), None),
             "No better settings found in 60 trials.",
             "warn",
         ),
         (
-            Tuned("wall_time", 8, 100.0, 100.0, (), None, "interrupted"),
+            TuningResult("wall_time", 8, 100.0, 100.0, (), None, "interrupted"),
             "No better settings found in 8 trials. The search was broken off.",
             "warn",
         ),
         (
-            Tuned("dollars", 8, 2.0, 1.5, KEPT, None, "interrupted"),
+            TuningResult("dollars", 8, 2.0, 1.5, KEPT, None, "interrupted"),
             "Broken off before it was checked: in the search it took 25.0 % off the dollars, some of which is luck.",
             "warn",
         ),
     ],
 )
-def test_verdict(result: Tuned, text: str, style: str) -> None:
+def test_verdict(result: TuningResult, text: str, style: str) -> None:
     """Good only where the whole interval is a gain, it is worth a change, and nobody pays for it."""
     verdict = tuned.verdict(result)
     assert (verdict.text, verdict.style) == (text, style)
@@ -80,12 +80,12 @@ def test_verdict(result: Tuned, text: str, style: str) -> None:
 @pytest.mark.parametrize(
     ("progress", "text"),
     [
-        (Progress("search", 4, 60, 100.0, 100.0), "searching 4 of 60"),
-        (Progress("search", 8, 60, 100.0, 90.0), "searching 8 of 60, best so far 90.0 s (-10.0 %)"),
-        (Progress("choose", 0, 0, 100.0, 90.0), "choosing, best so far 90.0 s (-10.0 %)"),
-        (Progress("check", 0, 20, 0.0, 0.0), "checking 0 of 20"),
+        (TuningProgress("search", 4, 60, 100.0, 100.0), "searching 4 of 60"),
+        (TuningProgress("search", 8, 60, 100.0, 90.0), "searching 8 of 60, best so far 90.0 s (-10.0 %)"),
+        (TuningProgress("choose", 0, 0, 100.0, 90.0), "choosing, best so far 90.0 s (-10.0 %)"),
+        (TuningProgress("check", 0, 20, 0.0, 0.0), "checking 0 of 20"),
     ],
 )
-def test_standing(progress: Progress, text: str) -> None:
+def test_standing(progress: TuningProgress, text: str) -> None:
     """Where the search stands fits in a short line."""
     assert tuned.standing(progress, "wall_time") == text

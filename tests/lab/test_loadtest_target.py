@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from lab.resend_kit import target
+from lab.loadtest_kit import target
 
 from hivemind.errors import UsageError
-from hivemind.lab.loadtest.keys import Keys, token_of
+from hivemind.lab.loadtest.credentials import ApiKeys, token_of
 
 SECRET = "sk-ant-api03-0123456789abcdef"
 ALL = {
@@ -79,13 +79,13 @@ def test_a_url_that_cannot_be_used(url: str, text: str) -> None:
 )
 def test_the_usual_keys_go_to_their_own_provider_alone(url: str, asked: tuple[str, str], key: bytes | None) -> None:
     """And to this machine or a private network, where a proxy may want to pass them on."""
-    found = Keys(ALL, None, target(url)).header(*asked)
+    found = ApiKeys(ALL, None, target(url)).header(*asked)
     assert (found and found[1]) == key
 
 
 def test_a_key_that_was_named_goes_wherever_it_is_told() -> None:
     """It was meant for that server."""
-    keys = Keys(ALL, "MINE", target("https://8.8.8.8"))
+    keys = ApiKeys(ALL, "MINE", target("https://8.8.8.8"))
     assert keys.header(*MESSAGES) == (b"x-api-key", b"m")
     keys.check([MESSAGES, CHAT])
 
@@ -104,14 +104,14 @@ def test_a_key_that_was_named_goes_wherever_it_is_told() -> None:
 def test_a_key_that_cannot_be_used(url: str, environ: dict[str, str], named: str | None, text: str) -> None:
     """One line before anything is sent, which never repeats a key."""
     with pytest.raises(UsageError) as refused:
-        Keys(environ, named, target(url)).check([MESSAGES])
+        ApiKeys(environ, named, target(url)).check([MESSAGES])
     assert str(refused.value).startswith(text)
     assert SECRET not in str(refused.value)
 
 
 def test_nothing_is_wanted_here() -> None:
     """A server in one's own network may want no key."""
-    Keys({}, None, target()).check([MESSAGES, CHAT])
+    ApiKeys({}, None, target()).check([MESSAGES, CHAT])
 
 
 def test_the_token_of_agents_stays_at_home() -> None:

@@ -23,7 +23,7 @@ _BEARER = "authorization"
 _HEADERS = {"anthropic": "x-api-key", "azure": "api-key", "google": "x-goog-api-key"}
 
 
-class Keys:
+class ApiKeys:
     """Knows which credential a request is sent with.
 
     `named` is the variable that the user named; without one, the usual variable of the API is used, unless the target

@@ -7,26 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab.kit import FREE, LANE, asked, failed, recorded, served
+from lab.kit import FREE, LANE, failed, recorded, request, served
 
 from hivemind.lab.simulate.recording import Recording
-from hivemind.lab.simulate.steps import Asked
+from hivemind.lab.simulate.steps import RequestStep
 from hivemind.lab.simulate.whatif import parse_changes, simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind
 
 
-def request(recording: Recording, ticket: int) -> Asked:
+def step_of(recording: Recording, ticket: int) -> RequestStep:
     """The one with that ticket."""
-    return next(each for each in recording.tape.asked if each.arrived.ticket == ticket)
+    return next(each for each in recording.trace.requests if each.arrived.ticket == ticket)
 
 
 def causes(recording: Recording, ticket: int) -> list[tuple[int, float]]:
     """Tickets from whose end that one follows, and how long after."""
-    step = request(recording, ticket)
+    step = step_of(recording, ticket)
     return [
         (each.arrived.ticket, round(delay_s, 6))
-        for each in recording.tape.asked
+        for each in recording.trace.requests
         for delay_s, after in each.after
         if after is step
     ]
@@ -37,7 +37,7 @@ def test_whoever_sent_several_waits_for_all_of_them(tmp_path: Path) -> None:
     burst = [event for n in range(3) for event in served(0.01 * n, n, "a", takes_s=2.0 + n, size=100 * (n + 1))]
     recording = recorded(tmp_path, burst, served(5.02, 7, "a", size=50))
     assert causes(recording, 7) == [(0, 1.0), (1, 1.0), (2, 1.0)]
-    assert request(recording, 7).awaits == 3
+    assert step_of(recording, 7).awaits == 3
     one = simulate(recording, parse_changes(["max_concurrency=1"]))
     assert one.wall_s == pytest.approx(2.0 + 3.0 + 4.0 + 1.0 + 1.0)
 
@@ -54,7 +54,7 @@ def test_a_parent_waits_for_all_of_its_sub_agents(tmp_path: Path) -> None:
     """It goes on when the last of them is done."""
 
     def sub(at: float, ticket: int, name: str, takes_s: float) -> Iterator[ev.Event]:
-        yield asked(at, ticket, name, parent="lead")
+        yield request(at, ticket, name, parent="lead")
         yield ev.Granted(at, ticket, name, LANE, 1, 0.0)
         yield ev.Finished(at + takes_s, ticket, name, LANE, "m", 200, 1, None, takes_s)
 
@@ -72,9 +72,9 @@ def test_a_parent_waits_for_all_of_its_sub_agents(tmp_path: Path) -> None:
 
 def test_a_client_that_gave_up_asks_again(tmp_path: Path) -> None:
     """Only where it still gives up."""
-    gives_up = [asked(0.5, 1, "b"), ev.Abandoned(4.5, 1, "b", LANE, False)]
+    gives_up = [request(0.5, 1, "b"), ev.Abandoned(4.5, 1, "b", LANE, False)]
     recording = recorded(tmp_path, served(0.0, 0, "a", takes_s=5.0), gives_up, served(5.5, 2, "b"))
-    assert request(recording, 2).repeats is request(recording, 1)
+    assert step_of(recording, 2).repeats is step_of(recording, 1)
     figures = simulate(recording)
     assert (figures.requests, figures.answered, figures.left) == (2, 2, 0)
 
@@ -83,16 +83,16 @@ def test_clients_ask_again_as_they_were_seen_to(tmp_path: Path) -> None:
     """What the proxy no longer hides from them they try again themselves, as often and as long after."""
 
     def hit(at: float, ticket: int, agent: str) -> Iterator[ev.Event]:
-        yield asked(at, ticket, agent)
+        yield request(at, ticket, agent)
         yield ev.Granted(at, ticket, agent, LANE, 1, 0.0)
         yield failed(at + 1.0, ticket, agent, FailureKind.SERVER_ERROR, again_s=0.0)
         yield ev.Granted(at + 1.0, ticket, agent, LANE, 2, 0.0)
         yield ev.Finished(at + 2.0, ticket, agent, LANE, "m", 200, 2, None, 2.0)
 
-    seen = [asked(0.0, 1, "a"), ev.Granted(0.0, 1, "a", LANE, 1, 0.0), failed(1.0, 1, "a", FailureKind.CLIENT_ERROR)]
+    seen = [request(0.0, 1, "a"), ev.Granted(0.0, 1, "a", LANE, 1, 0.0), failed(1.0, 1, "a", FailureKind.CLIENT_ERROR)]
     others = [event for n in range(9) for event in served(50.0 + 2 * n, 50 + n, "b")]
     recording = recorded(tmp_path, seen, served(1.5, 2, "a"), hit(20.0, 3, "c"), others)
-    assert recording.repeated_s == (0.5,)
+    assert recording.error_retry_delays_s == (0.5,)
     told: list[ev.Event] = []
     figures = simulate(recording, parse_changes(["retry.max_attempts=1"]), tell=told.append)
     assert [each.at for each in told if isinstance(each, ev.Arrived) and each.agent == "c"] == [20.0, 21.5]
@@ -115,11 +115,11 @@ def test_clients_that_time_out_do_so_whatever_they_wait_for(tmp_path: Path) -> N
     for number in range(3):
         at = number * 20.0
         events += served(at, number * 2, "long", takes_s=9.0)
-        events += [asked(at + 0.5, number * 2 + 1, "b"), ev.Abandoned(at + 4.5, number * 2 + 1, "b", LANE, False)]
+        events += [request(at + 0.5, number * 2 + 1, "b"), ev.Abandoned(at + 4.5, number * 2 + 1, "b", LANE, False)]
     events += served(60.0, 8, "c", takes_s=3.0)
     events += served(60.5, 9, "b", waits_s=2.5, takes_s=1.0, size=77)
     recording = recorded(tmp_path, events, lane=replace(FREE, max_concurrency=1))
-    assert recording.patience_s == {"b": 4.0}
+    assert recording.client_timeout_s == {"b": 4.0}
     told: list[ev.Event] = []
     simulate(recording, parse_changes(["agent.b.priority=low"]), tell=told.append)
     assert [each.at for each in told if isinstance(each, ev.Finished) and each.agent == "b"] == [pytest.approx(64.01)]

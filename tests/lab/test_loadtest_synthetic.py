@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from lab.resend_kit import ask
+from lab.loadtest_kit import ask
 
-from hivemind.lab.loadtest.plan import Course
-from hivemind.lab.loadtest.synthetic import made_up, path_of, wanted_tokens
+from hivemind.lab.loadtest.plan import RequestResult
+from hivemind.lab.loadtest.synthetic import max_answer_tokens, path_of, synthetic_request
 from hivemind.providers.detect import dialect_for
 from hivemind.scheduler.types import Usage
 
@@ -31,7 +31,7 @@ PATHS = [
 @pytest.mark.parametrize("size", [600, 70_001])
 def test_it_is_read_as_the_recorded_one_was(path: str, stream: bool, size: int) -> None:
     """By the dialect of its path: as large to the character, of that model, with that limit, a stream or none."""
-    made = made_up(ask(path=path, stream=stream, size_chars=size, model="gemini-2.5-pro"), 40)
+    made = synthetic_request(ask(path=path, stream=stream, size_chars=size, model="gemini-2.5-pro"), 40)
     assert made is not None
     facts = dialect_for(made.path).facts(made.path, made.query, made.headers, made.body)
     assert (facts.size_chars, facts.model, facts.max_output_tokens) == (size, "gemini-2.5-pro", 40)
@@ -42,7 +42,7 @@ def test_it_is_read_as_the_recorded_one_was(path: str, stream: bool, size: int) 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/api/embed", "/api/embeddings"])
 def test_embeddings_have_no_answer_to_limit(path: str) -> None:
     """The text alone takes the room."""
-    made = made_up(ask(path=path, size_chars=900), 40)
+    made = synthetic_request(ask(path=path, size_chars=900), 40)
     assert made is not None
     assert len(made.body) == 900
     assert set(msgspec.json.decode(made.body)) == {"model", "input" if path != "/api/embeddings" else "prompt"}
@@ -61,12 +61,12 @@ def test_embeddings_have_no_answer_to_limit(path: str) -> None:
 )
 def test_what_is_not_known_is_not_made_up(path: str) -> None:
     """A request in the wrong form would only test the upstream's refusals."""
-    assert made_up(ask(path=path), None) is None
+    assert synthetic_request(ask(path=path), None) is None
 
 
 def test_no_two_are_alike() -> None:
     """Nor do they begin alike, but those of one agent do."""
-    bodies = [made_up(each, 40) for each in (ask(1), ask(2), ask(2, agent="bob"))]
+    bodies = [synthetic_request(each, 40) for each in (ask(1), ask(2), ask(2, agent="bob"))]
     first, second, other = (each.body.decode() for each in bodies if each is not None)
     assert len({first, second, other}) == 3
     assert first[:300] == second[:300] != other[:300]
@@ -75,7 +75,7 @@ def test_no_two_are_alike() -> None:
 @pytest.mark.parametrize("size", [0, 1, 90, 130, 150])
 def test_a_very_small_one_still_asks_something(size: int) -> None:
     """Where the form itself takes more than there was, the prompt is a few characters."""
-    made = made_up(ask(17, size_chars=size), 40)
+    made = synthetic_request(ask(17, size_chars=size), 40)
     assert made is not None
     prompt = msgspec.json.decode(made.body)["messages"][0]["content"]
     assert prompt.endswith("17.")
@@ -103,15 +103,15 @@ def test_a_path_that_was_not_recorded_is_the_providers(changes: dict[str, Any], 
 @pytest.mark.parametrize(
     ("then", "allowed", "produced"),
     [
-        (Course(200, "", 0.1, 1.0, Usage(10, 0, 0, 40)), 1000, 40),
-        (Course(200, "", 0.1, 1.0, None), 1000, 1000),
-        (Course(200, "truncated", 0.1, 1.0, Usage(10, 0, 0, 7)), 1000, 1000),
+        (RequestResult(200, "", 0.1, 1.0, Usage(10, 0, 0, 40)), 1000, 40),
+        (RequestResult(200, "", 0.1, 1.0, None), 1000, 1000),
+        (RequestResult(200, "truncated", 0.1, 1.0, Usage(10, 0, 0, 7)), 1000, 1000),
     ],
 )
-def test_answers_are_as_long_as_they_were(then: Course, allowed: int, produced: int) -> None:
+def test_answers_are_as_long_as_they_were(then: RequestResult, allowed: int, produced: int) -> None:
     """Or as the request allowed, where that is wanted or nothing else is known; a cut one tells nothing."""
-    assert wanted_tokens(ask(then=then), as_allowed=False) == produced
-    assert wanted_tokens(ask(then=then), as_allowed=True) == allowed
+    assert max_answer_tokens(ask(then=then), as_allowed=False) == produced
+    assert max_answer_tokens(ask(then=then), as_allowed=True) == allowed
 
 
 def test_what_only_one_api_wants() -> None:
@@ -123,6 +123,6 @@ def test_what_only_one_api_wants() -> None:
         (ask(), None, "max_tokens", 256),
     ]
     for each, most, field, value in cases:
-        made = made_up(each, most)
+        made = synthetic_request(each, most)
         assert made is not None
         assert msgspec.json.decode(made.body)[field] == value

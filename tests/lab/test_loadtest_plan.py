@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from lab.resend_kit import BEGAN, USED, arrived, ask, body, failed, finished, opened
+from lab.loadtest_kit import BEGAN, USED, arrived, ask, body, failed, finished, opened
 
 from hivemind.errors import UsageError
-from hivemind.lab.loadtest.plan import Course, Reading, Selection, causes, wall_s
+from hivemind.lab.loadtest.plan import JournalRequests, RequestResult, Selection, predecessors, wall_s
 from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, FirstContent, Refused
 from hivemind.scheduler.types import FailureKind, Priority
 
 
-def read(*events: Event) -> Reading:
+def read(*events: Event) -> JournalRequests:
     """These, taken in."""
-    reading = Reading(BEGAN)
+    reading = JournalRequests(BEGAN)
     for event in events:
         reading.apply(event)
     return reading
@@ -30,7 +30,7 @@ def test_a_request_is_as_it_was_recorded() -> None:
     )
     assert reading.asks(Selection()) == (
         ask(
-            1, 2.0, priority=Priority.HIGH, stream=True, has_body=True, then=Course(200, "", 0.5, 2.0, USED)
+            1, 2.0, priority=Priority.HIGH, stream=True, has_body=True, then=RequestResult(200, "", 0.5, 2.0, USED)
         ),
     )  # fmt: skip
 
@@ -38,23 +38,23 @@ def test_a_request_is_as_it_was_recorded() -> None:
 @pytest.mark.parametrize(
     ("events", "course"),
     [
-        ([], Course(None, "not over", None, None, None)),
-        ([failed(1, 3, FailureKind.QUOTA, 402)], Course(402, "quota", None, 3.0, None)),
-        ([failed(1, 3, FailureKind.CONNECT, None)], Course(502, "connect", None, 3.0, None)),
-        ([failed(1, 3, FailureKind.TIMEOUT, None)], Course(504, "timeout", None, 3.0, None)),
-        ([Abandoned(BEGAN + 3, 1, "ann", "lane", True)], Course(None, "left", None, 3.0, None)),
-        ([Refused(BEGAN + 3, 1, "ann", "lane", "queue_full", 503)], Course(503, "queue_full", None, 3.0, None)),
+        ([], RequestResult(None, "not over", None, None, None)),
+        ([failed(1, 3, FailureKind.QUOTA, 402)], RequestResult(402, "quota", None, 3.0, None)),
+        ([failed(1, 3, FailureKind.CONNECT, None)], RequestResult(502, "connect", None, 3.0, None)),
+        ([failed(1, 3, FailureKind.TIMEOUT, None)], RequestResult(504, "timeout", None, 3.0, None)),
+        ([Abandoned(BEGAN + 3, 1, "ann", "lane", True)], RequestResult(None, "left", None, 3.0, None)),
+        ([Refused(BEGAN + 3, 1, "ann", "lane", "queue_full", 503)], RequestResult(503, "queue_full", None, 3.0, None)),
         (
             [FirstContent(BEGAN + 1, 1, "ann", "lane", 1.0), failed(1, 3, FailureKind.TRUNCATED, None)],
-            Course(200, "truncated", 1.0, 3.0, None),
+            RequestResult(200, "truncated", 1.0, 3.0, None),
         ),
         (
             [AttemptFailed(BEGAN + 1, 1, "ann", "lane", 1, FailureKind.OVERLOADED, 529, "", 0.5), finished(1, 2)],
-            Course(200, "", None, 2.0, USED),
+            RequestResult(200, "", None, 2.0, USED),
         ),
     ],
 )
-def test_how_it_went_is_what_its_agent_saw(events: list[Event], course: Course) -> None:
+def test_how_it_went_is_what_its_agent_saw(events: list[Event], course: RequestResult) -> None:
     """Attempts that were tried again don't show; what our own refusals were is known by their reason."""
     assert read(arrived(1, 0.0), *events).asks(Selection())[0].then == course
 
@@ -102,21 +102,21 @@ def test_bodies_may_be_left_alone() -> None:
 
 def test_a_request_follows_what_ended_last_before_it() -> None:
     """Of its own agent; one that came while all before it were still open follows none."""
-    then = Course(200, "", None, 1.0, None)
+    then = RequestResult(200, "", None, 1.0, None)
     asks = [
         ask(1, 0.0, then=then),
         ask(2, 0.5, then=then),
         ask(3, 0.7, agent="bob", then=then),
         ask(4, 1.2, then=then),
-        ask(5, 5.0, then=Course(None, "not over", None, None, None)),
+        ask(5, 5.0, then=RequestResult(None, "not over", None, None, None)),
         ask(6, 6.0),
     ]
-    found = causes(asks)
+    found = predecessors(asks)
     assert [None if each is None else each.number for each in found] == [None, None, None, 0, 3, 3]
     assert [None if each is None else round(each.think_s, 6) for each in found] == [None, None, None, 0.2, 2.8, 3.8]
 
 
 def test_wall_time_is_to_the_last_end() -> None:
     """Which isn't always the end of the last request."""
-    assert wall_s([ask(1, 2.0, then=Course(200, "", None, 9.0, None)), ask(2, 4.0)]) == 9.0
+    assert wall_s([ask(1, 2.0, then=RequestResult(200, "", None, 9.0, None)), ask(2, 4.0)]) == 9.0
     assert wall_s([]) == 0.0

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hivemind.errors import UsageError
-from hivemind.lab.tune.overrides import Change, applied, names, orders, parse_changes, value_in
+from hivemind.lab.tune.overrides import Change, agent_commands, apply_changes, names, parse_changes, value_in
 from hivemind.scheduler.commands import SetBudget, SetPriority
 from hivemind.scheduler.config import AimdConfig, LaneConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.operator.knobs import KNOBS
@@ -107,7 +107,7 @@ def test_applied() -> None:
             "max_agents=4",
         ]
     )
-    scheduler, lane = applied(changes, SchedulerConfig(), LANE)
+    scheduler, lane = apply_changes(changes, SchedulerConfig(), LANE)
     assert lane == replace(
         LANE, aimd=AimdConfig(alpha=2), max_concurrency=9, rpm=0, rpm_binding=False, tpm=70, tpm_binding=True
     )
@@ -117,7 +117,7 @@ def test_applied() -> None:
 def test_unset() -> None:
     """What is unset is as the provider's profile has it, and binds nobody."""
     names_of = ("max_concurrency", "rpm", "aimd.beta", "budget.tokens")
-    _, lane = applied([Change(name, None) for name in names_of], SchedulerConfig(), LANE)
+    _, lane = apply_changes([Change(name, None) for name in names_of], SchedulerConfig(), LANE)
     assert (lane.max_concurrency, lane.rpm, lane.rpm_binding, lane.aimd.beta) == (2, 1000, False, 0.7)
 
 
@@ -126,23 +126,23 @@ def test_together(texts: list[str], fits: bool) -> None:
     """A change is checked beside what was recorded and the other changes, not beside the defaults."""
     changes = parse_changes(texts)
     if fits:
-        scheduler, _ = applied(changes, SchedulerConfig(), LANE)
+        scheduler, _ = apply_changes(changes, SchedulerConfig(), LANE)
         assert (scheduler.retry.base_s, scheduler.retry.max_s) == (60, 60)
         return
     with pytest.raises(UsageError) as refused:
-        applied(changes, SchedulerConfig(), LANE)
+        apply_changes(changes, SchedulerConfig(), LANE)
     assert str(refused.value) == (
         "retry.base_s=60: doesn't go with what else holds: retry.max_s must be at least retry.base_s, which is 60;"
         " change both"
     )
-    applied(changes, SchedulerConfig(retry=RetryConfig(max_s=90)), LANE)
+    apply_changes(changes, SchedulerConfig(retry=RetryConfig(max_s=90)), LANE)
 
 
 def test_orders() -> None:
     """What is said of single agents are commands; they change no configuration."""
     changes = parse_changes(["agent.ann.priority=high", "agent.bob.budget=50k,$5/day", "rpm=7"])
-    assert orders(changes) == (SetPriority("ann", Priority.HIGH), SetBudget("bob", 50_000, 5.0, "day"))
-    assert applied(changes[:2], SchedulerConfig(), LANE) == (SchedulerConfig(), LANE)
+    assert agent_commands(changes) == (SetPriority("ann", Priority.HIGH), SetBudget("bob", 50_000, 5.0, "day"))
+    assert apply_changes(changes[:2], SchedulerConfig(), LANE) == (SchedulerConfig(), LANE)
 
 
 def test_what_it_was() -> None:

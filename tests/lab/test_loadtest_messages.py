@@ -6,22 +6,26 @@ import base64
 from typing import Any
 
 import pytest
-from lab.resend_kit import ask, body, target
+from lab.loadtest_kit import ask, body, target
 
 from hivemind.journal.records import RequestBody
-from hivemind.lab.loadtest.keys import Keys
-from hivemind.lab.loadtest.messages import Bodies, Maker, Message, can_be_made
-from hivemind.lab.loadtest.plan import Ask
+from hivemind.lab.loadtest.credentials import ApiKeys
+from hivemind.lab.loadtest.messages import Bodies, MessageBuilder, OutgoingRequest, can_be_sent
+from hivemind.lab.loadtest.plan import RecordedRequest
 from hivemind.scheduler.types import Priority
 
 KEY = "sk-ant-fresh-0123456789"
 QUESTION = '{"model":"claude-sonnet-5","max_tokens":9,"messages":[]}'
 
 
-def made(each: Ask, *recorded: RequestBody, url: str = "http://127.0.0.1:9", **options: Any) -> Message:
+def made(
+    each: RecordedRequest, *recorded: RequestBody, url: str = "http://127.0.0.1:9", **options: Any
+) -> OutgoingRequest:
     """Its message, with a key in the environment."""
-    keys = Keys({"ANTHROPIC_API_KEY": KEY}, None, target(url))
-    message = Maker(target(url), keys, Bodies(recorded, [one.ticket for one in recorded]), **options).make(each)
+    keys = ApiKeys({"ANTHROPIC_API_KEY": KEY}, None, target(url))
+    message = MessageBuilder(target(url), keys, Bodies(recorded, [one.ticket for one in recorded]), **options).make(
+        each
+    )
     assert message is not None
     return message
 
@@ -82,8 +86,8 @@ def test_one_that_was_not_recorded_is_made_up() -> None:
 )
 def test_a_key_stands_where_its_api_looks(path: str, header: bytes, value: bytes) -> None:
     """Whatever variable it comes from."""
-    keys = Keys({"MINE": "abc"}, "MINE", target())
-    message = Maker(target(), keys, Bodies((), ())).make(ask(path=path))
+    keys = ApiKeys({"MINE": "abc"}, "MINE", target())
+    message = MessageBuilder(target(), keys, Bodies((), ())).make(ask(path=path))
     assert message is not None
     assert dict(message.headers)[header] == value
 
@@ -136,6 +140,6 @@ def test_bodies_are_found_in_any_order() -> None:
 
 def test_whether_there_is_anything_to_send() -> None:
     """A recorded body always is; else it depends on the path."""
-    assert can_be_made(ask(path="/odd", has_body=True))
-    assert can_be_made(ask())
-    assert not can_be_made(ask(path="/odd"))
+    assert can_be_sent(ask(path="/odd", has_body=True))
+    assert can_be_sent(ask())
+    assert not can_be_sent(ask(path="/odd"))

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from lab.resend_kit import USED, ask
+from lab.loadtest_kit import USED, ask
 
-from hivemind.lab.loadtest import comparison as sides
+from hivemind.lab.loadtest import comparison as comparison
 from hivemind.lab.loadtest import table
-from hivemind.lab.loadtest.comparison import Estimate, Lateness
-from hivemind.lab.loadtest.plan import Course
+from hivemind.lab.loadtest.comparison import CostEstimate, Lateness
+from hivemind.lab.loadtest.plan import RequestResult
 from hivemind.lab.loadtest.sender import Sent
 from hivemind.scheduler.types import Usage
 
 COURSES = (
-    Course(200, "", 0.5, 1.0, USED),
-    Course(200, "", 1.5, 3.0, None),
-    Course(200, "truncated", 0.1, 9.0, Usage(60, 0, 0, 5)),
-    Course(429, "rate_limited", None, 0.1, None),
-    Course(None, "connect", None, 0.2, None),
+    RequestResult(200, "", 0.5, 1.0, USED),
+    RequestResult(200, "", 1.5, 3.0, None),
+    RequestResult(200, "truncated", 0.1, 9.0, Usage(60, 0, 0, 5)),
+    RequestResult(429, "rate_limited", None, 0.1, None),
+    RequestResult(None, "connect", None, 0.2, None),
 )
 ASKS = [ask(number, float(number), then=course) for number, course in enumerate(COURSES, 1)]
 
 
 def test_both_sides_are_counted_alike() -> None:
     """The same courses at the same times come to the same figures."""
-    then = sides.recorded(ASKS)
-    now = sides.now([Sent(each, each.then, each.at_s - 1.0, 0.0, False) for each in ASKS])
+    then = comparison.recorded(ASKS)
+    now = comparison.now([Sent(each, each.then, each.at_s - 1.0, 0.0, False) for each in ASKS])
     assert then == now
     assert (then.requests, then.answered, then.uncounted) == (5, 2, 1)
     assert then.statuses == {"200": 3, "429": 1, "none": 1}
@@ -34,12 +34,12 @@ def test_both_sides_are_counted_alike() -> None:
 
 def test_times_are_of_what_was_answered() -> None:
     """A fast refusal is no fast answer; tokens count whatever became of them."""
-    side = sides.recorded(ASKS)
+    side = comparison.recorded(ASKS)
     assert (side.first_p50_s, side.first_p95_s, side.took_p50_s, side.took_p95_s) == (0.5, 1.5, 1.0, 3.0)
     assert (side.input_tokens, side.output_tokens) == (120, 45)
-    nothing = sides.recorded(ASKS[3:])
+    nothing = comparison.recorded(ASKS[3:])
     assert (nothing.first_p50_s, nothing.took_p95_s) == (None, None)
-    assert sides.now([]).requests == 0
+    assert comparison.now([]).requests == 0
 
 
 def test_what_it_will_take_is_estimated() -> None:
@@ -49,21 +49,21 @@ def test_what_it_will_take_is_estimated() -> None:
         return usage.total / 1000 if (provider, model) == ("anthropic", "known") else None
 
     asks = [
-        ask(1, model="known", then=Course(200, "", None, 1.0, Usage(10, 80, 10, 40))),
+        ask(1, model="known", then=RequestResult(200, "", None, 1.0, Usage(10, 80, 10, 40))),
         ask(2, model="known", size_chars=800, max_output_tokens=16, then=COURSES[3]),
         ask(3, model="other", size_chars=800, max_output_tokens=None, then=COURSES[3]),
     ]
-    assert sides.estimate(asks, "generic", price) == Estimate(500, 312, 0.356, 456)
-    assert sides.estimate(asks, "openai", price) == Estimate(500, 312, None, 812)
-    assert table.estimate_line(Estimate(500, 312, 0.356, 456)) == (
+    assert comparison.estimate(asks, "generic", price) == CostEstimate(500, 312, 0.356, 456)
+    assert comparison.estimate(asks, "openai", price) == CostEstimate(500, 312, None, 812)
+    assert table.estimate_line(CostEstimate(500, 312, 0.356, 456)) == (
         "about 500 tokens in and 312 out, $0.36, and 456 tokens of unknown price"
     )
-    assert table.estimate_line(Estimate(500, 312, None, 812)) == "about 500 tokens in and 312 out, of unknown price"
+    assert table.estimate_line(CostEstimate(500, 312, None, 812)) == "about 500 tokens in and 312 out, of unknown price"
 
 
 def test_the_table_shows_what_changed() -> None:
     """Statuses and errors of either side; the recorded times of sending are divided by the speed."""
-    then, now = sides.recorded(ASKS[:2]), sides.recorded(ASKS)
+    then, now = comparison.recorded(ASKS[:2]), comparison.recorded(ASKS)
     rows = [line.split("  ") for line in table.shown(then, now, 2.0, None)]
     cells = {row[0]: [each.strip() for each in row[1:] if each.strip()] for row in rows}
     assert cells["answered"] == ["2", "2"]

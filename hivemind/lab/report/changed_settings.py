@@ -15,7 +15,7 @@ _NOT_SET = frozenset({"upstream", "provider", "rpm_binding", "tpm_binding", "res
 
 
 @dataclass(frozen=True, slots=True)
-class Differing:
+class ChangedSetting:
     """One of them."""
 
     name: str
@@ -27,7 +27,7 @@ class Differing:
     """Whose it is; empty: everybody's."""
 
 
-def differing(config: SchedulerConfig, lanes: Iterable[LaneConfig]) -> list[Differing]:
+def changed_settings(config: SchedulerConfig, lanes: Iterable[LaneConfig]) -> list[ChangedSetting]:
     """All of them, the scheduler's first; of several lanes to one upstream those of the first."""
     found = list(_between(config, SchedulerConfig(), "", ""))
     seen: set[str] = set()
@@ -50,14 +50,14 @@ def _usual(lane: LaneConfig) -> LaneConfig:
     )
 
 
-def _between(one: Any, usual: Any, prefix: str, upstream: str) -> Iterator[Differing]:
+def _between(one: Any, usual: Any, prefix: str, upstream: str) -> Iterator[ChangedSetting]:
     for field in fields(one):
         value, default = getattr(one, field.name), getattr(usual, field.name)
         if is_dataclass(value):
             yield from _between(value, default, f"{field.name}.", upstream)
         elif value != default and field.name not in _NOT_SET:
             name = f"features.{field.name}" if field.name in _FEATURES else f"{prefix}{field.name}"
-            yield Differing(name, _shown(value), _shown(default), upstream)
+            yield ChangedSetting(name, _shown(value), _shown(default), upstream)
 
 
 def _shown(value: object) -> str:

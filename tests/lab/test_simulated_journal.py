@@ -10,7 +10,7 @@ from commands.journals import recorded
 
 from hivemind.errors import UsageError
 from hivemind.journal.read.reader import open_journal
-from hivemind.lab.simulate.output import kept_as_journal
+from hivemind.lab.simulate.output import write_journal
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.tune.overrides import parse_changes
 from hivemind.scheduler import events as ev
@@ -25,7 +25,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 def changed(recording: Recording, changes: Sequence[str], path: Path) -> Recording:
     """The run with these changes, written down and read again."""
-    kept_as_journal(recording, parse_changes(changes), path, "recorded", seed=0)
+    write_journal(recording, parse_changes(changes), path, "recorded", seed=0)
     return load(path)
 
 
@@ -35,7 +35,7 @@ def of_agent(path: Path, agent: str) -> list[ev.Granted]:
 
 def priorities(recording: Recording, agent: str) -> set[Priority]:
     """What its requests after the first one had when they came."""
-    asked = [each.arrived for each in recording.tape.asked if each.arrived.agent == agent]
+    asked = [each.arrived for each in recording.trace.requests if each.arrived.agent == agent]
     return {arrived.priority for arrived in asked[1:]}
 
 
@@ -58,7 +58,7 @@ def test_what_was_decided_then(recording: Recording, tmp_path: Path) -> None:
 def test_an_agents_budget(recording: Recording, tmp_path: Path) -> None:
     """Who has next to none is refused once it is used."""
     path = tmp_path / "poor.jsonl"
-    figures = kept_as_journal(recording, parse_changes(["agent.agent-03.budget=100"]), path, "recorded", seed=0)
+    figures = write_journal(recording, parse_changes(["agent.agent-03.budget=100"]), path, "recorded", seed=0)
     assert figures.refused > 0
     assert len(of_agent(path, "agent-03")) < len(of_agent(path, "agent-04"))
 
@@ -67,5 +67,5 @@ def test_a_folder_that_cannot_be_written(recording: Recording, tmp_path: Path) -
     """One line, and nothing is left."""
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"can't be written"):
-        kept_as_journal(recording, (), tmp_path / "file" / "x", "recorded", seed=0)
+        write_journal(recording, (), tmp_path / "file" / "x", "recorded", seed=0)
     assert [each.name for each in tmp_path.iterdir()] == ["file"]

@@ -8,7 +8,7 @@ from hivemind.lab.loadtest.plan import Selection
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LoadTestOptions:
     """What, where to, and how."""
 
     against: str | None = None

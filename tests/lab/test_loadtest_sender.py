@@ -6,38 +6,40 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from lab.resend_kit import ask
+from lab.loadtest_kit import ask
 
-from hivemind.lab.loadtest.messages import Message
-from hivemind.lab.loadtest.plan import Ask, Course, causes
+from hivemind.lab.loadtest.messages import OutgoingRequest
+from hivemind.lab.loadtest.plan import RecordedRequest, RequestResult, predecessors
 from hivemind.lab.loadtest.sender import Sender, Sent
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.providers.base import Facts
 from hivemind.providers.detect import DIALECTS
 
 ODD = "/odd"
-SECOND = Course(200, "", None, 1.0, None)
+SECOND = RequestResult(200, "", None, 1.0, None)
 
 
-def message(each: Ask) -> Message | None:
+def message(each: RecordedRequest) -> OutgoingRequest | None:
     """Nothing much; there is none of an odd path."""
     if each.path == ODD:
         return None
-    return Message(b"POST", each.path.encode(), [], str(each.ticket).encode(), DIALECTS["plain"], Facts(), False)
+    return OutgoingRequest(
+        b"POST", each.path.encode(), [], str(each.ticket).encode(), DIALECTS["plain"], Facts(), False
+    )
 
 
 def sent(
-    asks: Sequence[Ask], *, takes_s: float = 1.0, speed: float = 1.0, most: int = 0, think: bool = False
+    asks: Sequence[RecordedRequest], *, takes_s: float = 1.0, speed: float = 1.0, most: int = 0, think: bool = False
 ) -> list[Sent]:
     """A run against something that takes so long for an answer."""
 
-    async def send(_: Message) -> Course:
+    async def send(_: OutgoingRequest) -> RequestResult:
         await asyncio.sleep(takes_s)
-        return Course(200, "", None, takes_s, None)
+        return RequestResult(200, "", None, takes_s, None)
 
     async def run() -> list[Sent]:
         sender = Sender(send, message, speed=speed, most=most)
-        await sender.run(asks, causes(asks) if think else None)
+        await sender.run(asks, predecessors(asks) if think else None)
         assert sender.flying == 0
         return sender.sent
 
@@ -91,7 +93,7 @@ def test_what_cannot_be_sent_holds_nobody_up() -> None:
 def test_it_can_be_stopped() -> None:
     """What was over is counted, what flies is given up, and nothing more goes."""
 
-    async def send(each: Message) -> Course:
+    async def send(each: OutgoingRequest) -> RequestResult:
         await asyncio.sleep(1.0 if each.body == b"1" else 100.0)
         return SECOND
 

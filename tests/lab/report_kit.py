@@ -8,8 +8,8 @@ from pathlib import Path
 from hivemind.journal.codec import line_of
 from hivemind.journal.figures import Tally
 from hivemind.journal.records import JournalBegan, JournalEnded
-from hivemind.lab.report.fold import Fold
-from hivemind.lab.report.run import Run
+from hivemind.lab.report.fold import RunFold
+from hivemind.lab.report.run import RecordedRun
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import AimdConfig, LaneConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.gauges import LaneState, WindowState
@@ -123,15 +123,15 @@ def dear(provider: str, model: str, usage: Usage) -> float | None:
     return usage.total / 1000 if provider == "anthropic" and model == MODEL else None
 
 
-def run_of(events: Iterable[ev.Event], first: JournalBegan | None = None) -> Run:
+def run_of(events: Iterable[ev.Event], first: JournalBegan | None = None) -> RecordedRun:
     """A run as these events tell it."""
     first = first or began()
-    fold, tally = Fold(first, dear), Tally(dear)
+    fold, tally = RunFold(first, dear), Tally(dear)
     for event in events:
         fold.apply(event)
         tally.apply(event)
     fold.end()
-    return Run(first, fold, tally, ())
+    return RecordedRun(first, fold, tally, ())
 
 
 def journal(path: Path, events: Iterable[ev.Event], first: JournalBegan | None = None) -> Path:

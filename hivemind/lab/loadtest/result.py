@@ -9,26 +9,26 @@ from dataclasses import dataclass
 import msgspec
 
 from hivemind.console import json_text, printable
-from hivemind.lab.loadtest import comparison as sides
+from hivemind.lab.loadtest import comparison as comparison
 from hivemind.lab.loadtest import table
-from hivemind.lab.loadtest.plan import Ask, wall_s
+from hivemind.lab.loadtest.plan import RecordedRequest, wall_s
 from hivemind.lab.loadtest.sender import Sent
 from hivemind.lab.loadtest.target import Target
 from hivemind.text.words import span
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LoadTestPlan:
     """What is to be sent."""
 
     journal: str
     target: Target | None
     speed: float
     think: bool
-    asks: tuple[Ask, ...]
-    left_out: Counter[str]
+    asks: tuple[RecordedRequest, ...]
+    unsupported: Counter[str]
     """Requests that can't be made up, by their path."""
-    estimate: sides.Estimate
+    estimate: comparison.CostEstimate
 
     @property
     def wanted(self) -> str:
@@ -37,17 +37,17 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LoadTestResult:
     """What came of it."""
 
-    plan: Plan
+    plan: LoadTestPlan
     sent: tuple[Sent, ...]
     hivemind: bool
     """The target is one."""
     interrupted: bool
 
 
-def plan_as_text(plan: Plan) -> list[str]:
+def plan_as_text(plan: LoadTestPlan) -> list[str]:
     """What would be sent."""
     asks = plan.asks
     agents, real = len({ask.agent for ask in asks}), sum(ask.has_body for ask in asks)
@@ -61,12 +61,12 @@ def plan_as_text(plan: Plan) -> list[str]:
     ]
 
 
-def plan_as_json(plan: Plan) -> str:
+def plan_as_json(plan: LoadTestPlan) -> str:
     """The same."""
-    return _encoded({**_plan_facts(plan), "recorded": sides.recorded(plan.asks)})
+    return _encoded({**_plan_facts(plan), "recorded": comparison.recorded(plan.asks)})
 
 
-def as_text(outcome: Outcome, room: int | None) -> list[str]:
+def as_text(outcome: LoadTestResult, room: int | None) -> list[str]:
     """What came of it, beside what was recorded of the same requests."""
     plan, sent = outcome.plan, outcome.sent
     pace = "agents wait for their answers" if plan.think else "at the recorded times"
@@ -75,14 +75,14 @@ def as_text(outcome: Outcome, room: int | None) -> list[str]:
     what = "HiveMind " if outcome.hivemind else ""
     made = len(sent) - sum(each.real for each in sent)
     told = [f"{printable(plan.journal)} against {what}{url}, {pace}{speed}", ""]
-    told += table.shown(sides.recorded([each.ask for each in sent]), sides.now(sent), plan.speed, room)
-    told += ["", table.late_line(sides.lateness(sent)), *([f"{made:,} requests were made up"] if made else [])]
+    told += table.shown(comparison.recorded([each.ask for each in sent]), comparison.now(sent), plan.speed, room)
+    told += ["", table.late_line(comparison.lateness(sent)), *([f"{made:,} requests were made up"] if made else [])]
     if outcome.interrupted:
         told.append(f"stopped early: {_requests(len(plan.asks) - len(sent))} not sent or not over, and not counted")
     return [*told, *_left_out(plan)]
 
 
-def as_json(outcome: Outcome) -> str:
+def as_json(outcome: LoadTestResult) -> str:
     """The same."""
     plan, sent = outcome.plan, outcome.sent
     return _encoded(
@@ -92,14 +92,14 @@ def as_json(outcome: Outcome) -> str:
             "interrupted": outcome.interrupted,
             "over": len(sent),
             "made_up": len(sent) - sum(each.real for each in sent),
-            "recorded": sides.recorded([each.ask for each in sent]),
-            "now": sides.now(sent),
-            "late": sides.lateness(sent),
+            "recorded": comparison.recorded([each.ask for each in sent]),
+            "now": comparison.now(sent),
+            "late": comparison.lateness(sent),
         }
     )
 
 
-def _plan_facts(plan: Plan) -> dict[str, object]:
+def _plan_facts(plan: LoadTestPlan) -> dict[str, object]:
     return {
         "journal": plan.journal,
         "against": None if plan.target is None else plan.target.url,
@@ -108,13 +108,13 @@ def _plan_facts(plan: Plan) -> dict[str, object]:
         "requests": len(plan.asks),
         "agents": len({ask.agent for ask in plan.asks}),
         "with_bodies": sum(ask.has_body for ask in plan.asks),
-        "left_out": dict(plan.left_out),
+        "left_out": dict(plan.unsupported),
         "estimate": plan.estimate,
     }
 
 
-def _left_out(plan: Plan) -> list[str]:
-    rows: Sequence[tuple[str, int]] = plan.left_out.most_common(5)
+def _left_out(plan: LoadTestPlan) -> list[str]:
+    rows: Sequence[tuple[str, int]] = plan.unsupported.most_common(5)
     if not rows:
         return []
     paths = ", ".join(f"{printable(path)} {number:,}" for path, number in rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hivemind.journal.figures import Figures, Tally, Waits
-from hivemind.lab.tune.measures import Spread, measures, spread, student_t
+from hivemind.lab.comparison import Spread, measures, spread, student_t
 
 EMPTY = Tally().figures()
 
