@@ -9,6 +9,8 @@ PYTHON =
 PYTHONS = $(PYTHON) python3 python3.13 python3.12 python3.14 python3.11
 # Twice as many as cores, because half of a test's time is waiting: `make JOBS=16 test`.
 JOBS = 4
+# Warnings are errors: a link that leads nowhere is one.
+DOCS = $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 PYTEST = $(BIN)/pytest -n $(JOBS) --dist worksteal
 SUITABLE = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
@@ -20,12 +22,13 @@ setup: $(VENV)/.ready ## make .venv with everything in it
 run: $(VENV)/.ready ## open the control room on eleven mock agents and a provider's bad day
 	@$(BIN)/hivemind-tui --demo
 
-check: $(VENV)/.ready ## lint, format, types, import contracts and import cycles
+check: $(VENV)/.ready ## lint, format, types, import contracts, import cycles, and the manual with its links
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tests/contracts/cycles.py
+	$(DOCS)
 
 test: check ## make check, then the quick tests
 	$(PYTEST) -m "not slow and not e2e"
@@ -39,11 +42,14 @@ bench: $(VENV)/.ready ## the paper's scenarios; what the proxy and its screen co
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.perf --json perf.json
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.attacks --json attacks.json
 
+docs: $(VENV)/.ready ## build the manual into docs/_build/html
+	$(DOCS)
+
 screenshots: $(VENV)/.ready ## take the README's pictures anew (about a minute and a half)
 	@$(BIN)/python screenshots/make.py
 
 clean: ## remove .venv and every cache
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist build docs/_build docs/reference .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Touched last, so that a set-up that was interrupted is done again.
@@ -68,4 +74,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check test test-all bench screenshots clean
+.PHONY: help setup run check docs test test-all bench screenshots clean
