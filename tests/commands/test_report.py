@@ -15,7 +15,7 @@ from hivemind.cli.lab import report
 from hivemind.errors import UsageError
 from hivemind.journal.codec import line_of
 from hivemind.journal.write.segment import Part
-from hivemind.lab.report import output as keeping
+from hivemind.lab.report import output
 from hivemind.parser import Parser
 
 
@@ -100,18 +100,21 @@ async def test_the_journal_is_never_written_over(tmp_path: Path, out: str) -> No
     assert path.read_bytes() == before
 
 
-def test_without_plotly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where plotly is missing, one line says what to install, and the summary is made without it."""
+@pytest.mark.parametrize("library", ["plotly", "jinja2"])
+def test_without_a_library(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where plotly or jinja2 is missing, one line says what to install, and the summary is made without it."""
     from hivemind.cli.main import main
 
     path = journal(tmp_path / "night.jsonl", a_night())
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setitem(sys.modules, library, None)
     assert main(["report", str(path)]) == 2
     assert capsys.readouterr().err == (
-        "hivemind: the page's plots need plotly: pip install 'hivemind-tui[lab]'; --markdown does without it\n"
+        "hivemind: the page needs plotly and jinja2: pip install 'hivemind-tui[lab]'; --markdown works without them\n"
     )
-    for name in [name for name in sys.modules if name.startswith(("hivemind.lab.report", "plotly."))]:
+    for name in [name for name in sys.modules if name.startswith(("hivemind.lab.report", f"{library}."))]:
         monkeypatch.delitem(sys.modules, name)
     assert main(["report", str(path), "--markdown", "--out", "out.md"]) == 0
     assert (tmp_path / "out.md").exists()
@@ -127,7 +130,7 @@ def test_folder_as_out(tmp_path: Path) -> None:
 def test_keeping_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A report that can't be written whole leaves what was there, and nothing else."""
     path = tmp_path / "report.html"
-    keeping.write(path, "old")
+    output.write(path, "old")
 
     def full(self: Path, data: bytes) -> int:
         with self.open("wb") as file:
@@ -136,7 +139,7 @@ def test_keeping_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(UsageError, match=r"report\.html: can't be written \(No space left on device\)"):
-        keeping.write(path, "new")
+        output.write(path, "new")
     assert path.read_text() == "old"
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
 
@@ -145,10 +148,10 @@ def test_keeping_through_a_link(tmp_path: Path) -> None:
     """A link stays a link, and what it leads to keeps its mode."""
     (tmp_path / "real").mkdir()
     real, link = tmp_path / "real" / "report.html", tmp_path / "report.html"
-    keeping.write(real, "old")
+    output.write(real, "old")
     real.chmod(0o640)
     link.symlink_to(real)
-    keeping.write(link, "new")
+    output.write(link, "new")
     assert (link.is_symlink(), real.read_text(), real.stat().st_mode & 0o777) == (True, "new", 0o640)
 
 
@@ -160,7 +163,7 @@ def test_places_that_can_not_be_written(tmp_path: Path, place: str, told: str) -
     (tmp_path / "there").mkdir()
     (tmp_path / "mine.html").write_text("<html>")
     with pytest.raises(UsageError, match=told):
-        keeping.check(tmp_path / place, force=False)
+        output.check_writable(tmp_path / place, force=False)
 
 
 def _parsed(*args: str) -> argparse.Namespace:

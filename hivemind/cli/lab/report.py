@@ -14,7 +14,7 @@ from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.journal.read.reader import first_line
-from hivemind.lab.report import output as keeping
+from hivemind.lab.report import output
 
 if TYPE_CHECKING:
     from hivemind.lab.report.run import RecordedRun
@@ -46,11 +46,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(namespace: argparse.Namespace) -> int:
     if not namespace.markdown:
-        _check_plotter()
+        _check_libraries()
     (path,) = recorded.found(namespace, [namespace.file])
     out = _out(namespace, path)
     if out is not None:
-        keeping.check(out, force=namespace.force)
+        output.check_writable(out, force=namespace.force)
     from hivemind.lab.report.run import read
 
     run = read(path, recorded.price(), _zone(path, utc=namespace.utc))
@@ -60,18 +60,19 @@ def _run(namespace: argparse.Namespace) -> int:
     if out is None:
         sys.stdout.buffer.write(text.encode())
         return 0
-    keeping.write(out, text)
+    output.write(out, text)
     print(f"{printable(str(out))}: {len(text.encode()) / 1e6:.1f} MB" if len(text) > 100_000 else printable(str(out)))
     return 0
 
 
-def _check_plotter() -> None:
-    """Raises: UsageError: it isn't installed."""
+def _check_libraries() -> None:
+    """Raises: UsageError: a library of the page isn't installed."""
     try:
+        import jinja2  # noqa: F401
         import plotly  # noqa: F401
     except ImportError:
         raise UsageError(
-            "the page's plots need plotly: pip install 'hivemind-tui[lab]'; --markdown does without it"
+            "the page needs plotly and jinja2: pip install 'hivemind-tui[lab]'; --markdown works without them"
         ) from None
 
 

@@ -151,7 +151,7 @@ def saving(run: RecordedRun) -> list[str]:
 # --- What each plot says -----------------------------------------------------------------------------------------
 
 
-def of_course(run: RecordedRun) -> str:
+def course_message(run: RecordedRun) -> str:
     """The timeline's message."""
     lanes = list(run.fold.lanes.values())
     cuts = sum(lane.cuts.seen for lane in lanes)
@@ -168,7 +168,7 @@ def of_course(run: RecordedRun) -> str:
     return text + "."
 
 
-def of_agents(run: RecordedRun, shown: int) -> str:
+def agents_message(run: RecordedRun, shown: int) -> str:
     """The message of the agents' rows."""
     figures = run.figures
     text = f"{number(figures.finished)} of {plural(figures.agents, 'agent')} had their last request answered."
@@ -182,7 +182,7 @@ def of_agents(run: RecordedRun, shown: int) -> str:
     return text
 
 
-def of_waits(run: RecordedRun) -> str:
+def waits_message(run: RecordedRun) -> str:
     """The message of the waits."""
     together = run.figures.together
     if not together.requests:
@@ -195,7 +195,7 @@ def of_waits(run: RecordedRun) -> str:
     )
 
 
-def of_faults(run: RecordedRun) -> str:
+def faults_message(run: RecordedRun) -> str:
     """The message of the faults."""
     faults = run.fold.faults
     if not faults.all:
@@ -209,7 +209,7 @@ def of_faults(run: RecordedRun) -> str:
     return f"{text}. {number(answered)} of {number(faults.all)} led to an answer in the end{by_whom}."
 
 
-def of_windows(run: RecordedRun) -> str:
+def windows_message(run: RecordedRun) -> str:
     """The message of the rate windows."""
     found = [window for lane in run.fold.lanes.values() for window in lane.windows.values()]
     if not found:
@@ -218,7 +218,7 @@ def of_windows(run: RecordedRun) -> str:
     return f"The fullest window, of {full.kind}, was {full.fullest:.0%} used at its most.".replace("%", " %")
 
 
-def of_money(run: RecordedRun) -> str:
+def money_message(run: RecordedRun) -> str:
     """The message of the money."""
     figures = run.figures
     if not figures.tokens:

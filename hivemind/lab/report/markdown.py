@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hivemind.lab.report import headline, tables
-from hivemind.lab.report import output as keeping
+from hivemind.lab.report import headline, output, tables
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.tables import Table
 from hivemind.lab.report.words import clean, seconds, shortened
@@ -25,7 +24,7 @@ def build(run: RecordedRun, title: str = "") -> str:
     """The summary of a run, with a line's end at its end."""
     heading = shortened(title, 200) or f"HiveMind run {shortened(run.name)}"
     parts = [
-        keeping.MARKS[1],
+        output.MARKS[1],
         f"### {escaped(heading)}",
         f"{escaped(run.date)}, recorded for {escaped(seconds(run.fold.ended_at))}",
         *(f"> {escaped(clean(note))}" for note in run.notes),
@@ -53,8 +52,8 @@ def escaped(text: str) -> str:
 
 def _table(table: Table) -> str:
     lines = [
-        _line([title.removeprefix(">") for title in table.columns]),
-        _line(["---:" if title.startswith(">") else "---" for title in table.columns], plain=True),
+        _line(table.titles),
+        _line(["---:" if numeric else "---" for numeric in table.numeric], plain=True),
         *(_line(row) for row in table.rows),
     ]
     return "\n".join((*lines, f"\n{escaped(table.note)}")) if table.note else "\n".join(lines)

@@ -13,7 +13,7 @@ MARKS = ('<meta name="generator" content="HiveMind report">', "<!-- HiveMind rep
 _LOOKED_AT = 4096
 
 
-def check(path: Path, *, force: bool) -> None:
+def check_writable(path: Path, *, force: bool) -> None:
     """Raises: UsageError: nothing may be written there."""
     shown = _shown(path)
     if path.is_dir():

@@ -20,10 +20,18 @@ class Table:
     """Rows of plain text."""
 
     columns: Sequence[str]
-    """A title that begins with `>` is a column of numbers'; without that sign."""
+    """Titles; a leading `>` marks a column of numbers and isn't shown."""
     rows: Sequence[Sequence[str]]
     note: str = ""
-    """What isn't in it."""
+    """What the table leaves out."""
+
+    @property
+    def titles(self) -> list[str]:
+        return [column.removeprefix(">") for column in self.columns]
+
+    @property
+    def numeric(self) -> list[bool]:
+        return [column.startswith(">") for column in self.columns]
 
 
 def waits(run: RecordedRun) -> Table:
@@ -48,7 +56,7 @@ def faults(run: RecordedRun) -> Table:
     return Table(titles, rows)
 
 
-def spans(run: RecordedRun) -> Table:
+def limit_changes(run: RecordedRun) -> Table:
     """Cuts, parkings and times without a closed circuit, in order."""
     found: list[tuple[float, list[str]]] = []
     untold = 0

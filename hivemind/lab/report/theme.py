@@ -43,11 +43,6 @@ def ink(role: str) -> str:
     return COLOURS[role][0]
 
 
-def variables(scheme: int) -> str:
-    """Declarations of a style sheet, for light (0) or dark (1)."""
-    return " ".join(f"--{role}: {pair[scheme]};" for role, pair in COLOURS.items())
-
-
 def layout(height: int, **more: Any) -> dict[str, Any]:
     """How a plot looks, whatever it shows."""
     return {
