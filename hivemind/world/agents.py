@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hivemind.scheduler.events import AgentBegan, AgentRecalled, Arrived, BudgetState, Commanded
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.text.amounts import ceiling
 from hivemind.world.snapshot import AgentView
 from hivemind.world.state import AgentState
-
-if TYPE_CHECKING:
-    from hivemind.world.tickets import TicketFold
+from hivemind.world.tickets import TicketFold
 
 _ORDER = ("streaming", "waiting", "retry", "queued")
 """An agent with several tickets is shown in the liveliest state of them."""

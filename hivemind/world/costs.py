@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from hivemind.scheduler.types import Price, Usage
 
-if TYPE_CHECKING:
-    from hivemind.world.agents import AgentFold
-
 PENDING_KEPT = 10_000
 """Usages noted and not priced yet; the oldest beyond stay unpriced."""
+
+
+class Account(Protocol):
+    """Who used something, such as an agent."""
+
+    dollars: float
+    priced: int
 
 
 class Costs:
@@ -23,14 +27,14 @@ class Costs:
         self.dollars = 0.0
         self.priced = 0
         """Tokens in that sum."""
-        self._pending: deque[tuple[AgentFold, str, str, Usage]] = deque(maxlen=PENDING_KEPT)
+        self._pending: deque[tuple[Account, str, str, Usage]] = deque(maxlen=PENDING_KEPT)
 
     def restore(self, dollars: float, priced: int) -> None:
         """So much was priced; what else was noted is void."""
         self.dollars, self.priced = dollars, priced
         self._pending.clear()
 
-    def note(self, agent: AgentFold, provider: str, model: str, usage: Usage) -> None:
+    def note(self, agent: Account, provider: str, model: str, usage: Usage) -> None:
         """The agent used so much of the provider's model."""
         self._pending.append((agent, provider, model, usage))
 

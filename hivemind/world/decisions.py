@@ -8,9 +8,10 @@ from typing import Any
 
 from hivemind.scheduler.events import AttemptFailed, Finished, Refused
 from hivemind.scheduler.types import Usage
+from hivemind.world.lifecycle import Attempt
 from hivemind.world.lines import seconds, words
 from hivemind.world.request_view import DECISIONS_KEPT, Decision
-from hivemind.world.tickets import Attempt, Note, TicketFold
+from hivemind.world.tickets import Note, TicketFold
 
 
 def decisions(ticket: TicketFold) -> tuple[Decision, ...]:

@@ -19,14 +19,16 @@ from hivemind.world.agents import AgentFold, ceiling_before
 from hivemind.world.budgets import Budgets
 from hivemind.world.costs import Costs
 from hivemind.world.curves import Curves
+from hivemind.world.lifecycle import OpenRequests
 from hivemind.world.lines import TOLD, line_of
 from hivemind.world.queue import Queue
+from hivemind.world.request_view import ATTEMPTS_KEPT
 from hivemind.world.requests import RequestLog
 from hivemind.world.sentences import TOLD_ALREADY, knob_value
 from hivemind.world.snapshot import Line
-from hivemind.world.state import Carried, OpenTicket, WorldState
+from hivemind.world.state import Carried, WorldState
 from hivemind.world.tasks import TaskBook
-from hivemind.world.tickets import BY_OPERATOR, STOPPED, End, TicketFold
+from hivemind.world.tickets import BY_OPERATOR, STOPPED, TicketFold
 
 LINES_KEPT = 200
 AGENTS_KEPT = 2000
@@ -55,12 +57,10 @@ class Fold:
         self._price = price
         self._ending = self._drained = self._paused = False
         self._agents: dict[str, AgentFold] = {}
-        self._tickets: dict[int, TicketFold] = {}
-        self._retrying: dict[int, TicketFold] = {}
+        self._open = OpenRequests(TicketFold)
         self._log = RequestLog()
         self._changed = self._log.changed
         self._lanes: dict[str, LaneState] = {}
-        self._providers: dict[str, str] = {}
         self._curves = Curves()
         self._queue = Queue()
         self._costs = Costs()
@@ -88,7 +88,7 @@ class Fold:
             ev.LevelChanged: self._curves.level_changed,
             ev.BoostEnded: self._boost_ended,
             ev.Nudged: self._nudged,
-            ev.LaneOpened: self._lane_opened,
+            ev.LaneOpened: self._open.lane_opened,
             ev.AgentBegan: self._began,
             ev.AgentEnded: self._process_ended,
             ev.AgentRecalled: self._recalled,
@@ -131,8 +131,6 @@ class Fold:
         self._folds.clear()
         self._quiet.clear()
         self._tasks = TaskBook(AgentFold.known, lambda: None)
-        for agent in self._agents.values():
-            agent.tickets.clear()
 
     # --- Written down, and gone on from --------------------------------------------------------------------------
 
@@ -141,11 +139,16 @@ class Fold:
         self._started_at = state.started_at
         self._paused, self._drained, self._ending = state.paused, state.drained, state.ending
         self._agents = {each.name: AgentFold.restored(each) for each in state.agents}
-        self._tickets = {each.arrived.ticket: self._reopened(each) for each in state.tickets}
-        self._retrying = {number: each for number, each in self._tickets.items() if each.retry_at is not None}
-        self._log.reopen(self._tickets)
+        self._open.carried(Carried(state.at, state))
+        self._open.providers = dict(state.providers)
+        for number, ticket in self._open.by_ticket.items():
+            name = ticket.arrived.agent
+            agent = self._agents.get(name)
+            if agent is None:
+                agent = self._agents[name] = AgentFold(name)
+            agent.tickets[number] = ticket
+        self._log.reopen(self._open.by_ticket)
         self._lanes = {each.lane: each for each in state.lanes}
-        self._providers = dict(state.providers)
         self._curves.restore(state)
         self._queue.restore(state)
         self._tasks.restore(state, self._agents)
@@ -157,14 +160,6 @@ class Fold:
         self._retries, self._rescued = counts.retries, counts.rescued
         self._usage, self._wasted = counts.usage, counts.wasted
         self._costs.restore(counts.dollars, counts.priced)
-
-    def _reopened(self, kept: OpenTicket) -> TicketFold:
-        name = kept.arrived.agent
-        agent = self._agents.get(name)
-        if agent is None:
-            agent = self._agents[name] = AgentFold(name)
-        ticket = agent.tickets[kept.arrived.ticket] = TicketFold.restored(kept, agent)
-        return ticket
 
     def _carried(self, event: Carried) -> None:
         self.restore(event.state)
@@ -189,55 +184,52 @@ class Fold:
         self._requests += 1
         agent = self._agent(event.agent, event.at)
         agent.arrived(event)
-        number = event.ticket
-        ticket = TicketFold(event, agent, self._providers.get(event.lane, ""))
-        self._tickets[number] = agent.tickets[number] = self._changed[number] = ticket
+        ticket = self._open.arrived(event)
+        if event.at < agent.boosted_until:
+            ticket.priority = agent.priority  # the boost may end before the request does
+        agent.tickets[event.ticket] = self._changed[event.ticket] = ticket
 
     def _granted(self, event: ev.Granted) -> None:
-        ticket = self._tickets.get(event.ticket)
+        ticket = self._open.granted(event)
         if ticket is None:
             return
-        if ticket.retry_at is not None:
-            del self._retrying[event.ticket]
-        ticket.granted(event)
-        ticket.agent.last_seen = event.at
-        ticket.agent.waited_s += event.waited_s
+        if len(ticket.attempts) > ATTEMPTS_KEPT:
+            del ticket.attempts[ATTEMPTS_KEPT // 2]
+        agent = self._agents[ticket.arrived.agent]
+        agent.last_seen = event.at
+        agent.waited_s += event.waited_s
         self._changed[event.ticket] = ticket
 
     def _first_content(self, event: ev.FirstContent) -> None:
-        ticket = self._tickets.get(event.ticket)
+        ticket = self._open.first_content(event)
         if ticket is not None:
-            ticket.first_content(event.at)
-            ticket.agent.last_seen = event.at
-            ticket.agent.ttft_s = event.ttft_s
+            agent = self._agents[ticket.arrived.agent]
+            agent.last_seen = event.at
+            agent.ttft_s = event.ttft_s
             self._changed[event.ticket] = ticket
 
     def _progress(self, event: ev.Progress) -> None:
-        ticket = self._tickets.get(event.ticket)
+        ticket = self._open.progress(event)
         if ticket is not None:
-            ticket.output_tokens = event.output_tokens
             self._changed[event.ticket] = ticket
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
         agent = self._agent(event.agent, event.at)
-        ticket = self._tickets.get(event.ticket)
+        ticket = self._open.attempt_failed(event)
         agent.last_error = event.message or event.kind.value.replace("_", " ")
         if event.usage is not None:
             self._wasted += event.usage
             self._used(agent, event.lane, "" if ticket is None else ticket.arrived.model, event.usage)
-        if ticket is not None:
-            ticket.failed(event)
-            self._changed[event.ticket] = ticket
         if event.retry_in_s is None:
             self._failed += 1
             agent.failed += 1
             agent.spoiled = True
-            self._close(ticket, event)
+            self._over(ticket)
             return
         self._retries += 1
         agent.retries += 1
         if ticket is not None:
-            self._retrying[event.ticket] = ticket
+            self._changed[event.ticket] = ticket
 
     def _finished(self, event: ev.Finished) -> None:
         agent = self._agent(event.agent, event.at)
@@ -251,16 +243,19 @@ class Fold:
         if event.usage is not None:
             self._usage += event.usage
             self._used(agent, event.lane, event.model, event.usage)
-        self._close(self._tickets.get(event.ticket), event)
+        self._over(self._open.ended(event))
 
     def _abandoned(self, event: ev.Abandoned) -> None:
         self._left += 1
-        ticket = self._tickets.get(event.ticket)
+        ticket = self._open.ended(event)
         if event.usage is not None:
             self._wasted += event.usage
             model = "" if ticket is None else ticket.arrived.model
             self._used(self._agent(event.agent, event.at), event.lane, model, event.usage)
-        self._close(ticket, event)
+        if ticket is not None:
+            if self._agents[ticket.arrived.agent].stopped:
+                ticket.state = "stopped"
+            self._over(ticket)
 
     def _refused(self, event: ev.Refused) -> None:
         self._refused_ones += 1
@@ -268,25 +263,21 @@ class Fold:
         agent.failed += 1
         agent.spoiled = agent.spoiled or event.reason not in BY_OPERATOR
         agent.last_error = event.reason.replace("_", " ")
-        ticket = None if event.ticket is None else self._tickets.get(event.ticket)
+        flying = self._open.in_flight
+        ticket = self._open.ended(event)
         if ticket is not None and event.reason == STOPPED:
-            agent.cut_off(event.at, flying=not ticket.waits)
-        self._close(ticket, event)
+            ticket.state = "stopped"
+            agent.cut_off(event.at, flying=self._open.in_flight < flying)
+        self._over(ticket)
 
     def _used(self, agent: AgentFold, lane: str, model: str, usage: Usage) -> None:
         agent.usage += usage
-        self._costs.note(agent, self._providers.get(lane, ""), model, usage)
+        self._costs.note(agent, self._open.providers.get(lane, ""), model, usage)
 
-    def _close(self, ticket: TicketFold | None, end: End) -> None:
-        if ticket is None:
-            return
-        number = ticket.arrived.ticket
-        if ticket.retry_at is not None:
-            del self._retrying[number]
-        ticket.close(end)
-        del self._tickets[number]
-        del ticket.agent.tickets[number]
-        self._log.over(ticket)
+    def _over(self, ticket: TicketFold | None) -> None:
+        if ticket is not None:
+            self._agents[ticket.arrived.agent].tickets.pop(ticket.arrived.ticket, None)
+            self._log.over(ticket)
 
     def _boost_ended(self, event: ev.BoostEnded) -> None:
         self._agent(event.agent, event.at).boosted_until = 0.0
@@ -303,23 +294,18 @@ class Fold:
     def _nudged(self, event: ev.Nudged) -> None:
         self._agent(event.agent, event.at).nudge = event.classes
 
-    def _lane_opened(self, event: ev.LaneOpened) -> None:
-        self._providers[event.lane] = event.provider
-
     def _sampled(self, event: ev.Sampled) -> None:
         self._lanes = {state.lane: state for state in event.lanes}
-        self._providers = {state.lane: state.provider for state in event.lanes}
+        self._open.providers = {state.lane: state.provider for state in event.lanes}
         self._curves.sampled(event)
         self._budgets.sampled(event.budgets, self._agents)
         self._catch_up(event.at)
-        self._queue.sampled(event, self._tickets)
+        self._queue.sampled(event, self._open.by_ticket)
         self._costs.settle(self._price)
 
     def _catch_up(self, at: float) -> None:
-        for number, ticket in list(self._retrying.items()):
-            if ticket.catch_up(at):
-                self._changed[number] = ticket
-                del self._retrying[number]
+        for ticket in self._open.requeue_due(at):
+            self._changed[ticket.arrived.ticket] = ticket
 
     def _commanded(self, event: ev.Commanded) -> str:
         """Returns what there was before, for the line that tells it."""

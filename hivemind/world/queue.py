@@ -49,13 +49,14 @@ class Queue:
         rest = sorted(by_number.values(), key=lambda each: (each.state, each.priority, each.arrived.at))
         return (first + rest)[:most]
 
-    def holding(self, ticket: TicketFold, at: float, mode: str) -> Held:
-        """What holds a waiting ticket; where no sample says, what its state lets one suppose."""
+    def holding(self, ticket: TicketFold, at: float, mode: str, *, paused: bool) -> Held:
+        """Return what holds a waiting ticket; without a sample that says so, what follows from the ticket's state, and
+        from whether its agent is paused."""
         position, hold = self._holds.get(ticket.arrived.ticket, (None, None))
         if hold is None or ticket.since > self.at:
             if ticket.retry_at is not None:
                 return "backoff", max(0.0, ticket.retry_at - at), None, None
-            return "held" if ticket.agent.paused else "paused" if mode == "paused" else "slot", None, None, None
+            return "held" if paused else "paused" if mode == "paused" else "slot", None, None, None
         passed_s = at - self.at
         return (
             hold.gate if hold.gate in GATES else "slot",

@@ -12,8 +12,9 @@ from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any
 
+from hivemind.world.lifecycle import Attempt
 from hivemind.world.state import TASK_TAKEN, AgentState, AttemptState, OpenTicket, TaskStands, Values, WorldState
-from hivemind.world.tickets import Attempt, Note, TicketFold, kept_note
+from hivemind.world.tickets import Note, TicketFold, kept_note
 
 _TICKET = tuple(field.name for field in fields(OpenTicket) if field.name not in ("attempts", "notes"))
 _PER_AGENT, _PER_TASK = len(fields(AgentState)), len(TASK_TAKEN)

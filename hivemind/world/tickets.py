@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hivemind.scheduler.events import Abandoned, Arrived, AttemptFailed, Finished, Granted, Refused
+from hivemind.scheduler.events import Abandoned, Arrived, Finished
 from hivemind.scheduler.gauges import Hold, LaneState
-from hivemind.scheduler.types import Price, Usage
-from hivemind.world.agents import AgentFold
-from hivemind.world.request_view import ATTEMPTS_KEPT, DECISIONS_KEPT, AttemptView, RequestView
+from hivemind.scheduler.types import Price
+from hivemind.world.lifecycle import Attempt, Lifecycle
+from hivemind.world.request_view import DECISIONS_KEPT, AttemptView, RequestView
 from hivemind.world.snapshot import TicketView
-from hivemind.world.state import AttemptState, OpenTicket
+from hivemind.world.state import OpenTicket
 
-End = Finished | AttemptFailed | Abandoned | Refused
-"""The event that a request ends with."""
 STOPPED = "agent_stopped"
 """Reason of a refusal: the operator stopped the agent."""
 BY_OPERATOR = frozenset({STOPPED, "draining", "budget", "price_unknown", "task_blocked"})
@@ -28,152 +26,29 @@ lane's level, and in how many seconds it would open."""
 BY_HAND = ("priority", "boost")
 
 
-class Attempt:
-    """One try upstream, as references to what was told of it."""
+class TicketFold(Lifecycle):
+    """A request as the world shows it. Changing it is cheap; views are made when they are asked for."""
 
-    __slots__ = ("ended_at", "failed", "first_content_at", "granted")
+    __slots__ = ("gate", "notes", "priority", "revision", "view")
 
-    def __init__(self, granted: Granted) -> None:
-        self.granted = granted
-        self.first_content_at: float | None = None
-        self.ended_at: float | None = None
-        self.failed: AttemptFailed | None = None
-
-    @classmethod
-    def restored(cls, state: AttemptState) -> Attempt:
-        """One that stands so."""
-        attempt = cls(state.granted)
-        attempt.first_content_at, attempt.ended_at = state.first_content_at, state.ended_at
-        attempt.failed = state.failed
-        return attempt
-
-
-class TicketFold:
-    """A request. Changing it is cheap, looking at it isn't: views are made for whoever asks."""
-
-    __slots__ = (
-        "agent",
-        "arrived",
-        "attempt",
-        "attempts",
-        "end",
-        "gate",
-        "last_error",
-        "notes",
-        "output_tokens",
-        "priority",
-        "provider",
-        "retry_at",
-        "revision",
-        "since",
-        "state",
-        "usage",
-        "view",
-        "waited_s",
-    )
-
-    def __init__(self, arrived: Arrived, agent: AgentFold, provider: str) -> None:
-        self.arrived = arrived
-        self.agent = agent
-        self.provider = provider
-        # It came in with its agent's boost, which will be over before it, perhaps.
-        self.priority = arrived.priority if arrived.at >= agent.boosted_until else agent.priority
-        self.state = "queued"
-        self.since = arrived.at
-        self.attempt = 0
-        """Attempts begun."""
-        self.attempts: list[Attempt] = []
-        self.waited_s = 0.0
-        self.output_tokens = 0
-        self.usage: Usage | None = None
-        self.retry_at: float | None = None
-        self.last_error = ""
+    def __init__(self, arrived: Arrived, provider: str) -> None:
+        super().__init__(arrived, provider)
+        self.priority = arrived.priority
         self.gate = ""
         """The gate that the last note is about."""
         self.notes: list[Note] | None = None
-        self.end: End | None = None
         self.view: RequestView | None = None
-        """As it was last shown; of no use once the request is among those that changed."""
+        """The last view of it; out of date once the request is among those that changed."""
         self.revision = 0
 
-    @classmethod
-    def restored(cls, kept: OpenTicket, agent: AgentFold) -> TicketFold:
-        """One that stands so."""
-        ticket = cls(kept.arrived, agent, kept.provider)
-        ticket.priority = kept.priority
-        ticket.state, ticket.since = kept.state, kept.since
-        ticket.attempt = kept.attempt
-        ticket.attempts = [Attempt.restored(each) for each in kept.attempts]
-        ticket.waited_s, ticket.output_tokens, ticket.usage = kept.waited_s, kept.output_tokens, kept.usage
-        ticket.retry_at, ticket.last_error, ticket.gate = kept.retry_at, kept.last_error, kept.gate
-        ticket.notes = [_restored_note(note) for note in kept.notes] or None
-        return ticket
-
-    # --- What happened -------------------------------------------------------------------------------------------
-
-    def granted(self, event: Granted) -> None:
-        """It flies."""
-        self.state, self.since, self.retry_at = "waiting", event.at, None
-        self.gate = ""
-        self.attempt = event.attempt
-        self.waited_s += event.waited_s
-        self.attempts.append(Attempt(event))
-        if len(self.attempts) > ATTEMPTS_KEPT:
-            del self.attempts[ATTEMPTS_KEPT // 2]
-
-    def first_content(self, at: float) -> None:
-        """Its answer comes."""
-        self.state, self.since = "streaming", at
-        if self.attempts:
-            self.attempts[-1].first_content_at = at
-
-    def failed(self, event: AttemptFailed) -> None:
-        """The attempt is over; it waits for the next one, or this was the last."""
-        self.last_error = event.message or event.kind.value.replace("_", " ")
-        self.use(event.usage)
-        if self.attempts:
-            attempt = self.attempts[-1]
-            attempt.failed, attempt.ended_at = event, event.at
-        if event.retry_in_s is not None:
-            self.state, self.since = "retry", event.at
-            self.retry_at = event.at + event.retry_in_s
-
-    def use(self, usage: Usage | None) -> None:
-        """Tokens that the provider counted for an attempt."""
-        if usage is not None:
-            self.usage = usage if self.usage is None else self.usage + usage
-            self.output_tokens = self.usage.output_tokens
-
-    def close(self, end: End) -> None:
-        """It is over."""
-        self.end = end
-        self.retry_at = None
-        if self.attempts and self.attempts[-1].ended_at is None:
-            self.attempts[-1].ended_at = end.at
-        if type(end) is Finished:
-            self.state = "answered"
-            self.use(end.usage)
-        elif type(end) is AttemptFailed:
-            self.state = "failed"
-        elif type(end) is Abandoned:
-            self.state = "stopped" if self.agent.stopped else "left"
-            self.use(end.usage)
-        elif type(end) is Refused:
-            self.state = "stopped" if end.reason == STOPPED else "refused"
-            self.last_error = end.reason.replace("_", " ")
-
-    def catch_up(self, at: float) -> bool:
-        """Once the time of the next try has come it stands in the queue again, of which no event tells.
-
-        Returns whether that was news.
-        """
-        if self.retry_at is None or at < self.retry_at:
-            return False
-        self.state, self.since, self.retry_at = "queued", self.retry_at, None
-        return True
+    def restore(self, kept: OpenTicket) -> None:
+        """Take over the given state."""
+        super().restore(kept)
+        self.priority, self.gate = kept.priority, kept.gate
+        self.notes = [_restored_note(note) for note in kept.notes] or None
 
     def note(self, at: float, what: str, *numbers: object) -> None:
-        """Something to say of it, should somebody ask."""
+        """Note a decision about it."""
         if self.notes is None:
             self.notes = []
         self.notes.append((at, what, numbers))
@@ -181,17 +56,12 @@ class TicketFold:
             del self.notes[DECISIONS_KEPT // 2]
 
     def held(self, at: float, hold: Hold, ahead: int, lane: LaneState) -> None:
-        """What keeps it, as a sample had it."""
+        """Note what holds it according to a sample, if that is another gate than before."""
         if self.state == "queued" and hold.gate != self.gate and hold.gate != "next":
             self.gate = hold.gate
             self.note(at, hold.gate, ahead, lane.level, hold.opens_in_s)
 
     # --- How it looks --------------------------------------------------------------------------------------------
-
-    @property
-    def waits(self) -> bool:
-        """In the queue or between two attempts."""
-        return self.state == "queued" or self.state == "retry"
 
     def waiting_s(self, at: float) -> float:
         """The wait in the queue that no grant has ended yet."""
@@ -251,27 +121,27 @@ class TicketFold:
         )
 
     def _dollars(self, price: Price) -> float | None:
-        used = [attempt.failed.usage for attempt in self.attempts if attempt.failed is not None]
+        used = [attempt.usage for attempt in self.attempts if attempt.failed is not None]
         used += [self.end.usage] if isinstance(self.end, Finished | Abandoned) else []
         costs = [price(self.provider, self.arrived.model, usage) for usage in used if usage is not None]
         known = [cost for cost in costs if cost is not None]
         return sum(known) if known and len(known) == len(costs) else None
 
     def _attempt_view(self, attempt: Attempt) -> AttemptView:
-        granted, failed, end = attempt.granted, attempt.failed, self.end
-        outcome, status = "flying", None
+        granted, failed = attempt.granted, attempt.failed
+        outcome = "flying" if attempt.end is None else "left"
         if failed is not None:
-            outcome, status = failed.kind.value, failed.status
-        elif attempt.ended_at is not None:
-            outcome, status = ("answered", end.status) if type(end) is Finished else ("left", None)
+            outcome = failed.kind.value
+        elif isinstance(attempt.end, Finished):
+            outcome = "answered"
         return AttemptView(
             number=granted.attempt,
-            queued_at=granted.at - granted.waited_s,
+            queued_at=attempt.queued_at,
             granted_at=granted.at,
             first_content_at=attempt.first_content_at,
             ended_at=attempt.ended_at,
             outcome=outcome,
-            status=status,
+            status=attempt.status,
             message="" if failed is None else failed.message,
             retry_in_s=None if failed is None else failed.retry_in_s,
         )

@@ -9,9 +9,10 @@ from hivemind.scheduler.types import Price
 from hivemind.world.agents import AgentFold, agent_values
 from hivemind.world.fold import Fold
 from hivemind.world.request_view import RequestDetail, Requests
-from hivemind.world.snapshot import QUEUE_SHOWN, AgentView, LaneView, Snapshot, Totals
+from hivemind.world.snapshot import QUEUE_SHOWN, AgentView, LaneView, Snapshot, TicketView, Totals
 from hivemind.world.state import Counts, WorldState
 from hivemind.world.taken import Taken, ticket_values
+from hivemind.world.tickets import TicketFold
 
 
 class World(Fold):
@@ -40,9 +41,8 @@ class World(Fold):
     def gauges(self) -> tuple[int, int, float]:
         """Requests in flight, those that wait, and the level of all lanes together; a lane without a limit counts by
         what flies."""
-        flying = sum(1 for ticket in self._tickets.values() if not ticket.waits)
         levels = [lane.active if math.isinf(lane.level) else lane.level for lane in self._lanes.values()]
-        return flying, len(self._tickets) - flying, float(sum(levels))
+        return self._open.in_flight, self._open.waiting, float(sum(levels))
 
     def keep(self, at: float) -> WorldState:
         """How it stands at this moment, which is not before the last event's."""
@@ -61,7 +61,7 @@ class World(Fold):
             tickets=(),
             lanes=tuple(self._lanes.values()),
             sampled_at=self._queue.at,
-            providers=tuple(self._providers.items()),
+            providers=tuple(self._open.providers.items()),
             curves=self._curves.keep(),
             marks=self._curves.keep_marks(),
             pool=self._budgets.pool,
@@ -74,7 +74,7 @@ class World(Fold):
         return Taken(
             rest,
             list(chain.from_iterable(map(agent_values, self._agents.values()))),
-            list(map(ticket_values, self._tickets.values())),
+            list(map(ticket_values, self._open.by_ticket.values())),
             *self._tasks.take(self._agents),
         )
 
@@ -98,7 +98,8 @@ class World(Fold):
         self._catch_up(at)
         self._costs.settle(self._price)
         mode = self.mode
-        waiting = [ticket for ticket in self._tickets.values() if ticket.waits]
+        tickets = self._open.by_ticket.values()
+        waiting = [ticket for ticket in tickets if not ticket.in_flight]
         shown = self._queue.in_order(waiting, QUEUE_SHOWN)
         return Snapshot(
             at=at,
@@ -108,8 +109,8 @@ class World(Fold):
             address=self.address,
             upstreams=self._upstreams,
             lanes=tuple([LaneView(state, self._curves.of(key)) for key, state in self._lanes.items()]),
-            slots=tuple([ticket.ticket_view(at) for ticket in self._tickets.values() if not ticket.waits]),
-            queue=tuple([ticket.ticket_view(at, self._queue.holding(ticket, at, mode)) for ticket in shown]),
+            slots=tuple([ticket.ticket_view(at) for ticket in tickets if ticket.in_flight]),
+            queue=tuple([self._queued_view(ticket, at, mode) for ticket in shown]),
             queued=len(waiting),
             agents=tuple([self._agent_view(agent, at) for agent in self._agents.values()]),
             lines=tuple(self._lines),
@@ -118,6 +119,10 @@ class World(Fold):
             tasks=self._tasks.views(at),
             task_counts=self._tasks.counts(),
         )
+
+    def _queued_view(self, ticket: TicketFold, at: float, mode: str) -> TicketView:
+        paused = self._agents[ticket.arrived.agent].paused
+        return ticket.ticket_view(at, self._queue.holding(ticket, at, mode, paused=paused))
 
     def _agent_view(self, agent: AgentFold, at: float) -> AgentView:
         task, pending = self._tasks.of(agent.name)

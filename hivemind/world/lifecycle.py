@@ -1,0 +1,320 @@
+"""The fold of a request's life: arrival, queue, attempts, first content, usage, retries and end.
+
+Every view of requests is a consumer of this fold, so one rule holds for events that begin in the middle of a run, as
+those of a rotated journal's later part do, and for journals with a gap. A request is known from its `Arrived`, or from
+the first `Carried` that lists it (then :attr:`Lifecycle.known_from` is that moment). `Carried` lists all requests that
+are open: a known one that it leaves out has ended unrecorded. Events of unknown requests are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from hivemind.scheduler.events import (
+    Abandoned,
+    Arrived,
+    AttemptFailed,
+    Finished,
+    FirstContent,
+    Granted,
+    LaneOpened,
+    Progress,
+    Refused,
+)
+from hivemind.scheduler.types import Usage
+from hivemind.world.state import AttemptState, Carried, OpenTicket
+
+End = Finished | AttemptFailed | Abandoned | Refused
+"""The event that a request ends with."""
+
+
+class Attempt:
+    """One try upstream, as references to the events about it."""
+
+    __slots__ = ("end", "first_content_at", "granted")
+
+    def __init__(self, granted: Granted) -> None:
+        self.granted = granted
+        self.first_content_at: float | None = None
+        self.end: End | None = None
+
+    @classmethod
+    def restored(cls, state: AttemptState) -> Attempt:
+        """Return an attempt in the given state."""
+        attempt = cls(state.granted)
+        attempt.first_content_at, attempt.end = state.first_content_at, state.failed
+        return attempt
+
+    @property
+    def ended_at(self) -> float | None:
+        """When it ended; None while it is in flight."""
+        return None if self.end is None else self.end.at
+
+    @property
+    def failed(self) -> AttemptFailed | None:
+        """Its failure, if it failed."""
+        return self.end if isinstance(self.end, AttemptFailed) else None
+
+    @property
+    def status(self) -> int | None:
+        """The provider's status, where it answered."""
+        return self.end.status if isinstance(self.end, AttemptFailed | Finished) else None
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens that the provider counted for it."""
+        return None if self.end is None or isinstance(self.end, Refused) else self.end.usage
+
+    @property
+    def queued_at(self) -> float:
+        """When the request began to wait for it."""
+        return self.granted.at - self.granted.waited_s
+
+
+class Lifecycle:
+    """One request."""
+
+    __slots__ = (
+        "arrived",
+        "attempt",
+        "attempts",
+        "end",
+        "in_flight",
+        "known_from",
+        "last_error",
+        "output_tokens",
+        "provider",
+        "retry_at",
+        "since",
+        "state",
+        "usage",
+        "waited_s",
+    )
+
+    def __init__(self, arrived: Arrived, provider: str) -> None:
+        self.arrived = arrived
+        self.provider = provider
+        self.known_from = arrived.at
+        self.state = "queued"
+        """One of :data:`~hivemind.world.snapshot.TICKET_STATES`, or once it has ended of
+        :data:`~hivemind.world.request_view.ENDS`."""
+        self.in_flight = False
+        """An attempt is under way."""
+        self.since = arrived.at
+        """When it entered that state."""
+        self.attempt = 0
+        """Attempts begun."""
+        self.attempts: list[Attempt] = []
+        self.waited_s = 0.0
+        """In the queue, as far as grants have ended those waits."""
+        self.output_tokens = 0
+        self.usage: Usage | None = None
+        self.retry_at: float | None = None
+        """When it goes back to the queue, while it is in state `retry`."""
+        self.last_error = ""
+        self.end: End | None = None
+
+    def restore(self, kept: OpenTicket) -> None:
+        """Take over the given state."""
+        self.state, self.since, self.attempt = kept.state, kept.since, kept.attempt
+        self.in_flight = kept.state in ("waiting", "streaming")
+        self.attempts = [Attempt.restored(each) for each in kept.attempts]
+        self.waited_s, self.output_tokens, self.usage = kept.waited_s, kept.output_tokens, kept.usage
+        self.retry_at, self.last_error = kept.retry_at, kept.last_error
+
+    @property
+    def queued_at(self) -> float | None:
+        """When it joined the queue that it waits in, or waited in when it ended; None if an attempt came after that."""
+        if not self.attempts:
+            return self.arrived.at
+        failed = self.attempts[-1].failed
+        return None if failed is None or failed.retry_in_s is None else failed.at + failed.retry_in_s
+
+    def waited_after(self, moment: float) -> float:
+        """Return the seconds that an ended request waited in the queue after this moment, its last wait included."""
+        waited = 0.0
+        for attempt in self.attempts:
+            granted = attempt.granted
+            waited += granted.waited_s if attempt.queued_at >= moment else max(0.0, granted.at - moment)
+        queued_at = self.queued_at
+        if queued_at is not None and self.end is not None:
+            waited += max(0.0, self.end.at - max(queued_at, moment))
+        return waited
+
+    def granted(self, event: Granted) -> None:
+        """Begin an attempt."""
+        self.state, self.in_flight, self.since, self.retry_at = "waiting", True, event.at, None
+        self.attempt = event.attempt
+        self.waited_s += event.waited_s
+        self.attempts.append(Attempt(event))
+
+    def first_content(self, at: float) -> None:
+        """Begin to stream."""
+        self.state, self.in_flight, self.since = "streaming", True, at
+        if self.attempts:
+            self.attempts[-1].first_content_at = at
+
+    def failed(self, event: AttemptFailed) -> None:
+        """End the attempt, and wait for the retry if there is one."""
+        self.last_error = event.message or event.kind.value.replace("_", " ")
+        self._use(event.usage)
+        if self.attempts:
+            self.attempts[-1].end = event
+        self.in_flight = False
+        if event.retry_in_s is not None:
+            self.state, self.since = "retry", event.at
+            self.retry_at = event.at + event.retry_in_s
+
+    def close(self, end: End) -> None:
+        """End the request."""
+        self.end = end
+        self.in_flight, self.retry_at = False, None
+        if self.attempts and self.attempts[-1].end is None:
+            self.attempts[-1].end = end
+        if type(end) is Finished:
+            self.state = "answered"
+            self._use(end.usage)
+        elif type(end) is AttemptFailed:
+            self.state = "failed"
+        elif type(end) is Abandoned:
+            self.state = "left"
+            self._use(end.usage)
+        elif type(end) is Refused:
+            self.state = "refused"
+            self.last_error = end.reason.replace("_", " ")
+
+    def requeue_if_due(self, at: float) -> bool:
+        """Put it back into the queue if its retry pause is over, of which no event tells. Return whether it was."""
+        if self.retry_at is None or at < self.retry_at:
+            return False
+        self.state, self.since, self.retry_at = "queued", self.retry_at, None
+        return True
+
+    def _use(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.usage = usage if self.usage is None else self.usage + usage
+            self.output_tokens = self.usage.output_tokens
+
+
+R = TypeVar("R", bound=Lifecycle)
+
+
+class OpenRequests(Generic[R]):
+    """All open requests. Each method takes an event and returns the request that it changed, None if it is unknown.
+
+    `make` makes a request from its arrival and the name of its provider.
+    """
+
+    __slots__ = ("_make", "_retrying", "by_ticket", "in_flight", "providers")
+
+    def __init__(self, make: Callable[[Arrived, str], R]) -> None:
+        self._make = make
+        self._retrying: dict[int, R] = {}
+        self.by_ticket: dict[int, R] = {}
+        self.in_flight = 0
+        """How many of them are in flight."""
+        self.providers: dict[str, str] = {}
+        """By lane."""
+
+    @property
+    def waiting(self) -> int:
+        """How many of them are queued or wait for a retry."""
+        return len(self.by_ticket) - self.in_flight
+
+    def lane_opened(self, event: LaneOpened) -> None:
+        """Note the lane's provider."""
+        self.providers[event.lane] = event.provider
+
+    def arrived(self, event: Arrived) -> R:
+        """Add a request."""
+        if event.ticket in self.by_ticket:  # only in a damaged journal
+            self._forget(self.by_ticket[event.ticket])
+        request = self.by_ticket[event.ticket] = self._make(event, self.providers.get(event.lane, ""))
+        return request
+
+    def granted(self, event: Granted) -> R | None:
+        """Begin an attempt."""
+        request = self.by_ticket.get(event.ticket)
+        if request is not None:
+            if not request.in_flight:
+                self.in_flight += 1
+            if request.retry_at is not None:
+                self._retrying.pop(event.ticket, None)
+            request.granted(event)
+        return request
+
+    def first_content(self, event: FirstContent) -> R | None:
+        """Begin to stream."""
+        request = self.by_ticket.get(event.ticket)
+        if request is not None:
+            if not request.in_flight:
+                self.in_flight += 1
+            request.first_content(event.at)
+        return request
+
+    def progress(self, event: Progress) -> R | None:
+        """Note the output so far."""
+        request = self.by_ticket.get(event.ticket)
+        if request is not None:
+            request.output_tokens = event.output_tokens
+        return request
+
+    def attempt_failed(self, event: AttemptFailed) -> R | None:
+        """End an attempt; remove the request if there is no retry."""
+        request = self.by_ticket.get(event.ticket)
+        if request is None:
+            return None
+        if event.retry_in_s is None:
+            self._forget(request)
+            request.failed(event)
+            request.close(event)
+        else:
+            self.in_flight -= request.in_flight
+            self._retrying[event.ticket] = request
+            request.failed(event)
+        return request
+
+    def ended(self, event: Finished | Abandoned | Refused) -> R | None:
+        """Remove a request."""
+        request = None if event.ticket is None else self.by_ticket.get(event.ticket)
+        if request is not None:
+            self._forget(request)
+            request.close(event)
+        return request
+
+    def carried(self, event: Carried) -> tuple[list[R], list[R]]:
+        """Take over the state of all open requests. Return those that are new, and those that ended unrecorded."""
+        before, self.by_ticket = self.by_ticket, {}
+        self.providers.update(event.state.providers)
+        new = []
+        for kept in event.state.tickets:
+            request = before.pop(kept.arrived.ticket, None)
+            if request is None:
+                request = self._make(kept.arrived, kept.provider)
+                request.known_from = event.at
+                new.append(request)
+            request.restore(kept)
+            self.by_ticket[kept.arrived.ticket] = request
+        self.in_flight = sum(each.in_flight for each in self.by_ticket.values())
+        self._retrying = {number: each for number, each in self.by_ticket.items() if each.retry_at is not None}
+        return new, list(before.values())
+
+    def requeue_due(self, at: float) -> list[R]:
+        """Put requests whose retry pause is over back into the queue, and return them, the first due first."""
+        if not self._retrying:
+            return []
+        due = [each for each in self._retrying.values() if each.requeue_if_due(at)]
+        for each in due:
+            del self._retrying[each.arrived.ticket]
+        return sorted(due, key=_since)
+
+    def _forget(self, request: R) -> None:
+        self.in_flight -= request.in_flight
+        if request.retry_at is not None:
+            self._retrying.pop(request.arrived.ticket, None)
+        del self.by_ticket[request.arrived.ticket]
+
+
+def _since(request: Lifecycle) -> float:
+    return request.since
