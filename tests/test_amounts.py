@@ -68,6 +68,6 @@ def test_what_a_shell_leaves_of_dollars(typed: str, comes: str) -> None:
 def test_a_ceiling_in_words() -> None:
     """Both kinds, the period, and whom it covers, as far as they are given."""
     assert ceiling(200_000, 5.0, "day") == "200,000 tokens and $5.00 a day"
-    assert ceiling(None, 0.25, "run", "subtree") == "$0.2500 a run with all that it starts"
+    assert ceiling(None, 0.25, "run", "subtree") == "$0.25 a run with all that it starts"
     assert ceiling(1, None) == "1 token"
     assert ceiling(None, None, "day") == "none"

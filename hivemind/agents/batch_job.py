@@ -13,7 +13,6 @@ from hivemind.agents.attempts import Attempt, Ended, adopt, start
 from hivemind.agents.batch_desk import WHO, Desk
 from hivemind.agents.batch_folder import Outcome
 from hivemind.agents.environment import command_for, environment_for
-from hivemind.agents.progress import seconds, usage
 from hivemind.agents.run import CannotRun, check_command
 from hivemind.agents.shim import NOT_STARTED
 from hivemind.api_types import RunUsage, TaskState, WantPlace
@@ -21,6 +20,7 @@ from hivemind.control.client import NoAnswer
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.places import ASK_EVERY_S
 from hivemind.text.amounts import raising
+from hivemind.text.humanise import short_duration, usage
 
 if TYPE_CHECKING:
     from hivemind.agents.plan import PlannedTask
@@ -213,7 +213,7 @@ class Job:
         if self._desk.stop.is_set():
             return "stopped"
         if limit_s is not None and self.began is not None and self._desk.wall() - self.began > limit_s:
-            return f"{_TIMED_OUT} after {seconds(limit_s)}"
+            return f"{_TIMED_OUT} after {short_duration(limit_s)}"
         return ""
 
     # --- The end --------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class Job:
         if how == "cancelled":
             self._desk.say(f"{self.name} was ended, because somebody else ended its task", "warn")
         elif how == "done":
-            self._desk.say(f"{self.name} is done after {seconds(took)}{_used(used)}", "good")
+            self._desk.say(f"{self.name} is done after {short_duration(took)}{_used(used)}", "good")
             await self._tell(ok=True, note="", again=False)
         elif how == "failed":
             await self._failed(note, took, used)
@@ -257,7 +257,7 @@ class Job:
             note += ", stopped by an operator"
         elif used.used_up is not None:
             note += ", budget used up"
-        said = f"{self.name} failed ({note}) after {seconds(took)}{_used(used)}"
+        said = f"{self.name} failed ({note}) after {short_duration(took)}{_used(used)}"
         again = failures <= common.restarts and used.used_up is None and not used.stopped
         if not again:
             if used.used_up is not None:
@@ -265,7 +265,7 @@ class Job:
             self._desk.say(said, "bad")
         else:
             delay_s = common.restart_delay_s
-            when = f"in {seconds(delay_s)}" if delay_s else "at once"
+            when = f"in {short_duration(delay_s)}" if delay_s else "at once"
             self._desk.say(f"{said}; it starts again {when} ({failures} of {common.restarts})", "warn")
             self.phase = "delayed"
             with contextlib.suppress(TimeoutError):

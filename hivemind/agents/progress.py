@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hivemind.text.amounts import dollars
+from hivemind.text.humanise import dollars, plural, short_count, short_duration, usage
 
 NOTHING = "-"
 ENDS = ("done", "failed", "cancelled", "skipped", "blocked")
@@ -100,7 +100,7 @@ def live(standing: Standing, width: int, height: int, ink: Ink) -> list[str]:
 def _headline(standing: Standing, width: int, ink: Ink) -> str:
     counts, total = standing.counts, max(1, len(standing.rows))
     done, bad = counts.get("done", 0), sum(counts.get(state, 0) for state in ENDS[1:])
-    right = f"  {done} of {len(standing.rows)} done  {seconds(standing.elapsed_s)}"
+    right = f"  {done} of {len(standing.rows)} done  {short_duration(standing.elapsed_s)}"
     cells = min(40, width - len(standing.batch) - len(right) - 2)
     if cells < 8:
         return ink(fit(standing.batch + right, width), "bold")
@@ -124,7 +124,10 @@ def _running(rows: Sequence[Row], longest: int, width: int, ink: Ink) -> Iterato
     head = " ".join(f"{column:>{_WIDTHS[column]}}" for column in columns)
     yield ink(fit(f"  {'running':<{name}} {' ' * 10 if odd else ''}{head}", width), "dim")
     for row in rows:
-        cells = {"try": str(row.attempts) if row.attempts > 1 else "", "time": seconds(row.seconds)}
+        cells = {
+            "try": str(row.attempts) if row.attempts > 1 else "",
+            "time": NOTHING if row.seconds is None else short_duration(row.seconds),
+        }
         cells |= {"tokens": _tokens(row), "cost": _cost(row)}
         state = f"{'' if row.state == 'running' else row.state:<9} " if odd else ""
         text = " ".join(f"{cells[column]:>{_WIDTHS[column]}}" for column in columns)
@@ -143,11 +146,12 @@ def closing(standing: Standing, width: int, ink: Ink) -> list[str]:
     head = f"{'task':<{name}} {'state':<9} {'try':>3} {'exit':>4} {'time':>6}"
     lines = [ink(fit(head + (f" {'tokens':>6} {'cost':>8}" if used else "") + "  why", width), "dim")]
     for row in rows:
+        time = NOTHING if row.seconds is None else short_duration(row.seconds)
         code = NOTHING if row.exit_code is None else str(row.exit_code)
         usage_of_it = f" {_tokens(row):>6} {_cost(row):>8}" if used else ""
         lines.append(
             f"{fit(row.task, name):<{name}} {ink(f'{row.state:<9}', _TONES.get(row.state, ''))}"
-            f" {row.attempts or NOTHING:>3} {code:>4} {seconds(row.seconds):>6}{usage_of_it}"
+            f" {row.attempts or NOTHING:>3} {code:>4} {time:>6}{usage_of_it}"
             f"  {fit(_why(row), room)}".rstrip()
         )
     lines += ["", _sum(standing, ink)]
@@ -188,34 +192,6 @@ def as_json(standing: Standing) -> dict[str, object]:
     }
 
 
-def seconds(value: float | None) -> str:
-    """A span of time in at most six cells: `0.8s`, `42s`, `3m05s`, `2h14m`."""
-    if value is None:
-        return NOTHING
-    if value < 9.95:
-        return f"{max(0.0, value):.1f}s"
-    whole = round(value)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}s"
-    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
-
-
-def count(value: float) -> str:
-    """A whole number in at most five cells: `950`, `9.8k`, `124k`, `1.2M`."""
-    unit, larger = "", iter("kMG")
-    while round(value) >= 1000 and (next_unit := next(larger, "")):
-        value, unit = value / 1000, next_unit
-    return f"{value:.1f}{unit}" if unit and value < 9.95 else f"{value:.0f}{unit}"
-
-
-def usage(tokens: int, money: float, unpriced: int) -> str:
-    """`45,123 tokens, $0.42`, and what of them the dollars don't count."""
-    text = f"{tokens:,} tokens, {dollars(money)}"
-    return f"{text} (and {unpriced:,} tokens without a known price)" if unpriced else text
-
-
 def fit(text: str, width: int) -> str:
     """The text in at most so many cells, without anything that a terminal would obey."""
     text = clean(text)
@@ -232,13 +208,13 @@ def _why(row: Row) -> str:
 
 
 def _tokens(row: Row) -> str:
-    return count(row.tokens) if row.tokens else NOTHING
+    return short_count(row.tokens) if row.tokens else NOTHING
 
 
 def _cost(row: Row) -> str:
     if not row.tokens:
         return NOTHING
-    return f"{dollars(row.dollars)}{'+' if row.unpriced else ''}"
+    return dollars(row.dollars, row.unpriced)
 
 
 def _used(rows: Sequence[Row]) -> str:
@@ -251,6 +227,6 @@ def _sum(standing: Standing, ink: Ink) -> str:
     parts = [ink(f"{counts[state]} {state}", _TONES.get(state, "")) for state in states if counts.get(state)]
     total = len(standing.rows)
     return (
-        f"{standing.batch}: {total} task{'' if total == 1 else 's'}, {', '.join(parts)};"
-        f" {seconds(standing.elapsed_s)}, {_used(standing.rows)}"
+        f"{standing.batch}: {plural(total, 'task')}, {', '.join(parts)};"
+        f" {short_duration(standing.elapsed_s)}, {_used(standing.rows)}"
     )

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
+from hivemind.text import humanise
 from hivemind.wire.call import Call
 
 TOTAL_LIMIT = 256 << 20
@@ -54,7 +55,7 @@ class Conversations:
         agent, size = call.identity.agent, len(call.body)
         self._held -= self._bodies.pop(agent, 0)
         if size > self._limit:
-            why = f"it is {size / (1 << 20):,.1f} MiB, more than checkpoint.max_mb ({self._limit >> 20}) allows"
+            why = f"it is {humanise.size(size)}, more than checkpoint.max_mb ({self._limit >> 20}) allows"
             self._newest[agent] = Conversation(replace(call, body=b""), at, size, why)
         else:
             self._newest[agent] = Conversation(call, at, size)

@@ -11,7 +11,8 @@ from typing import Any
 from hivemind.journal.records import Carried, Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
-from hivemind.world.lines import line_of, seconds, words
+from hivemind.text.humanise import duration
+from hivemind.world.lines import line_of, words
 from hivemind.world.sentences import sentence, subject
 
 Told = tuple[str, str, str, str]
@@ -89,12 +90,12 @@ def _arrived(event: ev.Arrived) -> Told:
 
 
 def _granted(event: ev.Granted) -> Told:
-    text = f"request {event.ticket} goes out after {seconds(event.waited_s)} in the queue"
+    text = f"request {event.ticket} goes out after {duration(event.waited_s)} in the queue"
     return "info", "granted", event.agent, text + (f", attempt {event.attempt}" if event.attempt > 1 else "")
 
 
 def _first_content(event: ev.FirstContent) -> Told:
-    return "info", "first", event.agent, f"request {event.ticket}: first content after {seconds(event.ttft_s)}"
+    return "info", "first", event.agent, f"request {event.ticket}: first content after {duration(event.ttft_s)}"
 
 
 def _progress(event: ev.Progress) -> Told:
@@ -103,7 +104,7 @@ def _progress(event: ev.Progress) -> Told:
 
 def _finished(event: ev.Finished) -> Told:
     saved = f" at attempt {event.attempts}, the agent saw no error" if event.attempts > 1 else ""
-    text = f"request {event.ticket}: answered after {seconds(event.duration_s)}{saved}; {_tokens(event.usage)}"
+    text = f"request {event.ticket}: answered after {duration(event.duration_s)}{saved}; {_tokens(event.usage)}"
     return "good", "saved" if saved else str(event.status), event.agent, text
 
 
@@ -119,7 +120,7 @@ def _limits_read(event: ev.LimitsRead) -> Told:
     readings = (
         f"{each.kind.value} {'?' if each.remaining is None else f'{each.remaining:,}'}"
         f" of {'?' if each.limit is None else f'{each.limit:,}'} left"
-        + ("" if each.reset_in_s is None else f", reset in {seconds(each.reset_in_s)}")
+        + ("" if each.reset_in_s is None else f", reset in {duration(each.reset_in_s)}")
         for each in event.readings
     )
     return "info", "limits", event.lane, f"{event.family}: {'; '.join(readings)}"
@@ -148,7 +149,7 @@ def _carried(event: Carried) -> Told:
 
 
 def _gap(event: Gap) -> Told:
-    text = f"{event.lost:,} events of the last {seconds(max(0.0, event.at - event.since))} are missing: {event.why}"
+    text = f"{event.lost:,} events of the last {duration(max(0.0, event.at - event.since))} are missing: {event.why}"
     return "bad", "gap", "", text
 
 

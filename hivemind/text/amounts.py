@@ -10,6 +10,7 @@ from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.ledger.accounts import Period
 from hivemind.scheduler.ledger.ceilings import MOST_DOLLARS, MOST_TOKENS
 from hivemind.scheduler.types import record
+from hivemind.text.humanise import dollars, plural
 from hivemind.text.shells import command_line
 
 HEADER = b"x-hivemind-budget"
@@ -104,7 +105,7 @@ def raising(state: BudgetState) -> str:
 
 def ceiling(tokens: int | None, money: float | None, per: str | None = None, covers: str | None = None) -> str:
     """`200,000 tokens and $5.00 a day`; `none` where there is no ceiling of either kind."""
-    parts = [f"{tokens:,} token{'' if tokens == 1 else 's'}"] if tokens is not None else []
+    parts = [plural(tokens, "token")] if tokens is not None else []
     parts += [dollars(money)] if money is not None else []
     if not parts:
         return "none"
@@ -124,11 +125,6 @@ def how_used(state: BudgetState) -> str:
         parts = [f"{state.used_tokens:,} tokens, {dollars(state.used_dollars)}"]
     blind = f" (and {state.unpriced:,} tokens without a known price)" if state.unpriced and state.dollars else ""
     return f"{' and '.join(parts)} used {PERIODS[state.per]}{blind}"
-
-
-def dollars(amount: float) -> str:
-    """Money, with as many digits as tell small amounts apart."""
-    return f"${amount:,.2f}" if amount >= 1 or not amount else f"${amount:.4f}"
 
 
 def field(state: BudgetState) -> bytes:

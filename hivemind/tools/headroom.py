@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hivemind.api_types import About
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState
-from hivemind.text import amounts
+from hivemind.text import humanise
 from hivemind.tools.outputs import Headroom
 from hivemind.tools.rows import budget_row
 from hivemind.world.snapshot import AgentView, Snapshot
@@ -140,7 +140,7 @@ def _best(rooms: list[_Room], typical: int | None) -> _Room | None:
 def _left(tokens: int | None, dollars: float | None) -> str:
     """What the budgets leave, as one more sentence."""
     parts = [f"{tokens:,} tokens"] if tokens is not None else []
-    parts += [amounts.dollars(dollars)] if dollars is not None else []
+    parts += [humanise.dollars(dollars)] if dollars is not None else []
     return f" The tightest budget leaves {' and '.join(parts)}." if parts else ""
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from hivemind.scheduler.events import AttemptFailed, Finished, Refused
 from hivemind.scheduler.types import Usage
+from hivemind.text.humanise import duration, plural
 from hivemind.world.lifecycle import Attempt
-from hivemind.world.lines import seconds, words
+from hivemind.world.lines import words
 from hivemind.world.request_view import DECISIONS_KEPT, Decision
 from hivemind.world.tickets import Note, TicketFold
 
@@ -39,7 +40,7 @@ def _arrived(ticket: TicketFold) -> Decision:
 
 def _attempted(attempt: Attempt) -> list[Decision]:
     granted, failed = attempt.granted, attempt.failed
-    waited = f"after {seconds(granted.waited_s)}" if granted.waited_s >= 0.05 else "at once"
+    waited = f"after {duration(granted.waited_s)}" if granted.waited_s >= 0.05 else "at once"
     told = [Decision(granted.at, f"granted {waited}, attempt {granted.attempt}")]
     if attempt.first_content_at is not None:
         told.append(Decision(attempt.first_content_at, f"first content {_after(attempt.first_content_at, granted.at)}"))
@@ -55,7 +56,7 @@ def _failed(failed: AttemptFailed, granted_at: float) -> Decision:
         text += f" ({failed.message})"
     if failed.retry_in_s is None:
         return Decision(failed.at, f"{text}; passed on to the agent", "bad")
-    again = f"again in {seconds(failed.retry_in_s)}" if failed.retry_in_s > 0 else "again as soon as its turn comes"
+    again = f"again in {duration(failed.retry_in_s)}" if failed.retry_in_s > 0 else "again as soon as its turn comes"
     return Decision(failed.at, f"{text}; {again}, unseen by the agent", "warn")
 
 
@@ -63,7 +64,7 @@ def _ended(ticket: TicketFold) -> list[Decision]:
     end = ticket.end
     if isinstance(end, Finished):
         level = "good" if end.attempts > 1 else "info"
-        text = f"answered with {end.status} after {seconds(end.duration_s)}{_used(end.usage)}"
+        text = f"answered with {end.status} after {duration(end.duration_s)}{_used(end.usage)}"
         return [Decision(end.at, text, level)]
     if end is None or isinstance(end, AttemptFailed):
         return []
@@ -78,13 +79,11 @@ def _used(usage: Usage | None) -> str:
     if usage is None:
         return ", tokens unknown"
     cached = f" ({usage.cache_read_tokens:,} from cache)" if usage.cache_read_tokens else ""
-    return (
-        f": {usage.total_input:,} token{'' if usage.total_input == 1 else 's'} in{cached}, {usage.output_tokens:,} out"
-    )
+    return f": {plural(usage.total_input, 'token')} in{cached}, {usage.output_tokens:,} out"
 
 
 def _after(at: float, since: float) -> str:
-    return f"after {at - since:.2f} s" if at - since < 1 else f"after {seconds(at - since)}"
+    return f"after {duration(at - since)}"
 
 
 # --- What held it, and what the operator did ----------------------------------------------------------------------
@@ -121,7 +120,7 @@ def _because(reason: str) -> Callable[..., str]:
 
 
 def _opens(opens_in_s: float | None) -> str:
-    return "" if opens_in_s is None else f", about {seconds(opens_in_s)} to go"
+    return "" if opens_in_s is None else f", about {duration(opens_in_s)} to go"
 
 
 HELD: Mapping[str, Callable[..., str]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.limits.window import PROBE_S
 from hivemind.scheduler.types import WindowKind
 from hivemind.text.amounts import how_used
+from hivemind.text.humanise import duration
 from hivemind.world.sentences import TOLD_ALREADY, sentence, subject
 from hivemind.world.snapshot import Line
 from hivemind.world.tickets import STOPPED
@@ -45,21 +45,6 @@ def line_of(event: ev.Event, wall: float, before: str = "") -> Line | None:
     return Line(event.at, wall, level, tag, who, text)
 
 
-def seconds(value: float) -> str:
-    """A time for people, exact where it is short."""
-    return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
-
-
-def long_time(value: float) -> str:
-    """A time for people that may be of any length: `90 s`, `5 min`, `24 h`, `3,000,000 d`."""
-    if value < 120:
-        return seconds(value)
-    for unit, length_s, most in (("min", 60.0, 120), ("h", 3600.0, 48), ("d", 86400.0, math.inf)):
-        if value / length_s < most:
-            return f"{value / length_s:,.0f} {unit}"
-    return "for ever"
-
-
 def words(name: str) -> str:
     """A reason, a cause or the kind of a failure, as people write it."""
     return _WORDS.get(name) or name.replace("_", " ")
@@ -77,7 +62,7 @@ def _failed(event: ev.AttemptFailed) -> Told:
     text = event.message if event.message not in ("", tag) else words(event.kind.value)
     if event.retry_in_s is None:
         return "bad", tag, event.agent, f"{text}; passed on to the agent"
-    again = f"in {event.retry_in_s:.1f} s" if event.retry_in_s >= 0.05 else "at once"
+    again = f"in {duration(event.retry_in_s)}" if event.retry_in_s >= 0.05 else "at once"
     return "warn", tag, event.agent, f"{text}; attempt {event.attempt + 1} {again}"
 
 
@@ -106,12 +91,12 @@ def _level_changed(event: ev.LevelChanged) -> Told | None:
 
 def _circuit_changed(event: ev.CircuitChanged) -> Told:
     level = "good" if event.state == "closed" else "warn" if event.state == "half_open" else "bad"
-    again = "" if event.reopens_in_s is None else f", a probe in {event.reopens_in_s:.0f} s"
+    again = "" if event.reopens_in_s is None else f", a probe in {duration(event.reopens_in_s)}"
     return level, "circuit", event.lane, f"{words(event.state)} ({event.cause}){again}"
 
 
 def _parked(event: ev.LaneParked) -> Told:
-    return "warn", event.cause, event.lane, f"parked {seconds(event.for_s)}, as the provider asks"
+    return "warn", event.cause, event.lane, f"parked {duration(event.for_s)}, as the provider asks"
 
 
 def _released(event: ev.LaneReleased) -> Told:
@@ -119,11 +104,13 @@ def _released(event: ev.LaneReleased) -> Told:
 
 
 def _reset_doubted(event: ev.ResetDoubted) -> Told:
-    span, kind = long_time(event.reset_in_s), _COUNTED[event.kind]
+    span, kind = duration(event.reset_in_s), _COUNTED[event.kind]
     if event.absurd:
         text = f"reply states a reset of {kind} in {span}, which no rate window has: not believed"
     else:
-        text = f"reply states that no {kind} are left for {span}: one request every {PROBE_S:.0f} s at most checks it"
+        text = (
+            f"reply states that no {kind} are left for {span}: one request every {duration(PROBE_S)} at most checks it"
+        )
     return "warn", "limits", event.lane, text
 
 

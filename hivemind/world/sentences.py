@@ -8,6 +8,7 @@ from typing import Any
 from hivemind.scheduler.events import Commanded
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.text.amounts import ceiling
+from hivemind.text.humanise import plural
 
 ALL = "all"
 """Whom a command is about that names nobody."""
@@ -95,7 +96,7 @@ def _budget(about: Arguments, before: str) -> str:
 def _submit(about: Arguments, _: str) -> str:
     names = about["tasks"]
     shown = ", ".join(map(str, names[:_NAMED])) + (" …" if len(names) > _NAMED else "")
-    return f"{len(names):,} task{'' if len(names) == 1 else 's'} added: {shown}"
+    return f"{plural(len(names), 'task')} added: {shown}"
 
 
 def _cancel(_: Arguments, __: str) -> str:

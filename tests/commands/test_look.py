@@ -36,7 +36,7 @@ async def test_status(tmp_path: Path, golden: Golden) -> None:
         assert facts["lanes"][0]["ceiling"] == 4
         assert facts["pool"]["tokens"] == 2000
         shown = re.sub(
-            r"up \d+ s \(HiveMind [\d.]+\)", "up 5 s (HiveMind 1.2.3)", shown.replace(at.proxy.url, "http://here")
+            r"up \d+ m?s \(HiveMind [\d.]+\)", "up 5 s (HiveMind 1.2.3)", shown.replace(at.proxy.url, "http://here")
         )
     assert max(map(len, shown.splitlines())) <= 80
     golden("status", shown)

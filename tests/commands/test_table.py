@@ -80,47 +80,6 @@ def test_colours(monkeypatch: pytest.MonkeyPatch, looked_at: bool, environ: dict
     assert row == ("\x1b[31mx\x1b[0m  y" if coloured else "x  y")
 
 
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (0, "0"),
-        (7, "7"),
-        (999, "999"),
-        (1000, "1k"),
-        (1234, "1.23k"),
-        (12_345, "12.3k"),
-        (999_999, "1M"),
-        (2.5e9, "2.5G"),
-    ],
-)
-def test_counts(number: float, text: str) -> None:
-    """Three figures or so."""
-    assert words.count(number) == text
-
-
-def test_money() -> None:
-    """Small sums aren't nothing; what isn't all says so."""
-    assert [words.money(0), words.money(0.0023), words.money(1234.5), words.money(1, 5)] == [
-        "$0.00",
-        "$0.0023",
-        "$1,234.50",
-        "$1.00+",
-    ]
-
-
-def test_spans() -> None:
-    """Two units at most."""
-    assert [words.span(each) for each in (0, 59.9, 60, 3599, 3600, 12_000, 90_000)] == [
-        "0 s",
-        "59 s",
-        "1 min",
-        "59 min",
-        "1 h 0 min",
-        "3 h 20 min",
-        "1 d 1 h",
-    ]
-
-
 def state(tokens: int | None, dollars: float | None, used: int, spent: float) -> BudgetState:
     return BudgetState("ann", tokens, dollars, "run", "agent", used, spent, 0)
 

@@ -81,8 +81,8 @@ def test_verdict(result: TuningResult, text: str, style: str) -> None:
     ("progress", "text"),
     [
         (TuningProgress("search", 4, 60, 100.0, 100.0), "searching 4 of 60"),
-        (TuningProgress("search", 8, 60, 100.0, 90.0), "searching 8 of 60, best so far 90.0 s (-10.0 %)"),
-        (TuningProgress("choose", 0, 0, 100.0, 90.0), "choosing, best so far 90.0 s (-10.0 %)"),
+        (TuningProgress("search", 8, 60, 100.0, 90.0), "searching 8 of 60, best so far 90 s (-10.0 %)"),
+        (TuningProgress("choose", 0, 0, 100.0, 90.0), "choosing, best so far 90 s (-10.0 %)"),
         (TuningProgress("check", 0, 20, 0.0, 0.0), "checking 0 of 20"),
     ],
 )

@@ -107,7 +107,7 @@ def test_show(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) == len(run()) + 1
     assert lines[0] == "2026-11-21"
     assert lines[1].startswith("18:23:41.000  journal    http://127.0.0.1:8765")
-    assert lines[4] == "18:23:42.250  granted    alice               request 1 goes out after 0.2 s in the queue"
+    assert lines[4] == "18:23:42.250  granted    alice               request 1 goes out after 250 ms in the queue"
     assert "429 rate_limit_error; attempt 2 in 1.5 s" in lines[9]
     assert lines[-1].endswith("ended in good order")
 
@@ -212,7 +212,7 @@ def test_stats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["agents"].strip() == "2 (2 ended with an answer)"
     assert facts["attempts"].strip() == "3, 1 of them again after a fault"
     assert facts["dollars"].strip() == "$0.0123"
-    assert out.splitlines()[-1].split() == ["normal", "2", "0.25", "s", "0.50", "s", "0.50", "s"]
+    assert out.splitlines()[-1].split() == ["normal", "2", "250", "ms", "500", "ms", "500", "ms"]
     figures = json.loads(does(capsys, folder, "stats", NAME, "--json")[0])
     assert (figures["requests"], figures["retries"], figures["tokens"], figures["told"]) == (2, 1, 3400, [])
 

@@ -31,8 +31,8 @@ def part(recording: RecordingView | None) -> WorldPart:
 @pytest.mark.parametrize(
     ("recording", "said"),
     [
-        (WELL, "journal     18.2 MB  /state/journals/a.jsonl"),
-        (LOST, "journal     18.2 MB  /state/journals/a.jsonl, 1,234 events are missing"),
+        (WELL, "journal    17.4 MiB  /state/journals/a.jsonl"),
+        (LOST, "journal    17.4 MiB  /state/journals/a.jsonl, 1,234 events are missing"),
         (FAILING, "can't be written now (No space left on device)"),
     ],
 )

@@ -133,7 +133,7 @@ def test_budgets_that_hold() -> None:
         (budget(tokens=5_000, used_tokens=2_000), 0, "rather than fan out"),
         (budget(tokens=5_000, used_tokens=4_990), 0, "rather than fan out"),
         (budget(tokens=5_000, used_tokens=5_000), 0, "used up"),
-        (budget(tokens=None, dollars=0.5), 2, "$0.5000"),
+        (budget(tokens=None, dollars=0.5), 2, "$0.50"),
         (budget(tokens=None, dollars=0.5, used_dollars=0.45), 0, "rather than fan out"),
     ],
 )

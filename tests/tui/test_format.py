@@ -10,48 +10,6 @@ from rich.cells import cell_len
 from hivemind_tui.render import format
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (None, "—"),
-        (0, "0"),
-        (950, "950"),
-        (999.6, "1.0k"),
-        (1_000, "1.0k"),
-        (9_940, "9.9k"),
-        (9_960, "10k"),
-        (124_300, "124k"),
-        (999_950, "1.0M"),
-        (1_240_000, "1.2M"),
-        (3e9, "3.0G"),
-        (math.inf, "∞"),
-    ],
-)
-def test_count(value: float | None, shown: str) -> None:
-    """Counts take five cells at most and change unit before they get longer."""
-    assert format.count(value) == shown
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (None, "—"),
-        (-1.0, "0.0s"),
-        (0.84, "0.8s"),
-        (9.96, "10s"),
-        (59.4, "59s"),
-        (59.6, "1m00s"),
-        (185, "3m05s"),
-        (3599.7, "1h00m"),
-        (8073, "2h14m"),
-        (442_800, "5d03h"),
-    ],
-)
-def test_seconds(value: float | None, shown: str) -> None:
-    """Durations take six cells at most and never show 60 of anything."""
-    assert format.seconds(value) == shown
-
-
 def test_uptime_changes_by_the_minute_after_an_hour() -> None:
     """A clock that ticks each second would repaint the header each second, over ssh too."""
     assert format.uptime(252) == "04:12"

@@ -56,16 +56,16 @@ def test_the_story_of_a_request_that_was_rescued() -> None:
     assert story(world) == [
         (0.0, ARRIVAL, "info"),
         (0.5, "waits for a slot: 3 ahead, limit 8", "info"),
-        (0.85, "waits for room in the window of tokens: next in line, about 0.1 s to go", "info"),
-        (1.0, "granted after 1.0 s, attempt 1", "info"),
+        (0.85, "waits for room in the window of tokens: next in line, about 100 ms to go", "info"),
+        (1.0, "granted after 1 s, attempt 1", "info"),
         (
             2.0,
-            "attempt 1 failed after 1.0 s: 429 rate limited (slow down); again in 1.5 s, unseen by the agent",
+            "attempt 1 failed after 1 s: 429 rate limited (slow down); again in 1.5 s, unseen by the agent",
             "warn",
         ),
         (4.0, "waits: the provider asked for a pause, about 12 s to go", "info"),
-        (16.0, "granted after 12 s, attempt 2", "info"),
-        (16.25, "first content after 0.25 s", "info"),
+        (16.0, "granted after 12.5 s, attempt 2", "info"),
+        (16.25, "first content after 250 ms", "info"),
         (20.0, "answered with 200 after 20 s: 150 tokens in (20 from cache), 40 out", "good"),
     ]
 
@@ -73,12 +73,12 @@ def test_the_story_of_a_request_that_was_rescued() -> None:
 @pytest.mark.parametrize(
     ("end", "text", "level"),
     [
-        (finished(usage=None), "answered with 200 after 5.0 s, tokens unknown", "info"),
-        (finished(usage=Usage(7, 0, 0, 9)), "answered with 200 after 5.0 s: 7 tokens in, 9 out", "info"),
-        (failed(None), "attempt 1 failed after 1.0 s: 429 rate limited; passed on to the agent", "bad"),
+        (finished(usage=None), "answered with 200 after 5 s, tokens unknown", "info"),
+        (finished(usage=Usage(7, 0, 0, 9)), "answered with 200 after 5 s: 7 tokens in, 9 out", "info"),
+        (failed(None), "attempt 1 failed after 1 s: 429 rate limited; passed on to the agent", "bad"),
         (
             ev.AttemptFailed(2.0, 1, "ann", LANE, 1, FailureKind.CONNECT, None, "", None),
-            "attempt 1 failed after 1.0 s: no connection; passed on to the agent",
+            "attempt 1 failed after 1 s: no connection; passed on to the agent",
             "bad",
         ),
         (abandoned(), "the client left while its answer came", "warn"),
@@ -97,7 +97,7 @@ def test_a_try_that_comes_at_once() -> None:
     at_once = ev.Granted(0.0, 1, "ann", LANE, 1, 0.0)
     assert [text for _, text, _ in story(told(arrived(), at_once, failed(0.0, at=0.5)))[1:]] == [
         "granted at once, attempt 1",
-        "attempt 1 failed after 0.50 s: 429 rate limited; again as soon as its turn comes, unseen by the agent",
+        "attempt 1 failed after 500 ms: 429 rate limited; again as soon as its turn comes, unseen by the agent",
     ]
 
 

@@ -17,6 +17,7 @@ from textual.driver import Driver
 from textual.geometry import Size
 
 from hivemind.scheduler.commands import Command, Rejected
+from hivemind.text.humanise import short_duration
 from hivemind.text.shells import shell_of
 from hivemind_styles import STYLE_SHEETS
 from hivemind_styles.themes import THEMES
@@ -35,7 +36,7 @@ from hivemind_tui.loop.frame_rate import Pace, wanted_fps
 from hivemind_tui.loop.lossy_driver import TerminalBack
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.capabilities import coloured, themes_for
-from hivemind_tui.render.format import clean, seconds
+from hivemind_tui.render.format import clean
 from hivemind_tui.render.glyphs import glyphs_for
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state import navigation
@@ -235,7 +236,9 @@ class ControlRoom(Looking, WhatIfActions, LayeredApp):
     def on_terminal_back(self, event: TerminalBack) -> None:
         """Frames were dropped, so everything is painted anew."""
         self.action_repaint()
-        self.notify(f"the terminal didn't read for {seconds(event.stalled_s)}; the traffic went on", markup=False)
+        self.notify(
+            f"the terminal didn't read for {short_duration(event.stalled_s)}; the traffic went on", markup=False
+        )
 
     def on_mouse_scroll_down(self) -> None:
         self._wheel(_WHEEL_ROWS)

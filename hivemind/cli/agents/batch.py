@@ -18,6 +18,7 @@ from hivemind.cli.plugin import Command
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.settings import add_flags, from_flags, settings_file
 from hivemind.settings.flags import given_flags
+from hivemind.text.humanise import plural
 from hivemind.text.shells import command_line
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _run(namespace: argparse.Namespace) -> int:
 def _checked(plan: Plan) -> Iterator[str]:
     """The order in which one agent at a time would go through it."""
     order = plan.order()
-    yield f"{plan.name}: {len(order)} task{'' if len(order) == 1 else 's'}; one at a time, in this order:"
+    yield f"{plan.name}: {plural(len(order), 'task')}; one at a time, in this order:"
     name = max(len(task.name) for task in order)
     for number, task in enumerate(order, 1):
         after = f"after {', '.join(task.after)}" if task.after else ""

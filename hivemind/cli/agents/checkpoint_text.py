@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from hivemind.agents.transcript import printable
 from hivemind.redaction.text import redact
 from hivemind.store.checkpoints import Checkpoint, Found, TaskPlace, Used
-from hivemind.text.amounts import dollars, how_used, owner
+from hivemind.text.amounts import how_used, owner
+from hivemind.text.humanise import dollars, duration, size, usage
 from hivemind.text.table import Cell, Column, lines
-from hivemind.text.words import money
 
 _COLUMNS = (
     Column("CHECKPOINT"),
@@ -40,7 +40,7 @@ def _row(found: Found, now: float) -> list[Cell | str]:
         ago(now - kept.at),
         kept.reason,
         f"{kept.run.tokens:,}",
-        money(kept.run.dollars, kept.run.unpriced),
+        dollars(kept.run.dollars, kept.run.unpriced),
         size(found.size),
         printable(task),
         "known" if kept.command else "",
@@ -64,12 +64,11 @@ def facts(found: Found, now: float) -> list[str]:
 
 
 def _used(kept: Checkpoint) -> str:
-    return f"{_tokens(kept.run)} in its last run; {_tokens(kept.ever)} in all"
+    return f"{_used_in(kept.run)} in its last run; {_used_in(kept.ever)} in all"
 
 
-def _tokens(used: Used) -> str:
-    blind = f", {used.unpriced:,} without a known price" if used.unpriced else ""
-    return f"{used.tokens:,} tokens, {dollars(used.dollars)}{blind}"
+def _used_in(used: Used) -> str:
+    return usage(used.tokens, used.dollars, used.unpriced)
 
 
 def _task(task: TaskPlace) -> str:
@@ -110,20 +109,10 @@ def _request(found: Found) -> list[tuple[str, str]]:
 
 
 def ago(seconds: float) -> str:
-    """`3 min ago`."""
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.0f} {unit} ago"
-    return f"{max(0.0, seconds):.0f} s ago"
+    """`3 min 12 s ago`."""
+    return f"{duration(seconds)} ago"
 
 
 def moment(at: float) -> str:
     """Local time, in full."""
     return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(at))
-
-
-def size(count: int) -> str:
-    """`1.5 MiB`."""
-    if count < 1024:
-        return f"{count} B"
-    return f"{count / 1024:.1f} KiB" if count < 1 << 20 else f"{count / (1 << 20):.1f} MiB"

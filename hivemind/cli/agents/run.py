@@ -14,7 +14,6 @@ from typing import Any
 
 from hivemind.agents.environment import AGENT_VARIABLE, URL_VARIABLE
 from hivemind.agents.foreground import Foreground
-from hivemind.agents.progress import usage as in_words
 from hivemind.agents.run import CannotRun, Job, Outcome, check_command, run_agent
 from hivemind.agents.session import Say, Session, open_session
 from hivemind.cli.plugin import Command
@@ -25,6 +24,7 @@ from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
 from hivemind.settings.flags import given_flags
 from hivemind.text.amounts import WantedBudget, owner, parse_budget, raising, shell_took
+from hivemind.text.humanise import duration, usage
 from hivemind.text.shells import command_line
 
 _ONLY_TO_FIND_IT = {"host", "port", "state_dir", "token", "control_token", "log_level", "drain_s"}
@@ -199,11 +199,11 @@ def told(outcome: Outcome) -> str:
     how = f"exit code {outcome.exit_code}"
     if outcome.exit_code < 0:
         how = f"ended by signal {-outcome.exit_code} ({signal.strsignal(-outcome.exit_code) or 'unknown'})"
-    text = f"{outcome.agent}: {how} after {outcome.seconds:,.1f} s"
+    text = f"{outcome.agent}: {how} after {duration(outcome.seconds)}"
     if outcome.usage is None:
         return f"{text}; the proxy is away, so what it used isn't known here"
     used = outcome.usage
-    text = f"{text}, {in_words(used.tokens, used.dollars, used.unpriced)}"
+    text = f"{text}, {usage(used.tokens, used.dollars, used.unpriced)}"
     if used.checkpoint is not None:
         text += f"; what it was at is kept: {command_line('hivemind checkpoints show', used.checkpoint)}"
     if used.used_up is not None and outcome.exit_code:

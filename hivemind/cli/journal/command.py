@@ -17,8 +17,8 @@ from hivemind.console import json_text, printable
 from hivemind.journal.files import folder_in
 from hivemind.journal.read.listing import Listed, listed
 from hivemind.parser import Parser
+from hivemind.text.humanise import duration, size
 from hivemind.text.table import Cell, Column, lines, show, width
-from hivemind.text.words import span
 
 _COLUMNS = (
     Column("JOURNAL"),
@@ -90,9 +90,9 @@ def _row(journal: Listed) -> list[Cell | str]:
     return [
         journal.name,
         _moment(journal.began),
-        span(journal.length_s),
+        duration(journal.length_s),
         f"{journal.parts:,}",
-        _size(journal.bytes),
+        size(journal.bytes),
         "" if journal.requests is None else f"{journal.requests:,}",
         "" if journal.source == "proxy" else printable(journal.source),
         Cell(journal.end, _ENDS.get(journal.end, "")),
@@ -104,13 +104,6 @@ def _moment(wall: float) -> str:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall))
     except (OverflowError, ValueError, OSError):
         return "no such time"
-
-
-def _size(count: int) -> str:
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count >= factor:
-            return f"{count / factor:.1f} {unit}"
-    return f"{count} B"
 
 
 command = Command("journal", "list, show, count, export or import what was recorded", _configure, _run)

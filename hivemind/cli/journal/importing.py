@@ -26,6 +26,7 @@ from hivemind.journal.read.head import BOM, opened, what_else
 from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind.scheduler.events import Event
 from hivemind.settings.sections import AgentSettings
+from hivemind.text.humanise import plural
 from hivemind.wire.claims import Claims
 
 _NAME = re.compile(r"[\w-]{1,80}", re.ASCII)
@@ -69,7 +70,7 @@ def run(namespace: argparse.Namespace) -> int:
     )
     _write(folder, name, [first, *events, JournalEnded(events[-1].at)])
     count, agents = len(requests), agents_in(requests)
-    print(f"journal {name}: {_of(count, 'request')} of {_of(agents, 'agent')}, {_of(len(tries), 'attempt')}")
+    print(f"journal {name}: {plural(count, 'request')} of {plural(agents, 'agent')}, {plural(len(tries), 'attempt')}")
     if counts:
         sys.stdout.flush()
         print(f"hivemind: {path.name}{_left_out(counts)}", file=sys.stderr)
@@ -134,10 +135,6 @@ def _moment(wall: float) -> str:
         return datetime.fromtimestamp(wall, UTC).strftime("%Y%m%d-%H%M%S")
     except (OverflowError, ValueError, OSError):
         return "imported"
-
-
-def _of(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _shown(text: str) -> str:

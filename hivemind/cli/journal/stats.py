@@ -15,9 +15,8 @@ from hivemind.journal.read.lifecycle import UNUSED
 from hivemind.journal.read.reader import Journal
 from hivemind.prices import Prices
 from hivemind.scheduler.types import Price
-from hivemind.text.amounts import dollars
+from hivemind.text.humanise import dollars, duration
 from hivemind.text.table import Cell, Column, lines, show, width
-from hivemind.text.words import span
 
 _WAITS = (
     Column("PRIORITY"),
@@ -78,7 +77,7 @@ def _facts(figures: Figures) -> Sequence[tuple[str, str]]:
     blind = f" (the price of {figures.unpriced_tokens:,} tokens isn't known)" if figures.unpriced_tokens else ""
     return (
         ("agents", f"{figures.agents:,} ({figures.finished:,} ended with an answer)"),
-        ("time", f"{_s(figures.wall_s)} from the first request to the last answer"),
+        ("time", f"{duration(figures.wall_s)} from the first request to the last answer"),
         ("requests", f"{figures.requests:,}"),
         ("  answered", f"{figures.answered:,}"),
         ("  failed", f"{figures.failed:,} in an error of the provider's" if figures.failed else ""),
@@ -88,7 +87,7 @@ def _facts(figures: Figures) -> Sequence[tuple[str, str]]:
         ("attempts", f"{figures.attempts:,}, {figures.retries:,} of them again after a fault"),
         ("saved", f"{figures.rescued:,} answered after faults that no agent saw"),
         ("at once", f"{figures.busiest:,} in flight at most"),
-        ("waited", f"{_s(figures.waited_s)} in the queue, all requests together"),
+        ("waited", f"{duration(figures.waited_s)} in the queue, all requests together"),
         ("fairness", f"{figures.fairness:.3f} (Jain's index; 1: waiting slowed all agents down alike)"),
         ("tokens", f"{figures.tokens:,}"),
         (
@@ -101,13 +100,7 @@ def _facts(figures: Figures) -> Sequence[tuple[str, str]]:
 
 def _waits(figures: Figures, room: int | None) -> list[str]:
     rows: list[list[Cell | str]] = [
-        [name, f"{waits.requests:,}", _s(waits.p50_s), _s(waits.p95_s), _s(waits.longest_s)]
+        [name, f"{waits.requests:,}", duration(waits.p50_s), duration(waits.p95_s), duration(waits.longest_s)]
         for name, waits in figures.waits.items()
     ]
     return lines(_WAITS, rows, room)
-
-
-def _s(value: float) -> str:
-    if value < 1:
-        return f"{value:.2f} s"
-    return f"{value:.1f} s" if value < 120 else span(value)

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from hivemind.journal.figures import Figures
 from hivemind.lab.comparison import Measure, Spread, measures, spread
-from hivemind.text import words
+from hivemind.text.humanise import count, dollars, duration
 from hivemind.text.table import Cell, Column, lines
 
 USUAL = "USUAL SETTINGS"
@@ -134,29 +134,14 @@ def amount(measure: Measure, value: float | None) -> str:
     if value is None:
         return ""
     if measure.unit == "seconds":
-        return seconds(value)
+        return duration(value)
     if measure.unit == "dollars":
-        return words.money(value)
+        return dollars(value)
     if measure.unit == "share":
         return f"{value:.3f}"
     if measure.unit == "tokens":
-        return words.count(round(value))
+        return count(round(value))
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
-
-
-def seconds(value: float) -> str:
-    """`0.42 s`, `12.3 s`, `4 min 02 s`, `1 h 05 min`."""
-    if value < 0.0005:
-        return "0 s"
-    if value < 1:
-        return f"{value:.2g} s" if value < 0.1 else f"{value:.2f} s"
-    if value < 99.95:
-        return f"{value:.1f} s"
-    whole = round(value)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    minutes = round(value / 60)
-    return f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def _difference(
@@ -214,7 +199,7 @@ def _amount(measure: Measure, runs: Sequence[Figures]) -> str:
     """A `+` after dollars: of some tokens the price isn't known."""
     value = _mean(measure, runs)
     if measure.unit == "dollars" and value is not None:
-        return words.money(value, max(run.unpriced_tokens for run in runs))
+        return dollars(value, max(run.unpriced_tokens for run in runs))
     return amount(measure, value)
 
 

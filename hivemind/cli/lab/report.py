@@ -15,6 +15,7 @@ from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.journal.read.reader import first_line
 from hivemind.lab.report import output
+from hivemind.text.humanise import size
 
 if TYPE_CHECKING:
     from hivemind.lab.report.run import RecordedRun
@@ -61,7 +62,7 @@ def _run(namespace: argparse.Namespace) -> int:
         sys.stdout.buffer.write(text.encode())
         return 0
     output.write(out, text)
-    print(f"{printable(str(out))}: {len(text.encode()) / 1e6:.1f} MB" if len(text) > 100_000 else printable(str(out)))
+    print(f"{printable(str(out))}: {size(len(text.encode()))}" if len(text) > 100_000 else printable(str(out)))
     return 0
 
 

@@ -13,7 +13,7 @@ from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.tune.overrides import shown
 from hivemind.lab.tune.space import RecordedSettings, values_of
 from hivemind.lab.tune.tuning import Goal, TuningProgress, TuningResult, Validation, cost
-from hivemind.text import words
+from hivemind.text.humanise import dollars, duration
 from hivemind.text.table import Cell, Column, lines, styled, wrapped
 
 GOALS: dict[Goal, str] = {"wall_time": "wall time", "p95_wait": "p95 of waits", "dollars": "dollars"}
@@ -106,7 +106,7 @@ def standing(progress: TuningProgress, goal: Goal) -> str:
 
 def amount(goal: Goal, value: float) -> str:
     """What something costs by a goal."""
-    return words.money(value) if goal == "dollars" else comparing.seconds(value)
+    return dollars(value) if goal == "dollars" else duration(value)
 
 
 def as_json(

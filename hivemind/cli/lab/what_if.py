@@ -21,6 +21,7 @@ from hivemind.lab.simulate.whatif import Faults, simulate
 from hivemind.lab.tune.overrides import Change, agent_commands, parse_changes
 from hivemind.lab.tune.workers import Job, Runs, Workers
 from hivemind.scheduler.types import Price
+from hivemind.text.humanise import duration
 from hivemind.text.suggest import did_you_mean
 from hivemind.text.table import show, styled, width, wrapped
 
@@ -151,7 +152,7 @@ def told(found: Compared) -> list[str]:
     """For people."""
     recording, room = found.recording, width()
     figures = recording.figures
-    what = f"{figures.agents:,} agents, {figures.requests:,} requests, {comparing.seconds(figures.wall_s)}"
+    what = f"{figures.agents:,} agents, {figures.requests:,} requests, {duration(figures.wall_s)}"
     head = [(f"{printable(recording.name)}: {what}", "bold")]
     if found.changes:
         head.append((f"changed: {', '.join(map(str, found.changes))}", "bold"))

@@ -10,8 +10,9 @@ from hivemind.cli import client as asking
 from hivemind.cli.operator.status import world
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
+from hivemind.text.humanise import count, dollars
 from hivemind.text.table import Cell, Column, lines, show, width
-from hivemind.text.words import count, money, share
+from hivemind.text.words import share
 from hivemind.world.snapshot import AgentView
 
 _COLUMNS = (
@@ -65,7 +66,7 @@ def _row(agent: AgentView, before: str) -> list[Cell | str]:
         agent.priority.name.lower(),
         f"{agent.requests:,}",
         count(agent.usage.total),
-        money(agent.dollars, agent.unpriced),
+        dollars(agent.dollars, agent.unpriced),
         share(agent.budget),
         printable(agent.task or ""),
         Cell(ended, "bad" if agent.exit_code else ""),

@@ -12,8 +12,9 @@ from hivemind.errors import UsageError
 from hivemind.scheduler.events import BudgetState
 from hivemind.text import amounts
 from hivemind.text.amounts import WantedBudget, parse_budget, shell_took
+from hivemind.text.humanise import count, dollars
 from hivemind.text.table import Cell, Column, lines, show, styled, width
-from hivemind.text.words import count, money, share
+from hivemind.text.words import share
 
 _COLUMNS = (
     Column("AGENT", cut=True, least=20),
@@ -72,7 +73,9 @@ def one(stands: AgentBudget) -> list[str]:
         ceiling = amounts.ceiling(state.tokens, state.dollars, state.per, state.covers)
         first = f"{_name(stands)}: {ceiling}; {_style(state, amounts.how_used(state))}"
     rows = [("this run", stands.run), ("today", stands.day), ("in all", stands.ever)]
-    used = [f"  {name:9}{spent.tokens:>13,} tokens  {money(spent.dollars, spent.unpriced):>10}" for name, spent in rows]
+    used = [
+        f"  {name:9}{spent.tokens:>13,} tokens  {dollars(spent.dollars, spent.unpriced):>10}" for name, spent in rows
+    ]
     return [first, *used]
 
 
@@ -92,7 +95,7 @@ def _row(each: AgentBudget) -> list[Cell | str]:
         ceiling += ", subtree"
     used = Cell("") if state is None else Cell(f"{state.share:.0%}".replace("%", " %"), share(state).style)
     spent = [count(each.run.tokens), count(each.day.tokens), count(each.ever.tokens)]
-    return [_name(each), ceiling, used, *spent, money(each.ever.dollars, each.ever.unpriced)]
+    return [_name(each), ceiling, used, *spent, dollars(each.ever.dollars, each.ever.unpriced)]
 
 
 def _name(each: AgentBudget) -> str:

@@ -15,8 +15,8 @@ from hivemind.control.wire import decode_world
 from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.tasks.graph import TASK_STATES
 from hivemind.text import amounts
+from hivemind.text.humanise import count, dollars, duration, size
 from hivemind.text.table import Cell, Column, lines, show, styled, width
-from hivemind.text.words import count, money, span
 from hivemind.world.snapshot import TASKS_SHOWN, RecordingView, Snapshot
 
 _COLUMNS = (
@@ -67,7 +67,7 @@ def shown(part: WorldPart, room: int | None) -> list[str]:
     """For people."""
     world, totals = part.snapshot, part.snapshot.totals
     mode = styled(world.mode, _MODES.get(world.mode, ""))
-    told = [f"{mode} at {world.address}, up {span(world.uptime_s)} (HiveMind {printable(part.version)})", ""]
+    told = [f"{mode} at {world.address}, up {duration(world.uptime_s)} (HiveMind {printable(part.version)})", ""]
     usage = totals.usage
     cached = usage.cache_read_tokens + usage.cache_write_tokens
     rows = [
@@ -77,7 +77,7 @@ def shown(part: WorldPart, room: int | None) -> list[str]:
             count(usage.total),
             f"{count(usage.input_tokens)} in, {count(cached)} cached, {count(usage.output_tokens)} out",
         ),
-        ("cost", money(totals.dollars, totals.unpriced), _unpriced(totals.unpriced)),
+        ("cost", dollars(totals.dollars, totals.unpriced), _unpriced(totals.unpriced)),
         ("agents", str(len(world.agents)), _by_state(agent.state for agent in world.agents)),
         (
             "tasks",
@@ -96,12 +96,12 @@ def shown(part: WorldPart, room: int | None) -> list[str]:
 
 
 def _journal(recording: RecordingView) -> str:
-    size, path = f"{recording.bytes / 1e6:,.1f} MB", printable(recording.path)
+    written, path = size(recording.bytes), printable(recording.path)
     parts = [path, *([f"{recording.lost:,} events are missing"] if recording.lost else [])]
     if recording.failing:
         parts.append(f"can't be written now ({printable(recording.failing)})")
     level = "bad" if recording.failing else "warn" if recording.lost else ""
-    return f"{'journal':10}{size:>9}  {styled(', '.join(parts), level)}"
+    return f"{'journal':10}{written:>9}  {styled(', '.join(parts), level)}"
 
 
 def _requests(world: Snapshot) -> str:
@@ -132,7 +132,7 @@ def _lane(lane: LaneState) -> list[Cell | str]:
     level = "no limit" if math.isinf(lane.level) else f"{lane.level:.1f}{ceiling}"
     circuit = lane.circuit.replace("_", " ")
     if lane.parked_for_s > 0:
-        circuit += f", parked {span(lane.parked_for_s)}"
+        circuit += f", parked {duration(lane.parked_for_s)}"
     style = _CIRCUITS.get(lane.circuit, "")
     return [printable(lane.lane), level, str(lane.active), str(lane.waiting), Cell(circuit, style), left(lane.windows)]
 

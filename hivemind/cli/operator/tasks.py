@@ -12,8 +12,8 @@ from hivemind.errors import UsageError
 from hivemind.parser import Parser
 from hivemind.scheduler.tasks.graph import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
+from hivemind.text.humanise import count
 from hivemind.text.table import Cell, Column, lines, show, width
-from hivemind.text.words import count
 
 _COLUMNS = (
     Column("TASK", cut=True, least=24),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hivemind.journal.records import VERSION
+from hivemind.text.humanise import plural
 
 _TOLD_EACH = 3
 """Of what may happen often, the first few are told one by one."""
@@ -61,7 +62,7 @@ class Damage:
             lines.append(f"its first line can't be read, so times of day are guessed by {self.guessed}")
         if self.bad_lines:
             first = "it is" if self.bad_lines == 1 else "the first is"
-            lines.append(f"{_count(self.bad_lines, 'line')} can't be read and left out; {first} {self.first_bad}")
+            lines.append(f"{plural(self.bad_lines, 'line')} can't be read and left out; {first} {self.first_bad}")
         if self.torn:
             lines.append("the last line isn't whole: the program that wrote it was killed, or the disk was full")
         if self.gaps:
@@ -88,10 +89,6 @@ class Damage:
             are = "line isn't" if self.newer == 1 else "lines aren't"
             return [f"{text}: {self.newer:,} {are} understood and left out"]
         return [f"{text}; everything that is known here is read"]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _some(texts: list[str]) -> list[str]:

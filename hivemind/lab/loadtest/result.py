@@ -14,7 +14,7 @@ from hivemind.lab.loadtest import table
 from hivemind.lab.loadtest.plan import RecordedRequest, wall_s
 from hivemind.lab.loadtest.sender import Sent
 from hivemind.lab.loadtest.target import Target
-from hivemind.text.words import span
+from hivemind.text.humanise import duration, plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class LoadTestPlan:
     @property
     def wanted(self) -> str:
         """`88 requests (about 14k tokens in and 4k out, $0.12)`."""
-        return f"{_requests(len(self.asks))} ({table.estimate_line(self.estimate)})"
+        return f"{plural(len(self.asks), 'request')} ({table.estimate_line(self.estimate)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ def plan_as_text(plan: LoadTestPlan) -> list[str]:
     """What would be sent."""
     asks = plan.asks
     agents, real = len({ask.agent for ask in asks}), sum(ask.has_body for ask in asks)
-    paces = "each once the agent's last answer is there" if plan.think else f"in {_span(wall_s(asks) / plan.speed)}"
+    paces = "each once the agent's last answer is there" if plan.think else f"in {duration(wall_s(asks) / plan.speed)}"
     streams = sum(ask.stream for ask in asks)
     return [
-        f"{printable(plan.journal)}: {plan.wanted} of {agents} agent{'' if agents == 1 else 's'}, {paces}",
+        f"{printable(plan.journal)}: {plan.wanted} of {plural(agents, 'agent')}, {paces}",
         f"{real:,} as they were recorded, {len(asks) - real:,} made up; {streams:,} of them streams",
         *_left_out(plan),
         "nothing was sent",
@@ -78,7 +78,9 @@ def as_text(outcome: LoadTestResult, room: int | None) -> list[str]:
     told += table.shown(comparison.recorded([each.ask for each in sent]), comparison.now(sent), plan.speed, room)
     told += ["", table.late_line(comparison.lateness(sent)), *([f"{made:,} requests were made up"] if made else [])]
     if outcome.interrupted:
-        told.append(f"stopped early: {_requests(len(plan.asks) - len(sent))} not sent or not over, and not counted")
+        told.append(
+            f"stopped early: {plural(len(plan.asks) - len(sent), 'request')} not sent or not over, and not counted"
+        )
     return [*told, *_left_out(plan)]
 
 
@@ -119,14 +121,6 @@ def _left_out(plan: LoadTestPlan) -> list[str]:
         return []
     paths = ", ".join(f"{printable(path)} {number:,}" for path, number in rows)
     return [f"left out, because they can't be made up: {paths}"]
-
-
-def _requests(number: int) -> str:
-    return f"{number:,} request{'' if number == 1 else 's'}"
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 60 else span(seconds)
 
 
 def _encoded(facts: dict[str, object]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hivemind.lab.loadtest.comparison import CostEstimate, Lateness, Totals
+from hivemind.text.humanise import count, dollars, duration
 from hivemind.text.table import Cell, Column, lines
-from hivemind.text.words import count, money, span
 
 LATE_S = 0.05
 """From here on requests that are late are worth a warning."""
@@ -32,7 +32,7 @@ def shown(then: Totals, now: Totals, speed: float, room: int | None) -> list[str
 
 def late_line(late: Lateness) -> str:
     """How well the times were kept."""
-    figures = f"p50 {_ms(late.p50_s)}, p95 {_ms(late.p95_s)}, longest {_ms(late.longest_s)}"
+    figures = f"p50 {duration(late.p50_s)}, p95 {duration(late.p95_s)}, longest {duration(late.longest_s)}"
     if late.p95_s < LATE_S:
         return f"sent late: {figures}"
     return f"sent late: {figures}; this machine didn't keep up, or --concurrency held it back, so the load was less"
@@ -44,7 +44,7 @@ def estimate_line(estimate: CostEstimate) -> str:
     if estimate.dollars is None:
         return f"{text}, of unknown price"
     more = f", and {count(estimate.unpriced_tokens)} tokens of unknown price" if estimate.unpriced_tokens else ""
-    return f"{text}, {money(estimate.dollars)}{more}"
+    return f"{text}, {dollars(estimate.dollars)}{more}"
 
 
 def _rows(then: Totals, now: Totals) -> Iterator[_Row]:
@@ -80,15 +80,7 @@ def _times(name: str, then: float | None, now: float | None) -> _Row:
 
 
 def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    if seconds < 0.1:
-        return _ms(seconds)
-    return f"{seconds:.2f} s" if seconds < 600 else span(seconds)
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    return "-" if seconds is None else duration(seconds)
 
 
 def _signed(difference: int) -> str:

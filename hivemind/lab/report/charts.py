@@ -10,7 +10,8 @@ from hivemind.lab.report.agents import AgentStats
 from hivemind.lab.report.names import OUTCOMES
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import SERIES, axis, ink, layout, times
-from hivemind.lab.report.words import label, words
+from hivemind.lab.report.words import label
+from hivemind.world.lines import words
 
 POINTS = 400
 WINDOWS_SHOWN = 8

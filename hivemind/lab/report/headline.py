@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from hivemind.lab.report.fold import ROWS_KEPT
 from hivemind.lab.report.run import RecordedRun
-from hivemind.lab.report.words import count, money, number, plural, seconds, shortened, words
+from hivemind.lab.report.words import number, shortened
+from hivemind.text.humanise import count, dollars, duration, plural
+from hivemind.world.lines import words
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +33,13 @@ def facts(run: RecordedRun) -> list[Fact]:
             None if not figures.agents else figures.finished == figures.agents,
         ),
         Fact("requests", number(figures.requests), _ends(run)),
-        Fact("wall time", seconds(figures.wall_s), f"at most {number(figures.busiest)} in flight at once"),
+        Fact("wall time", duration(figures.wall_s), f"at most {number(figures.busiest)} in flight at once"),
         _faults(run),
         _saved(run),
         Fact(
             "waited, half at most",
-            seconds(figures.together.p50_s),
-            f"95 % at most {seconds(figures.together.p95_s)}; {seconds(figures.waited_s)} in all",
+            duration(figures.together.p50_s),
+            f"95 % at most {duration(figures.together.p95_s)}; {duration(figures.waited_s)} in all",
         ),
         Fact("tokens", count(figures.tokens), _wasted(run)),
         _cost(run),
@@ -82,7 +84,7 @@ def _saved(run: RecordedRun) -> Fact:
 
 def _priced(run: RecordedRun) -> str:
     saved = run.saved
-    return f" ({money(saved.dollars, saved.unpriced)})" if saved.dollars else ""
+    return f" ({dollars(saved.dollars, saved.unpriced)})" if saved.dollars else ""
 
 
 def _wasted(run: RecordedRun) -> str:
@@ -95,13 +97,13 @@ def _wasted(run: RecordedRun) -> str:
 def _cost(run: RecordedRun) -> Fact:
     figures = run.figures
     if not figures.tokens:
-        return Fact("cost", money(0), "the provider told of no tokens")
+        return Fact("cost", dollars(0), "the provider told of no tokens")
     if not figures.dollars:
         return Fact("cost", "not known", "no price of these models is known")
     more = "by public prices"
     if figures.unpriced_tokens:
         more += f"; the price of {plural(figures.unpriced_tokens, 'token')} isn't known"
-    return Fact("cost", money(figures.dollars), more)
+    return Fact("cost", dollars(figures.dollars), more)
 
 
 def saving_title(run: RecordedRun) -> str:
@@ -162,9 +164,9 @@ def course_message(run: RecordedRun) -> str:
     text = " and ".join(parts) + ". "
     text += f"The concurrency level was cut {plural(cuts, 'time')}" if cuts else "The concurrency level was never cut"
     if parked:
-        text += f"; the provider asked for {seconds(parked)} of pauses"
+        text += f"; the provider asked for {duration(parked)} of pauses"
     if opened:
-        text += f"; the circuit wasn't closed for {seconds(opened)}"
+        text += f"; the circuit wasn't closed for {duration(opened)}"
     return text + "."
 
 
@@ -177,7 +179,7 @@ def agents_message(run: RecordedRun, shown: int) -> str:
         text += f" Shown are the {number(shown)}{of} that met most faults or asked most."
     joined = run.fold.rows.joined_s
     if joined:
-        text += f" Spans that begin within {seconds(joined)} of each other are drawn as one,"
+        text += f" Spans that begin within {duration(joined)} of each other are drawn as one,"
         text += " in which each state is as thick as its share of the time."
     return text
 
@@ -188,8 +190,8 @@ def waits_message(run: RecordedRun) -> str:
     if not together.requests:
         return "No request is over."
     return (
-        f"Half of the requests waited at most {seconds(together.p50_s)} in the queue, 95 % at most"
-        f" {seconds(together.p95_s)}, the longest {seconds(together.longest_s)}."
+        f"Half of the requests waited at most {duration(together.p50_s)} in the queue, 95 % at most"
+        f" {duration(together.p95_s)}, the longest {duration(together.longest_s)}."
         f" Waiting slowed the agents down {'alike' if run.figures.fairness >= 0.95 else 'unequally'}"
         f" (Jain's index {run.figures.fairness:.2f})."
     )
@@ -223,7 +225,7 @@ def money_message(run: RecordedRun) -> str:
     figures = run.figures
     if not figures.tokens:
         return "The provider reported no tokens."
-    spent = money(figures.dollars or 0.0, figures.unpriced_tokens) if figures.dollars else "an unknown amount"
+    spent = dollars(figures.dollars or 0.0, figures.unpriced_tokens) if figures.dollars else "an unknown amount"
     text = f"{count(figures.tokens)} tokens cost {spent}"
     dearest = next(iter(run.models))
     if len(run.models) > 1:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from hivemind.lab.report import headline, output, tables
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.tables import Table
-from hivemind.lab.report.words import clean, seconds, shortened
+from hivemind.lab.report.words import clean, shortened
+from hivemind.text.humanise import duration
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
 """What Markdown, HTML or GitHub (mathematics, numbers of issues) would take for more than a sign."""
@@ -26,7 +27,7 @@ def build(run: RecordedRun, title: str = "") -> str:
     parts = [
         output.MARKS[1],
         f"### {escaped(heading)}",
-        f"{escaped(run.date)}, recorded for {escaped(seconds(run.fold.ended_at))}",
+        f"{escaped(run.date)}, recorded for {escaped(duration(run.fold.ended_at))}",
         *(f"> {escaped(clean(note))}" for note in run.notes),
         _table(
             Table(("what", ">figure", "more"), [[each.what, each.value, each.more] for each in headline.facts(run)])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hivemind.lab.report.words import label, words
+from hivemind.lab.report.words import label
+from hivemind.world.lines import words
 
 OUTCOMES: Mapping[str, tuple[str, str]] = {
     "answered": ("answered in the end", "answered in the end"),

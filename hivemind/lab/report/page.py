@@ -18,7 +18,8 @@ from hivemind.lab.report import charts, headline, plots, tables
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.tables import Table
 from hivemind.lab.report.theme import COLOURS
-from hivemind.lab.report.words import clean, seconds, shortened
+from hivemind.lab.report.words import clean, shortened
+from hivemind.text.humanise import duration
 
 _UPSTREAMS_SHOWN = 6
 
@@ -119,7 +120,7 @@ def _grouped(sections: Sequence[Section]) -> list[list[Section]]:
 
 def _about(run: RecordedRun) -> Iterator[str]:
     yield run.date
-    yield f"recorded for {seconds(run.fold.ended_at)}"
+    yield f"recorded for {duration(run.fold.ended_at)}"
     upstreams = run.began.upstreams
     for name, url in upstreams[:_UPSTREAMS_SHOWN]:
         yield f"{clean(name)}: {clean(url)}" if name != url else clean(url)

@@ -15,7 +15,9 @@ from hivemind.lab.report.lanes import Lane
 from hivemind.lab.report.rows import STATES, Span
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import axis, ink, layout, times
-from hivemind.lab.report.words import label, seconds, words
+from hivemind.lab.report.words import label
+from hivemind.text.humanise import duration
+from hivemind.world.lines import words
 
 LANES_SHOWN = 4
 ROWS_SHOWN = 60
@@ -265,7 +267,7 @@ def _state(run: RecordedRun, state: str, bars: list[_Bar]) -> go.Bar:
         offset=[round(bar.offset, 3) for bar in bars],
         width=[round(bar.thickness, 3) for bar in bars],
         customdata=[
-            seconds(bar.seconds) + (f" of {seconds(bar.span.ends - bar.span.begins)}" if bar.span.mixed else "")
+            duration(bar.seconds) + (f" of {duration(bar.span.ends - bar.span.begins)}" if bar.span.mixed else "")
             for bar in bars
         ],
         marker={"color": ink(_STATE_ROLES[state]), "line": {"width": 0}},

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from hivemind.lab.report.agents import AgentStats, TokenSpending
 from hivemind.lab.report.names import OUTCOMES, STRETCHES
 from hivemind.lab.report.run import RecordedRun
-from hivemind.lab.report.words import clean, count, money, number, seconds, shortened, words
+from hivemind.lab.report.words import clean, number, shortened
+from hivemind.text.humanise import count, dollars, duration
+from hivemind.world.lines import words
 
 AGENTS_LISTED = 200
 MARKS_LISTED = 100
@@ -37,7 +39,7 @@ class Table:
 def waits(run: RecordedRun) -> Table:
     """By priority."""
     rows = [
-        [name, number(each.requests), seconds(each.p50_s), seconds(each.p95_s), seconds(each.longest_s)]
+        [name, number(each.requests), duration(each.p50_s), duration(each.p95_s), duration(each.longest_s)]
         for name, each in run.figures.waits.items()
     ]
     return Table(("priority", ">requests", ">half waited at most", ">95 % at most", ">longest"), rows)
@@ -65,7 +67,7 @@ def limit_changes(run: RecordedRun) -> Table:
         for cut in lane.cuts.kept:
             found.append((cut.at, [name, f"level cut to {cut.level:.1f}", words(clean(cut.cause)), ""]))
         for each in lane.spans.kept:
-            held = seconds(each.ends - each.begins)
+            held = duration(each.ends - each.begins)
             found.append(
                 (
                     each.begins,
@@ -74,7 +76,7 @@ def limit_changes(run: RecordedRun) -> Table:
             )
         untold += lane.cuts.seen - len(lane.cuts.kept) + lane.spans.seen - len(lane.spans.kept)
     for begins, ends, lost in run.fold.gaps.kept:
-        found.append((begins, ["", f"{lost:,} events missing", "", seconds(ends - begins)]))
+        found.append((begins, ["", f"{lost:,} events missing", "", duration(ends - begins)]))
     found.sort(key=lambda each: each[0])
     untold += max(0, len(found) - MARKS_LISTED)
     rows = [[run.clock(at), *row] for at, row in found[:MARKS_LISTED]]
@@ -151,7 +153,7 @@ def _agent(run: RecordedRun, agent: AgentStats) -> list[str]:
         number(agent.answered),
         number(agent.failed + agent.refused),
         number(agent.retries),
-        seconds(waited),
+        duration(waited),
         count(agent.spent.tokens),
         cost(agent.spent),
         end,
@@ -184,4 +186,4 @@ def cost(spent: TokenSpending) -> str:
     """In dollars, as far as prices are known."""
     if spent.unpriced and not spent.dollars:
         return "not known"
-    return money(spent.dollars, spent.unpriced)
+    return dollars(spent.dollars, spent.unpriced)

@@ -23,6 +23,7 @@ from hivemind.scheduler.events import Event, LevelChanged, Progress, Sampled
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.operator.tune import turned
 from hivemind.scheduler.types import Price
+from hivemind.text.humanise import plural
 
 _UNUSED = frozenset({Sampled, Progress, LevelChanged, RequestBody, ResponseBody})
 """What a simulation finds out by itself, and what it doesn't look at."""
@@ -189,6 +190,6 @@ def _caveats(providers: Mapping[str, FittedProvider]) -> list[str]:
             lines.append(f"{name}: no rate limit was seen, so none is simulated")
         answers = len(provider.good)
         if answers < _FEW:
-            only = f"only {answers} answer{'' if answers == 1 else 's'}" if answers else "no answer"
+            only = f"only {plural(answers, 'answer')}" if answers else "no answer"
             lines.append(f"{name}: {only}, so little is known of how long they take")
     return [*dict.fromkeys(lines)]

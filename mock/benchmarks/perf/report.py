@@ -18,6 +18,7 @@ from benchmarks.perf.seeking import Indexed, Sought
 from benchmarks.perf.streams import Streamed
 from benchmarks.perf.terminal import Held
 from benchmarks.perf.verdicts import Verdict
+from hivemind.text.humanise import plural
 from hivemind_mock.bench.tables import laid_out
 
 _TARGETS = ("direct", "hivemind", "nginx", "not recording", "recording", "no screen", "screen", "unread")
@@ -95,9 +96,9 @@ def as_json(rounds: Sequence[Round], verdicts: Sequence[Verdict]) -> bytes:
 def _kind(seen: Measured) -> str:
     match seen:
         case Load():
-            return _plural(seen.clients, "client")
+            return plural(seen.clients, "client")
         case Streamed():
-            return _plural(seen.streams, "stream")
+            return plural(seen.streams, "stream")
         case Held():
             return "steps"
         case Started():
@@ -127,7 +128,3 @@ def _medians(group: Sequence[Load | Streamed]) -> tuple[str, ...]:
 
 def _figures(one: Verdict) -> tuple[str, ...]:
     return tuple("-" if figure is None else f"{figure:.2f}" for figure in (one.measured, one.low, one.high))
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

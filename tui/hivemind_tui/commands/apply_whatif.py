@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from hivemind.lab.tune.overrides import Change, agent_commands, shown
 from hivemind.scheduler.commands import Command, Rejected, Tune
 from hivemind.setup.snippets import toml_text
+from hivemind.text.humanise import NOTHING
 from hivemind.text.shells import command_line, word
 from hivemind.world.snapshot import Snapshot
 from hivemind_tui.render.dials import number, shown_value
-from hivemind_tui.render.format import NOTHING, clean
+from hivemind_tui.render.format import clean
 from hivemind_tui.render.pen import Span
 from hivemind_tui.whatif.state import Sheet
 

@@ -9,11 +9,12 @@ from rich.cells import cell_len
 from textual.geometry import Size
 
 from hivemind.settings.write import Draft
+from hivemind.text.humanise import short_count, short_plural
 from hivemind.world.snapshot import AgentView, TaskView, TicketView
 from hivemind_tui.commands.bindings import absent
 from hivemind_tui.commands.key import Key
 from hivemind_tui.commands.keymap import KEYS, here
-from hivemind_tui.render.format import clean, count, plural
+from hivemind_tui.render.format import clean
 from hivemind_tui.render.glyphs import LEGEND, TASK_SIGNS, sign
 from hivemind_tui.render.pen import Pen, Span, call, linked
 from hivemind_tui.sources.playback import KINDS
@@ -74,7 +75,9 @@ def drain_question(view: View) -> Rows:
     """Rows of the question before draining while the proxy stays."""
     queued = view.snapshot.queued
     waiting = (
-        f"{plural(queued, 'request')} waiting {'is' if queued == 1 else 'are'} refused" if queued else "nobody waits"
+        f"{short_plural(queued, 'request')} waiting {'is' if queued == 1 else 'are'} refused"
+        if queued
+        else "nobody waits"
     )
     return [
         [(f"{waiting}; {_in_flight(len(view.snapshot.slots))}", "text")],
@@ -94,7 +97,7 @@ def stop_question(view: View, agents: Sequence[AgentView]) -> Rows:
     shown = ", ".join(clean(agent.name) for agent in agents[:_NAMED])
     more = f" and {len(agents) - _NAMED} more" if len(agents) > _NAMED else ""
     them = "it" if len(agents) == 1 else "them"
-    refused = f"{plural(waiting, 'waiting request')} {'is' if waiting == 1 else 'are'} refused"
+    refused = f"{short_plural(waiting, 'waiting request')} {'is' if waiting == 1 else 'are'} refused"
     return [
         [(shown + more, "strong")],
         [(_cut(flying), "bad" if flying else "text")],
@@ -116,7 +119,7 @@ def cancel_question(view: View, task: TaskView) -> Rows:
             lost.append(clean(each.id))
             names.add(each.id)
     more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
-    wait = f"{plural(len(lost), 'task')} can't run without it: {', '.join(lost[:_NAMED])}{more}"
+    wait = f"{short_plural(len(lost), 'task')} can't run without it: {', '.join(lost[:_NAMED])}{more}"
     runs = task.state == "running"
     return [
         [(clean(task.id), "strong")],
@@ -133,8 +136,8 @@ def _cut(flying: Sequence[TicketView]) -> str:
     if not flying:
         return "nothing is in flight"
     tokens = sum(ticket.output_tokens for ticket in flying)
-    lost = f", {count(tokens)} tokens already answered are lost" if tokens else ""
-    return f"{plural(len(flying), 'request')} in flight {'is' if len(flying) == 1 else 'are'} cut{lost}"
+    lost = f", {short_count(tokens)} tokens already answered are lost" if tokens else ""
+    return f"{short_plural(len(flying), 'request')} in flight {'is' if len(flying) == 1 else 'are'} cut{lost}"
 
 
 def write_question(draft: Draft) -> Rows:

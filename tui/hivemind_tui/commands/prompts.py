@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from hivemind.scheduler.commands import Command, Drain, Rejected, SetCircuit
 from hivemind.scheduler.events import BudgetState
+from hivemind.text.humanise import short_count, short_dollars
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.commands import dialogs, intents
 from hivemind_tui.render.budgets import ceilings, period
 from hivemind_tui.render.dials import reach, shown_value
-from hivemind_tui.render.format import clean, count, dollars
+from hivemind_tui.render.format import clean
 from hivemind_tui.state import navigation
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 
@@ -48,7 +49,7 @@ def a_budget(app: ControlRoom) -> None:
         return
     meant = frozenset(agent.name for agent in targets)
     one = targets[0] if len(targets) == 1 else None
-    used = f"{count(one.usage.total)}, {dollars(one.dollars)} used; " if one is not None else ""
+    used = f"{short_count(one.usage.total)}, {short_dollars(one.dollars)} used; " if one is not None else ""
     _ask_budget(app, named(targets), one.budget if one is not None else None, meant, used=used)
 
 

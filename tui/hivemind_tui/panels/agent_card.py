@@ -9,13 +9,14 @@ from textual.strip import Strip
 
 from hivemind.scheduler.types import Priority
 from hivemind.setup import Target
+from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import AgentView, TicketView
 from hivemind_tui.commands.key import LIVE
 from hivemind_tui.commands.keymap import BY_ID
 from hivemind_tui.panels.agent_table import at_least, nudged, process, state
 from hivemind_tui.render import wait_reason as why
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
-from hivemind_tui.render.format import NOTHING, about, count, dollars, fit, plural, seconds, wrapped
+from hivemind_tui.render.format import about, fit, wrapped
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
 from hivemind_tui.render.pen import Pen, Span, body_size, fitting, linked
 from hivemind_tui.state.view import View, join
@@ -43,7 +44,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         if rows >= _TALL
         else _short(view, agent, tickets, cells, rows, pen)
     )
-    marked = f"keys go to {plural(len(view.marked), 'marked agent')}" if view.marked else ""
+    marked = f"keys go to {short_plural(len(view.marked), 'marked agent')}" if view.marked else ""
     body = [pen.row(cells, *line) for line in lines[:rows]]
     return pen.frame(f"Agent {agent.name}", join(marked), body, width, height)
 
@@ -79,7 +80,9 @@ def _who(agent: AgentView, cells: int, pen: Pen) -> list[Row]:
     client = agent.client or "of an unknown client"
     started = f", started by {agent.parent}" if agent.parent else ""
     rows = [_state(agent, pen)]
-    rows += [[(line, "dim")] for line in wrapped(f"{client}{started}, seen {seconds(agent.last_seen_s)} ago", cells)]
+    rows += [
+        [(line, "dim")] for line in wrapped(f"{client}{started}, seen {short_duration(agent.last_seen_s)} ago", cells)
+    ]
     return [*rows, *([fitting(cells, _work(agent))] if _work(agent) else [])]
 
 
@@ -136,10 +139,10 @@ def _progress(view: View, agent: AgentView, ticket: TicketView) -> Span:
     """How far a flying request is, or why a waiting one waits."""
     again = f", try {ticket.attempt}" if ticket.attempt > 1 else ""
     if ticket.state == "streaming":
-        pace = f", {count(ticket.output_tokens / ticket.since_s)}/s" if ticket.since_s >= 1 else ""
-        return f"{count(ticket.output_tokens)} tokens in {seconds(ticket.since_s)}{pace}{again}", "text"
+        pace = f", {short_count(ticket.output_tokens / ticket.since_s)}/s" if ticket.since_s >= 1 else ""
+        return f"{short_count(ticket.output_tokens)} tokens in {short_duration(ticket.since_s)}{pace}{again}", "text"
     if ticket.state == "waiting":
-        return f"sent {seconds(ticket.since_s)} ago, no content yet{again}", "text"
+        return f"sent {short_duration(ticket.since_s)} ago, no content yet{again}", "text"
     return why.sentence(ticket, why.lane_of(view.snapshot.lanes, ticket), agent), gate_sign(ticket.gate).role
 
 
@@ -154,7 +157,7 @@ def _tokens(agent: AgentView, pen: Pen) -> list[Row]:
     rows: list[Row] = []
     for name, tokens in parts:
         bar = pen.gauge(_BAR, tokens / (usage.total or 1), role="info")
-        rows.append(_labelled(name, (f"{count(tokens):>6}  ", "strong" if tokens else "dim"), *bar))
+        rows.append(_labelled(name, (f"{short_count(tokens):>6}  ", "strong" if tokens else "dim"), *bar))
     return rows
 
 
@@ -175,21 +178,21 @@ def _money(agent: AgentView, cells: int, pen: Pen) -> list[Row]:
 
 
 def _cost(agent: AgentView) -> str:
-    return at_least(agent.dollars) if agent.unpriced else dollars(agent.dollars)
+    return at_least(agent.dollars) if agent.unpriced else short_dollars(agent.dollars)
 
 
 def _unpriced(agent: AgentView) -> list[Span]:
-    return [(f"  {count(agent.unpriced)} tok without price", "wait")] if agent.unpriced else []
+    return [(f"  {short_count(agent.unpriced)} tok without price", "wait")] if agent.unpriced else []
 
 
 def _requests(agent: AgentView, cells: int) -> list[Row]:
     facts: tuple[tuple[str, str, str, str], ...] = (
-        ("asked", count(agent.requests), "strong", " requests"),
-        ("answered", count(agent.finished), "ok", ""),
-        ("failed", count(agent.failed), "bad" if agent.failed else "dim", ""),
-        ("saved", count(agent.rescued), "recover" if agent.rescued else "dim", " errors it never saw"),
-        ("waited", seconds(agent.waited_s), "text", " in the queue, in all"),
-        ("first token", seconds(agent.ttft_s), "text", " of the last answer"),
+        ("asked", short_count(agent.requests), "strong", " requests"),
+        ("answered", short_count(agent.finished), "ok", ""),
+        ("failed", short_count(agent.failed), "bad" if agent.failed else "dim", ""),
+        ("saved", short_count(agent.rescued), "recover" if agent.rescued else "dim", " errors it never saw"),
+        ("waited", short_duration(agent.waited_s), "text", " in the queue, in all"),
+        ("first token", short_duration(agent.ttft_s), "text", " of the last answer"),
     )
     rows = [_labelled(label, (f"{value:>6}", role), (more, "dim")) for label, value, role, more in facts]
     errors = wrapped(agent.last_error or "none", cells - _LABEL - 1)[:2]
@@ -215,22 +218,22 @@ def _short(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: i
     if agent.parent:
         who.append((3, [("of ", "dim"), (agent.parent, "dim")]))
     who += [(2 + rank, chunk) for rank, chunk in _work(agent)]
-    who.append((4, [(f"seen {seconds(agent.last_seen_s)} ago", "dim")]))
+    who.append((4, [(f"seen {short_duration(agent.last_seen_s)} ago", "dim")]))
     used: list[tuple[int, Row]] = [
-        (0, _fact("in", count(usage.input_tokens))),
-        (1, _fact("cache read", count(usage.cache_read_tokens))),
-        (2, _fact("written", count(usage.cache_write_tokens))),
-        (0, _fact("out", count(usage.output_tokens))),
+        (0, _fact("in", short_count(usage.input_tokens))),
+        (1, _fact("cache read", short_count(usage.cache_read_tokens))),
+        (2, _fact("written", short_count(usage.cache_write_tokens))),
+        (0, _fact("out", short_count(usage.output_tokens))),
         (0, _fact("cost", _cost(agent))),
-        (3, _fact("unpriced", count(agent.unpriced)) if agent.unpriced else []),
+        (3, _fact("unpriced", short_count(agent.unpriced)) if agent.unpriced else []),
     ]
     asked: list[tuple[int, Row]] = [
         (0, _budget_fact(agent, pen)),
-        (2, _fact("asked", count(agent.requests))),
-        (0, _fact("failed", count(agent.failed), "bad" if agent.failed else "dim")),
-        (1, _fact("saved", count(agent.rescued), "recover")),
-        (3, _fact("waited", seconds(agent.waited_s))),
-        (4, _fact("first token", seconds(agent.ttft_s))),
+        (2, _fact("asked", short_count(agent.requests))),
+        (0, _fact("failed", short_count(agent.failed), "bad" if agent.failed else "dim")),
+        (1, _fact("saved", short_count(agent.rescued), "recover")),
+        (3, _fact("waited", short_duration(agent.waited_s))),
+        (4, _fact("first token", short_duration(agent.ttft_s))),
     ]
     error: Row = [("last error ", "dim"), (agent.last_error, "text")] if agent.last_error else []
     rest = [

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from textual.strip import Strip
 
+from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.request_view import RequestView
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.commands.key import LIVE
 from hivemind_tui.panels.agent_table import process, state
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
-from hivemind_tui.render.format import NOTHING, count, dollars, plural, seconds
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
 from hivemind_tui.render.pen import Pen, Span, body_size, fitting
 from hivemind_tui.render.phases import failures
@@ -59,14 +59,14 @@ def _state(agent: AgentView, pen: Pen) -> Fact:
     chunks: list[tuple[int, Sequence[Span]]] = [(0, [state(agent, pen)])]
     chunks.append((1, [("priority ", "dim"), (word, colour)]))
     if agent.boosted_for_s > 0:
-        chunks.append((1, [(f"{pen.glyphs.boost} boosted for {seconds(agent.boosted_for_s)}", "accent")]))
+        chunks.append((1, [(f"{pen.glyphs.boost} boosted for {short_duration(agent.boosted_for_s)}", "accent")]))
     chunks.append(
         (2, [(str(agent.flying), "text"), (" in flight, ", "dim"), (str(agent.queued), "text"), (" waiting", "dim")])
     )
     ran = process(agent)
     chunks += [(2, [("process ", "dim"), ran])] if ran is not None else []
     chunks += [(2, [("task ", "dim"), (agent.task, "text")])] if agent.task is not None else []
-    chunks.append((3, [("seen ", "dim"), (seconds(agent.last_seen_s), "text"), (" ago", "dim")]))
+    chunks.append((3, [("seen ", "dim"), (short_duration(agent.last_seen_s), "text"), (" ago", "dim")]))
     return 0, "state", chunks
 
 
@@ -107,23 +107,23 @@ def _budget(view: View, agent: AgentView, pen: Pen) -> Fact:
 def _tokens(agent: AgentView, with_cost: bool) -> Fact:
     usage = agent.usage
     parts = [("new", usage.input_tokens), ("cached", usage.cache_read_tokens), ("to cache", usage.cache_write_tokens)]
-    told = [f"{count(part)} {word}" for word, part in parts if part]
+    told = [f"{short_count(part)} {word}" for word, part in parts if part]
     of: list[Span] = [(f" ({', '.join(told)})", "dim")] if len(told) > 1 else []
-    chunks: list[tuple[int, Sequence[Span]]] = [(0, [("in ", "dim"), (count(usage.total_input), "text"), *of])]
-    chunks.append((0, [("out ", "dim"), (count(usage.output_tokens), "text")]))
+    chunks: list[tuple[int, Sequence[Span]]] = [(0, [("in ", "dim"), (short_count(usage.total_input), "text"), *of])]
+    chunks.append((0, [("out ", "dim"), (short_count(usage.output_tokens), "text")]))
     if with_cost:
         chunks.append(
-            (1, [("cost ", "dim"), (dollars(agent.dollars), "text"), ("+" if agent.unpriced else "", "text")])
+            (1, [("cost ", "dim"), (short_dollars(agent.dollars), "text"), ("+" if agent.unpriced else "", "text")])
         )
     return 3, "tokens", chunks
 
 
 def _money(agent: AgentView) -> Fact:
-    a_request = dollars(agent.dollars / agent.finished) if agent.finished and agent.dollars else NOTHING
-    chunks: list[tuple[int, Sequence[Span]]] = [(0, [(dollars(agent.dollars), "text")])]
+    a_request = short_dollars(agent.dollars / agent.finished) if agent.finished and agent.dollars else NOTHING
+    chunks: list[tuple[int, Sequence[Span]]] = [(0, [(short_dollars(agent.dollars), "text")])]
     chunks.append((1, [(a_request, "text"), (" a request", "dim")]))
     if agent.unpriced:
-        chunks.append((2, [(f"+ {count(agent.unpriced)} tokens without a known price", "dim")]))
+        chunks.append((2, [(f"+ {short_count(agent.unpriced)} tokens without a known price", "dim")]))
     return 6, "cost", chunks
 
 
@@ -133,24 +133,24 @@ def _requests(agent: AgentView) -> Fact:
         4,
         "requests",
         [
-            (0, [(count(agent.requests), "text"), (" asked", "dim")]),
-            (2, [(count(agent.finished), "text"), (" answered", "dim")]),
-            (0, [(count(agent.failed), "bad" if agent.failed else "text"), (" failed", "dim")]),
+            (0, [(short_count(agent.requests), "text"), (" asked", "dim")]),
+            (2, [(short_count(agent.finished), "text"), (" answered", "dim")]),
+            (0, [(short_count(agent.failed), "bad" if agent.failed else "text"), (" failed", "dim")]),
             (1, saved),
-            (3, [(plural(agent.retries, "error"), "text"), (" unseen", "dim")]),
+            (3, [(short_plural(agent.retries, "error"), "text"), (" unseen", "dim")]),
         ],
     )
 
 
 def _time(agent: AgentView) -> Fact:
-    a_request = seconds(agent.served_s / agent.finished) if agent.finished else NOTHING
+    a_request = short_duration(agent.served_s / agent.finished) if agent.finished else NOTHING
     return (
         5,
         "time",
         [
             (0, [(a_request, "text"), (" a request", "dim")]),
-            (1, [(seconds(agent.waited_s), "text"), (" waited in all", "dim")]),
-            (2, [("last first token ", "dim"), (seconds(agent.ttft_s), "text")]),
+            (1, [(short_duration(agent.waited_s), "text"), (" waited in all", "dim")]),
+            (2, [("last first token ", "dim"), (short_duration(agent.ttft_s), "text")]),
         ],
     )
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from textual.strip import Strip
 
+from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import AgentView, TicketView
 from hivemind_tui.render import wait_reason as why
 from hivemind_tui.render.budgets import ceilings, figures, role_of, share_of
-from hivemind_tui.render.format import NOTHING, about, count, dollars, plural, seconds
+from hivemind_tui.render.format import about
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.render.pen import Pen, Span, body_size, call
 from hivemind_tui.render.table import Column, Rows, Table, hidden_order
@@ -60,7 +61,7 @@ def nudged(agent: AgentView, pen: Pen) -> str:
 
 def number(value: int, role: str = "text") -> Span:
     """A count, or a dot where there is nothing to count."""
-    return (count(value), role) if value else (".", "rule")
+    return (short_count(value), role) if value else (".", "rule")
 
 
 def _budget(agent: AgentView, pen: Pen, at: float) -> Span:
@@ -83,12 +84,12 @@ def _of(agent: AgentView, pen: Pen, at: float) -> Span:
 def _dollars(agent: AgentView, pen: Pen, at: float) -> Span:
     if agent.unpriced:
         return at_least(agent.dollars), "text"
-    return (dollars(agent.dollars), "text") if agent.dollars else (".", "rule")
+    return (short_dollars(agent.dollars), "text") if agent.dollars else (".", "rule")
 
 
 def at_least(spent: float) -> str:
     """Money where some tokens have no known price: `$2.58+`, in as many cells as without."""
-    return f"${spent:.3f}+" if spent < 0.0995 else f"{dollars(spent)}+"
+    return f"${spent:.3f}+" if spent < 0.0995 else f"{short_dollars(spent)}+"
 
 
 def _out(agent: AgentView, pen: Pen, at: float) -> Span:
@@ -96,7 +97,7 @@ def _out(agent: AgentView, pen: Pen, at: float) -> Span:
 
 
 def _wait(agent: AgentView, pen: Pen, at: float) -> Span:
-    return (seconds(agent.waited_s), "text") if agent.waited_s else (".", "rule")
+    return (short_duration(agent.waited_s), "text") if agent.waited_s else (".", "rule")
 
 
 def _error(agent: AgentView, pen: Pen, at: float) -> Span:
@@ -143,8 +144,10 @@ AGENTS: Table[AgentView] = Table(
         Column("budget", "BUDGET", 10, 6, _budget, "<", lambda a: share_of(a.budget)),
         Column("of", "OF", 8, 10, _of),
         Column("waited", "WAITED", 6, 7, _wait, key=lambda a: a.waited_s),
-        Column("ttft", "TTFT", 5, 8, lambda a, _i, _t: (seconds(a.ttft_s), "text"), key=lambda a: a.ttft_s),
-        Column("seen", "SEEN", 6, 12, lambda a, _i, _t: (seconds(a.last_seen_s), "dim"), key=lambda a: a.last_seen_s),
+        Column("ttft", "TTFT", 5, 8, lambda a, _i, _t: (short_duration(a.ttft_s), "text"), key=lambda a: a.ttft_s),
+        Column(
+            "seen", "SEEN", 6, 12, lambda a, _i, _t: (short_duration(a.last_seen_s), "dim"), key=lambda a: a.last_seen_s
+        ),
         Column("client", "CLIENT", 14, 13, lambda a, _i, _t: (a.client or NOTHING, "dim"), "<", lambda a: a.client),
     ),
     rest=Column("why", "WAITS OR ERROR", 14, 3, _error, "<"),
@@ -235,5 +238,5 @@ def _note(view: View) -> str:
     stopped = sum(1 for agent in everybody if agent.stopped)
     marked = f"{len(view.marked)} marked" if view.marked else ""
     shown = f"/{view.agents_order.filter}  {len(view.agents)} of " if view.agents_order.filter else ""
-    counts = [f"{shown}{plural(len(everybody), 'agent')}", f"{flying} in flight", f"{waiting} waiting"]
+    counts = [f"{shown}{short_plural(len(everybody), 'agent')}", f"{flying} in flight", f"{waiting} waiting"]
     return join(marked, ", ".join([*counts, f"{stopped} stopped"] if stopped else counts))

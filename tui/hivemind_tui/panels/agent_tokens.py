@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from textual.strip import Strip
 
+from hivemind.text.humanise import short_count
 from hivemind.world.request_view import RequestView
 from hivemind_tui.render.bars import Axis, ending, rounded, times_of_day
-from hivemind_tui.render.format import count
 from hivemind_tui.render.pen import Pen, Span, body_size, fitting
 from hivemind_tui.state.view import View
 
@@ -82,11 +82,11 @@ def spent(requests: Sequence[RequestView], axis: Axis, at: float) -> tuple[list[
 def _numbers(kind: str, used: Sequence[float], stretch_s: float, cells: int) -> list[Span]:
     total = sum(used)
     numbers: list[tuple[int, list[Span]]] = [
-        (0, [(f"{kind:<{_SCALE}}", "dim"), (count(total), "text"), (" in all", "dim")])
+        (0, [(f"{kind:<{_SCALE}}", "dim"), (short_count(total), "text"), (" in all", "dim")])
     ]
-    numbers.append((1, [(count(max(used)), "text"), (" at the peak", "dim")]))
+    numbers.append((1, [(short_count(max(used)), "text"), (" at the peak", "dim")]))
     if stretch_s >= 60:
-        numbers.append((2, [(count(60 * total / stretch_s), "text"), (" a minute", "dim")]))
+        numbers.append((2, [(short_count(60 * total / stretch_s), "text"), (" a minute", "dim")]))
     return fitting(cells, numbers)
 
 
@@ -97,7 +97,7 @@ def _plot(numbers: list[Span], role: str, used: Sequence[float], rows: int, cell
     plot = rows - len(head)
     body: list[Strip] = []
     for y, line in enumerate(bars(used, peak, plot, pen.glyphs.steps)):
-        label = count(peak) if y == 0 else "0" if y == plot - 1 else ""
+        label = short_count(peak) if y == 0 else "0" if y == plot - 1 else ""
         body.append(pen.row(cells, (f"{label:>{_SCALE - 1}} ", "dim"), (line, role)))
     return head + body
 

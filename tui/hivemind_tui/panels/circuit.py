@@ -5,9 +5,10 @@ from __future__ import annotations
 from textual.strip import Strip
 
 from hivemind.scheduler.gauges import LaneState
+from hivemind.text.humanise import short_duration
 from hivemind.world.snapshot import Line
 from hivemind_tui.commands.key import LIVE
-from hivemind_tui.render.format import clock, fit, percent, seconds
+from hivemind_tui.render.format import clock, fit, percent
 from hivemind_tui.render.glyphs import sign
 from hivemind_tui.render.pen import Pen, Span, body_size, fitting
 from hivemind_tui.state.view import View, join
@@ -38,9 +39,9 @@ def summary(state: LaneState, width: int, pen: Pen) -> list[Span]:
     """In one line: the state, and what comes next."""
     chunks: list[tuple[int, list[Span]]] = [(0, [("circuit ", "text"), _word(state, pen)])]
     if state.circuit == "open" and state.circuit_reopens_in_s is not None:
-        chunks.append((1, [(f"probe in {seconds(state.circuit_reopens_in_s)}", "wait")]))
+        chunks.append((1, [(f"probe in {short_duration(state.circuit_reopens_in_s)}", "wait")]))
     if state.parked_for_s > 0:
-        chunks.append((1, [(f"{pen.glyphs.clock} parked {seconds(state.parked_for_s)}", "wait")]))
+        chunks.append((1, [(f"{pen.glyphs.clock} parked {short_duration(state.parked_for_s)}", "wait")]))
     if state.circuit == "closed":
         chunks.append((2, [(f"{state.circuit_errors} of {state.circuit_results} failed", "dim")]))
     return fitting(width, chunks)
@@ -90,7 +91,7 @@ def _probe(state: LaneState, width: int, pen: Pen) -> list[Span]:
         return [label, ("none while it is forced open; c changes that", "wait")]
     cooldown = state.knobs.get("circuit.cooldown_s") or left or 1.0
     gauge = pen.gauge(max(4, min(_BAR, width - _LABEL - 10)), 1 - left / cooldown, role="wait")
-    return [label, *gauge, (f" in {seconds(left)}", "wait")]
+    return [label, *gauge, (f" in {short_duration(left)}", "wait")]
 
 
 def _parked(view: View, state: LaneState, pen: Pen) -> list[Span]:
@@ -98,7 +99,7 @@ def _parked(view: View, state: LaneState, pen: Pen) -> list[Span]:
         return []
     return [
         (fit("parked", _LABEL), "dim"),
-        (f"{pen.glyphs.clock} {seconds(state.parked_for_s)} more", "wait"),
+        (f"{pen.glyphs.clock} {short_duration(state.parked_for_s)} more", "wait"),
         (", the provider asked for it" + ("; r ends it" if view.on == LIVE else ""), "dim"),
     ]
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from textual.strip import Strip
 
 from hivemind.cli.lab.comparison import beyond
-from hivemind_tui.render.format import clean, count, fit, plural, seconds, wrapped
+from hivemind.text.humanise import short_count, short_duration, short_plural
+from hivemind_tui.render.format import clean, fit, wrapped
 from hivemind_tui.render.format import clock as time_of_day
 from hivemind_tui.render.pen import Pen, Span, body_size, fitting
 from hivemind_tui.state.view import View
@@ -83,11 +84,11 @@ def _facts(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
             pen.row(cells, (clean(looked.name), "strong"), (f"  from {time_of_day(looked.began_wall)}", "dim")),
             pen.row(
                 cells,
-                (plural(looked.requests, "request"), "text"),
+                (short_plural(looked.requests, "request"), "text"),
                 (" of ", "dim"),
-                (plural(looked.agents, "agent"), "text"),
+                (short_plural(looked.agents, "agent"), "text"),
                 (" in ", "dim"),
-                (seconds(looked.lasts_s), "text"),
+                (short_duration(looked.lasts_s), "text"),
             ),
         ]
         rows += [*_doubts(sheet, cells, pen), pen.row(cells)]
@@ -199,8 +200,8 @@ def _other_work(outcome: Outcome) -> str:
     if outcome.tried.figures.answered == verdict.measured_by(outcome).answered:
         return "other agents finish, so the two runs did other work"
     if more > 0:
-        return f"{count(more)} more requests answered, which takes time and costs something"
-    return f"{count(-more)} fewer requests answered: what isn't done takes no time and costs nothing"
+        return f"{short_count(more)} more requests answered, which takes time and costs something"
+    return f"{short_count(-more)} fewer requests answered: what isn't done takes no time and costs nothing"
 
 
 def _trusted(share: float | None) -> str:

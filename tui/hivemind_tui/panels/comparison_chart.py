@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from textual.strip import Strip
 
+from hivemind.text.humanise import short_count, short_duration
 from hivemind_tui.plots.canvas import Canvas, Runs
-from hivemind_tui.render.format import count, seconds
 from hivemind_tui.render.pen import Pen, Span, body_size
 from hivemind_tui.state.view import View
 from hivemind_tui.whatif.protocol import Course, Outcome
@@ -50,7 +50,7 @@ def _second(outcome: Outcome) -> str:
 
 
 def _parting(parted_s: float) -> str:
-    return "they part at once" if parted_s < _AT_ONCE_S else f"they part after {seconds(parted_s)}"
+    return "they part at once" if parted_s < _AT_ONCE_S else f"they part after {short_duration(parted_s)}"
 
 
 def _drawn(outcome: Outcome, cells: int, rows: int, pen: Pen) -> list[Runs]:
@@ -93,7 +93,7 @@ def _strip(
         column = min(width - 1, int((outcome.parted_s or 0.0) / span_s * width))
         for row in range(height):
             canvas.behind(column, row, pen.glyphs.track, "wait")
-    heads = [f"{label:<9}{count(top):>4}", *[""] * (height - 2), f"{'0':>13}"] if height > 1 else [label]
+    heads = [f"{label:<9}{short_count(top):>4}", *[""] * (height - 2), f"{'0':>13}"] if height > 1 else [label]
     return [
         [(f"{head:<{_SCALE - 1}}", "dim"), (pen.glyphs.frame[5], "rule"), *row]
         for head, row in zip(heads, canvas.rows(), strict=True)
@@ -131,13 +131,13 @@ def _later(outcome: Outcome) -> bool:
 
 def _axis(span_s: float, parted_s: float | None, width: int) -> Runs:
     """When it begins and ends, and where the runs part."""
-    end = seconds(span_s)
+    end = short_duration(span_s)
     cells = ["0", *" " * (width - 1)][:width]
     cells[width - len(end) :] = end
     spans: Runs = [(" " * _SCALE, "dim")]
     if parted_s is None:
         return [*spans, ("".join(cells), "dim")]
-    label = f"+{seconds(parted_s)}"
+    label = f"+{short_duration(parted_s)}"
     at = max(2, min(width - len(end) - len(label) - 2, int(parted_s / span_s * width)))
     text = "".join(cells)
     marked: list[Span] = [(text[:at], "dim"), (label, "wait"), (text[at + len(label) :], "dim")]

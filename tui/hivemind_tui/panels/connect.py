@@ -7,7 +7,8 @@ from textwrap import wrap
 from textual.strip import Strip
 
 from hivemind.setup import quick_lines
-from hivemind_tui.render.format import clean, fit, plural
+from hivemind.text.humanise import short_plural
+from hivemind_tui.render.format import clean, fit
 from hivemind_tui.render.pen import Pen, Span, body_size, call, linked
 from hivemind_tui.state.view import View
 
@@ -35,7 +36,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     top = max(0, (rows - len(body)) // 3)
     body = [pen.row(cells)] * top + body
     asked = view.snapshot.totals.requests
-    note = f"{plural(asked, 'request')} so far" if asked else "waiting for the first request"
+    note = f"{short_plural(asked, 'request')} so far" if asked else "waiting for the first request"
     return pen.frame("Connect an agent", note, body[:rows], width, height)
 
 
@@ -100,7 +101,7 @@ def _next(view: View, pen: Pen) -> list[list[Span]]:
     if asked:
         rows.append(
             [
-                (f"{pen.glyphs.good} {plural(asked, 'request')} so far; ", "ok"),
+                (f"{pen.glyphs.good} {short_plural(asked, 'request')} so far; ", "ok"),
                 ("1", "accent"),
                 (" shows them", "ok"),
             ]

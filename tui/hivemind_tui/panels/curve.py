@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from textual.strip import Strip
 
 from hivemind.scheduler.gauges import LaneState
+from hivemind.text.humanise import short_duration
 from hivemind.world.snapshot import CurvePoint, LaneView
 from hivemind_tui.commands.key import LIVE
 from hivemind_tui.plots.canvas import Canvas, Runs
@@ -17,7 +18,7 @@ from hivemind_tui.plots.marks import Mark, mark, turned
 from hivemind_tui.plots.protocol import ROLE_CODES, Figure, Job, Points
 from hivemind_tui.plots.sample import job_for, span_of
 from hivemind_tui.plots.trend import columns, steps
-from hivemind_tui.render.format import clock, level, seconds, whole
+from hivemind_tui.render.format import clock, level, whole
 from hivemind_tui.render.pen import Pen, Span, body_size, fitting
 from hivemind_tui.state.view import View, join
 
@@ -72,14 +73,14 @@ def _how(view: View, state: LaneState) -> str:
 
 def _gauges(state: LaneState, width: int) -> list[Span]:
     slow = state.mean_ttft_s is not None and state.mean_ttft_s > state.latency_target_s
-    target: list[Span] = [(", target ", "dim"), (seconds(state.latency_target_s), "wait")]
+    target: list[Span] = [(", target ", "dim"), (short_duration(state.latency_target_s), "wait")]
     reach = f" of {whole(state.floor)}-{whole(state.ceiling)}"
     return fitting(
         width,
         [
             (0, [("level ", "dim"), (level(state.level), "ok"), (reach, "dim")]),
             (1, [("flying ", "dim"), (f"{state.active}", "info")]),
-            (2, [("first token ", "dim"), (seconds(state.mean_ttft_s), "bad" if slow else "recover"), *target]),
+            (2, [("first token ", "dim"), (short_duration(state.mean_ttft_s), "bad" if slow else "recover"), *target]),
         ],
     )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
+from hivemind.text.humanise import short_plural
 from hivemind.world.snapshot import Line
-from hivemind_tui.render.format import clock, fit, plural
+from hivemind_tui.render.format import clock, fit
 from hivemind_tui.render.glyphs import sign
 from hivemind_tui.render.pen import Pen, body_size
 from hivemind_tui.state.view import View
@@ -23,7 +24,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         return pen.frame("Events", "", body, width, height)
     body = [line_row(line, cells, pen) for line in lines[-rows:]] if rows > 0 else []
     troubles = sum(1 for line in lines if line.level in ("warn", "bad"))
-    note = f"{plural(troubles, 'warning')} in the last {plural(len(lines), 'line')}" if troubles else ""
+    note = f"{short_plural(troubles, 'warning')} in the last {short_plural(len(lines), 'line')}" if troubles else ""
     return pen.frame("Events", note, body, width, height)
 
 

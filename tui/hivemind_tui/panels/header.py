@@ -10,10 +10,11 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.scheduler.gauges import LaneState
+from hivemind.text.humanise import short_count, short_dollars, short_duration, short_size
 from hivemind.world.snapshot import RecordingView, Snapshot, Totals
 from hivemind_tui.panels.timeline_strip import state_of
 from hivemind_tui.render.budgets import ceilings, figures, period
-from hivemind_tui.render.format import count, dollars, fit, local, seconds, uptime
+from hivemind_tui.render.format import fit, local, uptime
 from hivemind_tui.render.glyphs import sign
 from hivemind_tui.render.pen import Pen, Span, fitting, linked
 from hivemind_tui.sources.playback import Playback
@@ -48,7 +49,7 @@ def _lost(view: View, width: int, pen: Pen) -> list[Chunk]:
     """Nothing comes from the proxy: all else that could stand here would be old. The reason stays, cut if need be."""
     link = view.link
     where = link.where or view.snapshot.address
-    head = f"{pen.glyphs.cross} NOT CONNECTED for {seconds(link.lost_for_s)}"
+    head = f"{pen.glyphs.cross} NOT CONNECTED for {short_duration(link.lost_for_s)}"
     why = link.why if len(link.why) + len(head) + 2 <= width else fit(link.why, max(0, width - len(head) - 2))
     return [
         (0, [(head, "bad")]),
@@ -78,7 +79,7 @@ def _health(view: View, pen: Pen) -> list[Chunk]:
         chunks += _lane(lane.state, pen)
     chunks.append((2, [("queue ", "dim"), (str(snapshot.queued), "wait" if snapshot.queued else "strong")]))
     if lane is not None and lane.state.parked_for_s > 0:
-        chunks.append((1, [(f"{pen.glyphs.clock} parked {seconds(lane.state.parked_for_s)}", "wait")]))
+        chunks.append((1, [(f"{pen.glyphs.clock} parked {short_duration(lane.state.parked_for_s)}", "wait")]))
     elsewhere = sum(1 for other in snapshot.lanes if other is not lane and _in_trouble(other.state))
     if elsewhere:
         which = "another lane is" if elsewhere == 1 else f"{elsewhere} other lanes are"
@@ -115,7 +116,7 @@ def _recorded(recording: RecordingView | None, pen: Pen) -> list[Chunk]:
     """That a journal is written, and whether all of it is."""
     if recording is None:
         return []
-    size = f"{recording.bytes / 1e6:.0f} MB" if recording.bytes >= 1e6 else f"{recording.bytes / 1e3:.0f} kB"
+    size = short_size(recording.bytes)
     if recording.failing:
         return [
             (
@@ -129,7 +130,7 @@ def _recorded(recording: RecordingView | None, pen: Pen) -> list[Chunk]:
             )
         ]
     if recording.lost:
-        return [(1, [(f"{pen.glyphs.warn} rec {size}, {count(recording.lost)} lost", "wait")])]
+        return [(1, [(f"{pen.glyphs.warn} rec {size}, {short_count(recording.lost)} lost", "wait")])]
     return [(7, [("rec ", "dim"), (size, "text")])]
 
 
@@ -150,12 +151,12 @@ def _tasks(snapshot: Snapshot) -> list[Chunk]:
     if not counts:
         return []
     open_page = "app.page('tasks')"
-    done = f"{count(counts.get('done', 0))}/{count(sum(counts.values()))}"
+    done = f"{short_count(counts.get('done', 0))}/{short_count(sum(counts.values()))}"
     spans = [linked("tasks ", "dim", open_page), linked(done, "strong", open_page)]
     if counts.get("running"):
-        spans.append(linked(f" {count(counts['running'])} run", "ok", open_page))
+        spans.append(linked(f" {short_count(counts['running'])} run", "ok", open_page))
     if counts.get("failed"):
-        spans.append(linked(f" {count(counts['failed'])} failed", "bad", open_page))
+        spans.append(linked(f" {short_count(counts['failed'])} failed", "bad", open_page))
     return [(5, spans)]
 
 
@@ -175,7 +176,7 @@ def _lane(state: LaneState, pen: Pen) -> list[Chunk]:
     forced = " forced" if state.circuit_forced else ""
     circuit: list[Span] = [("circuit ", "dim"), (f"{glyph} {sign(state.circuit).word}{forced}", role)]
     if state.circuit == "open" and state.circuit_reopens_in_s is not None:
-        circuit.append((f" {seconds(state.circuit_reopens_in_s)}", "wait"))
+        circuit.append((f" {short_duration(state.circuit_reopens_in_s)}", "wait"))
     limit = "∞" if math.isinf(state.level) else str(int(state.level))
     slots: list[Span] = [("slots ", "dim"), (f"{state.active}/{limit}", "strong")]
     return [(4 if state.circuit == "closed" else 1, circuit), (1, slots)]
@@ -225,24 +226,24 @@ def _totals(snapshot: Snapshot) -> list[Chunk]:
     """What matters to whoever pays comes first: did anything fail, and what was kept from failing."""
     totals = snapshot.totals
     chunks: list[Chunk] = [
-        (6, [(count(totals.requests), "strong"), (" asked", "dim")]),
-        (5, [(count(totals.finished), "ok"), (" answered", "dim")]),
+        (6, [(short_count(totals.requests), "strong"), (" asked", "dim")]),
+        (5, [(short_count(totals.finished), "ok"), (" answered", "dim")]),
         *_endings(totals),
-        (0, [(count(totals.rescued), "recover"), (f" error{_s(totals.rescued)} no agent saw", "dim")]),
-        (0, [(count(totals.agents_saved), "recover"), (f" agent{_s(totals.agents_saved)} saved", "dim")]),
-        (3, [(count(totals.tokens_saved), "recover"), (" tokens saved", "dim")]),
-        (7, [("in ", "dim"), (count(totals.usage.total_input), "strong")]),
-        (7, [("out ", "dim"), (count(totals.usage.output_tokens), "strong")]),
-        (4, [(dollars(totals.dollars) + ("+" if totals.unpriced else ""), "strong"), (" spent", "dim")]),
-        (8, [("wasted ", "dim"), (count(totals.wasted.total), "wait" if totals.wasted.total else "dim")]),
+        (0, [(short_count(totals.rescued), "recover"), (f" error{_s(totals.rescued)} no agent saw", "dim")]),
+        (0, [(short_count(totals.agents_saved), "recover"), (f" agent{_s(totals.agents_saved)} saved", "dim")]),
+        (3, [(short_count(totals.tokens_saved), "recover"), (" tokens saved", "dim")]),
+        (7, [("in ", "dim"), (short_count(totals.usage.total_input), "strong")]),
+        (7, [("out ", "dim"), (short_count(totals.usage.output_tokens), "strong")]),
+        (4, [(short_dollars(totals.dollars) + ("+" if totals.unpriced else ""), "strong"), (" spent", "dim")]),
+        (8, [("wasted ", "dim"), (short_count(totals.wasted.total), "wait" if totals.wasted.total else "dim")]),
     ]
     if totals.abandoned:
-        chunks.append((9, [(count(totals.abandoned), "text"), (" left by clients", "dim")]))
+        chunks.append((9, [(short_count(totals.abandoned), "text"), (" left by clients", "dim")]))
     return chunks
 
 
 def _endings(totals: Totals) -> list[Chunk]:
-    failed: Chunk = (0, [(count(totals.failed), "bad" if totals.failed else "dim"), (" failed", "dim")])
+    failed: Chunk = (0, [(short_count(totals.failed), "bad" if totals.failed else "dim"), (" failed", "dim")])
     if not totals.refused:
         return [failed]
-    return [failed, (2, [(count(totals.refused), "wait"), (" refused", "dim")])]
+    return [failed, (2, [(short_count(totals.refused), "wait"), (" refused", "dim")])]

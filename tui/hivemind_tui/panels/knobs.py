@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from textual.strip import Strip
 
 from hivemind.scheduler.operator.knobs import KNOBS
+from hivemind.text.humanise import short_plural
 from hivemind_tui.commands.key import LIVE
 from hivemind_tui.render.dials import DIALS, NAMES, leap, number, shown_value, tuned
-from hivemind_tui.render.format import fit, plural
+from hivemind_tui.render.format import fit
 from hivemind_tui.render.pen import Pen, Span, body_size, call
 from hivemind_tui.render.table import scrolled
 from hivemind_tui.state.view import View, join
@@ -55,7 +56,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     body += [pen.row(cells)] * (room - len(body))
     if about:
         body += _about(view, lane.state.upstream, cells, pen)
-    note = join(f"{plural(len(changed), 'knob')} turned, W writes" if changed else "", view.lane_note())
+    note = join(f"{short_plural(len(changed), 'knob')} turned, W writes" if changed else "", view.lane_note())
     return pen.frame(f"Tuning {lane.state.upstream}", note, body, width, height)
 
 

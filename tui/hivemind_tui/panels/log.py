@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
+from hivemind.text.humanise import short_plural
 from hivemind_tui.panels.events import line_row
-from hivemind_tui.render.format import plural
 from hivemind_tui.render.pen import Pen, body_size
 from hivemind_tui.state.filtering import line_fields, matching
 from hivemind_tui.state.view import View, join
@@ -21,6 +21,6 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     if not body:
         note = "Nothing fits the filter (esc takes it away)." if view.log_filter else "Nothing has happened yet."
         body = [pen.row(cells, (note, "dim"))]
-    back = f"{plural(len(lines) - end, 'newer line')} below, G follows" if end < len(lines) else "following"
+    back = f"{short_plural(len(lines) - end, 'newer line')} below, G follows" if end < len(lines) else "following"
     found = f"/{view.log_filter}  {len(lines)} of {len(view.snapshot.lines)}" if view.log_filter else ""
     return pen.frame("Log", join(found, back), body, width, height)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
+from hivemind.text.humanise import short_count, short_dollars
 from hivemind.world.request_view import RequestView
 from hivemind.world.snapshot import TicketView
 from hivemind_tui.render.bars import bar, beginning, rounded
-from hivemind_tui.render.format import clock, count, dollars, fit
+from hivemind_tui.render.format import clock, fit
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
 from hivemind_tui.render.pen import Pen, Span, body_size, fitting
 from hivemind_tui.render.phases import pieces, summed, told
@@ -67,17 +68,17 @@ def _facts(request: RequestView, pen: Pen) -> list[tuple[int, list[Span]]]:
     facts.append((4, [("priority ", "dim"), (word, role)]))
     usage = request.usage
     if usage is None:
-        so_far = f"{pen.glyphs.about}{count(request.output_tokens)}" if request.output_tokens else ""
+        so_far = f"{pen.glyphs.about}{short_count(request.output_tokens)}" if request.output_tokens else ""
         facts += [(2, [("out ", "dim"), (so_far, "text"), (" so far", "dim")])] if so_far else []
         facts.append(
-            (3, [("estimated ", "dim"), (f"{pen.glyphs.about}{count(request.estimated_tokens)} tokens", "text")])
+            (3, [("estimated ", "dim"), (f"{pen.glyphs.about}{short_count(request.estimated_tokens)} tokens", "text")])
         )
     else:
-        cached = f" ({count(usage.cache_read_tokens)} cached)" if usage.cache_read_tokens else ""
-        facts.append((1, [("in ", "dim"), (count(usage.total_input), "text"), (cached, "dim")]))
-        facts.append((1, [("out ", "dim"), (count(usage.output_tokens), "text")]))
+        cached = f" ({short_count(usage.cache_read_tokens)} cached)" if usage.cache_read_tokens else ""
+        facts.append((1, [("in ", "dim"), (short_count(usage.total_input), "text"), (cached, "dim")]))
+        facts.append((1, [("out ", "dim"), (short_count(usage.output_tokens), "text")]))
     if request.dollars is not None:
-        facts.append((2, [("cost ", "dim"), (dollars(request.dollars), "text")]))
+        facts.append((2, [("cost ", "dim"), (short_dollars(request.dollars), "text")]))
     if not request.stream:
         facts.append((6, [("not streamed", "dim")]))
     return facts

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from textual.strip import Strip
 
+from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration
 from hivemind.world.request_view import RequestView
 from hivemind.world.snapshot import TicketView
-from hivemind_tui.render.format import NOTHING, clock, count, dollars, percent, seconds
+from hivemind_tui.render.format import clock, percent
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.render.pen import Pen, Span, body_size
 from hivemind_tui.render.phases import pieces
@@ -56,8 +57,8 @@ def first_token_s(request: RequestView) -> float | None:
 def _waited(request: RequestView, pen: Pen, at: float) -> Span:
     """Grants end waits: one that goes on isn't in the sum yet."""
     if request.state in WAITING:
-        return seconds(sum(piece.length_s for piece in pieces(request, at) if piece.kind == "queue")), "text"
-    return seconds(request.waited_s), "text"
+        return short_duration(sum(piece.length_s for piece in pieces(request, at) if piece.kind == "queue")), "text"
+    return short_duration(request.waited_s), "text"
 
 
 def _took(request: RequestView) -> float:
@@ -66,7 +67,7 @@ def _took(request: RequestView) -> float:
 
 
 def _duration(request: RequestView, pen: Pen, at: float) -> Span:
-    return seconds(request.duration_s(at)), "text" if request.over else "info"
+    return short_duration(request.duration_s(at)), "text" if request.over else "info"
 
 
 def output(request: RequestView) -> int | None:
@@ -80,7 +81,7 @@ def input_of(request: RequestView) -> int | None:
 
 
 def _amount(value: int | None) -> Span:
-    return (count(value), "text") if value else (NOTHING, "rule")
+    return (short_count(value), "text") if value else (NOTHING, "rule")
 
 
 def _output(request: RequestView, pen: Pen, at: float) -> Span:
@@ -95,7 +96,7 @@ def _cached(request: RequestView) -> float | None:
 
 
 def _cost(request: RequestView, pen: Pen, at: float) -> Span:
-    return (dollars(request.dollars), "text") if request.dollars is not None else (NOTHING, "rule")
+    return (short_dollars(request.dollars), "text") if request.dollars is not None else (NOTHING, "rule")
 
 
 def _optional(text: str, role: str = "text") -> Span:
@@ -126,7 +127,9 @@ def _table(wall_s: float) -> Table[RequestView]:
             Column("tries", "TRIES", 5, 3, _tries, key=tries),
             Column("prio", "PRIO", 4, 12, lambda r, _i, _t: PRIORITIES[r.priority], "<", lambda r: r.priority),
             Column("waited", "WAITED", 6, 5, _waited, key=lambda r: r.waited_s),
-            Column("ttft", "FIRST", 5, 5, lambda r, _i, _t: _optional(seconds(first_token_s(r))), key=first_token_s),
+            Column(
+                "ttft", "FIRST", 5, 5, lambda r, _i, _t: _optional(short_duration(first_token_s(r))), key=first_token_s
+            ),
             Column("took", "TOOK", 6, 1, _duration, key=_took),
             Column("in", "IN", 5, 6, lambda r, _i, _t: _amount(input_of(r)), key=input_of),
             Column("cached", "CACHED", 6, 11, lambda r, _i, _t: _share(_cached(r)), key=_cached),

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from textual.strip import Strip
 
+from hivemind.text.humanise import NOTHING, short_count, short_dollars
 from hivemind.world.request_view import AttemptView, RequestDetail, RequestView
 from hivemind_tui.panels.request_card import reason, shortened
 from hivemind_tui.render.bars import Axis, bar, beginning, times_since
-from hivemind_tui.render.format import NOTHING, clock, count, dollars, fit
+from hivemind_tui.render.format import clock, fit
 from hivemind_tui.render.glyphs import PRIORITIES, sign
 from hivemind_tui.render.pen import Pen, Span, body_size, fitting
 from hivemind_tui.render.phases import FINE, Piece, failure, fine, pieces
@@ -104,23 +105,27 @@ def _model(request: RequestView, detail: RequestDetail | None, pen: Pen) -> _Chu
 
 def _tokens(request: RequestView, detail: RequestDetail | None, pen: Pen) -> _Chunks:
     about, usage = pen.glyphs.about, request.usage
-    parts = f" ({count(detail.estimated_input)} in, {count(detail.estimated_output)} out)" if detail is not None else ""
+    parts = (
+        f" ({short_count(detail.estimated_input)} in, {short_count(detail.estimated_output)} out)"
+        if detail is not None
+        else ""
+    )
     estimate: list[Span] = [
         ("estimated ", "dim"),
-        (f"{about}{count(request.estimated_tokens)}", "text"),
+        (f"{about}{short_count(request.estimated_tokens)}", "text"),
         (parts, "dim"),
     ]
     if usage is None:
-        so_far = f"{about}{count(request.output_tokens)}" if request.output_tokens else NOTHING
+        so_far = f"{about}{short_count(request.output_tokens)}" if request.output_tokens else NOTHING
         return [
             (1, estimate),
             (0, [("out ", "dim"), (so_far, "text"), (" so far" if request.output_tokens else "", "dim")]),
         ]
-    used: list[Span] = [("used ", "dim"), (count(usage.total), "text"), (" = in ", "dim")]
-    used += [(count(usage.total_input), "text"), (" + out ", "dim"), (count(usage.output_tokens), "text")]
-    chunks: _Chunks = [(0, used), (0, [("cost ", "dim"), (dollars(request.dollars), "text")])]
+    used: list[Span] = [("used ", "dim"), (short_count(usage.total), "text"), (" = in ", "dim")]
+    used += [(short_count(usage.total_input), "text"), (" + out ", "dim"), (short_count(usage.output_tokens), "text")]
+    chunks: _Chunks = [(0, used), (0, [("cost ", "dim"), (short_dollars(request.dollars), "text")])]
     for rank, word, tokens in ((1, "from cache ", usage.cache_read_tokens), (3, "to cache ", usage.cache_write_tokens)):
-        chunks += [(rank, [(word, "dim"), (count(tokens), "text")])] if tokens else []
+        chunks += [(rank, [(word, "dim"), (short_count(tokens), "text")])] if tokens else []
     return [*chunks, (2, estimate)]
 
 

@@ -9,12 +9,13 @@ from itertools import zip_longest
 
 from textual.strip import Strip
 
+from hivemind.text.humanise import NOTHING, short_count, short_duration
 from hivemind.text.shells import word
 from hivemind.world.snapshot import LaneView, TicketView
 from hivemind_tui.commands.key import LIVE
 from hivemind_tui.panels.curve import trend
 from hivemind_tui.render import wait_reason as why
-from hivemind_tui.render.format import NOTHING, count, fit, level, seconds, whole
+from hivemind_tui.render.format import fit, level, whole
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.render.pen import Pen, Span, body_size, call
 from hivemind_tui.state.view import View, join
@@ -157,17 +158,17 @@ def _priority(ticket: TicketView, pen: Pen) -> Span:
 
 
 def _since(ticket: TicketView, pen: Pen) -> Span:
-    return seconds(ticket.since_s), "text"
+    return short_duration(ticket.since_s), "text"
 
 
 def _tokens(ticket: TicketView, pen: Pen) -> Span:
-    return (count(ticket.output_tokens), "strong") if ticket.output_tokens else (NOTHING, "rule")
+    return (short_count(ticket.output_tokens), "strong") if ticket.output_tokens else (NOTHING, "rule")
 
 
 def _rate(ticket: TicketView, pen: Pen) -> Span:
     if ticket.state != "streaming" or not ticket.output_tokens or ticket.since_s < 1:
         return NOTHING, "rule"
-    return f"{count(ticket.output_tokens / ticket.since_s)}/s", "dim"
+    return f"{short_count(ticket.output_tokens / ticket.since_s)}/s", "dim"
 
 
 def _try(ticket: TicketView, pen: Pen) -> Span:
@@ -222,7 +223,7 @@ def _until(ticket: TicketView, pen: Pen) -> Span:
 
 
 def _size(ticket: TicketView, pen: Pen) -> Span:
-    return f"≈{count(ticket.estimated_tokens)}", "dim"
+    return f"≈{short_count(ticket.estimated_tokens)}", "dim"
 
 
 _WAITING = (

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from textual.strip import Strip
 
+from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import TaskView
 from hivemind_tui.commands.key import LIVE
 from hivemind_tui.commands.keymap import BY_ID
 from hivemind_tui.panels.task_table import ENDED, mark
-from hivemind_tui.render.format import NOTHING, count, dollars, fit, plural, seconds, wrapped
+from hivemind_tui.render.format import fit, wrapped
 from hivemind_tui.render.glyphs import PRIORITIES, task_sign
 from hivemind_tui.render.pen import Pen, Span, body_size, call, fitting, linked
 from hivemind_tui.state.view import View
@@ -66,24 +67,24 @@ def _tall(task: TaskView, before: Near, after: Near, acting: Acting, cells: int,
 
 
 def _where(task: TaskView, cells: int, pen: Pen) -> list[Row]:
-    rows: list[Row] = [[mark(task.state, pen), (f"  for {seconds(task.since_s)}", "dim")]]
+    rows: list[Row] = [[mark(task.state, pen), (f"  for {short_duration(task.since_s)}", "dim")]]
     return rows + [[(line, task_sign(task.state).role)] for line in wrapped(task.note, cells)[:3]]
 
 
 def _facts(task: TaskView, pen: Pen) -> list[Row]:
-    tries = plural(task.attempt, "attempt") if task.attempt else "not started yet"
+    tries = short_plural(task.attempt, "attempt") if task.attempt else "not started yet"
     rows: list[Row] = [
         _labelled("priority", *_priority(task)),
         _labelled("agent", linked(task.agent, "info", call("app.open_agent", task.agent))),
-        _labelled("ran", (seconds(task.ran_s) if task.ran_s else NOTHING, "strong"), (f"  {tries}", "dim")),
-        _labelled("tokens", (count(task.tokens), "strong"), *_estimate(task, pen)),
+        _labelled("ran", (short_duration(task.ran_s) if task.ran_s else NOTHING, "strong"), (f"  {tries}", "dim")),
+        _labelled("tokens", (short_count(task.tokens), "strong"), *_estimate(task, pen)),
         _labelled("cost", (_spent(task), "strong")),
     ]
     return rows
 
 
 def _spent(task: TaskView) -> str:
-    return dollars(task.dollars) if task.tokens else NOTHING
+    return short_dollars(task.dollars) if task.tokens else NOTHING
 
 
 def _labelled(label: str, *spans: Span) -> Row:
@@ -102,14 +103,14 @@ def _estimate(task: TaskView, pen: Pen) -> Row:
         return [("  no estimate", "dim")]
     share = task.tokens / task.estimated_tokens
     bar = pen.gauge(_BAR, share, role="wait" if share > 1 else "info")
-    return [("  ", "dim"), *bar, (f" of {pen.glyphs.about}{count(task.estimated_tokens)}", "dim")]
+    return [("  ", "dim"), *bar, (f" of {pen.glyphs.about}{short_count(task.estimated_tokens)}", "dim")]
 
 
 def _near(title: str, none: str, tasks: Near, room: int, pen: Pen) -> list[Row]:
     """A task a row; where there are too many, the last row says how many."""
     if not tasks:
         return [[(f"{title} ", "dim"), (none, "dim")]]
-    rows: list[Row] = [[(f"{title} {plural(len(tasks), 'task')}", "dim")]]
+    rows: list[Row] = [[(f"{title} {short_plural(len(tasks), 'task')}", "dim")]]
     # What is open says most.
     ordered = sorted(tasks, key=lambda each: each[1] == "done")
     shown = ordered if len(ordered) <= room else ordered[: max(1, room - 1)]
@@ -139,16 +140,16 @@ def _key(name: str, what: str, width: int = 6) -> Row:
 
 def _short(task: TaskView, before: Near, after: Near, acting: Acting, cells: int, pen: Pen) -> list[Row]:
     first: list[tuple[int, Row]] = [
-        (0, [mark(task.state, pen), (f" for {seconds(task.since_s)}", "dim")]),
+        (0, [mark(task.state, pen), (f" for {short_duration(task.since_s)}", "dim")]),
         (1, [(task.note, task_sign(task.state).role)] if task.note else []),
     ]
     facts: list[tuple[int, Row]] = [
         (0, [("priority ", "dim"), *_priority(task)[:1]]),
         (3, [("own ", "dim"), PRIORITIES[task.own_priority]] if task.own_priority != task.priority else []),
-        (1, [("ran ", "dim"), (seconds(task.ran_s) if task.ran_s else NOTHING, "strong")]),
+        (1, [("ran ", "dim"), (short_duration(task.ran_s) if task.ran_s else NOTHING, "strong")]),
         (2, [("attempts ", "dim"), (str(task.attempt), "strong")]),
-        (0, [("tokens ", "dim"), (count(task.tokens), "strong")]),
-        (2, [("of ", "dim"), (count(task.estimated_tokens), "text")] if task.estimated_tokens else []),
+        (0, [("tokens ", "dim"), (short_count(task.tokens), "strong")]),
+        (2, [("of ", "dim"), (short_count(task.estimated_tokens), "text")] if task.estimated_tokens else []),
         (1, [("cost ", "dim"), (_spent(task), "strong")]),
         (2, [("agent ", "dim"), (task.agent, "info")]),
     ]

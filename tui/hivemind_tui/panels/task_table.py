@@ -8,8 +8,8 @@ from dataclasses import replace
 from rich.cells import cell_len
 from textual.strip import Strip
 
+from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import TaskView
-from hivemind_tui.render.format import NOTHING, count, dollars, plural, seconds
 from hivemind_tui.render.glyphs import PRIORITIES, task_sign
 from hivemind_tui.render.pen import Pen, Span, body_size, call
 from hivemind_tui.render.table import Column, Rows, Table, hidden_order
@@ -50,7 +50,7 @@ def _own(task: TaskView, pen: Pen, at: float) -> Span:
 
 
 def _number(value: int) -> Span:
-    return (count(value), "text") if value else (".", "rule")
+    return (short_count(value), "text") if value else (".", "rule")
 
 
 def _tries(task: TaskView, pen: Pen, at: float) -> Span:
@@ -60,16 +60,16 @@ def _tries(task: TaskView, pen: Pen, at: float) -> Span:
 
 
 def _ran(task: TaskView, pen: Pen, at: float) -> Span:
-    return (seconds(task.ran_s), "text") if task.ran_s else (".", "rule")
+    return (short_duration(task.ran_s), "text") if task.ran_s else (".", "rule")
 
 
 def _tokens(task: TaskView, pen: Pen, at: float) -> Span:
     over = task.estimated_tokens and task.tokens > task.estimated_tokens
-    return (count(task.tokens), "wait" if over else "text") if task.tokens else (".", "rule")
+    return (short_count(task.tokens), "wait" if over else "text") if task.tokens else (".", "rule")
 
 
 def _cost(task: TaskView, pen: Pen, at: float) -> Span:
-    return (dollars(task.dollars), "text") if task.dollars else (".", "rule")
+    return (short_dollars(task.dollars), "text") if task.dollars else (".", "rule")
 
 
 def _agent(task: TaskView, pen: Pen, at: float) -> Span:
@@ -149,9 +149,9 @@ def _counts(view: View, room: int) -> str:
     total = sum(counts.values())
     shown = f"/{view.tasks_order.filter}  {len(view.tasks)} of " if view.tasks_order.filter else ""
     if len(view.snapshot.tasks) < total and not shown:
-        shown = f"{count(len(view.snapshot.tasks))} of "
-    told = [f"{shown}{plural(total, 'task')}"]
-    told += [f"{count(counts[state])} {state}" for state in _TOLD if counts.get(state)]
+        shown = f"{short_count(len(view.snapshot.tasks))} of "
+    told = [f"{shown}{short_plural(total, 'task')}"]
+    told += [f"{short_count(counts[state])} {state}" for state in _TOLD if counts.get(state)]
     while len(told) > 1 and cell_len(", ".join(told)) > room:
         told.pop()
     return ", ".join(told)

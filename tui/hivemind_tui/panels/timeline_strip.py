@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from textual.strip import Strip
 
+from hivemind.text.humanise import short_duration
 from hivemind_tui.render.bars import Axis, times_of_day
-from hivemind_tui.render.format import fit, local, percent, seconds
+from hivemind_tui.render.format import fit, local, percent
 from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.sources.playback import KINDS, Column, Playback, kind_sign
 from hivemind_tui.sources.transport import shown_speed
@@ -151,7 +152,7 @@ def _clock(playback: Playback, digits: int) -> str:
 
 
 def _passed(passed_s: float, length_s: float) -> str:
-    return f"{seconds(passed_s)} of {seconds(length_s)}"
+    return f"{short_duration(passed_s)} of {short_duration(length_s)}"
 
 
 def _known(playback: Playback, pen: Pen) -> Cells:

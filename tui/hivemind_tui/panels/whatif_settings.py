@@ -6,9 +6,10 @@ from textual.strip import Strip
 
 from hivemind.lab.tune.overrides import shown
 from hivemind.scheduler.operator.knobs import KNOBS
+from hivemind.text.humanise import short_plural
 from hivemind_tui.panels.knobs import GROUPS
 from hivemind_tui.render.dials import DIALS, leap, number, shown_value
-from hivemind_tui.render.format import fit, plural
+from hivemind_tui.render.format import fit
 from hivemind_tui.render.pen import Pen, Span, body_size, call
 from hivemind_tui.render.table import scrolled
 from hivemind_tui.state.view import View, join
@@ -37,7 +38,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     if about:
         body += _about(sheet, cells, pen)
     changed = len(sheet.changes)
-    note = join(f"{plural(changed, 'setting')} changed" if changed else "as recorded", "enter simulates")
+    note = join(f"{short_plural(changed, 'setting')} changed" if changed else "as recorded", "enter simulates")
     return pen.frame("What if", note, body, width, height)
 
 
@@ -85,7 +86,7 @@ def _about(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
     none = "; 0: no limit" if knob.zero_is_none else ""
     unit = f" {dial.unit}" if dial.unit else ""
     times = 0 if sheet.looked is None else sheet.looked.turned.get(name, 0)
-    turned = f"; turned {plural(times, 'time')} in the recording" if times else ""
+    turned = f"; turned {short_plural(times, 'time')} in the recording" if times else ""
     return [
         rule,
         pen.row(cells, (name, "accent"), (f"  {number(knob.lowest)} to {number(knob.highest)}{unit}{none}", "text")),

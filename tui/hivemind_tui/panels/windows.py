@@ -12,8 +12,9 @@ from textual.strip import Strip
 
 from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.types import Utilisation
+from hivemind.text.humanise import short_count, short_duration
 from hivemind_tui.panels.circuit import summary
-from hivemind_tui.render.format import count, fit, percent, seconds
+from hivemind_tui.render.format import fit, percent
 from hivemind_tui.render.pen import Pen, Span, body_size
 from hivemind_tui.state.view import View, join
 
@@ -108,7 +109,12 @@ def _window(window: WindowState, several: bool) -> _Item:
         short=f"{fit(window.family, 12)} {short}" if several else short,
         used=used / limit,
         reserved=window.reserved / limit,
-        figures=(count(max(0.0, used - window.reserved)), count(window.reserved), count(left), count(window.limit)),
+        figures=(
+            short_count(max(0.0, used - window.reserved)),
+            short_count(window.reserved),
+            short_count(left),
+            short_count(window.limit),
+        ),
         resets_in_s=window.resets_in_s,
         source=window.source,
     )
@@ -149,7 +155,7 @@ def _heads(name: int, width: int, pen: Pen) -> Strip:
 
 def _row(item: _Item, width: int, pen: Pen, name: int = 10) -> Strip:
     used, reserved, left, of = item.figures
-    reset = seconds(item.resets_in_s)
+    reset = short_duration(item.resets_in_s)
     spans: list[Span] = [
         (fit(item.name, name) + " ", "text"),
         *pen.gauge(_bar_width(name, width), item.used, item.reserved),
@@ -189,7 +195,7 @@ def _tiled(
 def _tile(item: _Item, name: int, width: int, pen: Pen) -> Strip:
     _, _, left, of = item.figures
     figures = f" {fit(left, 5, '>')} left of {fit(of, 4)}"
-    reset = f"{seconds(item.resets_in_s):>{_RESET}}"
+    reset = f"{short_duration(item.resets_in_s):>{_RESET}}"
     if width < name + len(figures) + len(reset) + 4:
         reset = ""
     bar = max(3, width - name - 1 - len(figures) - len(reset))
@@ -219,7 +225,7 @@ def _by_family(families: Sequence[str], state: LaneState, width: int, rows: int,
         for kind in kinds:
             spans += _of_family(own.get(kind), each, pen)
         resets = [window.resets_in_s for window in windows[family] if window.resets_in_s is not None]
-        lines.append(pen.row(width, *spans, (fit(seconds(min(resets, default=None)), _RESET, ">"), "dim")))
+        lines.append(pen.row(width, *spans, (fit(short_duration(min(resets, default=None)), _RESET, ">"), "dim")))
     return lines + [_row(_plan(plan), width, pen, name) for plan in state.plan]
 
 

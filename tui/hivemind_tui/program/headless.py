@@ -6,8 +6,9 @@ import asyncio
 from typing import Protocol
 
 from hivemind.console import Console
+from hivemind.text.humanise import short_count, short_duration, short_plural
 from hivemind.world.snapshot import Line, Snapshot
-from hivemind_tui.render.format import clean, clock, count, plural, seconds
+from hivemind_tui.render.format import clean, clock
 
 _LOOK_EVERY_S = 0.5
 
@@ -54,7 +55,8 @@ def closing_table(snapshot: Snapshot) -> str:
     head = f"{'agent':<20} {'asked':>6} {'answered':>8} {'failed':>6} {'rescued':>7} {'in':>6} {'out':>6} {'queued':>7}"
     rows = [
         f"{clean(agent.name)[:20]:<20} {agent.requests:>6} {agent.finished:>8} {agent.failed:>6} {agent.rescued:>7}"
-        f" {count(agent.usage.total_input):>6} {count(agent.usage.output_tokens):>6} {seconds(agent.waited_s):>7}"
+        f" {short_count(agent.usage.total_input):>6} {short_count(agent.usage.output_tokens):>6}"
+        f" {short_duration(agent.waited_s):>7}"
         for agent in snapshot.agents
     ]
     totals = snapshot.totals
@@ -66,9 +68,10 @@ def closing_table(snapshot: Snapshot) -> str:
             "-" * len(head),
             *rows,
             "-" * len(head),
-            f"{plural(len(snapshot.agents), 'agent')}, {dead} with an error; {plural(totals.requests, 'request')}, "
-            f"{totals.finished} answered, {totals.failed} failed",
-            f"{plural(totals.rescued, 'error')} no agent saw ({plural(totals.agents_saved, 'agent')} saved, "
-            f"{count(totals.tokens_saved)} tokens with them); {count(totals.wasted.total)} tokens wasted",
+            f"{short_plural(len(snapshot.agents), 'agent')}, {dead} with an error; "
+            f"{short_plural(totals.requests, 'request')}, {totals.finished} answered, {totals.failed} failed",
+            f"{short_plural(totals.rescued, 'error')} no agent saw ({short_plural(totals.agents_saved, 'agent')} "
+            f"saved, {short_count(totals.tokens_saved)} tokens with them); "
+            f"{short_count(totals.wasted.total)} tokens wasted",
         ]
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.ledger.budget import WARN_SHARE
 from hivemind.text.amounts import PERIODS
-from hivemind_tui.render.format import count, dollars
+from hivemind.text.humanise import short_count, short_dollars
 from hivemind_tui.render.pen import Pen, Span
 
 
@@ -28,13 +28,15 @@ def ceilings(state: BudgetState) -> list[Ceiling]:
     found = []
     if state.tokens is not None:
         left = state.tokens - state.used_tokens
-        told = f"{count(left)} left" if left >= 0 else f"{count(-left)} over"
-        found.append(_ceiling(count(state.used_tokens), count(state.tokens), told, state.used_tokens, state.tokens))
+        told = f"{short_count(left)} left" if left >= 0 else f"{short_count(-left)} over"
+        found.append(
+            _ceiling(short_count(state.used_tokens), short_count(state.tokens), told, state.used_tokens, state.tokens)
+        )
     if state.dollars is not None:
         rest = state.dollars - state.used_dollars
-        told = f"{dollars(rest)} left" if rest >= 0 else f"{dollars(-rest)} over"
+        told = f"{short_dollars(rest)} left" if rest >= 0 else f"{short_dollars(-rest)} over"
         found.append(
-            _ceiling(dollars(state.used_dollars), price(state.dollars), told, state.used_dollars, state.dollars)
+            _ceiling(short_dollars(state.used_dollars), price(state.dollars), told, state.used_dollars, state.dollars)
         )
     return sorted(found, key=lambda each: -each.share)
 
@@ -61,7 +63,7 @@ def price(amount: float) -> str:
         return f"${amount:.3f}"
     if amount < 99.995:
         return f"${amount:.2f}".removesuffix(".00")
-    return f"${amount:,.0f}" if amount < 9_999.5 else f"${count(amount)}"
+    return f"${amount:,.0f}" if amount < 9_999.5 else f"${short_count(amount)}"
 
 
 def period(state: BudgetState) -> str:
@@ -76,7 +78,9 @@ def covered(state: BudgetState) -> str:
 
 def blind(state: BudgetState) -> str:
     """What a ceiling in dollars doesn't see."""
-    return f"{count(state.unpriced)} tokens without a price" if state.unpriced and state.dollars is not None else ""
+    return (
+        f"{short_count(state.unpriced)} tokens without a price" if state.unpriced and state.dollars is not None else ""
+    )
 
 
 def figures(share: float) -> str:

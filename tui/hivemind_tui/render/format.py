@@ -7,10 +7,10 @@ import time
 
 from rich.cells import cell_len, set_cell_size
 
+from hivemind.text.humanise import NOTHING, short_duration
+
 LATEST = 253_402_214_400.0
 """The last day of the year 9999, in seconds since the epoch."""
-NOTHING = "—"
-"""Stands for a value that isn't known yet."""
 
 
 def clean(text: str) -> str:
@@ -36,43 +36,12 @@ def fit(text: str, width: int, align: str = "<", ellipsis: str = "…") -> str:
     return padding + text if align == ">" else text + padding
 
 
-def count(value: float | None) -> str:
-    """A whole number in at most five cells: `950`, `9.8k`, `124k`, `1.2M`."""
-    if value is None:
-        return NOTHING
-    if math.isinf(value):
-        return "∞"
-    scaled, units = value, iter("kMG")
-    unit = ""
-    # Rounded first: 999,950 would be "1000k", and belongs to the next unit already.
-    while round(scaled) >= 1000 and (larger := next(units, "")):
-        scaled, unit = scaled / 1000, larger
-    return f"{scaled:.1f}{unit}" if unit and scaled < 9.95 else f"{scaled:.0f}{unit}"
-
-
-def seconds(value: float | None) -> str:
-    """A duration in at most six cells: `0.8s`, `42s`, `3m05s`, `2h14m`, `5d03h`."""
-    if value is None:
-        return NOTHING
-    value = max(0.0, value)
-    if value < 9.95:
-        return f"{value:.1f}s"
-    whole = round(value)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}s"
-    if whole < 86_400:
-        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
-    return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"
-
-
 def about(value: float | None) -> str:
     """An estimated duration, no finer than it deserves and never nothing: `1s`, `42s`, `3m05s`."""
     if value is None:
         return NOTHING
     whole = max(1, round(value))
-    return f"{whole}s" if whole < 10 else seconds(whole)
+    return f"{whole}s" if whole < 10 else short_duration(whole)
 
 
 def uptime(value: float) -> str:
@@ -80,7 +49,7 @@ def uptime(value: float) -> str:
     whole = int(value)
     if whole < 3600:
         return f"{whole // 60:02d}:{whole % 60:02d}"
-    return seconds(whole)
+    return short_duration(whole)
 
 
 def local(wall: float) -> time.struct_time:
@@ -103,11 +72,6 @@ def whole(value: float) -> str:
     return "∞" if math.isinf(value) else f"{value:g}"
 
 
-def plural(value: int, noun: str) -> str:
-    """`1 agent`, `2 agents`, `1.2k agents`."""
-    return f"{count(value)} {noun}{'' if value == 1 else 's'}"
-
-
 def ordinal(value: int) -> str:
     """`1st`, `2nd`, `3rd`, `4th`, `11th`."""
     last = 0 if value // 10 % 10 == 1 else value % 10
@@ -117,15 +81,6 @@ def ordinal(value: int) -> str:
 def percent(part: float, total: float) -> str:
     """A share, or nothing where there is no whole to share."""
     return f"{100 * part / total:.0f}%" if total > 0 else NOTHING
-
-
-def dollars(value: float | None) -> str:
-    """Money in at most seven cells: `$0.0042`, `$1.37`, `$1,204`."""
-    if value is None:
-        return NOTHING
-    if value < 0.995:
-        return f"${value:.4f}" if value < 0.0995 else f"${value:.2f}"
-    return f"${value:.2f}" if value < 99.995 else f"${value:,.0f}" if value < 99_999.5 else f"${count(value)}"
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hivemind.text.humanise import short_duration
 from hivemind.world.request_view import AttemptView, RequestView
-from hivemind_tui.render.format import seconds
 from hivemind_tui.render.glyphs import PIECES, sign
 from hivemind_tui.render.pen import Pen, Span
 
@@ -43,7 +43,7 @@ class Piece:
 def fine(value: float) -> str:
     """A duration in at most six cells, to the hundredth where it is short: `0.94s`, `12.4s`, `3m05s`."""
     value = max(0.0, value)
-    return f"{value:.2f}s" if value < 9.995 else f"{value:.1f}s" if value < 59.95 else seconds(value)
+    return f"{value:.2f}s" if value < 9.995 else f"{value:.1f}s" if value < 59.95 else short_duration(value)
 
 
 def pieces(request: RequestView, at: float) -> list[Piece]:
@@ -97,7 +97,7 @@ def summed(request: RequestView, made: Sequence[Piece], pen: Pen) -> list[Chunk]
     chunks: list[Chunk] = []
     for kind, words in (("queue", "queue"), ("failed", "failed tries"), ("pause", "pauses")):
         alike = [piece for piece in made if piece.kind == kind]
-        length = seconds(sum(piece.length_s for piece in alike))
+        length = short_duration(sum(piece.length_s for piece in alike))
         if len(alike) == 1:
             chunks.append(_chunk(alike[0], pen))
         elif alike:
@@ -128,7 +128,7 @@ def _mark(kind: str, pen: Pen) -> Span:
 
 
 def _chunk(piece: Piece, pen: Pen) -> Chunk:
-    length, attempt = seconds(piece.length_s), piece.attempt
+    length, attempt = short_duration(piece.length_s), piece.attempt
     chunk = [_mark(piece.kind, pen)]
     if piece.kind == "failed" and attempt is not None:
         chunk += [(f" try {attempt.number} failed ", "dim"), (failure(attempt), "bad")]

@@ -12,9 +12,10 @@ from hivemind.providers.profiles import family
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.types import WindowKind
+from hivemind.text.humanise import short_count, short_duration
 from hivemind.world.snapshot import QUEUE_SHOWN, AgentView, LaneView, TicketView
 from hivemind_tui.render.budgets import ceilings, period
-from hivemind_tui.render.format import about, clean, count, ordinal, seconds
+from hivemind_tui.render.format import about, clean, ordinal
 from hivemind_tui.render.glyphs import gate_sign
 
 WAITING = ("queued", "retry")
@@ -44,10 +45,10 @@ def until(ticket: TicketView) -> str:
     """
     opens = ticket.gate_opens_in_s
     if ticket.gate == "backoff" and opens is not None:
-        return seconds(opens)
+        return short_duration(opens)
     if ticket.estimate_s is not None:
         return f"≈{about(ticket.estimate_s)}"
-    return seconds(opens) if opens is not None else ""
+    return short_duration(opens) if opens is not None else ""
 
 
 def short(ticket: TicketView, room: int = 40) -> str:
@@ -101,7 +102,7 @@ def _spoken(duration: str) -> str:
 
 def _opens(case: _Case, words: str) -> str:
     opens = case.ticket.gate_opens_in_s
-    return "" if opens is None else words.format(_spoken(seconds(opens)))
+    return "" if opens is None else words.format(_spoken(short_duration(opens)))
 
 
 def _first(case: _Case) -> str:
@@ -157,7 +158,7 @@ def _upstream(case: _Case) -> str:
 
 def _requests(case: _Case) -> str:
     window = _tightest(case, (WindowKind.REQUESTS,))
-    left = "" if window is None else f"{count(window.remaining)} of {count(window.limit)} left"
+    left = "" if window is None else f"{short_count(window.remaining)} of {short_count(window.limit)} left"
     return "waits for the request window: " + _listed(left or "it is used up", _room(case, window), _first(case))
 
 
@@ -166,8 +167,8 @@ def _tokens(case: _Case) -> str:
     left = "it is used up"
     if window is not None:
         kind = "tokens" if window.kind is WindowKind.TOKENS else window.kind.value
-        left = f"{count(window.remaining)} of {count(window.limit)} {kind} left"
-    needs = f"it takes ≈{count(case.ticket.estimated_tokens)}"
+        left = f"{short_count(window.remaining)} of {short_count(window.limit)} {kind} left"
+    needs = f"it takes ≈{short_count(case.ticket.estimated_tokens)}"
     return "waits for the token window: " + _listed(needs, left, _room(case, window), _first(case))
 
 
@@ -178,7 +179,7 @@ def _room(case: _Case, window: WindowState | None) -> str:
 
 
 def _budget(case: _Case) -> str:
-    needs = f"it may take ≈{count(case.ticket.estimated_tokens)} tokens"
+    needs = f"it may take ≈{short_count(case.ticket.estimated_tokens)} tokens"
     agent = case.agent
     if agent is None or agent.budget is None or _fits(agent.budget, case.ticket.estimated_tokens):
         return f"waits: {needs}, more than is left of a budget that covers its agent (B gives more)"

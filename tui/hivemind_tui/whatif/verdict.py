@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from hivemind.journal.figures import Figures
 from hivemind.scheduler.types import Priority
-from hivemind_tui.render.format import NOTHING, count, dollars
-from hivemind_tui.render.format import seconds as duration
+from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration
 from hivemind_tui.whatif.protocol import Outcome
 
 BETTER, WORSE, ALIKE, UNSURE, OTHER = "better", "worse", "alike", "unsure", "other"
@@ -72,13 +71,13 @@ _FIRST = (
         in_shares=False,
         of=lambda run: run.agents,
     ),
-    _Figure("wall time", lambda run: run.wall_s, duration, 0),
+    _Figure("wall time", lambda run: run.wall_s, short_duration, 0),
 )
 _LAST = (
-    _Figure("waited in all", lambda run: run.waited_s, duration, 3),
+    _Figure("waited in all", lambda run: run.waited_s, short_duration, 3),
     _Figure("retries", lambda run: run.retries, _whole, 1, in_shares=False),
-    _Figure("tokens wasted", lambda run: run.wasted_tokens, count, 1),
-    _Figure("dollars", lambda run: run.dollars, dollars, 0),
+    _Figure("tokens wasted", lambda run: run.wasted_tokens, short_count, 1),
+    _Figure("dollars", lambda run: run.dollars, short_dollars, 0),
     _Figure("fairness", lambda run: run.fairness, _fair, 1, more_is_better=True, in_shares=False),
     _Figure("failed", lambda run: run.failed, _whole, 2, counts_endings=True, in_shares=False),
     _Figure("refused", lambda run: run.refused, _whole, 4, counts_endings=True, in_shares=False),
@@ -136,8 +135,8 @@ def _waits(outcome: Outcome) -> list[_Figure]:
     usual = max(asked, key=lambda name: asked[name], default="")
     for index, name in enumerate(names):
         of = f" {name}" if len(names) > 1 else ""
-        found.append(_Figure(f"wait p50{of}", _wait_of(name, "p50_s"), duration, 5 + index))
-        found.append(_Figure(f"wait p95{of}", _wait_of(name, "p95_s"), duration, 1 if name == usual else 2))
+        found.append(_Figure(f"wait p50{of}", _wait_of(name, "p50_s"), short_duration, 5 + index))
+        found.append(_Figure(f"wait p95{of}", _wait_of(name, "p95_s"), short_duration, 1 if name == usual else 2))
     return found
 
 

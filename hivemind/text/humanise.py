@@ -1,0 +1,119 @@
+"""Durations, counts, sizes and money as people read them.
+
+The plain names are for sentences and tables of the command line; the `short_` ones take a fixed number of terminal
+cells, for the columns of a screen.
+"""
+
+from __future__ import annotations
+
+import math
+
+NOTHING = "—"
+"""Stands on a screen for a value that isn't known."""
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+
+
+def duration(seconds: float) -> str:
+    """`30 ms`, `1.42 s`, `5 min 10 s`, `3 h 20 min`, `2 d 4 h`: three figures or two units."""
+    if seconds < 0.0005:
+        return "0 s"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 99.95:
+        return f"{seconds:.3g} s"
+    if math.isinf(seconds):
+        return "for ever"
+    whole = round(seconds)
+    if whole < _HOUR:
+        return _two_units(whole, _MINUTE, "min", 1, "s")
+    return _two_units(whole, _HOUR, "h", _MINUTE, "min") if whole < _DAY else _two_units(whole, _DAY, "d", _HOUR, "h")
+
+
+def _two_units(whole: int, large_s: int, large: str, small_s: int, small: str) -> str:
+    rest = whole % large_s // small_s
+    return f"{whole // large_s:,} {large}" + (f" {rest} {small}" if rest else "")
+
+
+def count(number: float) -> str:
+    """`950`, `12.3k`, `4.5M`: three figures."""
+    if number < 1000:
+        return f"{number:g}" if number < 100 or number == int(number) else f"{number:.0f}"
+    for factor, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= factor * 0.9995:
+            return f"{number / factor:.3g}{unit}"
+    return "1k"
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """`1 agent`, `2 agents`, `1,200 agents`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def dollars(amount: float, unpriced: int = 0) -> str:
+    """`$0.0042`, `$1.37`, `$1,204.00`; a `+` after it where some tokens have no known price."""
+    shown = f"${amount:.4f}" if 0 < amount < 0.0995 else f"${amount:,.2f}"
+    return f"{shown}{'+' if unpriced else ''}"
+
+
+def usage(tokens: int, amount: float, unpriced: int) -> str:
+    """`45,123 tokens, $0.42`, and how many tokens the dollars leave out."""
+    text = f"{plural(tokens, 'token')}, {dollars(amount)}"
+    return f"{text} (and {unpriced:,} tokens without a known price)" if unpriced else text
+
+
+def size(octets: int) -> str:
+    """`950 B`, `1.5 KiB`, `3.2 MiB`."""
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if octets >= factor:
+            return f"{octets / factor:,.1f} {unit}"
+    return f"{octets} B"
+
+
+def short_duration(seconds: float | None) -> str:
+    """A duration in at most six cells: `0.8s`, `42s`, `3m05s`, `2h14m`, `5d03h`."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 9.95:
+        return f"{max(0.0, seconds):.1f}s"
+    whole = round(seconds)
+    if whole < _MINUTE:
+        return f"{whole}s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m{whole % _MINUTE:02d}s"
+    if whole < _DAY:
+        return f"{whole // _HOUR}h{whole % _HOUR // _MINUTE:02d}m"
+    return f"{whole // _DAY}d{whole % _DAY // _HOUR:02d}h"
+
+
+def short_count(number: float | None) -> str:
+    """A whole number in at most five cells: `950`, `9.8k`, `124k`, `1.2M`, `∞`."""
+    if number is None:
+        return NOTHING
+    if math.isinf(number):
+        return "∞"
+    unit, units = "", iter("kMG")
+    # Rounded first: 999,950 would be "1000k", and belongs to the next unit already.
+    while round(number) >= 1000 and (larger := next(units, "")):
+        number, unit = number / 1000, larger
+    return f"{number:.1f}{unit}" if unit and number < 9.95 else f"{number:.0f}{unit}"
+
+
+def short_plural(number: int, noun: str) -> str:
+    """`1 agent`, `2 agents`, `1.2k agents`."""
+    return f"{short_count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def short_dollars(amount: float | None) -> str:
+    """Money in at most seven cells: `$0.0042`, `$1.37`, `$1,204`."""
+    if amount is None:
+        return NOTHING
+    if amount < 0.995:
+        return f"${amount:.4f}" if amount < 0.0995 else f"${amount:.2f}"
+    return (
+        f"${amount:.2f}" if amount < 99.995 else f"${amount:,.0f}" if amount < 99_999.5 else f"${short_count(amount)}"
+    )
+
+
+def short_size(octets: int) -> str:
+    """A size in at most seven cells: `12 kB`, `340 MB`."""
+    return f"{octets / 1e6:.0f} MB" if octets >= 1e6 else f"{octets / 1e3:.0f} kB"

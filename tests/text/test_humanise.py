@@ -1,0 +1,150 @@
+"""Durations, counts, sizes and money as people read them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from hivemind.text.humanise import (
+    count,
+    dollars,
+    duration,
+    plural,
+    short_count,
+    short_dollars,
+    short_duration,
+    short_plural,
+    short_size,
+    size,
+    usage,
+)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1, "0 s"),
+        (0, "0 s"),
+        (0.0321, "32 ms"),
+        (0.456, "456 ms"),
+        (0.9996, "1 s"),
+        (1.416, "1.42 s"),
+        (59.9, "59.9 s"),
+        (90, "90 s"),
+        (99.96, "1 min 40 s"),
+        (120, "2 min"),
+        (242, "4 min 2 s"),
+        (3599.6, "1 h"),
+        (3900, "1 h 5 min"),
+        (86_399.6, "1 d"),
+        (90_000, "1 d 1 h"),
+        (3e11, "3,472,222 d 5 h"),
+        (math.inf, "for ever"),
+    ],
+)
+def test_duration(seconds: float, text: str) -> None:
+    """Three figures or two units, and never 60 of anything."""
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (7.5, "7.5"),
+        (999, "999"),
+        (999.7, "1000"),
+        (1000, "1k"),
+        (1234, "1.23k"),
+        (12_345, "12.3k"),
+        (999_999, "1M"),
+        (2.5e9, "2.5G"),
+    ],
+)
+def test_count(number: float, text: str) -> None:
+    """Three figures."""
+    assert count(number) == text
+
+
+def test_plural() -> None:
+    """One has no s; a plural of another kind is given."""
+    assert [plural(1, "task"), plural(0, "task"), plural(1200, "task")] == ["1 task", "0 tasks", "1,200 tasks"]
+    assert plural(2, "reply", "replies") == "2 replies"
+    assert [short_plural(1, "task"), short_plural(1200, "task")] == ["1 task", "1.2k tasks"]
+
+
+def test_dollars() -> None:
+    """Small sums aren't nothing; a plus says that some tokens have no price."""
+    assert [dollars(0), dollars(0.0423), dollars(0.42), dollars(1234.5), dollars(1, 5)] == [
+        "$0.00",
+        "$0.0423",
+        "$0.42",
+        "$1,234.50",
+        "$1.00+",
+    ]
+
+
+def test_usage() -> None:
+    """Tokens, dollars, and what the dollars leave out."""
+    assert usage(45_123, 0.42, 0) == "45,123 tokens, $0.42"
+    assert usage(1, 0, 1200) == "1 token, $0.00 (and 1,200 tokens without a known price)"
+
+
+def test_size() -> None:
+    """By the unit that leaves few digits."""
+    assert [size(octets) for octets in (5, 2_048, 3 << 20, 5 << 29)] == ["5 B", "2.0 KiB", "3.0 MiB", "2.5 GiB"]
+    assert [short_size(octets) for octets in (0, 12_345, 340_000_000)] == ["0 kB", "12 kB", "340 MB"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "—"),
+        (-1.0, "0.0s"),
+        (0.84, "0.8s"),
+        (9.94, "9.9s"),
+        (9.96, "10s"),
+        (59.4, "59s"),
+        (59.6, "1m00s"),
+        (185, "3m05s"),
+        (3599.7, "1h00m"),
+        (8073, "2h14m"),
+        (442_800, "5d03h"),
+    ],
+)
+def test_short_duration(seconds: float | None, text: str) -> None:
+    """At most six cells, and never 60 of anything."""
+    assert short_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (None, "—"),
+        (0, "0"),
+        (950, "950"),
+        (999.6, "1.0k"),
+        (1_000, "1.0k"),
+        (9_940, "9.9k"),
+        (9_960, "10k"),
+        (124_300, "124k"),
+        (999_950, "1.0M"),
+        (1_240_000, "1.2M"),
+        (12_345_678, "12M"),
+        (3e9, "3.0G"),
+        (math.inf, "∞"),
+    ],
+)
+def test_short_count(number: float | None, text: str) -> None:
+    """At most five cells; the unit changes before the number gets longer."""
+    assert short_count(number) == text
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(None, "—"), (0, "$0.0000"), (0.0423, "$0.0423"), (0.42, "$0.42"), (1204, "$1,204"), (124_300, "$124k")],
+)
+def test_short_dollars(amount: float | None, text: str) -> None:
+    """At most seven cells."""
+    assert short_dollars(amount) == text
