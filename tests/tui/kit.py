@@ -8,12 +8,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from textual.pilot import Pilot
+from textual.screen import Screen
 from tui.idle import idle
 from tui.worlds import FakeSource
 
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.board import _TURNS
 from hivemind_tui.loop.frame_rate import Pace
+from hivemind_tui.loop.incremental_screen import BandedScreen
 from hivemind_tui.widgets.line_table import LineTable
 
 TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
@@ -45,10 +47,18 @@ async def screen(source: FakeSource, size: tuple[int, int] = (100, 30), **more: 
         yield pilot
 
 
+def _unpainted() -> Screen[None]:
+    """Return a screen that renders no band for a terminal that isn't there; :func:`whole_screen` renders it itself."""
+    screen = BandedScreen(id="_default")
+    screen._paint = lambda regions: None  # type: ignore[method-assign]
+    return screen
+
+
 @asynccontextmanager
 async def piloted(app: ControlRoom, size: tuple[int, int], **more: Any) -> AsyncIterator[Pilot[str]]:
     """A control room that draws on demand, drawn once; `more` goes to Textual's `run_test`."""
     app._pace = _OnDemand(app._pace.wanted)
+    app.get_default_screen = _unpainted  # type: ignore[method-assign]
     async with app.run_test(size=size, **more) as pilot:
         await settle(pilot)
         await frame(pilot)

@@ -17,6 +17,8 @@ from hivemind.store.token_file import note_path, read_note
 from hivemind.world.snapshot import Snapshot
 from hivemind_tui.sources.remote import AttachedSource, Pace, attached
 
+pytestmark = pytest.mark.e2e
+
 QUICK = Pace(looked_at_s=0.01, unseen_s=0.01, again_s=0.01, again_most_s=0.05)
 
 

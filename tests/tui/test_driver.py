@@ -95,6 +95,7 @@ def terminal() -> Iterator[Terminal]:
         os.close(reports)
 
 
+@pytest.mark.e2e
 @pytest.mark.skipif(driver.driver_class() is None, reason="this Textual gets its ordinary driver")
 def test_a_terminal_that_stops_reading_delays_nothing() -> None:
     """While the reader is paused the loop turns and frames are dropped; when it reads again all is painted anew."""
@@ -113,6 +114,7 @@ def test_a_terminal_that_stops_reading_delays_nothing() -> None:
         assert b"\x1b[?1049l" in screen.output, "the terminal wasn't given back"
 
 
+@pytest.mark.e2e
 @pytest.mark.skipif(driver.driver_class() is None, reason="this Textual gets its ordinary driver")
 def test_a_signal_ends_the_program_though_the_terminal_never_reads_again() -> None:
     """SIGTERM during the stall drains and exits with 0, and doesn't wait for the terminal."""
@@ -126,6 +128,7 @@ def test_a_signal_ends_the_program_though_the_terminal_never_reads_again() -> No
         assert screen.process.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signals_restore_the_terminal(number: signal.Signals) -> None:
     """Each signal that ends the program leaves the terminal's alternate screen first and exits with 0."""

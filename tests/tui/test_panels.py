@@ -140,7 +140,8 @@ def test_panel_fills_its_place_exactly(name: str, made: str, glyphs: str) -> Non
     view = View(WORLDS[made](), marked=frozenset({EVIL, "alice"}))
     pen = replace(PLAIN, glyphs=ASCII) if glyphs == "ascii" else PLAIN
     for turn, width in enumerate(WIDTHS):
-        for height in HEIGHTS:
+        # Every third height for a width, from another one on for the next width: all of them are covered several times.
+        for height in HEIGHTS[turn % 3 :: 3]:
             rows = PANELS[name](view, width, height, replace(pen, boxed=bool((turn + height) % 2)))
             assert [row.cell_length for row in rows] == [width] * height
             assert all(row.text.isprintable() for row in rows)

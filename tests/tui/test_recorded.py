@@ -17,52 +17,44 @@ from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.replay import ReplaySource
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-c",
-        "import sys; from hivemind_tui.program.main import main; sys.exit(main())",
-        *arguments,
-    ]
-    return subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
-
-
-def test_without_a_screen_it_is_lines_and_a_table(tmp_path: Path) -> None:
+def test_without_a_screen_it_is_lines_and_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The log as it was, then what became of each agent; nothing on standard error."""
-    done = run("--replay", str(write(tmp_path)))
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
+    assert main.main(["--replay", str(write(tmp_path))]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = out.splitlines()
     assert "anthropic        first request (anthropic)" in lines[0]
     assert any("bob" in line and "it broke; passed on to the agent" in line for line in lines)
     assert lines[-2].startswith("3 agents, 1 with an error; 36 requests, 35 answered, 1 failed")
 
 
-def test_damage_is_told_on_standard_error(tmp_path: Path) -> None:
+def test_damage_is_reported_on_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What can be read is printed, and that something can't."""
     path = write(tmp_path)
     path.write_bytes(path.read_bytes()[:-20])
-    done = run("--replay", str(path))
-    assert done.returncode == 0
-    assert "the last line isn't whole" in done.stderr
-    assert "36 requests" in done.stdout
+    assert main.main(["--replay", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert "the last line isn't whole" in err
+    assert "36 requests" in out
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00\xff\x17 random" * 50])
-def test_nothing_to_read_is_one_line(tmp_path: Path, data: bytes) -> None:
+def test_nothing_to_read_is_one_line(tmp_path: Path, data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     """It says what is wrong, and the exit code is that of a wrong command line."""
     path = tmp_path / "j.jsonl"
     path.write_bytes(data)
-    done = run("--replay", str(path))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert "j.jsonl" in done.stderr
+    assert main.main(["--replay", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert "j.jsonl" in err
 
 
-def test_whoever_reads_may_stop(tmp_path: Path) -> None:
-    """`| head` is no error."""
-    command = f"{sys.executable} -m hivemind_tui.program.main --replay {write(tmp_path)} | head -1"
-    code = f"{sys.executable} -c 'import sys; from hivemind_tui.program.main import main; sys.exit(main())'"
-    command = command.replace(f"{sys.executable} -m hivemind_tui.program.main", code)
+@pytest.mark.e2e
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    """`| head` ends the program without a message."""
+    program = f"{sys.executable} -c 'import sys; from hivemind_tui.program.main import main; sys.exit(main())'"
+    command = f"{program} --replay {write(tmp_path)} | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], check=False, capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")
 

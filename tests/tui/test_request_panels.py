@@ -88,8 +88,8 @@ def test_panel_fills_its_place_exactly(name: str) -> None:
     views = [of_request(case) for case in cases()] + [of_agent(), of_all(), View(empty_world()), View(world())]
     views += [replace(of_request("often"), scroll=n) for n in (-3, 7, 10**6)] + [replace(of_all(), ticket=206)]
     for view in views:
-        for width, height in ((0, 0), (1, 1), (3, 2), (9, 3), (20, 1), (20, 6), (33, 3), (79, 9), (200, 60)):
-            for boxed in (True, False):
+        for width, height in ((0, 0), (1, 1), (3, 2), (9, 3), (20, 1), (20, 6), (33, 3), (79, 9), (200, 40)):
+            for boxed in (True, False) if width < 200 else (True,):
                 rows = render(view, width, height, replace(PLAIN, boxed=boxed))
                 assert [row.cell_length for row in rows] == [width] * height
                 assert all(row.text.isprintable() for row in rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from tui.decks import AT, LENGTH_S, WALL, Deck, Mark, Piece, recording
@@ -18,9 +19,11 @@ from hivemind_tui.sources.playback import KINDS, Playback, kind_sign
 from hivemind_tui.state.view import View
 
 PLAIN = Pen()
+LIVE = world()
 SIZES = {"wide": (160, 4), "narrow": (80, 2), "tiny": (60, 1)}
 
 
+@cache
 def playback() -> Playback:
     """A third of the way through the made-up recording."""
     deck = Deck(recording())
@@ -72,9 +75,10 @@ def test_every_size_is_filled(width: int, height: int) -> None:
     never = replace(playback(), wall_offset_s=1e18, growing=True)
     for shown in (playback(), bare, long, never, replace(never, wall_offset_s=-1e300), None):
         for pen in (PLAIN, Pen(glyphs=ASCII)):
-            rows = timeline_strip.render(View(world(), playback=shown), width, height, pen)
+            view = View(LIVE, playback=shown)
+            rows = timeline_strip.render(view, width, height, pen)
             assert [row.cell_length for row in rows] == [width] * height
-            above = header.render(View(world(), playback=shown), width, height, pen)
+            above = header.render(view, width, height, pen)
             assert [row.cell_length for row in above] == [width] * height
 
 

@@ -16,7 +16,7 @@ import pytest
 TMUX = shutil.which("tmux")
 PATIENCE_S = 60.0
 
-pytestmark = pytest.mark.skipif(TMUX is None, reason="tmux isn't installed")
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(TMUX is None, reason="tmux isn't installed")]
 
 
 class Pane:

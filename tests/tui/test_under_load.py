@@ -38,7 +38,10 @@ sys.exit(main())
 """
 """The program with a bug that ends the screen, twice, once every stream is in flight."""
 
-pytestmark = pytest.mark.skipif(driver.driver_class() is None, reason="this Textual gets its ordinary driver")
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(driver.driver_class() is None, reason="this Textual gets its ordinary driver"),
+]
 
 
 def whole(seen: Streamed) -> bool:

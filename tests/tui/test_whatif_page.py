@@ -257,6 +257,7 @@ async def test_in_a_replay_it_is_told_how_to_apply(tmp_path: Path, size: tuple[i
         assert app.clipboard == f"hivemind what-if {source.journal} --set max_concurrency=14"
 
 
+@pytest.mark.e2e
 async def test_what_is_being_read_is_not_read_again(tmp_path: Path) -> None:
     """Enter while the recording is still being read waits for that, and the process is the same one."""
     path = write(tmp_path)
