@@ -11,7 +11,8 @@ PYTHONS = $(PYTHON) python3 python3.13 python3.12 python3.14 python3.11
 JOBS = 4
 # Warnings are errors: a link that leads nowhere is one.
 DOCS = $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
-PYTEST = $(BIN)/pytest -n $(JOBS) --dist worksteal
+# Containers often forbid bytecode; without it every worker and every program under test compiles the tree anew.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(JOBS) --dist worksteal
 SUITABLE = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
 help: ## show this list
