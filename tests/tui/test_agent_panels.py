@@ -68,16 +68,16 @@ def test_who_waits_is_told_why_and_who_does_not_its_last_error() -> None:
 @pytest.mark.parametrize(
     ("width", "heads"),
     [
-        (80, "AGENT PRIO STATE FAIL SAVED OUT COST"),
-        (100, "AGENT PRIO STATE FAIL SAVED IN OUT COST BUDGET"),
-        (160, "AGENT PRIO STATE FLY WAIT FAIL SAVED IN OUT COST BUDGET OF WAITED TTFT"),
-        (250, "AGENT PRIO STATE FLY WAIT ASKED OK FAIL SAVED IN OUT COST BUDGET OF WAITED TTFT SEEN CLIENT"),
+        (80, "AGENT PRIO STATE FAIL RETRIED OUT COST"),
+        (100, "AGENT PRIO STATE FAIL RETRIED IN OUT COST BUDGET"),
+        (160, "AGENT PRIO STATE FLIGHT QUEUE FAIL RETRIED IN OUT COST BUDGET OF WAITED TTFT"),
+        (250, "AGENT PRIO STATE FLIGHT QUEUE REQS OK FAIL RETRIED IN OUT COST BUDGET OF WAITED TTFT SEEN CLIENT"),
     ],
 )
 def test_the_columns_that_matter_most_stay(width: int, heads: str) -> None:
     """Narrower, and the less needed columns go; why somebody waits always stays."""
     rows = table(View(world(agents=11)), width, 16, boxed=width >= 140)
-    assert " ".join(rows.splitlines()[1].strip("│ ").split()) == f"{heads} WAITS OR ERROR"
+    assert " ".join(rows.splitlines()[1].strip("│ ").split()) == f"{heads} WAIT / ERROR"
 
 
 def test_nobody_has_a_budget_and_the_columns_for_it_are_gone() -> None:
@@ -122,7 +122,7 @@ def test_marked_rows_bear_a_sign() -> None:
     rows = table(View(world(), marked=frozenset({"alice", "carol"})))
     assert "◆alice" in rows
     assert "◆bob" not in rows
-    assert "2 marked · 11 agents, 6 in flight, 3 waiting" in rows
+    assert "2 marked · 11 agents, 6 in flight, 3 queued" in rows
 
 
 # --- The card ----------------------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ from tui.courses import AT, cases
 from hivemind_tui.render.bars import SPANS, bar, beginning, ending, rounded, shares, times_of_day, times_since
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
-from hivemind_tui.render.phases import Piece, pieces
+from hivemind_tui.render.phases import Phase, phases_of
 
 INK = Pen()
 
 
-def drawn(made: list[Piece], width: int, pen: Pen = INK) -> str:
+def drawn(made: list[Phase], width: int, pen: Pen = INK) -> str:
     axis = ending(made[0].start_at, made[-1].end_at, width)
     return "".join(text for text, _ in bar(made, axis, pen))
 
@@ -24,7 +24,7 @@ def drawn(made: list[Piece], width: int, pen: Pen = INK) -> str:
 @pytest.mark.parametrize("name", sorted(cases()))
 def test_bar_is_as_wide_as_its_axis(name: str, width: int) -> None:
     """Whatever the course, and with fewer cells than pieces too."""
-    made = pieces(cases()[name], AT)
+    made = phases_of(cases()[name], AT)
     for axis in (ending(made[0].start_at, made[-1].end_at, width), beginning(made[0].start_at, AT, width)):
         assert sum(len(text) for text, _ in bar(made, axis, INK)) == axis.width
 
@@ -32,8 +32,8 @@ def test_bar_is_as_wide_as_its_axis(name: str, width: int) -> None:
 @pytest.mark.parametrize("name", sorted(cases()))
 def test_every_piece_has_a_cell(name: str) -> None:
     """Also where a cell is minutes."""
-    made = pieces(cases()[name], AT)
-    runs = drawn([replace(piece, start_at=piece.start_at - 9000 * (piece is made[0])) for piece in made], 100).split()
+    made = phases_of(cases()[name], AT)
+    runs = drawn([replace(phase, start_at=phase.start_at - 9000 * (phase is made[0])) for phase in made], 100).split()
     assert len("".join(runs)) >= len(made)
 
 
@@ -55,13 +55,13 @@ def test_where_cells_are_few_failures_stay() -> None:
     ],
 )
 def test_cells_go_by_length(lengths: list[float], cells: int, expected: list[int]) -> None:
-    """Each piece gets its share, and one cell at least; together they are all cells."""
+    """Each phase gets its share, and one cell at least; together they are all cells."""
     assert shares(lengths, cells, [0] * len(lengths)) == expected
 
 
 def test_what_is_over_keeps_its_shape() -> None:
     """As time goes on, a finished bar moves by whole cells and is drawn the same while the axis is as long."""
-    made = pieces(cases()["answered"], AT)
+    made = phases_of(cases()["answered"], AT)
     shapes = set()
     for step in range(80):
         axis = ending(made[0].start_at, AT + step * 0.7, 120)
@@ -111,5 +111,5 @@ def test_pieces_differ_without_colours() -> None:
     for glyphs in (INK.glyphs, ASCII):
         pen = replace(INK, glyphs=glyphs)
         kinds = ("queue", "failed", "pause", "first", "stream")
-        text = drawn([Piece(kind, AT + n, AT + n + 1) for n, kind in enumerate(kinds)], 60, pen)
+        text = drawn([Phase(kind, AT + n, AT + n + 1) for n, kind in enumerate(kinds)], 60, pen)
         assert len(set(text.strip())) == len(kinds)

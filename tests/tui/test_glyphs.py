@@ -17,7 +17,7 @@ from hivemind_tui.render.glyphs import (
     ASCII,
     GATE_SIGNS,
     LEGEND,
-    PIECES,
+    PHASES,
     PRIORITIES,
     SIGNS,
     TASK_SIGNS,
@@ -51,7 +51,7 @@ def test_ascii_is_ascii() -> None:
 def test_what_stands_side_by_side_differs(glyphs: Glyphs) -> None:
     """Without any colour the pieces of a bar, of a waterfall and of a scrollbar, both arrows and the agents' states can
     be told apart; states have words too."""
-    pieces = [getattr(glyphs, piece.glyph) for piece in PIECES.values() if piece.glyph != "idle"]
+    pieces = [getattr(glyphs, phase.glyph) for phase in PHASES.values() if phase.glyph != "idle"]
     agents = [getattr(glyphs, sign(state).glyph) for state in (*TICKET_STATES, "idle", "paused", "stopped")]
     ends = [getattr(glyphs, sign(state).glyph) for state in ENDS]
     for group in (
@@ -73,7 +73,7 @@ def test_every_state_has_a_sign() -> None:
     the help explains it."""
     states = {*TICKET_STATES, *ENDS, "idle", "paused", "stopped", "spent", "pending"}
     assert states <= set(LEGEND)
-    for shown in (*SIGNS.values(), *GATE_SIGNS.values(), *PIECES.values(), *TASK_SIGNS.values()):
+    for shown in (*SIGNS.values(), *GATE_SIGNS.values(), *PHASES.values(), *TASK_SIGNS.values()):
         assert shown.glyph in FIELDS
         assert shown.role in ROLES
         assert cell_len(shown.word) <= 9

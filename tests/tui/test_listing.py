@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tui.worlds import world
 
-from hivemind_tui.panels.agent_table import AGENTS
 from hivemind_tui.state.filtering import Order, agent_fields, arranged, matching
+from hivemind_tui.state.ordering import AGENT_KEYS
 
 AGENTS_HERE = world().agents
 
@@ -39,16 +39,16 @@ def test_what_is_unknown_comes_last_whichever_way() -> None:
     """An agent without a budget stands below all that have one, up and down."""
     for reverse in (False, True):
         order = Order(sort="budget", reverse=reverse)
-        shown = arranged(AGENTS_HERE, order, agent_fields, AGENTS.keys)
+        shown = arranged(AGENTS_HERE, order, agent_fields, AGENT_KEYS)
         known = [agent.budget is not None for agent in shown]
         assert known == sorted(known, reverse=True)
         assert len(shown) == len(AGENTS_HERE)
 
 
-@pytest.mark.parametrize("column", sorted(AGENTS.keys))
+@pytest.mark.parametrize("column", sorted(AGENT_KEYS))
 def test_every_column_sorts(column: str) -> None:
     """Each column that says it sorts does, and back."""
-    up = arranged(AGENTS_HERE, Order(sort=column), agent_fields, AGENTS.keys)
-    key = AGENTS.keys[column]
+    up = arranged(AGENTS_HERE, Order(sort=column), agent_fields, AGENT_KEYS)
+    key = AGENT_KEYS[column]
     values = [key(agent) for agent in up if key(agent) is not None]
     assert values == sorted(values)

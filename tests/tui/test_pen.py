@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from hivemind_styles.themes import CONTRAST, DARK, MONO, SIXTEEN
 from hivemind_tui.render.glyphs import ASCII, UNICODE
-from hivemind_tui.render.pen import Pen, Span, body_size, call, linked, scrollbar
+from hivemind_tui.render.pen import Pen, Span, call, linked, scrollbar
 from hivemind_tui.widgets.line_table import LineTable
 
 PLAIN = Pen()
@@ -128,7 +128,7 @@ def test_a_frame_fits_its_place(size: tuple[int, int], boxed: bool) -> None:
     """Exactly as many rows and cells as asked for, with more body than room and with less."""
     width, height = size
     pen = replace(PLAIN, boxed=boxed)
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     for count in (0, 1, rows, rows + 5):
         drawn = pen.frame(
             "Title", "a note", [pen.row(max(0, cells), ("x" * 50, "text"))] * max(0, count), width, height

@@ -1,4 +1,4 @@
-"""A request's course in pieces and in words, whatever became of it."""
+"""A request's course in phases and in words, whatever became of it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from tui.courses import AT, attempt, cases, lost, request
 
 from hivemind.world.request_view import RequestView
-from hivemind_tui.render.glyphs import PIECES
+from hivemind_tui.render.glyphs import PHASES
 from hivemind_tui.render.pen import Pen
-from hivemind_tui.render.phases import Chunk, Piece, failures, fine, pieces, summed, told
+from hivemind_tui.render.phases import Chunk, Phase, failures, fine, phases_of, summed, told
 
 INK = Pen()
 KINDS = {
@@ -41,24 +41,24 @@ def words(chunks: list[Chunk]) -> list[str]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_course_of_every_kind_of_request(name: str) -> None:
-    """Each state has the pieces that people would name, and no others."""
-    assert " ".join(piece.kind for piece in pieces(cases()[name], AT)) == KINDS[name]
+    """Each state has the phases that people would name, and no others."""
+    assert " ".join(phase.kind for phase in phases_of(cases()[name], AT)) == KINDS[name]
 
 
 @pytest.mark.parametrize("name", sorted(cases()))
 def test_pieces_fill_the_time(name: str) -> None:
     """From the arrival to the end, or to now, without a gap and never backwards."""
     view = cases()[name]
-    made = pieces(view, AT)
+    made = phases_of(view, AT)
     assert made[0].start_at == view.arrived_at
     assert made[-1].end_at >= min(AT, view.ended_at or AT) - 0.005
     assert all(one.end_at == pytest.approx(other.start_at, abs=0.005) for one, other in pairwise(made))
-    assert {piece.kind for piece in made} <= set(PIECES)
-    assert min(piece.length_s for piece in made) >= 0
+    assert {phase.kind for phase in made} <= set(PHASES)
+    assert min(phase.length_s for phase in made) >= 0
 
 
 def test_clocks_that_make_no_sense() -> None:
-    """Whatever order the moments of an attempt are in, there is a course and no piece of it is of negative length."""
+    """Whatever order the moments of an attempt are in, there is a course and no phase of it is of negative length."""
     dice = random.Random(3)
 
     def when() -> float:
@@ -75,18 +75,18 @@ def test_clocks_that_make_no_sense() -> None:
             for n in range(1, dice.randrange(5))
         )
         view = replace(request(number, "retry", when(), *made), ended_at=dice.choice((None, AT - when())))
-        course = pieces(view, AT)
+        course = phases_of(view, AT)
         assert course
-        assert all(piece.length_s >= 0 for piece in course)
-        assert [piece.start_at for piece in course] == sorted(piece.start_at for piece in course)
+        assert all(phase.length_s >= 0 for phase in course)
+        assert [phase.start_at for phase in course] == sorted(phase.start_at for phase in course)
         assert words(told(view, course, INK))
         assert words(summed(view, course, INK))
 
 
 def test_course_in_words() -> None:
-    """Every piece is named and timed, and the end is told."""
+    """Every phase is named and timed, and the end is told."""
     view = cases()["answered"]
-    assert words(told(view, pieces(view, AT), INK)) == [
+    assert words(told(view, phases_of(view, AT), INK)) == [
         "░ queue 2.0s",
         "▒ try 1 failed 529 after 1.8s",
         "░ queue 1.2s",
@@ -99,19 +99,19 @@ def test_course_in_words() -> None:
 def test_an_answer_without_a_stream() -> None:
     """It comes as a whole: then its time is that of the answer."""
     view = cases()["at once"]
-    assert words(told(view, pieces(view, AT), INK)) == ["▓ answer 5.0s", "✓ done 200"]
+    assert words(told(view, phases_of(view, AT), INK)) == ["▓ answer 5.0s", "✓ done 200"]
 
 
 def test_failures_without_a_status_go_by_their_kind() -> None:
     """Where nothing was answered, what became of the connection is told."""
     view = request(1, "retry", 9, lost(1, 9, 8, 2, outcome="server_error", status=None))
-    assert words(told(view, pieces(view, AT), INK))[1] == "▒ try 1 failed server error after 6.0s"
+    assert words(told(view, phases_of(view, AT), INK))[1] == "▒ try 1 failed server error after 6.0s"
 
 
 def test_many_tries_are_added_up() -> None:
     """In short: how many failed, with what and for how long in all; every attempt before the last counts as failed."""
     view = cases()["often"]
-    assert words(summed(view, pieces(view, AT), INK)) == [
+    assert words(summed(view, phases_of(view, AT), INK)) == [
         "░ queue 24s",
         "▒ 19 failed tries 38s",
         "529 x19",
@@ -121,7 +121,7 @@ def test_many_tries_are_added_up() -> None:
         "✓ done 200",
     ]
     forgot = cases()["forgot some"]
-    assert "▒ 33 failed tries 38s" in words(summed(forgot, pieces(forgot, AT), INK))
+    assert "▒ 33 failed tries 38s" in words(summed(forgot, phases_of(forgot, AT), INK))
 
 
 def test_failures_are_counted_by_kind() -> None:
@@ -141,7 +141,7 @@ def test_fine_durations(value: float, text: str) -> None:
 
 def test_a_piece_knows_its_attempt() -> None:
     """Whatever belongs to an attempt says so; what follows the last one belongs to none yet."""
-    made: list[Piece] = pieces(cases()["queued again"], AT)
-    assert [piece.attempt.number if piece.attempt else None for piece in made] == [1, 1, None, None]
+    made: list[Phase] = phases_of(cases()["queued again"], AT)
+    assert [phase.attempt.number if phase.attempt else None for phase in made] == [1, 1, None, None]
     flying = request(1, "waiting", 5, attempt(1, 5, 4))
-    assert pieces(flying, AT)[-1].end_at == AT
+    assert phases_of(flying, AT)[-1].end_at == AT

@@ -142,7 +142,7 @@ def test_nothing_fits_the_filter() -> None:
     """The lists say so, and how to get rid of it."""
     view = replace(of_all(), requests_shown=(), requests_order=Order("nobody"))
     for render in (request_table.render, waterfall.render):
-        assert "esc takes it away" in text(render(view, 80, 9, PLAIN))
+        assert "esc clears it" in text(render(view, 80, 9, PLAIN))
 
 
 def test_waiting_request_says_why() -> None:

@@ -15,9 +15,9 @@ from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import Snapshot, TaskView
 from hivemind_tui.commands import dialogs
 from hivemind_tui.panels import header, task_card, task_table
-from hivemind_tui.panels.task_table import in_order
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
+from hivemind_tui.state.ordering import in_order
 from hivemind_tui.state.view import View
 from hivemind_tui.state.view_builder import Gatherer
 
@@ -65,7 +65,7 @@ def test_no_task_yet() -> None:
     assert "is told of here" in text(task_card.render(looked(world()), 50, 30, Pen()))
     view = looked(processes())
     none = replace(view, tasks_shown=(), tasks_order=replace(view.tasks_order, filter="x"))
-    assert "esc takes it away" in text(task_table.render(none, 100, 10, Pen()))
+    assert "esc clears it" in text(task_table.render(none, 100, 10, Pen()))
 
 
 def test_those_that_matter_come_first() -> None:

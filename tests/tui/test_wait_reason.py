@@ -160,17 +160,17 @@ def test_the_short_form_fits_where_its_shortest_does(gate: str) -> None:
 
 def test_where_nobody_can_tell_no_time_is_told() -> None:
     """An unknown estimate isn't shown as zero; where the gate's opening is known, that is told instead."""
-    assert wait_reason.until(waiting(estimate_s=None)) == ""
+    assert wait_reason.eta(waiting(estimate_s=None)) == ""
     assert wait_reason.short(waiting(estimate_s=None)) == "slot, 3rd"
-    assert wait_reason.until(waiting(gate="parked", estimate_s=None, gate_opens_in_s=9.0)) == "9.0s"
+    assert wait_reason.eta(waiting(gate="parked", estimate_s=None, gate_opens_in_s=9.0)) == "9.0s"
     assert wait_reason.short(waiting(gate="parked", estimate_s=None, gate_opens_in_s=9.0)) == "parked, 3rd, in 9.0s"
 
 
 def test_an_estimate_is_no_finer_than_it_can_be() -> None:
     """Whole seconds, and never nothing."""
-    assert wait_reason.until(waiting(estimate_s=0.2)) == "≈1s"
-    assert wait_reason.until(waiting(estimate_s=8.4)) == "≈8s"
-    assert wait_reason.until(waiting(estimate_s=65.0)) == "≈1m05s"
+    assert wait_reason.eta(waiting(estimate_s=0.2)) == "≈1s"
+    assert wait_reason.eta(waiting(estimate_s=8.4)) == "≈8s"
+    assert wait_reason.eta(waiting(estimate_s=65.0)) == "≈1m05s"
 
 
 def test_an_agent_is_told_by_the_request_that_flies_first() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hivemind.scheduler.tasks.graph import OPEN
-from hivemind_tui.panels.task_card import RETRIED
+from hivemind.scheduler.tasks.graph import OPEN, SPOILED
 from hivemind_tui.state.view import OF_AGENTS, View
 
 OF_ONE_REQUEST = frozenset({"requests", "request"})
@@ -40,7 +39,7 @@ def idle(view: View) -> frozenset[str]:
     if view.page == "tasks":
         task = view.task
         open_ = task is not None and task.state in OPEN
-        conditions |= {"raise": open_, "cancel": open_, "retry": task is not None and task.state in RETRIED}
+        conditions |= {"raise": open_, "cancel": open_, "retry": task is not None and task.state in SPOILED}
     return absent(view) | {name for name, applies in conditions.items() if not applies}
 
 

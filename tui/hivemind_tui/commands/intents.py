@@ -24,11 +24,10 @@ from hivemind.scheduler.commands import (
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.ledger.accounts import Covers
-from hivemind.scheduler.tasks.graph import OPEN
+from hivemind.scheduler.tasks.graph import OPEN, SPOILED
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget, parse_budget
 from hivemind.world.snapshot import AgentView, TaskView
-from hivemind_tui.panels.task_card import RETRIED
 from hivemind_tui.render.dials import stepped, typed
 from hivemind_tui.state.view import View
 
@@ -74,7 +73,7 @@ def cancel(view: View, meant: str = "") -> list[Command]:
 def retry(view: View) -> list[Command]:
     """The task once more. Raises: Rejected."""
     task = task_of(view)
-    if task.state not in RETRIED:
+    if task.state not in SPOILED:
         raise Rejected(f"{task.id} is {task.state}; only a task that failed can be tried again")
     return [RetryTask(task.id)]
 

@@ -18,7 +18,7 @@ from hivemind_tui.render import wait_reason as why
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
 from hivemind_tui.render.format import about, fit, wrapped
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
-from hivemind_tui.render.pen import Pen, Span, body_size, fitting, linked
+from hivemind_tui.render.pen import Pen, Span, fitting, linked
 from hivemind_tui.state.view import View, join
 
 Row = list[Span]
@@ -33,7 +33,7 @@ _OPEN = 6
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: in a tall place one fact a row, in a short one the same facts side by side."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     agent = view.agent
     if agent is None:
         note: Row = [("Nobody yet. Whoever is selected is told of here.", "dim")]

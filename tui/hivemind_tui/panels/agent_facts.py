@@ -13,7 +13,7 @@ from hivemind_tui.commands.key import LIVE
 from hivemind_tui.panels.agent_table import process, state
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
-from hivemind_tui.render.pen import Pen, Span, body_size, fitting
+from hivemind_tui.render.pen import Pen, Span, fitting
 from hivemind_tui.render.phases import failures
 from hivemind_tui.render.wait_reason import far_back, first_of_each, lane_of, sentence
 from hivemind_tui.render.wrapping import broken
@@ -29,12 +29,11 @@ Fact = tuple[int, str, Sequence[tuple[int, Sequence[Span]]]]
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows, each a label and what there is to say; the least needed go where there are too few."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     agent = view.agent
     if agent is None:
         text = "It isn't known any more: it asked for nothing for long, or the proxy was started anew."
-        body = [pen.row(cells, (text if view.selected else "No agent is selected.", "dim"))]
-        return pen.frame(view.selected or "Agent", "", body, width, height)
+        return pen.message(view.selected or "Agent", text if view.selected else "No agent is selected.", width, height)
     own = [request for request in view.requests if request.agent == agent.name]
     roomy = rows >= _ROOMY
     facts = [

@@ -10,7 +10,7 @@ from textual.strip import Strip
 from hivemind.text.humanise import short_count
 from hivemind.world.request_view import RequestView
 from hivemind_tui.render.bars import Axis, ending, rounded, times_of_day
-from hivemind_tui.render.pen import Pen, Span, body_size, fitting
+from hivemind_tui.render.pen import Pen, Span, fitting
 from hivemind_tui.state.view import View
 
 _SCALE = 6
@@ -20,12 +20,11 @@ _KINDS = (("in", "info"), ("out", "ok"))
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: a plot of the input over one of the output, and the times of day."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     agent = view.agent
     own = [request for request in view.requests if agent is not None and request.agent == agent.name]
     if not own or cells <= _SCALE:
-        body = [pen.row(cells, ("Tokens appear here with its first answer.", "dim"))]
-        return pen.frame("Tokens over time", "", body, width, height)
+        return pen.message("Tokens over time", "Tokens appear here with its first answer.", width, height)
     now = view.snapshot
     start = min(request.arrived_at for request in own)
     axis = ending(start, now.at, cells - _SCALE)

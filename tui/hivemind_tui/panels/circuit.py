@@ -10,7 +10,7 @@ from hivemind.world.snapshot import Line
 from hivemind_tui.commands.key import LIVE
 from hivemind_tui.render.format import clock, fit, percent
 from hivemind_tui.render.glyphs import sign
-from hivemind_tui.render.pen import Pen, Span, body_size, fitting
+from hivemind_tui.render.pen import Pen, Span, fitting
 from hivemind_tui.state.view import View, join
 
 _BAR = 24
@@ -19,11 +19,10 @@ _LABEL = 8
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: state and how it is steered, errors against the threshold, a provider's pause."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     lane = view.lane
     if lane is None:
-        body = [pen.row(cells, ("closed until the first request says otherwise", "dim"))]
-        return pen.frame("Circuit", "", body, width, height)
+        return pen.message("Circuit", "closed until the first request says otherwise", width, height)
     state = lane.state
     lines = [_state(state, pen), _errors(state, cells, pen)]
     lines += [

@@ -10,7 +10,7 @@ from hivemind.cli.lab.comparison import beyond
 from hivemind.text.humanise import short_count, short_duration, short_plural
 from hivemind_tui.render.format import clean, fit, wrapped
 from hivemind_tui.render.format import clock as time_of_day
-from hivemind_tui.render.pen import Pen, Span, body_size, fitting
+from hivemind_tui.render.pen import Pen, Span, fitting
 from hivemind_tui.state.view import View
 from hivemind_tui.whatif import verdict
 from hivemind_tui.whatif.protocol import Outcome
@@ -34,7 +34,7 @@ _GAUGE = 30
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: the figures side by side, and under them how far the model is to be trusted."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     sheet = view.sheet
     outcome = sheet.outcome
     title = "Recorded traffic, other settings"

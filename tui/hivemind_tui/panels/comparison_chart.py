@@ -9,7 +9,7 @@ from textual.strip import Strip
 
 from hivemind.text.humanise import short_count, short_duration
 from hivemind_tui.plots.canvas import Canvas, Runs
-from hivemind_tui.render.pen import Pen, Span, body_size
+from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.state.view import View
 from hivemind_tui.whatif.protocol import Course, Outcome
 from hivemind_tui.whatif.verdict import WITH_HIVEMIND
@@ -32,11 +32,10 @@ _LEAST = 2
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: a strip for each of the three, as many as fit, over one time axis."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     outcome = view.sheet.outcome
     if outcome is None:
-        body = [pen.row(cells, ("Both runs are drawn here on one axis once they are simulated.", "dim"))]
-        return pen.frame("Over time", "", body, width, height)
+        return pen.message("Over time", "Both runs are drawn here on one axis once they are simulated.", width, height)
     parted = outcome.parted_s
     note = "" if not outcome.changes else "the changes make no difference" if parted is None else _parting(parted)
     title = f"Over time: recorded and {_second(outcome)}"

@@ -9,7 +9,7 @@ from textual.strip import Strip
 from hivemind.setup import quick_lines
 from hivemind.text.humanise import short_plural
 from hivemind_tui.render.format import clean, fit
-from hivemind_tui.render.pen import Pen, Span, body_size, call, linked
+from hivemind_tui.render.pen import Pen, Span, call, linked
 from hivemind_tui.state.view import View
 
 _TITLE = 17
@@ -22,7 +22,7 @@ _ROOMY = 24
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: from the top what matters most, so that a small terminal loses the least."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     if view.link.lost_for_s is not None and not view.snapshot.upstreams:
         return pen.frame("Not connected", "", _lost(view, cells, pen), width, height)
     left = max(0, (cells - _BLOCK) // 2)

@@ -19,7 +19,7 @@ from hivemind_tui.plots.protocol import ROLE_CODES, Figure, Job, Points
 from hivemind_tui.plots.sample import job_for, span_of
 from hivemind_tui.plots.trend import columns, steps
 from hivemind_tui.render.format import clock, level, whole
-from hivemind_tui.render.pen import Pen, Span, body_size, fitting
+from hivemind_tui.render.pen import Pen, Span, fitting
 from hivemind_tui.state.view import View, join
 
 _WORDS_FROM = 7
@@ -34,7 +34,7 @@ _TREND = 24
 
 def wanted(view: View, width: int, height: int, pen: Pen) -> Job | None:
     """The figure that the panel wants in this size; None where it draws without one."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     if view.lane is None or not pen.glyphs.braille:
         return None
     return job_for(view.lane, cells, _picture(rows))
@@ -42,11 +42,10 @@ def wanted(view: View, width: int, height: int, pen: Pen) -> Job | None:
 
 def render(view: View, width: int, height: int, pen: Pen, figure: Figure | None = None) -> list[Strip]:
     """The panel's rows: the newest figure where it has the right size, else a sketch; under it what there is to say."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     lane = view.lane
     if lane is None:
-        body = [pen.row(cells, ("The curve begins with the first request.", "dim"))]
-        return pen.frame("Concurrency", "", body, width, height)
+        return pen.message("Concurrency", "The curve begins with the first request.", width, height)
     picture = _picture(rows)
     if figure is not None and (figure.width, figure.height) == (cells, picture):
         body = [pen.row(cells, *((text, ROLE_CODES[code]) for text, code in runs)) for runs in figure.rows]

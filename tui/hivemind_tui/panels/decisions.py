@@ -7,7 +7,7 @@ from textual.strip import Strip
 from hivemind.world.request_view import Decision, RequestView
 from hivemind_tui.panels.request_timeline import subject, told
 from hivemind_tui.render.format import clock
-from hivemind_tui.render.pen import Pen, Span, body_size
+from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.render.phases import fine
 from hivemind_tui.render.wrapping import broken, scrolled
 from hivemind_tui.state.view import View
@@ -20,11 +20,11 @@ _NARROW = 60
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows, scrolled: time of day, time since the arrival, how grave, and what."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     request, detail = subject(view), told(view)
     if request is None or detail is None:
         note = absent(request)
-        return pen.frame("Decisions", "", [pen.row(cells, (note, "dim"))], width, height)
+        return pen.message("Decisions", note, width, height)
     wall_s = view.snapshot.wall - view.snapshot.at
     entries = [_entry(decision, request.arrived_at, wall_s, cells - 1, pen) for decision in detail.decisions]
     body = scrolled(entries, view.scroll, cells, rows, pen)

@@ -7,13 +7,13 @@ from textual.strip import Strip
 from hivemind_tui.loop.diagnostics import Insides
 from hivemind_tui.loop.loop_lag import Step
 from hivemind_tui.render.format import fit
-from hivemind_tui.render.pen import Pen, Span, body_size
+from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.state.view import View
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: the worst first."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     seen = view.inside
     if seen is None:
         return pen.frame("Inside", "i closes", [pen.row(cells, ("measuring…", "dim"))], width, height)

@@ -8,7 +8,7 @@ from hivemind.text.humanise import short_plural
 from hivemind.world.snapshot import Line
 from hivemind_tui.render.format import clock, fit
 from hivemind_tui.render.glyphs import sign
-from hivemind_tui.render.pen import Pen, body_size
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 
 _TAG = 8
@@ -17,11 +17,10 @@ _WHO = (10, 20)
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: as many of the newest lines as fit."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     lines = view.snapshot.lines
     if not lines:
-        body = [pen.row(cells, ("Nothing has happened yet.", "dim"))]
-        return pen.frame("Events", "", body, width, height)
+        return pen.message("Events", "Nothing has happened yet.", width, height)
     body = [line_row(line, cells, pen) for line in lines[-rows:]] if rows > 0 else []
     troubles = sum(1 for line in lines if line.level in ("warn", "bad"))
     note = f"{short_plural(troubles, 'warning')} in the last {short_plural(len(lines), 'line')}" if troubles else ""

@@ -8,7 +8,7 @@ from hivemind_tui.commands.key import LIVE
 from hivemind_tui.panels.decisions import absent
 from hivemind_tui.panels.request_timeline import subject, told
 from hivemind_tui.render.format import clean, fit
-from hivemind_tui.render.pen import Pen, body_size
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.render.table import GAP
 from hivemind_tui.render.wrapping import broken, scrolled
 from hivemind_tui.state.view import View
@@ -21,10 +21,10 @@ _ROWS = 4
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows, scrolled: method and path, what the client sent, what came back last."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     detail = told(view)
     if detail is None:
-        return pen.frame("Headers", "", [pen.row(cells, (absent(subject(view)), "dim"))], width, height)
+        return pen.message("Headers", absent(subject(view)), width, height)
     pairs = (*detail.request_headers, *detail.response_headers)
     if not (detail.method or pairs):
         live = "Headers are remembered for the newest requests only."

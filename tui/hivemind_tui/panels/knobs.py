@@ -12,7 +12,7 @@ from hivemind.text.humanise import short_plural
 from hivemind_tui.commands.key import LIVE
 from hivemind_tui.render.dials import DIALS, NAMES, leap, number, shown_value, tuned
 from hivemind_tui.render.format import fit
-from hivemind_tui.render.pen import Pen, Span, body_size, call
+from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.table import scrolled
 from hivemind_tui.state.view import View, join
 
@@ -38,11 +38,10 @@ class _Item:
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: every knob by group, and under them all about the one under the cursor."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     lane = view.lane
     if lane is None:
-        body = [pen.row(cells, ("Knobs belong to a lane, and the first request opens one.", "dim"))]
-        return pen.frame("Tuning", "", body, width, height)
+        return pen.message("Tuning", "Knobs belong to a lane, and the first request opens one.", width, height)
     first = view.untuned.get(lane.state.upstream, {})
     changed = tuned(first, lane.state.knobs)
     about = _ABOUT if rows >= len(NAMES) // 2 + _ABOUT else 0

@@ -6,14 +6,14 @@ from textual.strip import Strip
 
 from hivemind.text.humanise import short_plural
 from hivemind_tui.panels.events import line_row
-from hivemind_tui.render.pen import Pen, body_size
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.filtering import line_fields, matching
 from hivemind_tui.state.view import View, join
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: as many lines as fit, the newest last unless scrolled back."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     lines = matching(view.snapshot.lines, view.log_filter, line_fields)
     end = max(min(rows, len(lines)), len(lines) - view.log_back)
     shown = lines[max(0, end - rows) : end]

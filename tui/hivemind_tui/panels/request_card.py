@@ -10,8 +10,8 @@ from hivemind.world.snapshot import TicketView
 from hivemind_tui.render.bars import bar, beginning, rounded
 from hivemind_tui.render.format import clock, fit
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
-from hivemind_tui.render.pen import Pen, Span, body_size, fitting
-from hivemind_tui.render.phases import pieces, summed, told
+from hivemind_tui.render.pen import Pen, Span, fitting
+from hivemind_tui.render.phases import phases_of, summed, told
 from hivemind_tui.render.wait_reason import far_back, lane_of, sentence
 from hivemind_tui.render.wrapping import flowed
 from hivemind_tui.state.view import View
@@ -22,12 +22,11 @@ _SCALE = 6
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows; where there are too few, the bar goes first."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     request = view.request
     if request is None:
-        body = [pen.row(cells, ("The course of the selected request will stand here.", "dim"))]
-        return pen.frame("Request", "", body, width, height)
-    made = pieces(request, view.snapshot.at)
+        return pen.message("Request", "The course of the selected request will stand here.", width, height)
+    made = phases_of(request, view.snapshot.at)
     error: list[Span] = [("last error ", "dim"), (request.last_error, "text")] if request.last_error else []
     why = reason(view, request, pen) or error
     others = [*([why] if why else []), fitting(cells, _facts(request, pen))]

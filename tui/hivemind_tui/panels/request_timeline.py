@@ -1,4 +1,4 @@
-"""One request's course: facts, and its attempts as bars on one time axis, with their pieces in numbers."""
+"""One request's course: facts, and its attempts as bars on one time axis, with their phases in numbers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hivemind_tui.panels.request_card import reason, shortened
 from hivemind_tui.render.bars import Axis, bar, beginning, times_since
 from hivemind_tui.render.format import clock, fit
 from hivemind_tui.render.glyphs import PRIORITIES, sign
-from hivemind_tui.render.pen import Pen, Span, body_size, fitting
-from hivemind_tui.render.phases import FINE, Piece, failure, fine, pieces
+from hivemind_tui.render.pen import Pen, Span, fitting
+from hivemind_tui.render.phases import FINE, Phase, failure, fine, phases_of
 from hivemind_tui.render.table import GAP
 from hivemind_tui.state.view import View
 
 _LABEL = 10
 _LENGTHS = (("QUEUE", "queue"), ("SENT", "first"), ("STREAM", "stream"), ("PAUSE", "pause"))
-"""Columns of durations, and the pieces whose length they tell."""
+"""Columns of durations, and the phases whose length they tell."""
 _NUMBER = 6
 _BAR = 12
 """Cells of the narrowest bar."""
@@ -31,14 +31,18 @@ _Chunks = list[tuple[int, list[Span]]]
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: facts, with few rows not all of them, then a row for each attempt."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     request = subject(view)
     if request is None:
-        body = [pen.row(cells, (f"Request #{view.ticket} is forgotten: only the newest are remembered.", "dim"))]
-        return pen.frame(f"Request #{view.ticket}", "", body, width, height)
+        return pen.message(
+            f"Request #{view.ticket}",
+            f"Request #{view.ticket} is forgotten: only the newest are remembered.",
+            width,
+            height,
+        )
     at = view.snapshot.at
     facts = _facts(view, request, pen)
-    attempts = _rows(request, pieces(request, at))
+    attempts = _rows(request, phases_of(request, at))
     room = min(len(attempts), max(3, rows // 2)) + 1
     while len(facts) > 1 and len(facts) + room > rows:
         facts.remove(max(facts, key=lambda fact: fact[0]))
@@ -132,22 +136,22 @@ def _tokens(request: RequestView, detail: RequestDetail | None, pen: Pen) -> _Ch
 # --- Attempts ------------------------------------------------------------------------------------------------------
 
 
-def _rows(request: RequestView, made: Sequence[Piece]) -> list[tuple[AttemptView | None, list[Piece]]]:
-    """The pieces by attempt, with the pause after each; what comes after the last one has a row of its own."""
-    rows: list[tuple[AttemptView | None, list[Piece]]] = [(attempt, []) for attempt in request.attempts]
+def _rows(request: RequestView, made: Sequence[Phase]) -> list[tuple[AttemptView | None, list[Phase]]]:
+    """The phases by attempt, with the pause after each; what comes after the last one has a row of its own."""
+    rows: list[tuple[AttemptView | None, list[Phase]]] = [(attempt, []) for attempt in request.attempts]
     index = {id(attempt): n for n, attempt in enumerate(request.attempts)}
-    left: list[Piece] = []
-    for piece in made:
-        at = index[id(piece.attempt)] if piece.attempt is not None else len(request.attempts)
+    left: list[Phase] = []
+    for phase in made:
+        at = index[id(phase.attempt)] if phase.attempt is not None else len(request.attempts)
         # A pause belongs to the failure that it follows.
-        at -= piece.kind == "pause" and at > 0
-        (rows[at][1] if at < len(rows) else left).append(piece)
+        at -= phase.kind == "pause" and at > 0
+        (rows[at][1] if at < len(rows) else left).append(phase)
     return [*rows, (None, left)] if left else rows
 
 
 def _attempts(
     request: RequestView,
-    attempts: Sequence[tuple[AttemptView | None, list[Piece]]],
+    attempts: Sequence[tuple[AttemptView | None, list[Phase]]],
     at: float,
     cells: int,
     rows: int,
@@ -175,14 +179,14 @@ def _squeezed(lines: list[Strip], rows: int, cells: int, pen: Pen) -> list[Strip
 
 
 def _line(
-    attempt: AttemptView | None, made: list[Piece], axis: Axis, cells: int, request: RequestView, pen: Pen
+    attempt: AttemptView | None, made: list[Phase], axis: Axis, cells: int, request: RequestView, pen: Pen
 ) -> Strip:
     glyph, role = _mark(attempt, request, pen)
     number = str(attempt.number) if attempt is not None else ""
     spans: list[Span] = [(f"{number:>3} ", "text"), (f"{glyph} ", role), *bar(made, axis, pen), (" " * GAP, "text")]
     for _, kind in _LENGTHS:
         lengths = [
-            piece.length_s for piece in made if piece.kind == kind or (kind == "first" and piece.kind == "failed")
+            phase.length_s for phase in made if phase.kind == kind or (kind == "first" and phase.kind == "failed")
         ]
         text = fine(sum(lengths)) if lengths else NOTHING
         spans.append((fit(text, _NUMBER, ">") + " " * GAP, "text" if lengths else "rule"))

@@ -1,10 +1,10 @@
-"""Slots and queue: what is in flight, where the limit is, and who waits behind it, in which order and why."""
+"""Slots and queue: the requests in flight, the concurrency limit, and the queued requests with what holds them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import zip_longest
 
 from textual.strip import Strip
@@ -14,37 +14,26 @@ from hivemind.text.shells import word
 from hivemind.world.snapshot import LaneView, TicketView
 from hivemind_tui.commands.key import LIVE
 from hivemind_tui.panels.curve import trend
-from hivemind_tui.render import wait_reason as why
-from hivemind_tui.render.format import fit, level, whole
+from hivemind_tui.render import table, wait_reason
+from hivemind_tui.render.format import level, whole
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
-from hivemind_tui.render.pen import Pen, Span, body_size, call
+from hivemind_tui.render.pen import Pen, Span, call
+from hivemind_tui.render.table import Column, Placed, Rows, Table
 from hivemind_tui.state.view import View, join
 
 _TWO_COLUMNS = 74
 _WITH_HEADS = 8
-"""Rows from which there is one to spare for the columns' heads."""
-_NAME = (10, 20)
-_MODEL = 10
-"""Narrowest rest of a row in which a model's name says something."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """One fact of a ticket; where there is little room those of the highest rank go first."""
-
-    head: str
-    width: int
-    rank: int
-    cell: Callable[[TicketView, Pen], Span]
-    align: str = ">"
+"""Rows from which the columns have heads."""
+_NAMES = (1, 20)
+"""Narrowest and widest name of an agent."""
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows: flying tickets and the limit, beside (or, where narrow, above) the queue.
+    """Return the panel's rows: the slots and the limit, beside (or, where narrow, above) the queue.
 
-    Where there are no boxes there is no room for the curve's panel either, so the level's trend stands here.
+    A layout without boxes has no panel for the curve, so the trend of the level is shown here.
     """
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     lane = view.lane
     if lane is None:
         return pen.frame("Slots and queue", "", _empty(view, cells, pen), width, height)
@@ -53,28 +42,23 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     if trends:
         body += [pen.row(cells)] * (rows - trends - len(body))
         body.append(trend(view, lane, cells, pen))
-    note = join(_flight(lane), _line(lane), view.lane_note())
+    note = join(_in_flight(lane), _queued(lane), view.lane_note())
     return pen.frame("Slots and queue", note, body, width, height)
-
-
-def flying(ticket: TicketView) -> bool:
-    """Whether the ticket holds a slot."""
-    return ticket.state in ("waiting", "streaming")
 
 
 def _empty(view: View, width: int, pen: Pen) -> list[Strip]:
     address = view.snapshot.address
     if view.on != LIVE:
-        return [pen.row(width, ("Nobody had asked for anything by then; space plays on.", "text"))]
+        return [pen.row(width, ("No request had been made by then; space plays on.", "text"))]
     return [
-        pen.row(width, ("Nobody has asked for anything yet. Point an agent here:", "text")),
+        pen.row(width, ("No request yet. Point an agent here:", "text")),
         pen.row(width),
         pen.row(width, (f"  ANTHROPIC_BASE_URL={word(view.shell, f'{address}/agent/alice')} claude", "info")),
         pen.row(width, (f"  OPENAI_BASE_URL={word(view.shell, f'{address}/agent/bob/v1')} codex", "info")),
     ]
 
 
-def _flight(lane: LaneView) -> str:
+def _in_flight(lane: LaneView) -> str:
     state = lane.state
     if math.isinf(state.level):
         return f"{state.active} in flight, no limit"
@@ -82,10 +66,10 @@ def _flight(lane: LaneView) -> str:
     return f"{state.active} of {int(state.level)} in flight, {f'{-free} over' if free < 0 else f'{free} free'}"
 
 
-def _line(lane: LaneView) -> str:
+def _queued(lane: LaneView) -> str:
     waiting, retrying = lane.state.waiting, lane.state.retrying
-    between = f"{retrying} between tries" if retrying else ""
-    return ", ".join(filter(None, (f"{waiting} waiting" if waiting or not retrying else "", between)))
+    between = f"{retrying} waiting to retry" if retrying else ""
+    return ", ".join(filter(None, (f"{waiting} queued" if waiting or not retrying else "", between)))
 
 
 def _tickets(view: View, lane: LaneView, cells: int, rows: int, pen: Pen) -> list[Strip]:
@@ -96,34 +80,33 @@ def _tickets(view: View, lane: LaneView, cells: int, rows: int, pen: Pen) -> lis
     if cells >= _TWO_COLUMNS:
         left = (cells - 2) // 2
         right = cells - left - 2
-        pairs = zip_longest(_flying(slots, lane, left, rows, heads, pen), _queue(queue, lane, right, rows, heads, pen))
+        pairs = zip_longest(_slots(slots, lane, left, rows, heads, pen), _queue(queue, lane, right, rows, heads, pen))
         return [Strip.join([a or pen.row(left), pen.row(2), b or pen.row(right)]) for a, b in pairs]
     above = max(1, rows - min(len(queue) + heads, rows // 2))
-    body = _flying(slots, lane, cells, above, heads, pen)
+    body = _slots(slots, lane, cells, above, heads, pen)
     return body + _queue(queue, lane, cells, rows - len(body), heads and rows - len(body) > 1, pen)
 
 
 # --- In flight ---------------------------------------------------------------------------------------------------
 
 
-def _flying(tickets: list[TicketView], lane: LaneView, width: int, rows: int, heads: bool, pen: Pen) -> list[Strip]:
-    """The slots by number, those taken and those free, with the limit in its place among them."""
-    columns, name = _fitting(_FLYING, 3, width)
-    body = [_head("NO", 2, "AGENT", columns, name, width, pen)] if heads else []
+def _slots(tickets: list[TicketView], lane: LaneView, width: int, rows: int, heads: bool, pen: Pen) -> list[Strip]:
+    """Return the slots by number, taken and free, with the limit in its place among them."""
+    placed = _IN_FLIGHT.placed(width)
+    body = [table.heads(_IN_FLIGHT, placed, Rows(tickets), width, pen, "NO")] if heads else []
     limit = math.inf if math.isinf(lane.state.level) else max(0, int(lane.state.level))
-    # Without boxes the panel's note and the trend tell the limit already.
+    # Without boxes the panel's note and the trend show the limit already.
     lined = pen.boxed or limit < len(tickets)
     room = rows - len(body) - lined
     shown = len(tickets) if len(tickets) <= room else max(0, room - 1)
-    places = [_taken(number, ticket, columns, name, width, pen) for number, ticket in enumerate(tickets[:shown], 1)]
+    places = [_row(t, [(f"{number:2} ", "dim")], placed, width, pen) for number, t in enumerate(tickets[:shown], 1)]
     free = range(len(tickets) + 1, int(limit) + 1) if not math.isinf(limit) and shown == len(tickets) else range(0)
     if len(free) + shown <= room:
-        places += [pen.row(width, (f"{number:2} ", "rule"), (f"{pen.glyphs.idle} free", "rule")) for number in free]
+        places += [pen.row(width, (f"{number:2} {pen.glyphs.idle} free", "rule")) for number in free]
     elif room > shown:
-        places.append(pen.row(width, (" " * 3, "text"), (f"{pen.glyphs.ellipsis} {len(free)} free", "dim")))
+        places.append(pen.row(width, (f"   {pen.glyphs.ellipsis} {len(free)} free", "dim")))
     if shown < len(tickets):
-        more = f"{pen.glyphs.ellipsis} {len(tickets) - shown} more in flight"
-        places.append(pen.row(width, (" " * 3, "text"), (more, "dim")))
+        places.append(pen.row(width, (f"   {pen.glyphs.ellipsis} {len(tickets) - shown} more in flight", "dim")))
     if lined:
         at = len(places) if limit > len(places) or shown < len(tickets) else int(limit)
         places.insert(at, _limit(lane, width, pen))
@@ -139,13 +122,8 @@ def _limit(lane: LaneView, width: int, pen: Pen) -> Strip:
     if state.pinned:
         notes.append(("pinned ", "accent"))
     if over > 0:
-        notes.append((f"{over} over it, they finish ", "wait"))
+        notes.append((f"{over} over it until they finish ", "wait"))
     return pen.row(width, (line * 2, "rule"), *notes, (line * width, "rule"))
-
-
-def _taken(number: int, ticket: TicketView, columns: Sequence[_Column], name: int, width: int, pen: Pen) -> Strip:
-    spans: list[Span] = [(f"{number:2} ", "dim"), (fit(ticket.agent, name), "text")]
-    return _row(ticket, spans, columns, name + 3, ticket.model, width, pen)
 
 
 def _state(ticket: TicketView, pen: Pen) -> Span:
@@ -175,13 +153,23 @@ def _try(ticket: TicketView, pen: Pen) -> Span:
     return (str(ticket.attempt), "recover") if ticket.attempt > 1 else (".", "rule")
 
 
-_FLYING = (
-    _Column("STATE", 8, 0, _state, "<"),
-    _Column("PRIO", 4, 3, _priority, "<"),
-    _Column("FOR", 6, 0, _since),
-    _Column("TOK", 4, 0, _tokens),
-    _Column("TOK/S", 6, 4, _rate),
-    _Column("TRY", 3, 2, _try),
+_AGENT: Column[TicketView] = Column("agent", "AGENT", 10, 0, lambda ticket, _: (ticket.agent, "text"), "<")
+# A few letters of a model's name say nothing: it is shown where it has ten cells.
+_MODEL: Column[TicketView] = Column("model", "MODEL", 10, 0, lambda ticket, _: (ticket.model, "dim"), "<")
+_IN_FLIGHT: Table[TicketView] = Table(
+    _AGENT,
+    (
+        Column("state", "STATE", 8, 0, _state, "<"),
+        Column("prio", "PRIO", 4, 3, _priority, "<"),
+        Column("since", "FOR", 6, 0, _since),
+        Column("tokens", "TOK", 4, 0, _tokens),
+        Column("rate", "TOK/S", 6, 4, _rate),
+        Column("try", "TRY", 3, 2, _try),
+    ),
+    rest=_MODEL,
+    lead=3,
+    gap=1,
+    names=_NAMES,
 )
 
 
@@ -189,36 +177,31 @@ _FLYING = (
 
 
 def _queue(tickets: list[TicketView], lane: LaneView, width: int, rows: int, heads: bool, pen: Pen) -> list[Strip]:
-    """Who waits, in order, each with the gate that holds it and about how long still."""
+    """Return the queued tickets in order, each with the gate that holds it and its ETA."""
     if rows <= 0:
         return []
     total = max(len(tickets), lane.state.waiting + lane.state.retrying)
     if not tickets:
-        return [pen.row(width, (f"{total} wait" if total else "nobody waits", "dim"))]
-    columns, name = _fitting(_WAITING, 5, width)
-    body = [_head("NO", 4, "AGENT", columns, name, width, pen)] if heads else []
+        return [pen.row(width, (f"{total} queued" if total else "nothing is queued", "dim"))]
+    placed = _QUEUED.placed(width)
+    body = [table.heads(_QUEUED, placed, Rows(tickets), width, pen, "NO")] if heads else []
     room = rows - len(body)
     shown = tickets if total <= room else tickets[: max(0, room - 1)]
-    body += [_waiting(ticket, columns, name, width, pen) for ticket in shown]
+    for ticket in shown:
+        glyph, role = pen.mark(ticket.state)
+        place = f"{ticket.position:2} " if ticket.position is not None else "   "
+        body.append(_row(ticket, [(place, "dim"), (f"{glyph} ", role)], placed, width, pen))
     if len(shown) < total:
-        body.append(pen.row(width, (" " * 3, "text"), (f"{pen.glyphs.ellipsis} {total - len(shown)} more", "dim")))
+        body.append(pen.row(width, (f"   {pen.glyphs.ellipsis} {total - len(shown)} more", "dim")))
     return body[:rows]
 
 
-def _waiting(ticket: TicketView, columns: Sequence[_Column], name: int, width: int, pen: Pen) -> Strip:
-    glyph, role = pen.mark(ticket.state)
-    place = f"{ticket.position:2} " if ticket.position is not None else "   "
-    spans: list[Span] = [(place, "dim"), (f"{glyph} ", role), (fit(ticket.agent, name), "text")]
-    more = ticket.last_error if ticket.state == "retry" else ticket.model
-    return _row(ticket, spans, columns, name + 5, more, width, pen)
-
-
 def _gate(ticket: TicketView, pen: Pen) -> Span:
-    return why.gate(ticket), gate_sign(ticket.gate).role
+    return wait_reason.gate(ticket), gate_sign(ticket.gate).role
 
 
-def _until(ticket: TicketView, pen: Pen) -> Span:
-    when = why.until(ticket)
+def _eta(ticket: TicketView, pen: Pen) -> Span:
+    when = wait_reason.eta(ticket)
     return (when, "strong") if when else (NOTHING, "rule")
 
 
@@ -226,52 +209,27 @@ def _size(ticket: TicketView, pen: Pen) -> Span:
     return f"≈{short_count(ticket.estimated_tokens)}", "dim"
 
 
-_WAITING = (
-    _Column("PRIO", 4, 2, _priority, "<"),
-    _Column("SINCE", 6, 1, _since),
-    _Column("HELD BY", 8, 0, _gate, "<"),
-    _Column("STILL", 6, 0, _until),
-    _Column("TOKENS", 6, 4, _size),
+def _error_or_model(ticket: TicketView, pen: Pen) -> Span:
+    return ticket.last_error if ticket.state == "retry" else ticket.model, "dim"
+
+
+_QUEUED: Table[TicketView] = Table(
+    _AGENT,
+    (
+        Column("prio", "PRIO", 4, 2, _priority, "<"),
+        Column("since", "SINCE", 6, 1, _since),
+        Column("gate", "HELD BY", 8, 0, _gate, "<"),
+        Column("eta", "ETA", 6, 0, _eta),
+        Column("tokens", "TOKENS", 6, 4, _size),
+    ),
+    rest=replace(_MODEL, cell=_error_or_model),
+    lead=5,
+    gap=1,
+    names=_NAMES,
 )
 
 
-# --- Rows of both ------------------------------------------------------------------------------------------------
-
-
-def _fitting(columns: Sequence[_Column], before: int, width: int) -> tuple[list[_Column], int]:
-    """The columns that fit beside what stands before the name, and the name's width. Depends on the width alone."""
-    kept = list(columns)
-
-    def left() -> int:
-        return width - before - sum(column.width + 1 for column in kept)
-
-    while left() < _NAME[0] and any(column.rank for column in kept):
-        kept.remove(max(kept, key=lambda column: column.rank))
-    return kept, max(1, min(_NAME[1], left()))
-
-
-def _head(first: str, before: int, second: str, columns: Sequence[_Column], name: int, width: int, pen: Pen) -> Strip:
-    heads = "".join(" " + fit(column.head, column.width, column.align) for column in columns)
-    used = before + 1 + name + len(heads)
-    model = "  MODEL" if width - used - 2 >= _MODEL else ""
-    return pen.row(width, (f"{fit(first, before)} {fit(second, name)}{heads}{model}", "dim"))
-
-
-def _row(
-    ticket: TicketView,
-    spans: list[Span],
-    columns: Sequence[_Column],
-    used: int,
-    more: str,
-    width: int,
-    pen: Pen,
-) -> Strip:
-    for column in columns:
-        text, role = column.cell(ticket, pen)
-        spans.append((" " + fit(text, column.width, column.align), role))
-        used += column.width + 1
-    rest = width - used - 2
-    # A few letters of a model's name say nothing.
-    if rest >= _MODEL and more:
-        spans.append(("  " + fit(more, rest), "dim"))
-    return pen.row(width, *spans, link=call("app.pick_agent", ticket.agent))
+def _row(ticket: TicketView, lead: Sequence[Span], placed: Sequence[Placed[TicketView]], width: int, pen: Pen) -> Strip:
+    return pen.row(
+        width, *lead, *(each.span(ticket, pen) for each in placed), link=call("app.pick_agent", ticket.agent)
+    )

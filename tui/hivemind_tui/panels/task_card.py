@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 from textual.strip import Strip
 
+from hivemind.scheduler.tasks.graph import SPOILED
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import TaskView
 from hivemind_tui.commands.key import LIVE
 from hivemind_tui.commands.keymap import BY_ID
-from hivemind_tui.panels.task_table import ENDED, mark
+from hivemind_tui.panels.task_table import mark
 from hivemind_tui.render.format import fit, wrapped
 from hivemind_tui.render.glyphs import PRIORITIES, task_sign
-from hivemind_tui.render.pen import Pen, Span, body_size, call, fitting, linked
+from hivemind_tui.render.pen import Pen, Span, call, fitting, linked
+from hivemind_tui.state.ordering import ENDED
 from hivemind_tui.state.view import View
 
 Row = list[Span]
@@ -21,13 +23,11 @@ _TALL = 18
 """Rows from which every fact has one of its own."""
 _LABEL = 10
 _BAR = 16
-RETRIED = frozenset({"failed", "cancelled", "skipped"})
-"""States of a task that can be tried again."""
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: in a tall place one fact a row, in a short one the same facts side by side."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     task = view.task
     if task is None:
         note: Row = [("The task that is selected is told of here.", "dim")]
@@ -125,7 +125,7 @@ def _near(title: str, none: str, tasks: Near, room: int, pen: Pen) -> list[Row]:
 def effects(task: TaskView) -> list[tuple[str, str]]:
     """What the keys would do now: each key's id, and its effect in a few words."""
     told = [] if task.state in ENDED else [("raise", "more urgent"), ("lower", "less urgent"), ("cancel", "cancels it")]
-    if task.state in RETRIED:
+    if task.state in SPOILED:
         told.append(("retry", "tries it again"))
     return [*told, ("open", "its agent")]
 

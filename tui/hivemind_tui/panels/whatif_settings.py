@@ -10,7 +10,7 @@ from hivemind.text.humanise import short_plural
 from hivemind_tui.panels.knobs import GROUPS
 from hivemind_tui.render.dials import DIALS, leap, number, shown_value
 from hivemind_tui.render.format import fit
-from hivemind_tui.render.pen import Pen, Span, body_size, call
+from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.table import scrolled
 from hivemind_tui.state.view import View, join
 from hivemind_tui.whatif.state import Sheet
@@ -23,7 +23,7 @@ _OTHERS = "Others, not while a proxy runs"
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: settings, scrolled to the cursor, and under them all about the one under it."""
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     sheet = view.sheet
     about = _ABOUT if rows >= 4 * _ABOUT else 0
     room = rows - about

@@ -15,7 +15,7 @@ from hivemind.scheduler.types import Utilisation
 from hivemind.text.humanise import short_count, short_duration
 from hivemind_tui.panels.circuit import summary
 from hivemind_tui.render.format import fit, percent
-from hivemind_tui.render.pen import Pen, Span, body_size
+from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.state.view import View, join
 
 _TWO_COLUMNS = 74
@@ -50,7 +50,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
     Where there are no boxes there is no room for the circuit's panel either, so that has a line here.
     """
-    cells, rows = body_size(pen, width, height)
+    cells, rows = pen.body_size(width, height)
     title = "Rate windows" if pen.boxed else "Rate windows and circuit"
     lane = view.lane
     if lane is None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hivemind_tui.render.format import LATEST, local
-from hivemind_tui.render.glyphs import PIECES
+from hivemind_tui.render.glyphs import PHASES
 from hivemind_tui.render.pen import Pen, Span
-from hivemind_tui.render.phases import Piece
+from hivemind_tui.render.phases import Phase
 
 SPANS = (1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400)
 """How much time an axis shows, in seconds; beyond the last, whole days."""
@@ -18,7 +18,7 @@ _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800,
 """Seconds between two labels; beyond the last, whole days."""
 _DAY = 86_400
 _ORDER = {"failed": 0, "stream": 1, "first": 2, "queue": 3, "pause": 4}
-"""Which pieces keep a cell where there are fewer cells than pieces."""
+"""Which phases keep a cell where there are fewer cells than phases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +63,23 @@ def _rounded(steps: Sequence[int], wanted: float) -> float:
 # --- Bars ----------------------------------------------------------------------------------------------------------
 
 
-def bar(pieces: Sequence[Piece], axis: Axis, pen: Pen) -> list[Span]:
-    """The pieces on the axis, exactly as wide as it is."""
-    first = axis.cell(pieces[0].start_at)
-    last = axis.cell(pieces[-1].end_at)
-    # So many cells as there are pieces: to the right where there is room, else to the left.
-    cells = min(axis.width, max(last - first + 1, len(pieces)))
+def bar(phases: Sequence[Phase], axis: Axis, pen: Pen) -> list[Span]:
+    """The phases on the axis, exactly as wide as it is."""
+    first = axis.cell(phases[0].start_at)
+    last = axis.cell(phases[-1].end_at)
+    # So many cells as there are phases: to the right where there is room, else to the left.
+    cells = min(axis.width, max(last - first + 1, len(phases)))
     first = min(first, axis.width - cells)
     spans: list[Span] = [(" " * first, "text")]
-    for piece, share in zip(pieces, shares([piece.length_s for piece in pieces], cells, _ranks(pieces)), strict=True):
-        sign = PIECES[piece.kind]
+    for phase, share in zip(phases, shares([phase.length_s for phase in phases], cells, _ranks(phases)), strict=True):
+        sign = PHASES[phase.kind]
         spans.append((getattr(pen.glyphs, sign.glyph) * share, sign.role))
     spans.append((" " * (axis.width - first - cells), "text"))
     return spans
 
 
-def _ranks(pieces: Sequence[Piece]) -> list[int]:
-    return [_ORDER[piece.kind] for piece in pieces]
+def _ranks(phases: Sequence[Phase]) -> list[int]:
+    return [_ORDER[phase.kind] for phase in phases]
 
 
 def shares(lengths: Sequence[float], cells: int, ranks: Sequence[int]) -> list[int]:

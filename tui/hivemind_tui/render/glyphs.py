@@ -220,7 +220,7 @@ TASK_SIGNS: Mapping[str, Sign] = {
 }
 """States of a task: :data:`hivemind.scheduler.tasks.graph.TASK_STATES`."""
 
-PIECES: Mapping[str, Sign] = {
+PHASES: Mapping[str, Sign] = {
     "queue": Sign("queue", "queue", "wait", "waits for a slot or for rate allowance"),
     "failed": Sign("lost", "failed", "bad", "an attempt that came to nothing"),
     "pause": Sign("idle", "pause", "dim", "between two attempts"),

@@ -182,6 +182,14 @@ class Pen:
             rows.append(self.row(width, (bottom, "rule")))
         return rows + [self.row(width)] * (height - len(rows))
 
+    def body_size(self, width: int, height: int) -> tuple[int, int]:
+        """Return the cells and rows that :meth:`frame` leaves for a panel's body."""
+        return (width - 4, height - 2) if self._boxes(width, height) else (max(0, width - 2), max(0, height - 1))
+
+    def message(self, title: str, text: str, width: int, height: int, note: str = "") -> list[Strip]:
+        """Return the rows of a panel that has one line to show, mostly why it is empty."""
+        return self.frame(title, note, [self.row(max(0, width - 2), (text, "dim"))], width, height)
+
     def _boxes(self, width: int, height: int) -> bool:
         return self.boxed and height >= 3 and width >= 16
 
@@ -203,12 +211,6 @@ class Pen:
             *note_spans,
             (line + corners[1], "rule"),
         )
-
-
-def body_size(pen: Pen, width: int, height: int) -> tuple[int, int]:
-    """Cells and rows that :meth:`Pen.frame` leaves for a panel's body."""
-    boxed = pen._boxes(width, height)
-    return (width - 4, height - 2) if boxed else (max(0, width - 2), max(0, height - 1))
 
 
 def fitting(width: int, chunks: Iterable[tuple[int, Sequence[Span]]], gap: str = "  ") -> list[Span]:

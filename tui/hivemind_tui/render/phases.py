@@ -1,6 +1,6 @@
 """A request's course in pieces: in the queue, failed attempts, pauses, until the first token, the stream.
 
-Clocks are taken as they are: a piece that would end before it began is one of no length.
+Clocks are taken as they are: a phase that would end before it began is one of no length.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from hivemind.text.humanise import short_duration
 from hivemind.world.request_view import AttemptView, RequestView
-from hivemind_tui.render.glyphs import PIECES, sign
+from hivemind_tui.render.glyphs import PHASES, sign
 from hivemind_tui.render.pen import Pen, Span
 
 Chunk = list[Span]
@@ -24,11 +24,11 @@ FINE = ("flying", "answered", "left")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Phase:
     """One part of a course; times are on the proxy's monotonic clock."""
 
     kind: str
-    """A key of :data:`hivemind_tui.render.glyphs.PIECES`."""
+    """A key of :data:`hivemind_tui.render.glyphs.PHASES`."""
     start_at: float
     end_at: float
     attempt: AttemptView | None = None
@@ -46,58 +46,58 @@ def fine(value: float) -> str:
     return f"{value:.2f}s" if value < 9.995 else f"{value:.1f}s" if value < 59.95 else short_duration(value)
 
 
-def pieces(request: RequestView, at: float) -> list[Piece]:
+def phases_of(request: RequestView, at: float) -> list[Phase]:
     """From its arrival to its end, or to this moment; in order, without gaps. There is always one at least."""
     end = at if request.ended_at is None else request.ended_at
-    made: list[Piece] = []
+    made: list[Phase] = []
     now = request.arrived_at
     for attempt in request.attempts:
-        for piece in pieces_of(attempt, now, end):
-            made.append(piece)
-            now = max(now, piece.end_at)
+        for phase in attempt_phases(attempt, now, end):
+            made.append(phase)
+            now = max(now, phase.end_at)
     last = request.attempts[-1] if request.attempts else None
     if last is None:
-        return [Piece("queue", now, max(now, end))]
+        return [Phase("queue", now, max(now, end))]
     if last.ended_at is not None and last.retry_in_s is not None:
         again = max(now, min(end, last.ended_at + last.retry_in_s))
-        made += _some(Piece("pause", now, again), Piece("queue", again, end))
+        made += _some(Phase("pause", now, again), Phase("queue", again, end))
     return made
 
 
-def pieces_of(attempt: AttemptView, since: float, now: float) -> list[Piece]:
+def attempt_phases(attempt: AttemptView, since: float, now: float) -> list[Phase]:
     """Of one attempt: the pause before it since the one before (`since`), its wait, and what became of it until now."""
     queued = max(since, attempt.queued_at)
     granted = max(queued, attempt.granted_at)
     end = max(granted, now if attempt.ended_at is None else attempt.ended_at)
-    made = _some(Piece("pause", since, queued, attempt), Piece("queue", queued, granted, attempt))
+    made = _some(Phase("pause", since, queued, attempt), Phase("queue", queued, granted, attempt))
     failed = attempt.outcome not in FINE
     if attempt.first_content_at is None:
-        return [*made, Piece("failed" if failed else "first", granted, end, attempt)]
+        return [*made, Phase("failed" if failed else "first", granted, end, attempt)]
     content = min(end, max(granted, attempt.first_content_at))
-    made += [Piece("first", granted, content, attempt), Piece("stream", content, end, attempt)]
+    made += [Phase("first", granted, content, attempt), Phase("stream", content, end, attempt)]
     if failed:
-        made.append(Piece("failed", end, end, attempt))
+        made.append(Phase("failed", end, end, attempt))
     return made
 
 
-def _some(*made: Piece) -> list[Piece]:
-    return [piece for piece in made if piece.length_s > _NOTHING_S]
+def _some(*made: Phase) -> list[Phase]:
+    return [phase for phase in made if phase.length_s > _NOTHING_S]
 
 
 # --- In words ------------------------------------------------------------------------------------------------------
 
 
-def told(request: RequestView, made: Sequence[Piece], pen: Pen) -> list[Chunk]:
-    """Each piece with its name and its length, and how it ended."""
-    return [*(_chunk(piece, pen) for piece in made), *_end(request, pen)]
+def told(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[Chunk]:
+    """Each phase with its name and its length, and how it ended."""
+    return [*(_chunk(phase, pen) for phase in made), *_end(request, pen)]
 
 
-def summed(request: RequestView, made: Sequence[Piece], pen: Pen) -> list[Chunk]:
+def summed(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[Chunk]:
     """The same in short, for a request that was tried often: what is alike is added up."""
     chunks: list[Chunk] = []
     for kind, words in (("queue", "queue"), ("failed", "failed tries"), ("pause", "pauses")):
-        alike = [piece for piece in made if piece.kind == kind]
-        length = short_duration(sum(piece.length_s for piece in alike))
+        alike = [phase for phase in made if phase.kind == kind]
+        length = short_duration(sum(phase.length_s for phase in alike))
         if len(alike) == 1:
             chunks.append(_chunk(alike[0], pen))
         elif alike:
@@ -105,7 +105,7 @@ def summed(request: RequestView, made: Sequence[Piece], pen: Pen) -> list[Chunk]
             often = f"{alike[-1].attempt.number} " if kind == "failed" and alike[-1].attempt is not None else ""
             chunks.append([_mark(kind, pen), (f" {often}{words} ", "dim"), (length, "text")])
             chunks += [[(failures([request]), "bad")]] if kind == "failed" else []
-    chunks += [_chunk(piece, pen) for piece in made if piece.kind in ("first", "stream")]
+    chunks += [_chunk(phase, pen) for phase in made if phase.kind in ("first", "stream")]
     return [*chunks, *_end(request, pen)]
 
 
@@ -123,26 +123,26 @@ def failure(attempt: AttemptView) -> str:
 
 
 def _mark(kind: str, pen: Pen) -> Span:
-    shown = PIECES[kind]
+    shown = PHASES[kind]
     return getattr(pen.glyphs, shown.glyph), shown.role
 
 
-def _chunk(piece: Piece, pen: Pen) -> Chunk:
-    length, attempt = short_duration(piece.length_s), piece.attempt
-    chunk = [_mark(piece.kind, pen)]
-    if piece.kind == "failed" and attempt is not None:
+def _chunk(phase: Phase, pen: Pen) -> Chunk:
+    length, attempt = short_duration(phase.length_s), phase.attempt
+    chunk = [_mark(phase.kind, pen)]
+    if phase.kind == "failed" and attempt is not None:
         chunk += [(f" try {attempt.number} failed ", "dim"), (failure(attempt), "bad")]
-        return [*chunk, (" after ", "dim"), (length, "text")] if piece.length_s > 0 else chunk
-    return [*chunk, (f" {_name(piece)} ", "dim"), (length, "text")]
+        return [*chunk, (" after ", "dim"), (length, "text")] if phase.length_s > 0 else chunk
+    return [*chunk, (f" {_name(phase)} ", "dim"), (length, "text")]
 
 
-def _name(piece: Piece) -> str:
-    if piece.kind == "first" and piece.attempt is not None:
-        if piece.attempt.first_content_at is not None:
+def _name(phase: Phase) -> str:
+    if phase.kind == "first" and phase.attempt is not None:
+        if phase.attempt.first_content_at is not None:
             return "first token"
-        if piece.attempt.outcome == "answered":
+        if phase.attempt.outcome == "answered":
             return "answer"
-    return PIECES[piece.kind].word
+    return PHASES[phase.kind].word
 
 
 def _end(request: RequestView, pen: Pen) -> list[Chunk]:

@@ -1,10 +1,10 @@
-"""Lists with columns: a head that tells the order, rows of which one is selected, and a bar that tells how far down."""
+"""Lists with columns: a head that shows the order, rows of which one is selected, and a scrollbar."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from textual.strip import Strip
 
@@ -13,58 +13,71 @@ from hivemind_tui.render.pen import Pen, Span, linked, scrollbar
 
 T = TypeVar("T")
 GAP = 2
-NAME = (8, 24)
-"""Narrowest and widest first column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
-    """One column; where the table is narrow, those of the highest `rank` go first. Rank 0 never goes."""
+    """One column; where the table is narrow, those of the highest `rank` are left out first. Rank 0 always stays."""
 
     id: str
     head: str
     width: int
     rank: int
-    cell: Callable[[T, Pen, float], Span]
-    """From an item, the pen and the snapshot's moment."""
+    cell: Callable[[T, Pen], Span]
     align: str = ">"
-    key: Callable[[T], Any] | None = None
-    """What the list is sorted by, smallest first; None where it can't be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed(Generic[T]):
+    """A column in its place: `width` cells after a gap."""
+
+    column: Column[T]
+    width: int
+    gap: int
+
+    def span(self, item: T, pen: Pen, role: str = "") -> Span:
+        """Return the cell of one item, in `role` instead of its own where one is given."""
+        text, own = self.column.cell(item, pen)
+        return " " * self.gap + fit(text, self.width, self.column.align), role or own
 
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[T]):
-    """What is the same for every list of one kind: the first column takes the room that the others leave it."""
+    """The columns of one kind of list. The first column, `name`, takes what the others leave, within limits."""
 
     name: Column[T]
-    """Its width is what it has before any of the others goes."""
+    """Its width is the least that it has before any other column is left out."""
     columns: tuple[Column[T], ...]
     rest: Column[T] | None = None
-    """Takes the cells that are left at the right, where there are enough for it (its width). With a rank above 0, the
-    columns of higher ranks go before it does."""
+    """Takes the cells left at the right, where they are enough for its width. With a rank above 0, columns of higher
+    ranks are left out in its favour."""
+    sortable: Collection[str] = ()
+    """Ids of the columns that the list can be sorted by."""
+    lead: int = 2
+    """Cells before the first column."""
+    gap: int = GAP
+    names: tuple[int, int] = (8, 24)
+    """Narrowest and widest first column."""
 
-    @property
-    def keys(self) -> dict[str, Callable[[T], Any]]:
-        """By column, how to sort."""
-        return {column.id: column.key for column in (self.name, *self.columns) if column.key is not None}
-
-    def fitting(self, width: int) -> Sequence[Column[T]]:
-        """The columns that fit beside the first one."""
-        columns = list(self.columns)
-        if self.rest is not None and self.rest.rank:
-            columns.append(self.rest)
-        while any(c.rank for c in columns) and 2 + self.name.width + sum(c.width + GAP for c in columns) > width:
+    def placed(self, width: int) -> list[Placed[T]]:
+        """Return the columns that fit, in their places; depends on the width alone."""
+        columns, gap, rest = list(self.columns), self.gap, self.rest
+        if rest is not None and rest.rank:
+            columns.append(rest)
+        while any(c.rank for c in columns) and self._least(columns) > width:
             columns.remove(max(columns, key=lambda column: column.rank))
-        return [column for column in columns if column is not self.rest]
+        columns = [column for column in columns if column is not rest]
+        left = width - self.lead - sum(column.width + gap for column in columns)
+        claimed = rest.width + GAP if rest is not None and rest.rank else 0
+        room = left - claimed if left - claimed >= self.name.width else left
+        name = max(self.names[0], min(self.names[1], room))
+        placed = [Placed(self.name, name, 0), *(Placed(column, column.width, gap) for column in columns)]
+        if rest is not None and left - name - GAP >= rest.width:
+            placed.append(Placed(rest, left - name - GAP, GAP))
+        return placed
 
-    def layout(self, width: int) -> tuple[Sequence[Column[T]], int, int]:
-        """The columns that fit, the width of the first one, and that of the last (0: it doesn't fit)."""
-        columns = self.fitting(width)
-        left = width - 2 - sum(column.width + GAP for column in columns)
-        claimed = self.rest.width + GAP if self.rest is not None and self.rest.rank else 0
-        name = max(NAME[0], min(NAME[1], left - claimed if left - claimed >= self.name.width else left))
-        rest = left - name - GAP
-        return columns, name, rest if self.rest is not None and rest >= self.rest.width else 0
+    def _least(self, columns: Sequence[Column[T]]) -> int:
+        return self.lead + self.name.width + sum(column.width + self.gap for column in columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,107 +85,78 @@ class Rows(Generic[T]):
     """What one list shows now."""
 
     items: Sequence[T]
-    selected: int
+    selected: int = -1
     """Index; -1: none."""
     sort: str = ""
     reverse: bool = False
     marked: Callable[[T], bool] = lambda _: False
     link: Callable[[T], str] = lambda _: ""
-    """The action that a click on a row means; empty: none."""
-    sort_link: str = ""
-    """The action that a click on a head means; `{}` stands for the column's id."""
+    """Return the action of a click on an item's row; empty: none."""
 
 
-def render(table: Table[T], rows: Rows[T], at: float, width: int, height: int, pen: Pen) -> list[Strip]:
-    """A head, and as many rows as fit, scrolled so that the selected one is among them."""
+def render(table: Table[T], rows: Rows[T], width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return a head and as many rows as fit, scrolled so that the selected one is among them."""
+
+    def draw(items: Sequence[T], cells: int) -> list[Strip]:
+        placed = table.placed(cells)
+        return [heads(table, placed, rows, cells, pen), *(row(item, placed, rows, cells, pen) for item in items)]
+
+    return scrolling(rows, width, height, pen, draw)
+
+
+def scrolling(
+    rows: Rows[T], width: int, height: int, pen: Pen, draw: Callable[[Sequence[T], int], list[Strip]]
+) -> list[Strip]:
+    """Return what `draw` makes of the items in sight and the cells they have, beside a scrollbar where it is needed."""
     if height <= 0:
         return []
-    room = height - 1
-    long = len(rows.items) > room
-    cells = width - (1 if long else 0)
-    columns, name, rest = table.layout(cells)
-    last = table.rest if rest else None
-    first = scrolled(rows.selected, len(rows.items), room)
-    body = [_head(table.name, name, columns, last, rest, rows, cells, pen)]
-    for index in range(first, min(len(rows.items), first + room)):
-        body.append(_row(table, name, columns, last, rest, rows, index, at, cells, pen))
+    room, total = height - 1, len(rows.items)
+    long = total > room
+    first = scrolled(rows.selected, total, room)
+    body = draw(rows.items[first : first + room], width - long)
     if long:
-        bar = [
-            pen.row(1),
-            *(pen.row(1, span) for span in scrollbar(first, room, len(rows.items), room, pen)),
-        ]
+        bar = [pen.row(1), *(pen.row(1, span) for span in scrollbar(first, room, total, room, pen))]
         body = [Strip.join([strip, end]) for strip, end in zip(body, bar, strict=True)]
     return body
 
 
-def hidden_order(table: Table[T], sort: str, shown: Sequence[Column[T]]) -> str:
-    """What the list is sorted by, where that column isn't among those shown; else nothing."""
-    in_sight = {table.name.id, *(column.id for column in shown)}
-    heads = [column.head for column in table.columns if column.id == sort and sort not in in_sight]
-    return f"by {heads[0].lower()}" if heads else ""
-
-
-def scrolled(index: int, total: int, room: int) -> int:
-    """The first row shown so that row `index` is near the middle, and no row is left empty that could be filled."""
-    return max(0, min(index - room // 2, total - room))
-
-
-def _head(
-    first: Column[T],
-    name: int,
-    columns: Sequence[Column[T]],
-    last: Column[T] | None,
-    rest: int,
-    rows: Rows[T],
-    width: int,
-    pen: Pen,
-) -> Strip:
-    spans: list[Span] = [("  ", "dim"), *heading(first, name, "<", rows, pen)]
-    for column in columns:
-        spans += heading(column, column.width, column.align, rows, pen, GAP)
-    if last is not None:
-        spans += [(" " * GAP, "dim"), (fit(last.head, rest), "dim")]
+def heads(table: Table[T], placed: Sequence[Placed[T]], rows: Rows[T], width: int, pen: Pen, lead: str = "") -> Strip:
+    """Return the head: a click on a column sorts by it, and an arrow marks the one that the list is sorted by."""
+    spans: list[Span] = [(fit(lead, table.lead), "dim")]
+    for each in placed:
+        column, text, role, gap = each.column, each.column.head, "dim", each.gap
+        if column.align == ">":  # the arrow may take a cell of the gap
+            room, gap = each.width + gap, 0
+        else:
+            room = each.width
+        if column.id == rows.sort:
+            arrow = pen.glyphs.descending if rows.reverse else pen.glyphs.ascending
+            text, role = f"{text[: max(1, room - 1)]}{arrow}", "accent"
+        action = f"app.sort_by({column.id!r})" if column.id in table.sortable else ""
+        spans += [(" " * gap, "dim"), linked(fit(text, room, column.align), role, action)]
     return pen.row(width, *spans)
 
 
-def heading(column: Column[T], width: int, align: str, rows: Rows[T], pen: Pen, gap: int = 0) -> list[Span]:
-    """A column's head, in so many cells behind a gap: a click sorts by it, and an arrow tells that the list is sorted
-    so, for which a head at the right may take a cell of the gap."""
-    text, role = column.head, "dim"
-    room = width + gap if align == ">" else width
-    if column.id == rows.sort:
-        arrow = pen.glyphs.descending if rows.reverse else pen.glyphs.ascending
-        text, role = f"{column.head[: max(1, room - 1)]}{arrow}", "accent"
-    action = rows.sort_link.format(repr(column.id)) if column.key is not None and rows.sort_link else ""
-    head = linked(fit(text, room, align), role, action)
-    return [head] if align == ">" or not gap else [(" " * gap, "dim"), head]
-
-
-def _row(
-    table: Table[T],
-    name: int,
-    columns: Sequence[Column[T]],
-    last: Column[T] | None,
-    rest: int,
-    rows: Rows[T],
-    index: int,
-    at: float,
-    width: int,
-    pen: Pen,
-) -> Strip:
-    item = rows.items[index]
-    selected = index == rows.selected
-    tag = pen.glyphs.marked if rows.marked(item) else " "
-    text, role = table.name.cell(item, pen, at)
+def row(item: T, placed: Sequence[Placed[T]], rows: Rows[T], width: int, pen: Pen) -> Strip:
+    """Return the row of one item, with a cursor where it is selected and a sign where it is marked."""
+    selected = rows.selected >= 0 and item is rows.items[rows.selected]
+    cursor = pen.glyphs.cursor if selected else " "
+    first, *others = placed
     spans: list[Span] = [
-        (pen.glyphs.cursor if selected else " ", "accent"),
-        (tag, "accent"),
-        (fit(text, name), "strong" if selected else role),
+        (cursor + (pen.glyphs.marked if rows.marked(item) else " "), "accent"),
+        first.span(item, pen, "strong" if selected else ""),
+        *(each.span(item, pen) for each in others),
     ]
-    for column in columns:
-        text, role = column.cell(item, pen, at)
-        spans.append((" " * GAP + fit(text, column.width, column.align), role))
-    if last is not None:
-        text, role = last.cell(item, pen, at)
-        spans.append((" " * GAP + fit(text, rest), role))
     return pen.row(width, *spans, selected=selected, link=rows.link(item))
+
+
+def hidden_order(table: Table[T], sort: str, placed: Sequence[Placed[T]]) -> str:
+    """Return what the list is sorted by where that column isn't shown; else nothing."""
+    if any(each.column.id == sort for each in placed):
+        return ""
+    return next((f"by {column.head.lower()}" for column in table.columns if column.id == sort), "")
+
+
+def scrolled(index: int, total: int, room: int) -> int:
+    """Return the first row to show, so that row `index` is near the middle and no row stays empty without need."""
+    return max(0, min(index - room // 2, total - room))

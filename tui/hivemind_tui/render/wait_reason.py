@@ -38,7 +38,7 @@ def gate(ticket: TicketView) -> str:
     return gate_sign(ticket.gate).word if ticket.gate else "waits"
 
 
-def until(ticket: TicketView) -> str:
+def eta(ticket: TicketView) -> str:
     """When it flies, about (`≈12s`), else when its gate opens (`3.1s`), else empty: nobody can tell.
 
     The end of a pause between two tries is no estimate.
@@ -53,7 +53,7 @@ def until(ticket: TicketView) -> str:
 
 def short(ticket: TicketView, room: int = 40) -> str:
     """As much as fits in `room` cells: `slot, 3rd, ≈12s`, or `slot ≈12s`, or `slot`."""
-    word, when = gate(ticket), until(ticket)
+    word, when = gate(ticket), eta(ticket)
     place = f", {ordinal(ticket.position)}" if ticket.position is not None else ""
     forms = [word]
     if ticket.gate == "backoff" and when:

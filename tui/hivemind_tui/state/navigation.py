@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from hivemind.setup import quick_lines
 from hivemind.world.request_view import RequestDetail, RequestView
 from hivemind.world.snapshot import AgentView, TaskView
-from hivemind_tui.panels.agent_table import AGENTS
-from hivemind_tui.panels.request_table import REQUESTS
-from hivemind_tui.panels.task_table import TASKS
 from hivemind_tui.render.dials import NAMES
-from hivemind_tui.render.table import Table
 from hivemind_tui.state.filtering import Order
+from hivemind_tui.state.ordering import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_KEYS
 from hivemind_tui.state.tree import parents
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 from hivemind_tui.whatif import state as sheet
@@ -59,7 +56,7 @@ def open_agent(view: View, name: str) -> View:
 
 def columns(view: View) -> tuple[str, ...]:
     """By what the page's list can be sorted."""
-    return tuple(_table_of(view)[0].keys) if view.page in OF_AGENTS | OF_REQUESTS | {"tasks"} else ()
+    return tuple(_order_of(view)[0]) if view.page in OF_AGENTS | OF_REQUESTS | {"tasks"} else ()
 
 
 def move(view: View, step: int) -> View:
@@ -151,10 +148,11 @@ def fold(view: View) -> View:
     return view if name is None else replace(view, folded=view.folded ^ {name}, selected=name)
 
 
-def _table_of(view: View) -> tuple[Table[Any], Order]:
+def _order_of(view: View) -> tuple[Iterable[str], Order]:
+    """Return the columns that the page's list can be sorted by, and its order."""
     if view.page == "tasks":
-        return TASKS, view.tasks_order
-    return (REQUESTS, view.requests_order) if view.page in OF_REQUESTS else (AGENTS, view.agents_order)
+        return TASK_KEYS, view.tasks_order
+    return (REQUEST_KEYS, view.requests_order) if view.page in OF_REQUESTS else (AGENT_KEYS, view.agents_order)
 
 
 def _ordered(view: View, order: Order) -> View:
@@ -167,24 +165,23 @@ def _ordered(view: View, order: Order) -> View:
 
 def sort(view: View, step: int) -> View:
     """By the next column; after the last one as they came."""
-    table, order = _table_of(view)
-    names = ["", *table.keys]
+    keys, order = _order_of(view)
+    names = ["", *keys]
     at = names.index(order.sort) if order.sort in names else 0
     return sort_by(view, names[(at + step) % len(names)])
 
 
 def sort_by(view: View, column: str) -> View:
     """By this column, numbers from the largest; the other way round where it is sorted by it already."""
-    table, order = _table_of(view)
+    _, order = _order_of(view)
     if column and column == order.sort:
         return reverse(view)
-    falls = any(each.id == column and each.align == ">" for each in table.columns)
-    return _ordered(view, replace(order, sort=column, reverse=falls))
+    return _ordered(view, replace(order, sort=column, reverse=bool(column) and column not in ASCENDING))
 
 
 def reverse(view: View) -> View:
     """The other way round."""
-    _, order = _table_of(view)
+    _, order = _order_of(view)
     return _ordered(view, replace(order, reverse=not order.reverse))
 
 
@@ -192,7 +189,7 @@ def filtered(view: View, text: str) -> View:
     """The page's list filtered by this text."""
     if view.page == "log":
         return replace(view, log_filter=text, log_back=0)
-    return _ordered(view, replace(_table_of(view)[1], filter=text))
+    return _ordered(view, replace(_order_of(view)[1], filter=text))
 
 
 def jump(view: View, kind: str) -> View:

@@ -9,11 +9,9 @@ from typing import TypeVar
 
 from hivemind.world.request_view import REQUESTS_KEPT, RequestView
 from hivemind.world.snapshot import AgentView, Line, TaskView
-from hivemind_tui.panels.agent_table import AGENTS
-from hivemind_tui.panels.request_table import REQUESTS
-from hivemind_tui.panels.task_table import TASKS, in_order
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state.filtering import agent_fields, arranged, line_fields, matching, request_fields, task_fields
+from hivemind_tui.state.ordering import AGENT_KEYS, REQUEST_KEYS, TASK_KEYS, in_order
 from hivemind_tui.state.tree import Branch, branched, ended_last, parents
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 
@@ -46,8 +44,8 @@ def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
     order = view.agents_order
     agents = view.snapshot.agents if order.sort else ended_last(view.snapshot.agents)
     if view.tree is not False and view.page in OF_AGENTS and any(agent.parent for agent in agents) and parents(agents):
-        return branched(agents, order, AGENTS.keys, view.folded)
-    return arranged(agents, order, agent_fields, AGENTS.keys), {}
+        return branched(agents, order, AGENT_KEYS, view.folded)
+    return arranged(agents, order, agent_fields, AGENT_KEYS), {}
 
 
 class Gatherer:
@@ -83,7 +81,7 @@ class Gatherer:
         selected, ticket, chosen = view.selected, view.ticket, view.chosen
         tasks: tuple[TaskView, ...] = ()
         if view.page == "tasks":
-            tasks = arranged(in_order(view.snapshot.tasks), view.tasks_order, task_fields, TASKS.keys)
+            tasks = arranged(in_order(view.snapshot.tasks), view.tasks_order, task_fields, TASK_KEYS)
             chosen = _kept(chosen, view.tasks, tasks, lambda task: task.id)
         if view.page in OF_AGENTS:
             selected = _kept(selected, view.agents, shown, lambda agent: agent.name)
@@ -108,7 +106,7 @@ class Gatherer:
         wanted = (id(self._all), view.requests_order, agent)
         if self._arranged[0] != wanted:
             items = self._all if agent is None else tuple(each for each in self._all if each.agent == agent)
-            self._arranged = wanted, arranged(items, view.requests_order, request_fields, REQUESTS.keys)
+            self._arranged = wanted, arranged(items, view.requests_order, request_fields, REQUEST_KEYS)
         return self._arranged[1]
 
     def _follow(self, source: Source) -> None:

@@ -1,0 +1,117 @@
+"""What lists can be sorted by: a key for each column, and the order in which tasks are listed by default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hivemind.scheduler.tasks.graph import OPEN, TASK_STATES
+from hivemind.world.request_view import RequestView
+from hivemind.world.snapshot import AgentView, TaskView
+from hivemind_tui.render.budgets import share_of
+
+ENDED = frozenset(TASK_STATES) - OPEN
+"""States of tasks that have ended."""
+_LAST = 1e12
+_BY_IMPORTANCE = ("running", "ready", "waiting", "blocked", "failed", "cancelled", "skipped", "done")
+_RANKS = {state: rank for rank, state in enumerate(_BY_IMPORTANCE)}
+
+ASCENDING = frozenset(
+    {"name", "agent", "task", "state", "prio", "own", "budget", "client", "model", "lane"},
+)
+"""Columns that are sorted from the smallest; the others begin with the largest number."""
+
+
+def tries(request: RequestView) -> int:
+    """Return how many attempts began, remembered or not."""
+    return request.attempts[-1].number if request.attempts else 0
+
+
+def first_token_s(request: RequestView) -> float | None:
+    """Return the seconds from the last attempt's start to its first content; None before that."""
+    last = request.attempts[-1] if request.attempts else None
+    return None if last is None or last.first_content_at is None else last.first_content_at - last.granted_at
+
+
+def output_tokens(request: RequestView) -> int:
+    """Return the output tokens so far or in all."""
+    return request.output_tokens if request.usage is None else request.usage.output_tokens
+
+
+def input_tokens(request: RequestView) -> int | None:
+    """Return the input tokens, cached ones included; None until the provider reported them."""
+    return None if request.usage is None else request.usage.total_input
+
+
+def cached_share(request: RequestView) -> float | None:
+    """Return the share of the input that came from the provider's cache."""
+    usage = request.usage
+    return usage.cache_read_tokens / usage.total_input if usage is not None and usage.total_input else None
+
+
+def _duration_s(request: RequestView) -> float:
+    """Open requests, whose duration isn't known yet, count as longer than all others."""
+    return (_LAST if request.ended_at is None else request.ended_at) - request.arrived_at
+
+
+AGENT_KEYS: Mapping[str, Callable[[AgentView], Any]] = {
+    "name": lambda agent: agent.name,
+    "prio": lambda agent: agent.priority,
+    "state": lambda agent: agent.state,
+    "fly": lambda agent: agent.flying,
+    "queue": lambda agent: agent.queued,
+    "asked": lambda agent: agent.requests,
+    "ok": lambda agent: agent.finished,
+    "fail": lambda agent: agent.failed,
+    "saved": lambda agent: agent.rescued,
+    "in": lambda agent: agent.usage.total_input,
+    "out": lambda agent: agent.usage.output_tokens,
+    "cost": lambda agent: agent.dollars,
+    "budget": lambda agent: share_of(agent.budget),
+    "waited": lambda agent: agent.waited_s,
+    "ttft": lambda agent: agent.ttft_s,
+    "seen": lambda agent: agent.last_seen_s,
+    "client": lambda agent: agent.client,
+}
+REQUEST_KEYS: Mapping[str, Callable[[RequestView], Any]] = {
+    "agent": lambda request: request.agent,
+    "number": lambda request: request.ticket,
+    "at": lambda request: request.arrived_at,
+    "state": lambda request: request.state,
+    "status": lambda request: request.status,
+    "tries": tries,
+    "prio": lambda request: request.priority,
+    "waited": lambda request: request.waited_s,
+    "ttft": first_token_s,
+    "took": _duration_s,
+    "in": input_tokens,
+    "cached": cached_share,
+    "out": output_tokens,
+    "cost": lambda request: request.dollars,
+    "model": lambda request: request.model,
+    "lane": lambda request: request.lane,
+}
+TASK_KEYS: Mapping[str, Callable[[TaskView], Any]] = {
+    "task": lambda task: task.id,
+    "state": lambda task: _RANKS.get(task.state, len(_RANKS)),
+    "prio": lambda task: task.priority,
+    "own": lambda task: task.own_priority,
+    "tries": lambda task: task.attempt,
+    "time": lambda task: task.ran_s,
+    "tokens": lambda task: task.tokens,
+    "of": lambda task: task.estimated_tokens,
+    "cost": lambda task: task.dollars,
+    "agent": lambda task: task.agent,
+}
+
+
+def in_order(tasks: Sequence[TaskView]) -> list[TaskView]:
+    """Return the tasks as they are worked off: running, ready by priority, waiting by arrival, ended."""
+
+    def rank(task: TaskView) -> tuple[float, float, float]:
+        state = _RANKS.get(task.state, len(_RANKS))
+        if task.state == "ready":
+            return state, task.priority, task.estimated_tokens or float("inf")
+        return (state, task.since_s, 0.0) if task.state in ENDED else (state, 0.0, 0.0)
+
+    return sorted(tasks, key=rank)
