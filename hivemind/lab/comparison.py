@@ -1,111 +1,197 @@
-"""What runs are compared by: each figure with its name, its unit, and which way is better."""
+"""Comparison of two sets of runs, with one rule for which differences count.
+
+`what-if`, `tune`, the load test and the what-if page of the control room all judge by :func:`compare`, so that they
+never disagree on what is better.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import fmean, stdev
-from typing import Literal
+from statistics import fmean
+from typing import Generic, Literal, TypeVar
 
 from hivemind.journal.figures import Figures
+from hivemind.lab.spread import Spread, spread
 from hivemind.scheduler.types import Priority
 
+NOISE = 0.01
+"""A difference of at most this share of a figure is noise.
+
+Latencies of a real provider vary by more than a percent between two identical runs, and a simulation is seldom closer
+to its recording. A smaller difference would be another one next time, and no reason to change a setting.
+"""
+TRUSTED = 0.05
+"""A simulation that is further off than this share doesn't reproduce its recording."""
+_ROUNDING = 0.0005
+"""A difference below this share of a figure vanishes when it is shown."""
+
 Unit = Literal["count", "seconds", "tokens", "dollars", "share"]
-Better = Literal["more", "less", ""]
+Verdict = Literal["better", "worse", "same", "unclear", "other work", ""]
+"""`unclear`: the difference is noise, chance, or no larger than the error of the model; `other work`: the runs didn't
+answer the same number of requests, so that time and cost can't be compared; empty: nothing to judge."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
-    """One row of a comparison."""
+class Measure(Generic[T]):
+    """A figure by which runs are compared."""
 
     name: str
     unit: Unit
-    better: Better
-    """Empty: neither."""
-    of: Callable[[Figures], float | None]
-    """None: this run doesn't have it."""
+    better: Literal["more", "less", ""]
+    """Empty: neither is better."""
+    of: Callable[[T], float | None]
+    """Return the figure of a run; None: the run doesn't have it."""
+    counts_endings: bool = False
+    """It counts how requests or agents ended, so that it can be compared even where less was done."""
 
 
-def measures(runs: Sequence[Figures]) -> tuple[Measure, ...]:
-    """Everything by which these runs can be compared."""
-    several = len({name for run in runs for name in run.waits}) > 1
-    rows = [
-        Measure("agents finished", "count", "more", lambda run: run.finished),
+@dataclass(frozen=True, slots=True)
+class Row(Generic[T]):
+    """A measure of two sets of runs."""
+
+    measure: Measure[T]
+    base: float
+    """The mean of the first set, over the pairs in which both runs have the figure."""
+    difference: Spread | None
+    """The second less the first; None: no such pair."""
+    verdict: Verdict
+
+
+def compare(
+    measures: Sequence[Measure[T]],
+    before: Sequence[T],
+    after: Sequence[T],
+    *,
+    recorded: T | None = None,
+    more_work: float = 0,
+) -> list[Row[T]]:
+    """Compare runs pairwise: the first with the first, and so on.
+
+    `recorded` is what `before` simulates; a difference no larger than the error of that simulation is unclear.
+    `more_work` is positive if more was done after than before, negative if less was.
+    """
+    return [_row(each, before, after, recorded, more_work) for each in measures]
+
+
+def is_noise(difference: float, base: float) -> bool:
+    """Return whether a difference from `base` is too small to count."""
+    return abs(difference) <= NOISE * abs(base)
+
+
+def _row(measure: Measure[T], before: Sequence[T], after: Sequence[T], recorded: T | None, more_work: float) -> Row[T]:
+    pairs = [
+        (one, two)
+        for one, two in ((measure.of(one), measure.of(two)) for one, two in zip(before, after, strict=True))
+        if one is not None and two is not None
+    ]
+    difference = spread([two - one for one, two in pairs]) if pairs else None
+    base = fmean(one for one, _ in pairs) if pairs else 0.0
+    was = None if recorded is None else measure.of(recorded)
+    error = 0.0 if was is None else abs(base - was)
+    verdict = _verdict(measure, difference, base, error, more_work)
+    return Row(measure, base, difference, verdict)
+
+
+def _verdict(measure: Measure[T], difference: Spread | None, base: float, error: float, more_work: float) -> Verdict:
+    if difference is None or not measure.better:
+        return ""
+    if abs(difference.mean) <= _ROUNDING * abs(base) and not difference.half:
+        return "same"
+    uncertain = difference.runs > 1 and difference.low <= 0 <= difference.high
+    if uncertain or is_noise(difference.mean, base) or abs(difference.mean) <= error:
+        return "unclear"
+    good = (difference.mean < 0) == (measure.better == "less")
+    if not measure.counts_endings and (more_work < 0 if good else more_work > 0):
+        return "other work"
+    return "better" if good else "worse"
+
+
+def mean(measure: Measure[T], runs: Sequence[T]) -> float | None:
+    """Return the mean over the runs that have the figure; None: no run has it."""
+    values = [value for value in map(measure.of, runs) if value is not None]
+    return fmean(values) if values else None
+
+
+# --- Simulated and recorded runs ---------------------------------------------------------------------------------
+
+
+def run_measures(runs: Sequence[Figures]) -> tuple[Measure[Figures], ...]:
+    """Return everything by which these runs can be compared; waits by priority where there are several."""
+    return (
+        Measure("agents finished", "count", "more", lambda run: run.finished, counts_endings=True),
         Measure("wall time", "seconds", "less", lambda run: run.wall_s),
         Measure("wait, total", "seconds", "less", lambda run: run.waited_s),
         Measure("wait, p50", "seconds", "less", lambda run: run.together.p50_s),
         Measure("wait, p95", "seconds", "less", lambda run: run.together.p95_s),
-    ]
-    for priority in (each.name.lower() for each in Priority):
-        if several and any(priority in run.waits for run in runs):
-            rows.append(Measure(f"  {priority}, p50", "seconds", "less", partial(_p50, priority)))
-            rows.append(Measure(f"  {priority}, p95", "seconds", "less", partial(_p95, priority)))
-    return (
-        *rows,
+        *_waits_by_priority(runs),
         Measure("retries", "count", "less", lambda run: run.retries),
         Measure("tokens", "tokens", "", lambda run: run.tokens),
         Measure("tokens wasted", "tokens", "less", lambda run: run.wasted_tokens),
         Measure("dollars", "dollars", "less", lambda run: run.dollars),
         Measure("fairness", "share", "more", lambda run: run.fairness),
-        Measure("failed", "count", "less", lambda run: run.failed),
-        Measure("refused", "count", "less", lambda run: run.refused),
-        Measure("given up", "count", "less", lambda run: run.left),
+        Measure("failed", "count", "less", lambda run: run.failed, counts_endings=True),
+        Measure("refused", "count", "less", lambda run: run.refused, counts_endings=True),
+        Measure("given up", "count", "less", lambda run: run.left, counts_endings=True),
         Measure("most in flight", "count", "", lambda run: run.busiest),
     )
 
 
-def _p50(priority: str, run: Figures) -> float | None:
-    return run.waits[priority].p50_s if priority in run.waits else None
+def _waits_by_priority(runs: Sequence[Figures]) -> Iterator[Measure[Figures]]:
+    seen = {name for run in runs for name in run.waits}
+    if len(seen) > 1:
+        for priority in (each.name.lower() for each in Priority if each.name.lower() in seen):
+            yield Measure(f"  {priority}, p50", "seconds", "less", partial(_wait, priority, "p50_s"))
+            yield Measure(f"  {priority}, p95", "seconds", "less", partial(_wait, priority, "p95_s"))
 
 
-def _p95(priority: str, run: Figures) -> float | None:
-    return run.waits[priority].p95_s if priority in run.waits else None
+def _wait(priority: str, quantile: Literal["p50_s", "p95_s"], run: Figures) -> float | None:
+    waits = run.waits.get(priority)
+    return None if waits is None else waits.p50_s if quantile == "p50_s" else waits.p95_s
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """A figure over several runs."""
-
-    mean: float
-    half: float
-    """Half the width of the interval in which the true mean lies in 95 of 100 cases (Student's t); 0 for a single
-    run, which says nothing of it."""
-    runs: int
-
-    @property
-    def low(self) -> float:
-        """Where that interval begins."""
-        return self.mean - self.half
-
-    @property
-    def high(self) -> float:
-        """Where it ends."""
-        return self.mean + self.half
+def compare_runs(
+    before: Sequence[Figures],
+    after: Sequence[Figures],
+    *,
+    recorded: Figures | None = None,
+    also: Sequence[Figures] = (),
+) -> list[Row[Figures]]:
+    """Compare the same traffic under two configurations; see :func:`compare`. The rows suit the runs of `also` too."""
+    measures = run_measures([*before, *after, *also])
+    return compare(measures, before, after, recorded=recorded, more_work=more_work(before, after))
 
 
-def spread(values: Sequence[float]) -> Spread:
-    """Mean and interval of figures that were drawn independently of each other. At least one."""
-    mean = fmean(values)
-    if len(values) == 1:
-        return Spread(mean, 0.0, 1)
-    return Spread(mean, student_t(len(values) - 1) * stdev(values) / math.sqrt(len(values)), len(values))
+def more_work(before: Sequence[Figures], after: Sequence[Figures]) -> float:
+    """Return how many more requests were answered, negative for fewer; if equal, how many more agents finished."""
+    answered = fmean(run.answered for run in after) - fmean(run.answered for run in before)
+    return answered or fmean(run.finished for run in after) - fmean(run.finished for run in before)
 
 
-_T = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-_NORMAL = 1.959964
+def model_error(recorded: Figures, simulated: Sequence[Figures]) -> tuple[float | None, float | None]:
+    """Return by what share simulations with the recorded settings are off in wall time and in total wait; None: there
+    is nothing to compare with."""
+    waited_s = fmean(run.waited_s for run in simulated)
+    wait = relative_change(recorded.waited_s, waited_s)
+    if abs(waited_s - recorded.waited_s) < NOISE * recorded.wall_s:
+        wait = 0.0  # so little wait is no matter, whatever share of it the model misses
+    return relative_change(recorded.wall_s, fmean(run.wall_s for run in simulated)), wait
 
 
-def student_t(degrees: int) -> float:
-    """The value that Student's t with so many degrees of freedom stays within, either way, in 95 of 100 cases; from the
-    usual table up to 30, by the first terms of its expansion from there."""
-    if degrees <= len(_T):
-        return _T[degrees - 1]
-    first = (_NORMAL**3 + _NORMAL) / 4
-    second = (5 * _NORMAL**5 + 16 * _NORMAL**3 + 3 * _NORMAL) / 96
-    return _NORMAL + first / degrees + second / degrees**2
+def extrapolation_notes(recorded: Figures, simulated: Sequence[Figures]) -> list[str]:
+    """Return a note if a simulation had more in flight than the recording shows."""
+    seen, most = recorded.busiest, max((run.busiest for run in simulated), default=0)
+    if most <= seen:
+        return []
+    were = "1 request in flight was" if seen == 1 else f"{seen} requests in flight were"
+    return [f"no more than {were} recorded; latencies with {most} in flight are extrapolated"]
+
+
+def relative_change(before: float, after: float) -> float | None:
+    """Return the change as a share of `before`; None: `before` is 0, or the change isn't finite."""
+    if not before or math.isinf(after):
+        return None if after else 0.0
+    return (after - before) / abs(before)

@@ -10,6 +10,7 @@ import pytest
 
 from hivemind.cli.lab import comparison as comparing
 from hivemind.journal.figures import Figures, Tally, Waits
+from hivemind.lab.comparison import extrapolation_notes
 from hivemind.text.table import Cell
 
 RUN = replace(
@@ -35,12 +36,11 @@ def rows(recorded: Figures, replayed: Sequence[Figures], changed: Sequence[Figur
 
 def test_better_and_worse() -> None:
     """By each figure's own direction; what neither is better nor worse has no word, and what is the same says so."""
-    after = replace(RUN, wall_s=80.0, retries=3, fairness=0.99, busiest=6, finished=3)
+    after = replace(RUN, wall_s=80.0, retries=3, fairness=0.99, busiest=6)
     found = rows(RUN, [RUN], [after])
     assert found["wall time"] == ["1 min 40 s", "1 min 40 s", "=", "80 s", "-20.0 %", "better"]
     assert found["retries"][-2:] == ["+50.0 %", "worse"]
     assert found["fairness"][-2:] == ["+10.0 %", "better"]
-    assert found["agents finished"][-2:] == ["-25.0 %", "worse"]
     assert found["most in flight"][-1] == "+100.0 %"
     assert found["tokens"][-1] == "="
 
@@ -55,7 +55,16 @@ def test_from_nothing() -> None:
 def test_next_to_nothing() -> None:
     """A difference of rounding is neither better nor worse, and never minus nothing."""
     assert rows(RUN, [RUN], [replace(RUN, wall_s=99.99)])["wall time"][-1] == "0.0 %"
-    assert rows(RUN, [RUN], [replace(RUN, wall_s=99.8)])["wall time"][-1] == "-0.2 %"
+    assert rows(RUN, [RUN], [replace(RUN, wall_s=99.8)])["wall time"][-2:] == ["-0.2 %", "unclear"]
+    assert rows(RUN, [RUN], [replace(RUN, wall_s=99.1)])["wall time"][-2:] == ["-0.9 %", "unclear"]
+
+
+def test_other_work() -> None:
+    """If fewer requests are answered, less time is no gain; how they ended is judged all the same."""
+    found = rows(RUN, [RUN], [replace(RUN, wall_s=80.0, retries=3, finished=3)])
+    assert found["agents finished"][-2:] == ["-25.0 %", "worse"]
+    assert found["wall time"][-2:] == ["-20.0 %", "other work"]
+    assert found["retries"][-2:] == ["+50.0 %", "worse"]
 
 
 def test_chance() -> None:
@@ -89,26 +98,26 @@ def test_no_price() -> None:
         (110.0, 50.0, "it is off in wall time by +10.0 % and in total wait by 0.0 %. That is far off: ", "warn"),
     ],
 )
-def test_honesty(wall_s: float, waited_s: float, text: str, style: str) -> None:
+def test_accuracy(wall_s: float, waited_s: float, text: str, style: str) -> None:
     """What the model makes of the recorded settings is held against what was recorded."""
-    found = comparing.honesty(RUN, [replace(RUN, wall_s=wall_s, waited_s=waited_s)], drawn=False)
+    found = comparing.accuracy(RUN, [replace(RUN, wall_s=wall_s, waited_s=waited_s)], drawn=False)
     assert found.style == style
     assert found.text.startswith(f"Replayed with the recorded settings, {text}")
 
 
 def test_honesty_of_what_is_drawn() -> None:
     """Drawn faults needn't give what was recorded, so that is no fault of the model's."""
-    assert comparing.honesty(RUN, [replace(RUN, wall_s=200.0)], drawn=True).style == "dim"
-    assert comparing.honesty(Tally().figures(), [Tally().figures()], drawn=False) == Cell(
+    assert comparing.accuracy(RUN, [replace(RUN, wall_s=200.0)], drawn=True).style == "dim"
+    assert comparing.accuracy(Tally().figures(), [Tally().figures()], drawn=False) == Cell(
         "Replayed with the recorded settings, it is off in wall time by 0.0 % and in total wait by 0.0 %.", "dim"
     )
 
 
 def test_beyond() -> None:
     """What went where the recording never was is told."""
-    assert comparing.beyond(RUN, [RUN]) == []
-    assert comparing.beyond(RUN, [RUN, replace(RUN, busiest=9)]) == [
-        "no more than 3 requests in flight were recorded; how 9 at once fare is extrapolated"
+    assert extrapolation_notes(RUN, [RUN]) == []
+    assert extrapolation_notes(RUN, [RUN, replace(RUN, busiest=9)]) == [
+        "no more than 3 requests in flight were recorded; latencies with 9 in flight are extrapolated"
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hivemind.cli.lab import tune_output as tuned
 from hivemind.journal.figures import Tally
-from hivemind.lab.comparison import Spread
+from hivemind.lab.spread import Spread
 from hivemind.lab.tune.overrides import Change
 from hivemind.lab.tune.tuning import KeptChange, TuningProgress, TuningResult, Validation
 

@@ -65,7 +65,7 @@ def test_json(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = simulate(recording, parse_changes(["max_concurrency=8"]))
     assert (changed.wall_s, changed.waits, changed.retries) == (expected.wall_s, expected.waits, expected.retries)
     assert found["recorded"]["requests"] == recording.figures.requests
-    assert any("no more than 5 requests in flight were recorded; how 8 at once" in note for note in found["notes"])
+    assert any("no more than 5 requests in flight were recorded; latencies with 8" in note for note in found["notes"])
 
 
 def test_seeds(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:

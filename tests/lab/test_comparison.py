@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hivemind.journal.figures import Figures, Tally, Waits
-from hivemind.lab.comparison import Spread, measures, spread, student_t
+from hivemind.lab.comparison import run_measures
+from hivemind.lab.spread import Spread, spread, student_t
 
 EMPTY = Tally().figures()
 
@@ -17,7 +18,7 @@ def with_waits(*names: str) -> Figures:
 
 
 def names(*runs: Figures) -> list[str]:
-    return [measure.name for measure in measures(runs) if "p50" in measure.name]
+    return [measure.name for measure in run_measures(runs) if "p50" in measure.name]
 
 
 def test_priorities() -> None:
@@ -25,7 +26,7 @@ def test_priorities() -> None:
     assert names(EMPTY, with_waits("normal")) == ["wait, p50"]
     found = (with_waits("normal"), with_waits("normal", "high"))
     assert names(*found) == ["wait, p50", "  high, p50", "  normal, p50"]
-    high = next(measure for measure in measures(found) if measure.name == "  high, p50")
+    high = next(measure for measure in run_measures(found) if measure.name == "  high, p50")
     assert [high.of(run) for run in found] == [None, 2.0]
 
 

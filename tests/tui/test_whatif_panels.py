@@ -93,13 +93,13 @@ def test_every_priority_has_its_waits() -> None:
     waits = {each.name.lower(): Waits(1, 1.0, 2.0, 3.0) for each in Priority}
     made = Outcome((BETA,), run(waits=waits), run(waits=waits), run(waits=waits), 3.0)
     shown = drawn("comparison", replace(CHOSEN, outcome=made), "large")
-    assert all(f"wait p95 {name}" in shown for name in waits)
+    assert all(f"  {name}, p95" in shown for name in waits)
 
 
 def test_what_the_recording_cannot_know_is_told() -> None:
     """More requests in flight than were ever recorded."""
     shown = drawn("comparison", replace(CHOSEN, outcome=outcome(CEILING, busiest=20)), "large")
-    assert "no more than 8 requests in flight were recorded; how 20 at once fare is extrapolated" in shown
+    assert "no more than 8 requests in flight were recorded; latencies with 20 in flight are extrapolated" in shown
 
 
 @pytest.mark.parametrize("size", ["narrow", "large"])

@@ -10,7 +10,7 @@ from hivemind.journal.figures import Waits
 from hivemind.lab.tune.overrides import Change
 from hivemind_tui.whatif import verdict
 from hivemind_tui.whatif.protocol import Outcome
-from hivemind_tui.whatif.verdict import ALIKE, BETTER, OTHER, UNSURE, WORSE, Row
+from hivemind_tui.whatif.verdict import Row
 
 
 def row(made: Outcome, label: str) -> Row:
@@ -20,20 +20,20 @@ def row(made: Outcome, label: str) -> Row:
 @pytest.mark.parametrize(
     ("label", "tried", "difference", "wanted"),
     [
-        ("wall time", {"wall_s": 640.0}, "-16%", BETTER),
-        ("wall time", {"wall_s": 900.0}, "+18%", WORSE),
-        ("wall time", {"wall_s": 758.0}, "-0.7%", UNSURE),
-        ("wall time", {"wall_s": 763.0}, "", ALIKE),
-        ("retries", {"retries": 20}, "-8", BETTER),
-        ("failed", {"failed": 5}, "+2", WORSE),
-        ("fairness", {"fairness": 0.999}, "+0.018", BETTER),
-        ("fairness", {"fairness": 0.95}, "-0.031", WORSE),
-        ("fairness", {"fairness": 0.99}, "+0.009", UNSURE),
-        ("tokens wasted", {"wasted_tokens": 6200}, "-50%", BETTER),
-        ("dollars", {"dollars": 20.262}, "+10%", WORSE),
-        ("dollars", {"dollars": None}, "", ALIKE),
-        ("wait p95 high", {"waits": {"high": Waits(40, 0.0, 2.4, 9.0)}}, "+100%", WORSE),
-        ("wait p50 high", {"waits": {"high": Waits(40, 1.5, 2.4, 9.0)}}, "+1.5s", WORSE),
+        ("wall time", {"wall_s": 640.0}, "-16%", "better"),
+        ("wall time", {"wall_s": 900.0}, "+18%", "worse"),
+        ("wall time", {"wall_s": 758.0}, "-0.7%", "unclear"),
+        ("wall time", {"wall_s": 763.0}, "", "same"),
+        ("retries", {"retries": 20}, "-8", "better"),
+        ("failed", {"failed": 5}, "+2", "worse"),
+        ("fairness", {"fairness": 0.999}, "+0.018", "better"),
+        ("fairness", {"fairness": 0.95}, "-0.031", "worse"),
+        ("fairness", {"fairness": 0.99}, "+0.009", "unclear"),
+        ("tokens wasted", {"wasted_tokens": 6200}, "-50%", "better"),
+        ("dollars", {"dollars": 20.262}, "+10%", "worse"),
+        ("dollars", {"dollars": None}, "", "same"),
+        ("  high, p95", {"waits": {"high": Waits(40, 0.0, 2.4, 9.0)}}, "+100%", "worse"),
+        ("  high, p50", {"waits": {"high": Waits(40, 1.5, 2.4, 9.0)}}, "+1.5s", "worse"),
     ],
 )
 def test_each_figure_has_its_verdict(label: str, tried: dict[str, object], difference: str, wanted: str) -> None:
@@ -47,10 +47,18 @@ def test_other_work_is_no_gain_and_no_loss() -> None:
     how requests ended says so itself."""
     less = outcome(BETA, finished=7, answered=300, wall_s=300.0, retries=90)
     assert verdict.more_was_done(less) == -109
-    assert [row(less, label).verdict for label in ("agents finished", "wall time", "retries")] == [WORSE, OTHER, WORSE]
+    assert [row(less, label).verdict for label in ("agents finished", "wall time", "retries")] == [
+        "worse",
+        "other work",
+        "worse",
+    ]
     more = outcome(BETA, answered=412, failed=0, wall_s=900.0, retries=9)
     assert verdict.more_was_done(more) == 3
-    assert [row(more, label).verdict for label in ("failed", "wall time", "retries")] == [BETTER, OTHER, BETTER]
+    assert [row(more, label).verdict for label in ("failed", "wall time", "retries")] == [
+        "better",
+        "other work",
+        "better",
+    ]
     assert verdict.more_was_done(outcome(BETA, finished=9)) == -2
     assert verdict.more_was_done(outcome(BETA)) == 0
 
@@ -59,27 +67,29 @@ def test_without_changes_the_model_is_compared_with_the_truth() -> None:
     """Nothing is better or worse then."""
     made = outcome()
     assert row(made, "wall time").difference == "+1.2%"
-    assert {each.verdict for each in verdict.rows(made)} <= {ALIKE, UNSURE}
+    assert {each.verdict for each in verdict.rows(made)} <= {"same", "unclear"}
 
 
 def test_how_far_the_model_is_off() -> None:
     """As shares of what was recorded; nothing where nothing was."""
-    wall, waits = verdict.off_by(outcome())
+    wall, waits = verdict.model_error(outcome())
     assert (verdict.signed(wall), verdict.signed(waits)) == ("+1.2%", "-0.3%")
     idle = Outcome((), run(waited_s=0.0), run(), run(), None)
-    assert verdict.signed(verdict.off_by(idle)[1]) == "—"
+    assert verdict.signed(verdict.model_error(idle)[1]) == "—"
 
 
 def test_one_priority_needs_no_name() -> None:
     """Of several each has its own rows, the most urgent first."""
     alone = {"normal": FIGURES.waits["normal"]}
     made = Outcome((), run(waits=alone), run(waits=alone), run(waits=alone), None)
-    assert [each.label for each in verdict.rows(made)][2:4] == ["wait p50", "wait p95"]
-    assert [each.label for each in verdict.rows(outcome())][2:6] == [
-        "wait p50 high",
-        "wait p95 high",
-        "wait p50 normal",
-        "wait p95 normal",
+    waits = ["wait, total", "wait, p50", "wait, p95"]
+    assert [each.label for each in verdict.rows(made)][2:6] == [*waits, "retries"]
+    assert [each.label for each in verdict.rows(outcome())][2:9] == [
+        *waits,
+        "  high, p50",
+        "  high, p95",
+        "  normal, p50",
+        "  normal, p95",
     ]
 
 
@@ -104,9 +114,9 @@ def imported(*changes: Change, **tried: object) -> Outcome:
 def test_hivemind_is_held_against_what_ran_without_it() -> None:
     """The first simulated run is no test of the model but an answer, so it is better or worse by itself."""
     alone = msgspec.structs.replace(imported(), replayed=run(wall_s=600.0), tried=run(wall_s=600.0))
-    assert row(alone, "wall time").verdict == BETTER
+    assert row(alone, "wall time").verdict == "better"
     more = run(wall_s=900.0, answered=412, failed=0)
-    assert row(msgspec.structs.replace(alone, replayed=more, tried=more), "wall time").verdict == OTHER
+    assert row(msgspec.structs.replace(alone, replayed=more, tried=more), "wall time").verdict == "other work"
     doubtful = {"recorded": run(wall_s=600.0), "tried": run(wall_s=700.0)}
-    assert row(msgspec.structs.replace(imported(BETA), **doubtful), "wall time").verdict == BETTER
-    assert row(msgspec.structs.replace(outcome(BETA), **doubtful), "wall time").verdict == UNSURE
+    assert row(msgspec.structs.replace(imported(BETA), **doubtful), "wall time").verdict == "better"
+    assert row(msgspec.structs.replace(outcome(BETA), **doubtful), "wall time").verdict == "unclear"

@@ -43,6 +43,7 @@ FIGURES = Figures(
     retries=28,
     rescued=26,
     waited_s=3600.0,
+    together=Waits(412, 3.0, 29.0, 80.0),
     waits={"high": Waits(40, 0.0, 1.2, 9.0), "normal": Waits(372, 4.0, 31.0, 80.0)},
     tokens=1_000_000,
     wasted_tokens=12_400,

@@ -1,27 +1,20 @@
-"""Runs side by side, as a table: recorded, replayed with the recorded settings, and with others."""
+"""Tables of runs side by side: recorded, simulated with the recorded settings, and with others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import fmean
+from collections.abc import Mapping, Sequence
 
 from hivemind.journal.figures import Figures
-from hivemind.lab.comparison import Measure, Spread, measures, spread
+from hivemind.lab.comparison import TRUSTED, Measure, Row, Verdict, compare_runs, mean, model_error, relative_change
 from hivemind.text.humanise import count, dollars, duration
 from hivemind.text.table import Cell, Column, lines
 
 USUAL = "USUAL SETTINGS"
-"""What stands over what HiveMind makes of a recording that it had no part in."""
+"""Title of the column with HiveMind's usual settings, for a recording made without HiveMind."""
 FOREIGN = (
-    "This was recorded without HiveMind: what it would have made of the same traffic with its usual settings can't be"
-    " held against anything that really happened."
+    "This was recorded without HiveMind: the result of its usual settings on the same traffic can't be checked against"
+    " anything that really happened."
 )
-_CLOSE = 0.005
-"""A difference below this share is none to speak of."""
-_TRUSTED = 0.05
-"""A replay that is further off than this share doesn't reproduce what was recorded."""
-_HARDLY = 0.01
-"""Of the wall time; less waiting than this, of all requests together, is hardly any."""
 _RECORDED = (
     Column(""),
     Column("RECORDED", right=True),
@@ -46,6 +39,12 @@ _CHANGED = (
     Column("DIFFERENCE", right=True),
     Column("", spare=3),
 )
+_STYLES: Mapping[Verdict, str] = {
+    "better": "good",
+    "worse": "bad",
+    "unclear": "dim",
+    "other work": "dim",
+}
 
 
 def table(
@@ -56,87 +55,66 @@ def table(
     *,
     foreign: bool = False,
 ) -> list[str]:
-    """A row for each figure. Of several runs (the same seeds for both) the mean is shown, and how sure the difference
-    is. Nothing `changed`: only what was replayed. `foreign`: it was recorded without HiveMind, so that replaying it
-    isn't the same again but an answer."""
+    """Return a line for each figure: as recorded, simulated with the recorded settings, and `changed`, if any.
+
+    Of several runs (the same seeds for both) the mean is shown, and the confidence interval of the difference.
+    `foreign`: it was recorded without HiveMind, so the simulation is compared with the recording, not held against it.
+    """
     first = _IMPORTED if foreign else _RECORDED
     columns = first + _CHANGED if changed else (*first, Column("", spare=3)) if foreign else first
-    rows = []
-    for measure in measures([recorded, *replayed, *changed]):
-        was, before = measure.of(recorded), _mean(measure, replayed)
-        known = len(replayed) == 1 and not foreign
-        doubt = abs(before - was) if known and before is not None and was is not None else 0.0
-        row: list[Cell | str] = [measure.name, _amount(measure, [recorded]), _amount(measure, replayed)]
-        if foreign:
-            made = _difference(measure, [recorded] * len(replayed), replayed)
-            row += [made[0]] if changed else made
-        else:
-            row += [_off(was, before)]
-        if changed:
-            row += [_amount(measure, changed), *_difference(measure, replayed, changed, doubt)]
-        rows.append(row)
+    simulated = compare_runs([recorded] * len(replayed), replayed, also=changed)
+    rows: list[list[Cell | str]] = []
+    for row in simulated:
+        shown = _difference(row) if foreign else [_error(row)]
+        rows.append([row.measure.name, _amount(row.measure, [recorded]), _amount(row.measure, replayed), *shown])
+    if changed:
+        reference = recorded if len(replayed) == 1 and not foreign else None
+        compared = compare_runs(replayed, changed, recorded=reference, also=[recorded])
+        rows = [
+            [*cells[:4], _amount(row.measure, changed), *_difference(row)]
+            for cells, row in zip(rows, compared, strict=True)
+        ]
     return lines(columns, rows, room)
 
 
 def means(before: Sequence[Figures], after: Sequence[Figures], room: int | None, *, foreign: bool = False) -> list[str]:
-    """A row for each figure of the same runs with recorded and with other settings; one that is 0 isn't there.
+    """Return a line for each figure of the same runs with recorded and with other settings, without those that are 0.
 
     `foreign`: nothing was recorded with HiveMind, so the first settings are its usual ones.
     """
-    rows: list[list[Cell | str]] = []
-    for measure in measures([*before, *after]):
-        was, now = _mean(measure, before), _mean(measure, after)
-        if was or now:
-            rows.append(
-                [measure.name, _amount(measure, before), _amount(measure, after), *_difference(measure, before, after)]
-            )
+    rows = [
+        [row.measure.name, _amount(row.measure, before), _amount(row.measure, after), *_difference(row)]
+        for row in compare_runs(before, after)
+        if mean(row.measure, before) or mean(row.measure, after)
+    ]
     columns = (_BEST[0], Column(USUAL, right=True), *_BEST[2:]) if foreign else _BEST
     return lines(columns, rows, room)
 
 
-def honesty(recorded: Figures, replayed: Sequence[Figures], *, drawn: bool) -> Cell:
-    """How well the model reproduces what was recorded, in a line; a `warn` where it doesn't."""
-    wall, wait = (
-        _share(was, fmean(found))
-        for was, found in (
-            (recorded.wall_s, [run.wall_s for run in replayed]),
-            (recorded.waited_s, [run.waited_s for run in replayed]),
-        )
-    )
-    if abs(fmean(run.waited_s for run in replayed) - recorded.waited_s) < _HARDLY * recorded.wall_s:
-        wait = 0.0  # of next to no waiting it is no matter what share is missed
-    told = [
+def accuracy(recorded: Figures, replayed: Sequence[Figures], *, drawn: bool) -> Cell:
+    """Return in a sentence how well the model reproduces what was recorded, styled `warn` where it doesn't."""
+    wall, wait = model_error(recorded, replayed)
+    errors = [
         f"{name} by {_percent(share)}"
         for name, share in (("wall time", wall), ("total wait", wait))
         if share is not None
     ]
-    if not told:
+    if not errors:
         return Cell("Replayed with the recorded settings, nothing can be compared.", "dim")
-    text = f"Replayed with the recorded settings, it is off in {' and in '.join(told)}."
+    text = f"Replayed with the recorded settings, it is off in {' and in '.join(errors)}."
     if drawn:
-        return Cell(f"{text} Faults and latencies are drawn anew, so it needn't be the same.", "dim")
-    if max(abs(wall or 0.0), abs(wait or 0.0)) <= _TRUSTED:
+        return Cell(f"{text} Faults and latencies are drawn anew, so the runs differ.", "dim")
+    if max(abs(wall or 0.0), abs(wait or 0.0)) <= TRUSTED:
         return Cell(text, "dim")
     return Cell(f"{text} That is far off: trust the difference rather than the values.", "warn")
 
 
-def beyond(recorded: Figures, changed: Sequence[Figures]) -> list[str]:
-    """What the model can't know of runs that went where the recording never was."""
-    seen, most = recorded.busiest, max((run.busiest for run in changed), default=0)
-    if most <= seen:
-        return []
-    flew = "1 request in flight was" if seen == 1 else f"{seen} requests in flight were"
-    return [f"no more than {flew} recorded; how {most} at once fare is extrapolated"]
-
-
-def amount(measure: Measure, value: float | None) -> str:
-    """A figure as people read it; empty where there is none."""
-    if value is None:
-        return ""
+def amount(measure: Measure[Figures], value: float, unpriced: int = 0) -> str:
+    """Return a figure as text. `unpriced` counts tokens of unknown price, which dollars mark by a `+`."""
     if measure.unit == "seconds":
         return duration(value)
     if measure.unit == "dollars":
-        return dollars(value)
+        return dollars(value, unpriced)
     if measure.unit == "share":
         return f"{value:.3f}"
     if measure.unit == "tokens":
@@ -144,49 +122,30 @@ def amount(measure: Measure, value: float | None) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
-def _difference(
-    measure: Measure, before: Sequence[Figures], after: Sequence[Figures], doubt: float = 0.0
-) -> tuple[Cell, Cell]:
-    """And what it means, where it is more than chance, rounding, or what the model is known to be off by."""
-    pairs = [(measure.of(one), measure.of(two)) for one, two in zip(before, after, strict=True)]
-    known = [(one, two) for one, two in pairs if one is not None and two is not None]
-    if not known:
-        return Cell(""), Cell("")
-    found = spread([two - one for one, two in known])
-    base = fmean(one for one, _ in known)
-    text = _told(measure, found, base)
-    if not measure.better or abs(found.mean) <= _CLOSE * abs(base):
-        return Cell(text, "" if found.mean else "dim"), Cell("")
-    if found.low <= 0 <= found.high or abs(found.mean) <= doubt:
-        return Cell(text, "dim"), Cell("unclear", "dim")
-    good = (found.mean < 0) == (measure.better == "less")
-    style = "good" if good else "bad"
-    return Cell(text, style), Cell("better" if good else "worse", style)
-
-
-def _told(measure: Measure, found: Spread, base: float) -> str:
+def _difference(row: Row[Figures]) -> list[Cell | str]:
+    """Return the cells of the difference and of its verdict."""
+    found = row.difference
+    if found is None:
+        return ["", ""]
     if not found.mean and not found.half:
-        return "="
-    if not base:
-        return f"{'+' if found.mean > 0 else '-'}{amount(measure, abs(found.mean))}"
-    text = _percent(found.mean / base)
-    return f"{text} ± {100 * found.half / abs(base):.1f}" if found.runs > 1 else text
+        return [Cell("=", "dim"), ""]
+    if row.base:
+        text = _percent(found.mean / row.base)
+        text += f" ± {100 * found.half / abs(row.base):.1f}" if found.runs > 1 else ""
+    else:
+        text = f"{'+' if found.mean > 0 else '-'}{amount(row.measure, abs(found.mean))}"
+    style = "dim" if row.verdict == "same" else _STYLES.get(row.verdict, "")
+    return [Cell(text, style), "" if row.verdict == "same" else Cell(row.verdict, style)]
 
 
-def _off(was: float | None, now: float | None) -> Cell:
-    if was is None or now is None:
+def _error(row: Row[Figures]) -> Cell:
+    """Return the cell that says how far the simulation is off."""
+    if row.difference is None:
         return Cell("")
-    if was == now:
+    if not row.difference.mean:
         return Cell("=", "dim")
-    share = _share(was, now)
-    if share is None:
-        return Cell("")
-    return Cell(_percent(share), "warn" if abs(share) > _TRUSTED else "dim")
-
-
-def _share(was: float, now: float) -> float | None:
-    """By how much of what it was it differs; None: it was nothing."""
-    return (now - was) / abs(was) if was else None if now else 0.0
+    share = relative_change(row.base, row.base + row.difference.mean)
+    return Cell("") if share is None else Cell(_percent(share), "warn" if abs(share) > TRUSTED else "dim")
 
 
 def _percent(share: float) -> str:
@@ -195,14 +154,6 @@ def _percent(share: float) -> str:
     return f"{100 * share:+.1f} %" if abs(share) < 9.995 else f"{1 + share:,.0f} times"
 
 
-def _amount(measure: Measure, runs: Sequence[Figures]) -> str:
-    """A `+` after dollars: of some tokens the price isn't known."""
-    value = _mean(measure, runs)
-    if measure.unit == "dollars" and value is not None:
-        return dollars(value, max(run.unpriced_tokens for run in runs))
-    return amount(measure, value)
-
-
-def _mean(measure: Measure, runs: Sequence[Figures]) -> float | None:
-    values = [value for value in map(measure.of, runs) if value is not None]
-    return fmean(values) if values else None
+def _amount(measure: Measure[Figures], runs: Sequence[Figures]) -> str:
+    value = mean(measure, runs)
+    return "" if value is None else amount(measure, value, max(run.unpriced_tokens for run in runs))

@@ -12,12 +12,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO, get_args
 
-from hivemind.cli.lab import comparison as comparing
 from hivemind.cli.lab import journals as recorded
 from hivemind.cli.lab import tune_output as tuned
 from hivemind.cli.plugin import Command
 from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
+from hivemind.lab.comparison import extrapolation_notes
 from hivemind.lab.simulate.recording import Recording, load_all
 from hivemind.lab.tune.overrides import Change
 from hivemind.lab.tune.space import DEFAULT_KNOBS, Dimension, RecordedSettings, knobs_named, space
@@ -93,7 +93,7 @@ def _notes(recordings: Sequence[Recording], found: TuningResult) -> list[str]:
         runs = () if found.check is None else found.check.after_in(place)
         if found.goal == "dollars" and each.figures.unpriced_tokens:
             lines.append(f"{each.name}: of {each.figures.unpriced_tokens:,} tokens the price isn't known")
-        lines += [f"{each.name}: {line}" for line in (*each.told, *comparing.beyond(each.figures, runs))]
+        lines += [f"{each.name}: {line}" for line in (*each.told, *extrapolation_notes(each.figures, runs))]
     return lines
 
 

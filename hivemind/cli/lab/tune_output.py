@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from hivemind.cli.lab import comparison as comparing
+from hivemind.cli.lab import comparison
 from hivemind.console import printable
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.tune.overrides import shown
@@ -50,9 +50,9 @@ def told(
         text += [""]
     if found.check is not None:
         if len(recordings) > 1:
-            heads = _named(_JOURNALS, comparing.USUAL) if foreign else _JOURNALS
+            heads = _named(_JOURNALS, comparison.USUAL) if foreign else _JOURNALS
             text += [*lines(heads, _journals(found, recordings), room), ""]
-        text += [*comparing.means(found.check.before, found.check.after, room, foreign=foreign), ""]
+        text += [*comparison.means(found.check.before, found.check.after, room, foreign=foreign), ""]
     sure = verdict(found)
     for line, style in ((sure.text, sure.style), *((f"Note: {printable(note)}.", "warn") for note in notes)):
         text += [styled(each, style) for each in wrapped(line, room)]

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from hivemind.cli.lab import comparison as comparing
+from hivemind.cli.lab import comparison
 from hivemind.cli.lab import journals as recorded
 from hivemind.cli.plugin import Command
 from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures
+from hivemind.lab.comparison import extrapolation_notes
 from hivemind.lab.simulate.output import writable, write_journal
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.whatif import Faults, simulate
@@ -44,7 +45,7 @@ class Compared:
     @property
     def notes(self) -> list[str]:
         """What is wrong with the recording, and what the model can't know."""
-        return [*self.recording.told, *comparing.beyond(self.recording.figures, self.changed)]
+        return [*self.recording.told, *extrapolation_notes(self.recording.figures, self.changed)]
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -159,10 +160,10 @@ def told(found: Compared) -> list[str]:
     if len(found.replayed) > 1:
         head.append((f"means of {len(found.replayed)} runs, faults and latencies drawn anew for each", "dim"))
     foreign = recording.began.foreign
-    honesty = comparing.honesty(figures, found.replayed, drawn=found.faults == "drawn")
-    trust = (comparing.FOREIGN, "dim") if foreign else (honesty.text, honesty.style)
+    accuracy = comparison.accuracy(figures, found.replayed, drawn=found.faults == "drawn")
+    trust = (comparison.FOREIGN, "dim") if foreign else (accuracy.text, accuracy.style)
     notes = [trust, *((f"Note: {printable(line)}.", "warn") for line in found.notes)]
-    table = comparing.table(figures, found.replayed, found.changed, room, foreign=foreign)
+    table = comparison.table(figures, found.replayed, found.changed, room, foreign=foreign)
     return [*_paragraphs(head, room), "", *table, "", *_paragraphs(notes, room)]
 
 

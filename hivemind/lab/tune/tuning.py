@@ -13,7 +13,8 @@ from statistics import fmean
 from typing import Literal, TypeGuard
 
 from hivemind.journal.figures import Figures
-from hivemind.lab.comparison import Spread, spread
+from hivemind.lab.comparison import is_noise
+from hivemind.lab.spread import Spread, spread
 from hivemind.lab.tune.overrides import Change
 from hivemind.lab.tune.search import Search
 from hivemind.lab.tune.space import Dimension, Params, RecordedSettings, changes_of, significant_changes
@@ -31,8 +32,6 @@ _SPENT = 0.1
 """Of the gain may be given up for fewer changes."""
 _FOR_THE_SEARCH = 0.6
 """Of the time, where that is limited; the rest is for choosing."""
-_WORTHWHILE = 0.005
-"""A gain of less than this share isn't one."""
 _STAGES = 1_000_000
 """Between the seeds of two stages, so that none is in both."""
 
@@ -102,7 +101,7 @@ class Validation:
     @property
     def better(self) -> bool:
         """Surely, as far as the model goes, and by enough to be worth a change."""
-        return self.acceptable and self.gain.low > 0 and self.gain.mean >= _WORTHWHILE * self.cost.mean
+        return self.acceptable and self.gain.low > 0 and not is_noise(self.gain.mean, self.cost.mean)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from textual.strip import Strip
 
-from hivemind.cli.lab.comparison import beyond
+from hivemind.lab.comparison import TRUSTED, Verdict, extrapolation_notes
 from hivemind.text.humanise import short_count, short_duration, short_plural
 from hivemind_tui.render.format import clean, fit, wrapped
 from hivemind_tui.render.format import clock as time_of_day
@@ -15,18 +15,18 @@ from hivemind_tui.state.view import View
 from hivemind_tui.whatif import verdict
 from hivemind_tui.whatif.protocol import Outcome
 from hivemind_tui.whatif.state import Sheet, words
-from hivemind_tui.whatif.verdict import ALIKE, BETTER, OTHER, UNSURE, WORSE, Row
+from hivemind_tui.whatif.verdict import Row
 
 _LABEL = 17
 _FIGURE = (9, 13)
 """Narrowest and widest column of figures."""
 _DIFFERENCE = 10
-_SIGNS: Mapping[str, tuple[str, str]] = {
-    BETTER: ("good", "ok"),
-    WORSE: ("cross", "bad"),
-    UNSURE: ("about", "dim"),
-    OTHER: ("idle", "dim"),
-    ALIKE: ("idle", "dim"),
+_SIGNS: Mapping[Verdict, tuple[str, str]] = {
+    "better": ("good", "ok"),
+    "worse": ("cross", "bad"),
+    "unclear": ("about", "dim"),
+    "other work": ("idle", "dim"),
+    "same": ("idle", "dim"),
 }
 """Of each verdict the glyph and the colour role."""
 _GAUGE = 30
@@ -106,7 +106,7 @@ def _doubts(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
     """What is wrong with the recording, and what it can't show."""
     rows: list[Strip] = []
     outcome = sheet.outcome
-    told = [] if outcome is None else beyond(outcome.recorded.figures, [outcome.tried.figures])
+    told = [] if outcome is None else extrapolation_notes(outcome.recorded.figures, [outcome.tried.figures])
     told += sheet.looked.told if sheet.looked is not None else ()
     for line in told:
         first, *more = wrapped(line, max(1, cells - 2)) or [""]
@@ -155,7 +155,7 @@ def _honesty(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
     """How well the model does where the truth is known, and what the signs stand for."""
     if outcome.foreign:
         return _foreign(outcome, cells, pen)
-    wall, waits = verdict.off_by(outcome)
+    wall, waits = verdict.model_error(outcome)
     trust: list[Span] = [
         ("replayed with the recorded settings: ", "dim"),
         ("wall time ", "dim"),
@@ -180,7 +180,11 @@ def _foreign(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
 
 
 def _meanings(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
-    meanings = ((BETTER, "better"), (WORSE, "worse"), (UNSURE, "too little to tell"))
+    meanings: tuple[tuple[Verdict, str], ...] = (
+        ("better", "better"),
+        ("worse", "worse"),
+        ("unclear", "too little to tell"),
+    )
     if other := _other_work(outcome):
         return [pen.row(cells, (f"{pen.glyphs.warn} ", "wait"), (other, "text"))]
     signs = [
@@ -193,18 +197,17 @@ def _meanings(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
 
 
 def _other_work(outcome: Outcome) -> str:
-    """That not the same was done, where it wasn't."""
+    """Return that the runs differ in what was done; empty where they don't."""
     more = verdict.more_was_done(outcome)
     if not more:
         return ""
-    if outcome.tried.figures.answered == verdict.measured_by(outcome).answered:
-        return "other agents finish, so the two runs did other work"
-    if more > 0:
-        return f"{short_count(more)} more requests answered, which takes time and costs something"
-    return f"{short_count(-more)} fewer requests answered: what isn't done takes no time and costs nothing"
+    if outcome.tried.figures.answered == verdict.baseline(outcome).answered:
+        return "other agents finish, so time and cost aren't compared"
+    requests = f"{short_count(abs(more))} {'more' if more > 0 else 'fewer'} requests"
+    return f"{requests} answered, so time and cost aren't compared"
 
 
 def _trusted(share: float | None) -> str:
     if share is None:
         return "text"
-    return "ok" if abs(share) <= verdict.TRUSTED else "wait" if abs(share) <= verdict.DOUBTED else "bad"
+    return "ok" if abs(share) <= TRUSTED else "wait" if abs(share) <= verdict.DOUBTED else "bad"
