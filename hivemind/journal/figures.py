@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from hivemind.journal.records import Carried
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Priority, Usage
+from hivemind.world.lifecycle import Lifecycle, OpenRequests
+from hivemind.world.state import Carried
 
-FLYING = frozenset({"waiting", "streaming"})
-"""States of open requests that of which an attempt is under way."""
+_ENDS = ("answered", "failed", "refused", "left")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,38 +68,24 @@ class Figures:
     """Waits of all priorities together."""
 
 
-class _Asked:
-    __slots__ = ("agent", "arrived_at", "flying", "model", "priority", "provider", "tried", "waited_s", "waits_since")
-
-    def __init__(self, event: ev.Arrived, provider: str) -> None:
-        self.agent, self.model, self.provider = event.agent, event.model, provider
-        self.priority = event.priority
-        self.arrived_at = event.at
-        self.waits_since: float | None = event.at
-        self.waited_s = 0.0
-        self.flying = False
-        self.tried = 0
-
-
 class Tally:
     """Counts; :meth:`figures` tells. Events come in order."""
 
     def __init__(self, price: Price | None = None) -> None:
         self._price = price
-        self._open: dict[int, _Asked] = {}
-        self._providers: dict[str, str] = {}
+        self._open = OpenRequests(Lifecycle)
         self._began: float | None = None
         self._ended = 0.0
         self._last_good: dict[str, bool] = {}
         self._times: dict[str, list[float]] = {}
         """By agent, how long its requests took, and how long of that they waited."""
         self._waits: dict[Priority, list[float]] = {}
-        self._counts = dict.fromkeys(("requests", "answered", "failed", "refused", "left", "attempts", "retries"), 0)
+        self._counts = dict.fromkeys(("requests", *_ENDS, "attempts", "retries"), 0)
         self._rescued = 0
         self._tokens = self._wasted = self._unpriced = 0
         self._dollars: float | None = None
         self._waited_s = 0.0
-        self._flying = self._busiest = 0
+        self._busiest = 0
         self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
             Carried: self._carried,
             ev.Arrived: self._arrived,
@@ -108,7 +94,7 @@ class Tally:
             ev.Finished: self._finished,
             ev.Abandoned: self._abandoned,
             ev.Refused: self._refused,
-            ev.LaneOpened: self._lane_opened,
+            ev.LaneOpened: self._open.lane_opened,
         }
 
     def apply(self, event: ev.Event) -> None:
@@ -129,7 +115,7 @@ class Tally:
             failed=counts["failed"],
             refused=counts["refused"],
             left=counts["left"],
-            open=len(self._open),
+            open=counts["requests"] - sum(counts[end] for end in _ENDS),
             attempts=counts["attempts"],
             retries=counts["retries"],
             rescued=self._rescued,
@@ -155,97 +141,78 @@ class Tally:
         return self._times
 
     def _carried(self, event: Carried) -> None:
-        """The journal begins in the middle: what was open then counts from there."""
-        if self._began is not None or self._providers:
-            return
-        self._providers.update(event.state.providers)
-        for ticket in event.state.tickets:
-            arrived = ticket.arrived
-            self._arrived(replace(arrived, at=event.at))
-            if ticket.state in FLYING:
-                self._granted(ev.Granted(event.at, arrived.ticket, arrived.agent, arrived.lane, ticket.attempt, 0.0))
-
-    def _lane_opened(self, event: ev.LaneOpened) -> None:
-        self._providers[event.lane] = event.provider
+        """Count requests that are new; they are measured from this moment on."""
+        for request in self._open.carried(event)[0]:
+            self._count(request, event.at)
+            self._counts["attempts"] += request.in_flight
+        self._note_in_flight()
 
     def _arrived(self, event: ev.Arrived) -> None:
+        self._count(self._open.arrived(event), event.at)
+
+    def _count(self, request: Lifecycle, at: float) -> None:
         if self._began is None:
-            self._began = event.at
+            self._began = at
         self._counts["requests"] += 1
-        self._last_good.setdefault(event.agent, False)
-        self._open[event.ticket] = _Asked(event, self._providers.get(event.lane, ""))
+        self._last_good.setdefault(request.arrived.agent, False)
+
+    def _note_in_flight(self) -> None:
+        self._busiest = max(self._busiest, self._open.in_flight)
 
     def _granted(self, event: ev.Granted) -> None:
-        asked = self._open.get(event.ticket)
-        if asked is None:
-            return
-        self._counts["attempts"] += 1
-        asked.tried += 1
-        asked.waits_since = None
-        asked.waited_s += event.waited_s
-        asked.flying = True
-        self._flying += 1
-        self._busiest = max(self._busiest, self._flying)
+        if self._open.granted(event) is not None:
+            self._counts["attempts"] += 1
+            self._note_in_flight()
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
-        asked = self._open.get(event.ticket)
-        if asked is None:
+        request = self._open.attempt_failed(event)
+        if request is None:
             return
-        self._waste(asked, event.usage)
+        self._waste(request, event.usage)
         if event.retry_in_s is None:
-            self._close(event.ticket, asked, event.at, "failed")
-            return
-        self._counts["retries"] += 1
-        self._land(asked)
-        asked.waits_since = event.at + event.retry_in_s
+            self._over(request, event.at)
+        else:
+            self._counts["retries"] += 1
 
     def _finished(self, event: ev.Finished) -> None:
-        asked = self._open.get(event.ticket)
-        if asked is None:
-            return
-        if event.usage is not None:
-            self._use(asked, event.usage)
-        self._rescued += event.attempts > 1
-        self._close(event.ticket, asked, event.at, "answered")
+        request = self._open.ended(event)
+        if request is not None:
+            if event.usage is not None:
+                self._use(request, event.usage)
+            self._rescued += event.attempts > 1
+            self._over(request, event.at)
 
     def _abandoned(self, event: ev.Abandoned) -> None:
-        asked = self._open.get(event.ticket)
-        if asked is not None:
-            self._waste(asked, event.usage)
-            self._close(event.ticket, asked, event.at, "left")
+        request = self._open.ended(event)
+        if request is not None:
+            self._waste(request, event.usage)
+            self._over(request, event.at)
 
     def _refused(self, event: ev.Refused) -> None:
-        asked = None if event.ticket is None else self._open.get(event.ticket)
-        if asked is not None and event.ticket is not None:
-            self._close(event.ticket, asked, event.at, "refused")
+        request = self._open.ended(event)
+        if request is not None:
+            self._over(request, event.at)
 
-    def _close(self, ticket: int, asked: _Asked, at: float, how: str) -> None:
-        del self._open[ticket]
-        self._land(asked)
-        if asked.waits_since is not None:
-            asked.waited_s += max(0.0, at - asked.waits_since)
-        self._counts[how] += 1
-        self._last_good[asked.agent] = how == "answered"
-        self._waited_s += asked.waited_s
-        self._waits.setdefault(asked.priority, []).append(asked.waited_s)
-        times = self._times.setdefault(asked.agent, [0.0, 0.0])
-        times[0] += at - asked.arrived_at
-        times[1] += asked.waited_s
+    def _over(self, request: Lifecycle, at: float) -> None:
+        arrived = request.arrived
+        waited_s = request.waited_after(request.known_from)
+        self._counts[request.state] += 1
+        self._last_good[arrived.agent] = request.state == "answered"
+        self._waited_s += waited_s
+        self._waits.setdefault(arrived.priority, []).append(waited_s)
+        times = self._times.setdefault(arrived.agent, [0.0, 0.0])
+        times[0] += at - request.known_from
+        times[1] += waited_s
         self._ended = at
 
-    def _land(self, asked: _Asked) -> None:
-        if asked.flying:
-            asked.flying = False
-            self._flying -= 1
-
-    def _waste(self, asked: _Asked, usage: Usage | None) -> None:
+    def _waste(self, request: Lifecycle, usage: Usage | None) -> None:
         if usage is not None:
             self._wasted += usage.total
-            self._use(asked, usage)
+            self._use(request, usage)
 
-    def _use(self, asked: _Asked, usage: Usage) -> None:
+    def _use(self, request: Lifecycle, usage: Usage) -> None:
         self._tokens += usage.total
-        dollars = None if self._price is None else self._price(asked.provider, asked.model, usage)
+        dollars = None if self._price is None else self._price(request.provider, request.arrived.model, usage)
         if dollars is None:
             self._unpriced += usage.total
         else:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hivemind.journal.figures import FLYING
-from hivemind.journal.records import Carried, JournalBegan
+from hivemind.journal.records import JournalBegan
 from hivemind.lab.simulate.dependencies import AgentHistory, over_at
 from hivemind.lab.simulate.steps import Attempt, CommandStep, RequestStep, Step
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import Priority, WindowReading
+from hivemind.world.lifecycle import Lifecycle, OpenRequests
+from hivemind.world.state import Carried
 
 SOON_S = 5.0
 """Within which one order of a runner's follows from another."""
@@ -51,6 +52,12 @@ class Trace:
     ends_at: float
 
 
+class _Traced(Lifecycle):
+    __slots__ = ("step",)
+
+    step: RequestStep
+
+
 class TraceBuilder:
     """Takes events apart; :meth:`trace` gives what came of it."""
 
@@ -60,7 +67,7 @@ class TraceBuilder:
         self._at = 0.0
         self._steps = 0
         self._requests: list[RequestStep] = []
-        self._open: dict[int, RequestStep] = {}
+        self._open = OpenRequests(_Traced)
         self._orders: list[CommandStep] = []
         self._start: list[tuple[float, Step]] = []
         self._lanes: dict[str, LaneTrace] = {}
@@ -111,20 +118,21 @@ class TraceBuilder:
             self._began, self._began_at = event, event.at
 
     def _carried(self, event: Carried) -> None:
-        """The journal begins in the middle: what was open then comes at once."""
-        if self._requests or self._lanes:
-            return
+        """Where the journal begins in the middle, what was open then comes at once."""
+        if not self._requests and not self._lanes:
+            self._begin_in_the_middle(event)
+        for request in self._open.carried(event)[0]:
+            self._add(request)
+            if request.in_flight:
+                self._begin_attempt(request, event.at)
+
+    def _begin_in_the_middle(self, event: Carried) -> None:
         for lane in event.state.lanes:
             self._lanes[lane.lane] = LaneTrace(lane.lane, lane.upstream, lane.provider, None, knobs=lane.knobs)
         for agent in event.state.agents:
             self._decided(event.at, agent.name, None, paused=agent.paused, stopped=agent.stopped)
         if event.state.paused:
             self._ordered_before(event.at, "PauseAdmissions", {"paused": True})
-        for ticket in event.state.tickets:
-            self._arrived(replace(ticket.arrived, at=event.at))
-            if ticket.state in FLYING:
-                arrived = ticket.arrived
-                self._granted(ev.Granted(event.at, arrived.ticket, arrived.agent, arrived.lane, ticket.attempt, 0.0))
 
     def _recalled(self, event: ev.AgentRecalled) -> None:
         self._decided(event.at, event.agent, event.priority, paused=event.paused, stopped=event.stopped)
@@ -144,27 +152,32 @@ class TraceBuilder:
         self._follow(None, order)
 
     def _arrived(self, event: ev.Arrived) -> None:
-        request = RequestStep(event.at, number=self._number(), arrived=event)
+        self._add(self._open.arrived(event))
+
+    def _add(self, traced: _Traced) -> None:
+        at, arrived = traced.known_from, traced.arrived
+        request = traced.step = RequestStep(
+            at, number=self._number(), arrived=arrived if at == arrived.at else replace(arrived, at=at)
+        )
         self._requests.append(request)
-        self._open[event.ticket] = request
-        parent = self._agents.get(event.parent) if event.parent else None
-        agent = self._agents.get(event.agent)
+        parent = self._agents.get(arrived.parent) if arrived.parent else None
+        agent = self._agents.get(arrived.agent)
         if agent is None:
-            agent = self._agents[event.agent] = AgentHistory(parent)
+            agent = self._agents[arrived.agent] = AgentHistory(parent)
         if parent is not None:
-            parent.children.setdefault(agent, event.at)
+            parent.children.setdefault(agent, at)
         anchors, at_end = agent.anchors(request)
         if not anchors:
             self._follow(None, request)
         elif at_end:
-            delay_s = max(0.0, event.at - max(map(over_at, anchors)))
+            delay_s = max(0.0, at - max(map(over_at, anchors)))
             request.awaits = len(anchors)
             for anchor in anchors:
                 anchor.after.append((delay_s, request))
         else:
             (concurrent,) = anchors
             assert isinstance(concurrent, RequestStep)
-            concurrent.concurrent.append((max(0.0, event.at - concurrent.at), request))
+            concurrent.concurrent.append((max(0.0, at - concurrent.at), request))
         agent.asks(request)
 
     def _number(self) -> int:
@@ -180,64 +193,69 @@ class TraceBuilder:
             anchor.after.append((max(0.0, step.at - anchor.at), step))
 
     def _granted(self, event: ev.Granted) -> None:
-        request = self._open.get(event.ticket)
-        if request is None:
-            return
-        in_flight = self._in_flight[event.lane] = self._in_flight.get(event.lane, 0) + 1
-        request.attempts.append(Attempt(event.at, in_flight))
+        traced = self._open.granted(event)
+        if traced is not None:
+            self._begin_attempt(traced, event.at)
+
+    def _begin_attempt(self, traced: _Traced, at: float) -> None:
+        lane = traced.arrived.lane
+        in_flight = self._in_flight[lane] = self._in_flight.get(lane, 0) + 1
+        traced.step.attempts.append(Attempt(at, in_flight))
 
     def _first_content(self, event: ev.FirstContent) -> None:
-        request = self._open.get(event.ticket)
-        if request is not None and request.attempts:
-            last = request.attempts[-1]
+        traced = self._open.first_content(event)
+        if traced is not None and traced.step.attempts:
+            last = traced.step.attempts[-1]
             last.first_s, last.headed_s = event.at - last.granted_at, event.headed_s
             last.first_number = self._number()
 
     def _failed(self, event: ev.AttemptFailed) -> None:
-        request = self._open.get(event.ticket)
-        if request is None or not request.attempts:
+        traced = self._open.attempt_failed(event)
+        if traced is None:
             return
-        last = request.attempts[-1]
-        last.failure, last.usage, last.complete = event, event.usage, True
-        last.status = event.status or 0
-        self._land(event.lane, last, event.at)
+        if traced.step.attempts:
+            last = traced.step.attempts[-1]
+            last.failure, last.complete = event, True
+            self._end_attempt(last, event, event.status or 0)
         if event.retry_in_s is None:
-            self._close(event.ticket, request, event.at, "failed")
+            self._end(traced)
 
     def _finished(self, event: ev.Finished) -> None:
-        request = self._open.get(event.ticket)
-        if request is None:
+        traced = self._open.ended(event)
+        if traced is None:
             return
-        if request.attempts:
-            last = request.attempts[-1]
-            last.usage, last.status, last.complete = event.usage, event.status, True
-            self._land(event.lane, last, event.at)
-        self._close(event.ticket, request, event.at, "answered")
+        if traced.step.attempts:
+            last = traced.step.attempts[-1]
+            last.complete = True
+            self._end_attempt(last, event, event.status)
+        self._end(traced)
 
     def _abandoned(self, event: ev.Abandoned) -> None:
-        request = self._open.get(event.ticket)
-        if request is None:
+        traced = self._open.ended(event)
+        if traced is None:
             return
-        if event.flying and request.attempts:
-            last = request.attempts[-1]
-            last.usage = event.usage
-            self._land(event.lane, last, event.at)
-            request.left_in_flight_s = last.duration_s
-        self._close(event.ticket, request, event.at, "left")
+        if event.flying and traced.step.attempts:
+            last = traced.step.attempts[-1]
+            self._end_attempt(last, event, last.status)
+            traced.step.left_in_flight_s = last.duration_s
+        self._end(traced)
 
     def _refused(self, event: ev.Refused) -> None:
-        request = None if event.ticket is None else self._open.get(event.ticket)
-        if request is not None and event.ticket is not None:
-            self._close(event.ticket, request, event.at, "refused")
+        traced = self._open.ended(event)
+        if traced is not None:
+            self._end(traced)
 
-    def _land(self, lane: str, last: Attempt, at: float) -> None:
-        last.duration_s, last.end_number = at - last.granted_at, self._number()
-        self._in_flight[lane] = max(0, self._in_flight.get(lane, 0) - 1)  # it may have flown elsewhere: lines get lost
+    def _end_attempt(self, last: Attempt, event: ev.AttemptFailed | ev.Finished | ev.Abandoned, status: int) -> None:
+        last.usage, last.status = event.usage, status
+        last.duration_s, last.end_number = event.at - last.granted_at, self._number()
+        # Never below 0: the attempt may have begun in another lane where lines are lost.
+        self._in_flight[event.lane] = max(0, self._in_flight.get(event.lane, 0) - 1)
 
-    def _close(self, ticket: int, request: RequestStep, at: float, how: str) -> None:
-        del self._open[ticket]
-        request.end, request.ended_at = how, at
-        self._agents[request.arrived.agent].ends(request)
+    def _end(self, traced: _Traced) -> None:
+        assert traced.end is not None
+        step = traced.step
+        step.end, step.ended_at = traced.state, traced.end.at
+        self._agents[step.arrived.agent].ends(step)
 
     def _lane_opened(self, event: ev.LaneOpened) -> None:
         self._lanes.setdefault(event.lane, LaneTrace(event.lane, event.upstream, event.provider, event.config))

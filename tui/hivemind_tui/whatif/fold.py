@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hivemind.journal.records import Carried
 from hivemind.scheduler import events as ev
+from hivemind.world.lifecycle import Lifecycle, OpenRequests
+from hivemind.world.state import Carried
 from hivemind_tui.whatif.protocol import Course
 
 STRETCHES = 512
@@ -22,20 +23,19 @@ class CourseFold:
         self._began: float | None = None
         self._at = 0.0
         self._width_s = _FINEST_S
-        self._flying: set[int] = set()
-        self._waiting: set[int] = set()
+        self._requests = requests = OpenRequests(Lifecycle)
         self._levels: dict[str, float] = {}
         self._level: float | None = None
         self._sums: list[list[float]] = []
         """A stretch each: seconds, flying times seconds, waiting times seconds, level times seconds, and the seconds in
         which there was a level."""
-        self._folds: Mapping[type[ev.Event], Callable[[Any], None]] = {
-            ev.Arrived: lambda event: self._waiting.add(event.ticket),
-            ev.Granted: self._granted,
-            ev.AttemptFailed: self._attempt_failed,
-            ev.Finished: lambda event: self._close(event.ticket),
-            ev.Abandoned: lambda event: self._close(event.ticket),
-            ev.Refused: lambda event: self._close(event.ticket),
+        self._folds: Mapping[type[ev.Event], Callable[[Any], object]] = {
+            ev.Arrived: requests.arrived,
+            ev.Granted: requests.granted,
+            ev.AttemptFailed: requests.attempt_failed,
+            ev.Finished: requests.ended,
+            ev.Abandoned: requests.ended,
+            ev.Refused: requests.ended,
             ev.LaneOpened: self._lane_opened,
             ev.LevelChanged: lambda event: self._set_level(event.lane, event.level),
             ev.Sampled: self._sampled,
@@ -60,7 +60,7 @@ class CourseFold:
         asks = type(event) is ev.Arrived
         if self._began is not None:
             # Gauges go on being taken when the last request is over; the run has ended by then.
-            if asks or self._flying or self._waiting:
+            if asks or self._requests.by_ticket:
                 self._spend(event.at)
         elif asks:
             self._began = self._at = event.at
@@ -90,8 +90,8 @@ class CourseFold:
             for_s = end - self._at
             sums = self._sums[index]
             sums[0] += for_s
-            sums[1] += for_s * len(self._flying)
-            sums[2] += for_s * len(self._waiting)
+            sums[1] += for_s * self._requests.in_flight
+            sums[2] += for_s * self._requests.waiting
             if self._level is not None:
                 sums[3] += for_s * self._level
                 sums[4] += for_s
@@ -103,23 +103,6 @@ class CourseFold:
         pairs = zip(self._sums[::2], self._sums[1::2], strict=True)
         self._sums = [[one + other for one, other in zip(*pair, strict=True)] for pair in pairs]
         self._width_s *= 2
-
-    def _granted(self, event: ev.Granted) -> None:
-        if event.ticket in self._waiting:
-            self._waiting.remove(event.ticket)
-            self._flying.add(event.ticket)
-
-    def _attempt_failed(self, event: ev.AttemptFailed) -> None:
-        if event.retry_in_s is None:
-            self._close(event.ticket)
-        elif event.ticket in self._flying:
-            self._flying.remove(event.ticket)
-            self._waiting.add(event.ticket)
-
-    def _close(self, ticket: int | None) -> None:
-        if ticket is not None:
-            self._flying.discard(ticket)
-            self._waiting.discard(ticket)
 
     def _lane_opened(self, event: ev.LaneOpened) -> None:
         if event.config is not None:
@@ -135,11 +118,7 @@ class CourseFold:
         self._level = None if math.isinf(whole) else whole
 
     def _carried(self, event: Carried) -> None:
-        self._flying.clear()
-        self._waiting.clear()
-        for ticket in event.state.tickets:
-            flies = ticket.state in ("waiting", "streaming")  # for the first content, or on
-            (self._flying if flies else self._waiting).add(ticket.arrived.ticket)
+        self._requests.carried(event)
         for lane in event.state.lanes:
             self._set_level(lane.lane, lane.level)
         if self._began is None and event.state.tickets:
