@@ -8,7 +8,7 @@ from tui.requests import requests_of
 from tui.worlds import FakeSource, busy_source, world
 
 from hivemind.world.request_view import REQUESTS_KEPT, Requests, RequestView
-from hivemind_tui.state import navigation
+from hivemind_tui.commands import navigation
 from hivemind_tui.state.view import View
 from hivemind_tui.state.view_builder import Gatherer
 

@@ -6,21 +6,20 @@ from collections import Counter
 
 import pytest
 
-from hivemind_tui.commands import keymap
 from hivemind_tui.commands.dialogs import help_rows
 from hivemind_tui.commands.intents import INTENTS
-from hivemind_tui.commands.key import LIVE, REPLAY
-from hivemind_tui.commands.replay_keys import REPLAY_FOOTERS
+from hivemind_tui.keys import keymap
+from hivemind_tui.keys.replay_keys import REPLAY_FOOTERS
 from hivemind_tui.render.pen import Pen, fitting
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.state.view import PAGES
 
 
-@pytest.mark.parametrize("on", [LIVE, REPLAY])
+@pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize("page", keymap.FOOTERS)
-def test_no_key_has_two_meanings(page: str, on: str) -> None:
+def test_no_key_has_two_meanings(page: str, live: bool) -> None:
     """On each page of a live screen and of a replay a key stands once in the table, and each id does anywhere."""
-    keys = Counter(name for key in keymap.here(page, on=on) for name in key.keys.split(","))
+    keys = Counter(name for key in keymap.here(page, live=live) for name in key.keys.split(","))
     assert [name for name, times in keys.items() if times > 1] == []
     assert len({key.id for key in keymap.KEYS}) == len(keymap.KEYS)
 

@@ -23,9 +23,9 @@ from hivemind.scheduler.commands import (
     Tune,
 )
 from hivemind.scheduler.types import Priority
-from hivemind_tui.commands import keymap
-from hivemind_tui.commands.replay_keys import REPLAY_KEYS
-from hivemind_tui.commands.whatif_keys import WHAT_IF_KEYS
+from hivemind_tui.keys import keymap
+from hivemind_tui.keys.replay_keys import REPLAY_KEYS
+from hivemind_tui.keys.whatif_keys import WHAT_IF_KEYS
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.overlay import Overlay
 from hivemind_tui.widgets.palette import Palette

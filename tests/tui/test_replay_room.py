@@ -15,9 +15,8 @@ from tui.worlds import world
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
-from hivemind_tui.commands import keymap
-from hivemind_tui.commands.key import REPLAY
-from hivemind_tui.commands.replay_keys import REPLAY_KEYS
+from hivemind_tui.keys import keymap
+from hivemind_tui.keys.replay_keys import REPLAY_KEYS
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.playback import KINDS
 from hivemind_tui.sources.replay import ReplaySource
@@ -267,7 +266,7 @@ async def test_leaving_asks_nothing() -> None:
 def test_no_key_of_a_replay_has_two_meanings() -> None:
     """On each page, among the keys that mean something there."""
     for page in keymap.FOOTERS:
-        names = [name for key in keymap.here(page, on=REPLAY) for name in key.keys.split(",")]
+        names = [name for key in keymap.here(page, live=False) for name in key.keys.split(",")]
         assert len({*names}) == len(names), page
 
 

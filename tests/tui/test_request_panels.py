@@ -11,6 +11,7 @@ from tui.courses import AT, EVIL, cases, of_agent, of_all, of_request
 from tui.worlds import empty_world, world
 
 from hivemind.redaction.text import MASK as PROXY_MASK
+from hivemind_tui.commands import navigation
 from hivemind_tui.panels import (
     agent_facts,
     agent_tokens,
@@ -25,7 +26,6 @@ from hivemind_tui.panels.headers import MASK
 from hivemind_tui.render.bars import ending
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
-from hivemind_tui.state import navigation
 from hivemind_tui.state.filtering import Order
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.panel import Render

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tui.worlds import world
 
+from hivemind_tui.commands import navigation
 from hivemind_tui.panels import agent_table
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.render.table import hidden_order
 from hivemind_tui.sources.base import Link
-from hivemind_tui.state import navigation
 from hivemind_tui.state.view import View
 from hivemind_tui.state.view_builder import Gatherer
 

@@ -22,15 +22,17 @@ from hivemind.text.shells import shell_of
 from hivemind_styles import STYLE_SHEETS
 from hivemind_styles.themes import THEMES
 from hivemind_tui.board import Board
-from hivemind_tui.commands import dialogs, keymap
+from hivemind_tui.commands import dialogs, navigation
 from hivemind_tui.commands import palette as actions
 from hivemind_tui.commands import prompts as asking
 from hivemind_tui.commands import whatif as what_if
 from hivemind_tui.commands.confirmation import said
 from hivemind_tui.commands.intents import INTENTS
 from hivemind_tui.commands.modals import LayeredApp, Layers
+from hivemind_tui.commands.navigation import NavigationActions
 from hivemind_tui.commands.queue import Intent, Steering
 from hivemind_tui.commands.save_settings import write_down
+from hivemind_tui.keys import keymap
 from hivemind_tui.loop.diagnostics import Insides, memory_mb
 from hivemind_tui.loop.frame_rate import Pace, wanted_fps
 from hivemind_tui.loop.lossy_driver import TerminalBack
@@ -39,9 +41,7 @@ from hivemind_tui.render.capabilities import coloured, themes_for
 from hivemind_tui.render.format import clean
 from hivemind_tui.render.glyphs import glyphs_for
 from hivemind_tui.sources.base import Source
-from hivemind_tui.state import navigation
 from hivemind_tui.state.view import View
-from hivemind_tui.state.view_actions import Looking
 from hivemind_tui.state.view_builder import Gatherer
 from hivemind_tui.whatif.actions import WhatIfActions
 from hivemind_tui.whatif.process import Simulation
@@ -55,7 +55,7 @@ _WHEEL_ROWS = 3
 _ANSWERS = frozenset({"answer", "run_choice"})
 
 
-class ControlRoom(Looking, WhatIfActions, LayeredApp):
+class ControlRoom(LayeredApp, NavigationActions, WhatIfActions):
     """One screen on one source. Ends with `quit` when the operator asked for it."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [*STYLE_SHEETS]
@@ -256,7 +256,7 @@ class ControlRoom(Looking, WhatIfActions, LayeredApp):
             return self.layers.is_open
         if not hasattr(type(self), f"action_{action}"):
             return True
-        return not self.layers.is_open and keymap.applies(action, parameters, self._view.page, self._view.on)
+        return not self.layers.is_open and keymap.applies(action, parameters, self._view.page, self._view.live)
 
     # --- Looking elsewhere -----------------------------------------------------------------------------------------
 

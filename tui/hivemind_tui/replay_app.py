@@ -9,10 +9,10 @@ from typing import Any
 
 from hivemind.errors import UsageError
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.commands import keymap
 from hivemind_tui.commands import palette as actions
 from hivemind_tui.commands.dialogs import kinds_menu
 from hivemind_tui.commands.queue import Intent
+from hivemind_tui.keys import keymap
 from hivemind_tui.panels.scrubber import Scrubber
 from hivemind_tui.render.export import as_png, placed_text, write_new
 from hivemind_tui.render.format import clean, clock, percent

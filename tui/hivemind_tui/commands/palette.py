@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 from hivemind.scheduler.commands import Command, PinLevel, Rejected
 from hivemind.setup import Target, agent_line, quick_lines
 from hivemind.text.shells import word
-from hivemind_tui.commands import intents
+from hivemind_tui.commands import intents, navigation
 from hivemind_tui.commands import prompts as asking
 from hivemind_tui.commands import whatif as what_if
 from hivemind_tui.commands.apply_whatif import what_if_line
-from hivemind_tui.commands.bindings import absent
-from hivemind_tui.commands.key import LIVE, Key
-from hivemind_tui.commands.keymap import here, parsed
+from hivemind_tui.keys.bindings import absent
+from hivemind_tui.keys.key import Key
+from hivemind_tui.keys.keymap import here, parsed
 from hivemind_tui.render.dials import DIALS, NAMES, reach, shown_value, typed
 from hivemind_tui.render.format import clean
-from hivemind_tui.state import navigation
 from hivemind_tui.state.filtering import line_fields, matching
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 from hivemind_tui.widgets.palette import Choice
@@ -68,8 +67,8 @@ _KNOBS_TOO = {"limit": "max_concurrency", "ceiling": "max_concurrency", "floor":
 def choices(app: ControlRoom) -> list[Choice]:
     """What can be run from where the operator is."""
     view = app.view
-    found = [_key(app, key) for key in here(view.page, absent(view), view.on) if key.id not in _SILENT]
-    found += [_knob(app, knob) for knob in NAMES if view.on == LIVE]
+    found = [_key(app, key) for key in here(view.page, absent(view), view.live) if key.id not in _SILENT]
+    found += [_knob(app, knob) for knob in NAMES if view.live]
     found += [_sorting(app, column) for column in navigation.columns(view)]
     found += [
         Choice(f"theme {name.removeprefix('hivemind-')}", "the screen in these colours", "", partial(_theme, app, name))
@@ -115,7 +114,7 @@ def worth_copying(view: View) -> str:
         line = shown[max(0, len(shown) - 1 - view.log_back)]
         return clean(f"{line.tag} {line.who} {line.text}")
     who = view.agent.name if view.agent is not None else "alice"
-    if view.on != LIVE:
+    if not view.live:
         return word(view.shell, who)
     return agent_line(Target(view.snapshot.address, who, view.token, view.shell))
 

@@ -11,11 +11,10 @@ from hivemind.scheduler.commands import Command, Drain, Rejected, SetCircuit
 from hivemind.scheduler.events import BudgetState
 from hivemind.text.humanise import short_count, short_dollars
 from hivemind.world.snapshot import AgentView
-from hivemind_tui.commands import dialogs, intents
+from hivemind_tui.commands import dialogs, intents, navigation
 from hivemind_tui.render.budgets import ceilings, period
 from hivemind_tui.render.dials import reach, shown_value
 from hivemind_tui.render.format import clean
-from hivemind_tui.state import navigation
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 
 if TYPE_CHECKING:

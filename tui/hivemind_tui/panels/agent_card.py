@@ -11,8 +11,7 @@ from hivemind.scheduler.types import Priority
 from hivemind.setup import Target
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import AgentView, TicketView
-from hivemind_tui.commands.key import LIVE
-from hivemind_tui.commands.keymap import BY_ID
+from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.panels.agent_table import at_least, nudged, process, state
 from hivemind_tui.render import wait_reason as why
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
@@ -288,7 +287,7 @@ def _budget_fact(agent: AgentView, pen: Pen) -> Row:
 def effects(view: View) -> list[tuple[str, str]]:
     """What the keys that act on agents would do now: each key's id, and its effect in a few words."""
     targets = view.targets
-    if not targets or view.on != LIVE:
+    if not targets or not view.live:
         return []
     boosted = all(agent.boosted_for_s > 0 for agent in targets)
     paused = all(agent.paused for agent in targets)
@@ -322,7 +321,7 @@ def _key(name: str, what: str) -> Row:
 
 def _keys_listed(view: View, cells: int) -> list[Row]:
     """In two columns, where there is room for both."""
-    if view.on != LIVE:
+    if not view.live:
         return [_key("open", "its requests")]
     marked = view.agent is not None and view.agent.name in view.marked
     more = (("mark", "unmarks it" if marked else "marks it"), ("open", "its requests"))

@@ -9,7 +9,6 @@ from textual.strip import Strip
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.request_view import RequestView
 from hivemind.world.snapshot import AgentView
-from hivemind_tui.commands.key import LIVE
 from hivemind_tui.panels.agent_table import process, state
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
@@ -91,7 +90,7 @@ def _why(view: View, agent: AgentView, width: int, rows: int, pen: Pen) -> list[
 def _budget(view: View, agent: AgentView, pen: Pen) -> Fact:
     budget = agent.budget
     if budget is None:
-        return 7, "budget", [(0, [("none", "text"), (", B gives it one" if view.on == LIVE else "", "dim")])]
+        return 7, "budget", [(0, [("none", "text"), (", B gives it one" if view.live else "", "dim")])]
     chunks: list[tuple[int, Sequence[Span]]] = []
     for rank, each in enumerate(ceilings(budget)):
         chunks += [

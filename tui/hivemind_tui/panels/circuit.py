@@ -7,7 +7,6 @@ from textual.strip import Strip
 from hivemind.scheduler.gauges import LaneState
 from hivemind.text.humanise import short_duration
 from hivemind.world.snapshot import Line
-from hivemind_tui.commands.key import LIVE
 from hivemind_tui.render.format import clock, fit, percent
 from hivemind_tui.render.glyphs import sign
 from hivemind_tui.render.pen import Pen, Span, fitting
@@ -99,7 +98,7 @@ def _parked(view: View, state: LaneState, pen: Pen) -> list[Span]:
     return [
         (fit("parked", _LABEL), "dim"),
         (f"{pen.glyphs.clock} {short_duration(state.parked_for_s)} more", "wait"),
-        (", the provider asked for it" + ("; r ends it" if view.on == LIVE else ""), "dim"),
+        (", the provider asked for it" + ("; r ends it" if view.live else ""), "dim"),
     ]
 
 
@@ -110,7 +109,7 @@ def _paused(view: View, state: LaneState, pen: Pen) -> list[Span]:
         label, what, key = "paused", f"{pen.glyphs.pause} no admissions", "; p resumes"
     else:
         return []
-    return [(fit(label, _LABEL), "dim"), (what, "wait"), (key if view.on == LIVE else "", "dim")]
+    return [(fit(label, _LABEL), "dim"), (what, "wait"), (key if view.live else "", "dim")]
 
 
 def _last(view: View, state: LaneState, pen: Pen) -> list[Span]:

@@ -12,7 +12,6 @@ from textual.strip import Strip
 from hivemind.scheduler.gauges import LaneState
 from hivemind.text.humanise import short_duration
 from hivemind.world.snapshot import CurvePoint, LaneView
-from hivemind_tui.commands.key import LIVE
 from hivemind_tui.plots.canvas import Canvas, Runs
 from hivemind_tui.plots.marks import Mark, mark, turned
 from hivemind_tui.plots.protocol import ROLE_CODES, Figure, Job, Points
@@ -64,7 +63,7 @@ def _picture(rows: int) -> int:
 def _how(view: View, state: LaneState) -> str:
     if not state.pinned:
         return "AIMD automatic"
-    return "pinned, a gives it back" if view.on == LIVE else "pinned"
+    return "pinned, a gives it back" if view.live else "pinned"
 
 
 # --- In words ----------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind_tui.commands.key import LIVE
 from hivemind_tui.panels.decisions import absent
 from hivemind_tui.panels.request_timeline import subject, told
 from hivemind_tui.render.format import clean, fit
@@ -29,7 +28,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     if not (detail.method or pairs):
         live = "Headers are remembered for the newest requests only."
         replay = "There are none in the recording; --record-bodies keeps them too."
-        body = [pen.row(cells, (fit(live if view.on == LIVE else replay, cells), "dim"))]
+        body = [pen.row(cells, (fit(live if view.live else replay, cells), "dim"))]
         return pen.frame("Headers", "", body, width, height)
     cells -= 1
     path = broken(detail.path, cells - len(detail.method) - 1, _ROWS, pen.glyphs.ellipsis)

@@ -9,7 +9,6 @@ from textual.strip import Strip
 
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.text.humanise import short_plural
-from hivemind_tui.commands.key import LIVE
 from hivemind_tui.render.dials import DIALS, NAMES, leap, number, shown_value, tuned
 from hivemind_tui.render.format import fit
 from hivemind_tui.render.pen import Pen, Span, call
@@ -92,7 +91,7 @@ def _about(view: View, upstream: str, cells: int, pen: Pen) -> list[Strip]:
     unit = f" {dial.unit}" if dial.unit else ""
     scope = "every upstream" if knob.shared else f"{upstream}, its lanes to come too"
     how = f"left right {step}, with shift {leap(name)}, enter types; for {scope}"
-    if view.on != LIVE:
+    if not view.live:
         how = "as it stood then; w asks what other values would have done"
     return [
         pen.row(cells, (pen.glyphs.frame[4] * cells, "rule")),

@@ -12,7 +12,6 @@ from textual.strip import Strip
 from hivemind.text.humanise import NOTHING, short_count, short_duration
 from hivemind.text.shells import word
 from hivemind.world.snapshot import LaneView, TicketView
-from hivemind_tui.commands.key import LIVE
 from hivemind_tui.panels.curve import trend
 from hivemind_tui.render import table, wait_reason
 from hivemind_tui.render.format import level, whole
@@ -48,7 +47,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 def _empty(view: View, width: int, pen: Pen) -> list[Strip]:
     address = view.snapshot.address
-    if view.on != LIVE:
+    if not view.live:
         return [pen.row(width, ("No request had been made by then; space plays on.", "text"))]
     return [
         pen.row(width, ("No request yet. Point an agent here:", "text")),

@@ -9,8 +9,7 @@ from textual.strip import Strip
 from hivemind.scheduler.tasks.graph import SPOILED
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import TaskView
-from hivemind_tui.commands.key import LIVE
-from hivemind_tui.commands.keymap import BY_ID
+from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.panels.task_table import mark
 from hivemind_tui.render.format import fit, wrapped
 from hivemind_tui.render.glyphs import PRIORITIES, task_sign
@@ -35,7 +34,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     known = {each.id: each for each in view.snapshot.tasks}
     before = [(name, known[name].state if name in known else "done") for name in task.after]
     after = [(each.id, each.state) for each in view.snapshot.tasks if task.id in each.after]
-    keys = [(name, what) for name, what in effects(task) if view.on == LIVE or name == "open"]
+    keys = [(name, what) for name, what in effects(task) if view.live or name == "open"]
     if rows >= _TALL:
         lines = _tall(task, before, after, keys, cells, rows, pen)
     else:

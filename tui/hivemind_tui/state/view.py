@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from hivemind.text.shells import Shell
 from hivemind.world.request_view import RequestDetail, RequestView
 from hivemind.world.snapshot import AgentView, LaneView, Snapshot, TaskView, TicketView
-from hivemind_tui.commands.key import LIVE, REPLAY
 from hivemind_tui.loop.diagnostics import Insides
 from hivemind_tui.sources.base import Link
 from hivemind_tui.sources.playback import Playback
@@ -93,9 +92,9 @@ class View:
         return self.trail[-1]
 
     @property
-    def on(self) -> str:
-        """Whether this is :data:`LIVE` or :data:`REPLAY` (:mod:`hivemind_tui.commands.key`)."""
-        return LIVE if self.playback is None else REPLAY
+    def live(self) -> bool:
+        """Whether this is a proxy that runs, here or elsewhere, rather than a recording."""
+        return self.playback is None
 
     @property
     def agents(self) -> tuple[AgentView, ...]:

@@ -12,8 +12,6 @@ TASKS = frozenset({"tasks"})
 MARKED = frozenset({"overview", "agents"})
 WHAT_IF = frozenset({"whatif"})
 SCROLLED = LISTS | {"tuning", "log", "request", "start"} | WHAT_IF
-LIVE, REPLAY = "live", "replay"
-"""What a screen is on: a proxy that runs, here or elsewhere, or a recording."""
 
 
 @dataclass(frozen=True, slots=True)

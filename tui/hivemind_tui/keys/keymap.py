@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 from textual.binding import Binding
 
-from hivemind_tui.commands import whatif_keys as what_if
-from hivemind_tui.commands.key import AGENTS, LISTS, LIVE, MARKED, RANKED, REPLAY, SCROLLED, TASKS, WHAT_IF, Key
-from hivemind_tui.commands.replay_keys import REPLAY_FOOTERS, REPLAY_KEYS, REPLAY_PAIRS
+from hivemind_tui.keys import whatif_keys as what_if
+from hivemind_tui.keys.key import AGENTS, LISTS, MARKED, RANKED, SCROLLED, TASKS, WHAT_IF, Key
+from hivemind_tui.keys.replay_keys import REPLAY_FOOTERS, REPLAY_KEYS, REPLAY_PAIRS
 from hivemind_tui.render.pen import Span, linked
 
 _LIVE_KEYS = (
@@ -161,7 +161,8 @@ KEYS = (*REPLAY_KEYS, *what_if.WHAT_IF_KEYS, *_LIVE_KEYS)
 _OF_TIME = frozenset(key.id for key in REPLAY_KEYS if not key.pages)
 """Keys of a replay that mean something wherever its time is shown."""
 BY_ID = {key.id: key for key in KEYS}
-_ONLY = {**dict.fromkeys(_ONLY_LIVE, LIVE), **{key.id: REPLAY for key in REPLAY_KEYS}}
+_LIVE = {**dict.fromkeys(_ONLY_LIVE, True), **{key.id: False for key in REPLAY_KEYS}}
+"""Keys that only a live screen has, or (False) only a recording."""
 
 _PAIRS = {
     **REPLAY_PAIRS,
@@ -219,15 +220,15 @@ def footer(
     without: frozenset[str] = frozenset(),
     words: Mapping[str, str] = MappingProxyType({}),
     first: Sequence[str] = (),
-    on: str = LIVE,
+    live: bool = True,
 ) -> list[tuple[int, list[Span]]]:
     """Chunks for :func:`hivemind_tui.render.pen.fitting`; a click on one does what its key does.
 
     `without` names keys that mean nothing at the moment, `words` says what some would do now, and those in `first` come
     before all but help and quit.
     """
-    names = FOOTERS[page] if on == LIVE else REPLAY_FOOTERS[page]
-    first = [name for name in first if _ONLY.get(name, on) == on]
+    names = FOOTERS[page] if live else REPLAY_FOOTERS[page]
+    first = [name for name in first if _LIVE.get(name, live) == live]
     names = (*names[:2], *first, *(name for name in names[2:] if name not in first))
     chunks: list[tuple[int, list[Span]]] = []
     for rank, name in enumerate(name for name in names if name not in without):
@@ -239,25 +240,25 @@ def footer(
     return chunks
 
 
-def here(page: str, without: frozenset[str] = frozenset(), on: str = LIVE) -> list[Key]:
+def here(page: str, without: frozenset[str] = frozenset(), live: bool = True) -> list[Key]:
     """The keys that mean something on this page of a screen on that, but for some."""
-    return [key for key in KEYS if _holds(key, page, on) and key.id not in without]
+    return [key for key in KEYS if _holds(key, page, live) and key.id not in without]
 
 
-def applies(action: str, arguments: tuple[object, ...], page: str, on: str = LIVE) -> bool:
+def applies(action: str, arguments: tuple[object, ...], page: str, live: bool = True) -> bool:
     """Whether what a key does means anything on this page; what no key does always does."""
     keys = _BY_ACTION.get((action, arguments), ())
-    return not keys or any(_holds(key, page, on) for key in keys)
+    return not keys or any(_holds(key, page, live) for key in keys)
 
 
-def _holds(key: Key, page: str, on: str) -> bool:
-    return key.applies(page) and _ONLY.get(key.id, on) == on and not (page in WHAT_IF and key.id in _OF_TIME)
+def _holds(key: Key, page: str, live: bool) -> bool:
+    return key.applies(page) and _LIVE.get(key.id, live) == live and not (page in WHAT_IF and key.id in _OF_TIME)
 
 
 def steers(action: str, arguments: tuple[object, ...]) -> bool:
     """Whether only a proxy that runs can be told this."""
     keys = _BY_ACTION.get((action, arguments), ())
-    return bool(keys) and all(_ONLY.get(key.id) == LIVE for key in keys)
+    return bool(keys) and all(_LIVE.get(key.id, False) for key in keys)
 
 
 def parsed(action: str) -> tuple[str, tuple[object, ...]]:

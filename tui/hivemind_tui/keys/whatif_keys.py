@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hivemind_tui.commands.key import WHAT_IF, Key
+from hivemind_tui.keys.key import WHAT_IF, Key
 
 WHAT_IF_KEYS = (
     Key("what_if", "w", "w", "what_if", "what if", "simulate the recorded traffic with other settings", "pages"),

@@ -1,4 +1,4 @@
-"""Where the operator looks: from one view and a key to the next view. Nothing here touches the proxy."""
+"""Navigation: pure functions from one view to the next, and the actions that apply them. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TypeVar
 from hivemind.setup import quick_lines
 from hivemind.world.request_view import RequestDetail, RequestView
 from hivemind.world.snapshot import AgentView, TaskView
+from hivemind_tui.commands.room import Room
 from hivemind_tui.render.dials import NAMES
 from hivemind_tui.state.filtering import Order
 from hivemind_tui.state.ordering import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_KEYS
@@ -247,18 +248,61 @@ def _request_measures(view: View) -> dict[str, Callable[[RequestView], float]]:
     }
 
 
-NAVIGATION: dict[str, Callable[..., View]] = {
-    "page": page,
-    "back": back,
-    "move": move,
-    "edge": edge,
-    "mark": mark,
-    "mark_all": mark_all,
-    "tree": tree,
-    "fold": fold,
-    "sort": sort,
-    "sort_by": sort_by,
-    "reverse": reverse,
-    "jump": jump,
-}
-"""By the name of the action."""
+class NavigationActions(Room):
+    """The keys and clicks that change what is shown and send nothing."""
+
+    def action_page(self, name: str) -> None:
+        self.go(page(self.view, name))
+
+    def action_out(self) -> None:
+        self.go(back(self.view))
+
+    def action_move(self, step: int) -> None:
+        self.go(move(self.view, step))
+
+    def action_edge(self, index: int) -> None:
+        self.go(edge(self.view, index))
+
+    def action_mark(self) -> None:
+        self.go(mark(self.view))
+
+    def action_mark_all(self) -> None:
+        self.go(mark_all(self.view))
+
+    def action_tree(self) -> None:
+        self.go(tree(self.view))
+
+    def action_fold(self) -> None:
+        self.go(fold(self.view))
+
+    def action_sort(self, step: int) -> None:
+        self.go(sort(self.view, step))
+
+    def action_sort_by(self, column: str) -> None:
+        self.go(sort_by(self.view, column))
+
+    def action_reverse(self) -> None:
+        self.go(reverse(self.view))
+
+    def action_jump(self, kind: str) -> None:
+        self.go(jump(self.view, kind))
+
+    def action_lane(self, step: int) -> None:
+        self.go(replace(self.view, lane_index=self.view.lane_index + step))
+
+    def action_pick_agent(self, name: str) -> None:
+        """A click: select, and the second one opens."""
+        again = self.view.selected == name
+        self.go(into(self.view) if again else replace(self.view, selected=name))
+
+    def action_pick_request(self, ticket: int) -> None:
+        again = self.view.ticket == ticket
+        self.go(into(self.view) if again else replace(self.view, ticket=ticket))
+
+    def action_pick_task(self, name: str) -> None:
+        again = self.view.chosen == name
+        self.go(into(self.view) if again else replace(self.view, chosen=name))
+
+    def action_open_agent(self, name: str) -> None:
+        """From the task that it works on."""
+        self.go(replace(open_agent(self.view, name), trail=("tasks", "agent")))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hivemind_tui.commands.key import LISTS, SCROLLED, Key
-from hivemind_tui.commands.whatif_keys import REPLAY_FOOTER
+from hivemind_tui.keys.key import LISTS, SCROLLED, Key
+from hivemind_tui.keys.whatif_keys import REPLAY_FOOTER
 
 REPLAY_KEYS = (
     Key("play", "space", "space", "play", "play", "play on, or stop", "time"),
