@@ -73,9 +73,9 @@ from hivemind.wire.headers import fields, for_upstream
 from hivemind.wire.identity import Address, BadIdentity, address, claimed_name, identify, lane_credential
 from hivemind.wire.masking import with_heads
 from hivemind.wire.recent_heads import Remembered
-from hivemind.world import World
 from hivemind.world.request_view import RequestDetail, Requests
 from hivemind.world.snapshot import Line, Snapshot
+from hivemind.world.world import World
 
 if TYPE_CHECKING:
     import httpx

@@ -12,7 +12,6 @@ from hivemind.agent_names import BadName, KnownNames, normalised
 from hivemind.providers.base import Limits
 from hivemind.proxy.day_clock import Days
 from hivemind.redaction.text import redact
-from hivemind.scheduler import Scheduler, Ticket, TicketState
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Command, Drain, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
@@ -20,15 +19,16 @@ from hivemind.scheduler.events import BudgetState, Event
 from hivemind.scheduler.ledger.accounts import Account
 from hivemind.scheduler.ledger.budget import price_by
 from hivemind.scheduler.ledger.ceilings import begin_day, states
+from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.tasks.graph import Tasks
-from hivemind.scheduler.ticket import Agent
+from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import Failure, Price, Request, Usage
 from hivemind.store.ledger import Ledger
 from hivemind.store.store import Store
 from hivemind.wire.command_names import fit_to_show, spelled
-from hivemind.world import World
 from hivemind.world.request_view import RequestDetail, Requests
 from hivemind.world.snapshot import Snapshot
+from hivemind.world.world import World
 
 SAMPLE_EVERY_S = 1.0
 """Between two samples of every lane's gauges."""

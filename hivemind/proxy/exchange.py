@@ -24,8 +24,8 @@ from hivemind.proxy.reply import Reply, in_pieces, misfit_of, misfit_text, read_
 from hivemind.proxy.reply_buffer import Prelude, write
 from hivemind.proxy.response_writer import Audience
 from hivemind.proxy.step_runner import Turns
-from hivemind.scheduler import Refusal, Ticket
 from hivemind.scheduler.ledger.budget import warning_of
+from hivemind.scheduler.ticket import Refusal, Ticket
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 from hivemind.text.amounts import HEADER, field
 from hivemind.upstream.base import Truncated, UpstreamError, UpstreamResponse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hivemind.scheduler import Refusal
+from hivemind.scheduler.ticket import Refusal
 from hivemind.text.amounts import how_used, owner, raising
 
 _TEXTS = {

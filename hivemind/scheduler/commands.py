@@ -1,7 +1,7 @@
 """Everything an operator can ask for, as one typed command each, whoever asks: a key, the control API, a tool.
 
-:meth:`hivemind.scheduler.Scheduler.apply` checks and carries them out in one place; a command that was carried out
-becomes a :class:`~hivemind.scheduler.events.Commanded` event.
+The scheduler's `apply` checks and carries them out in one place; a command that was carried out becomes a
+:class:`~hivemind.scheduler.events.Commanded` event.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _PARKING = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureK
 
 
 class Lane:
-    """Answers whether a ticket may fly now; :class:`~hivemind.scheduler.Scheduler` decides what follows from it."""
+    """Answers whether a ticket may fly now; the scheduler decides what follows from it."""
 
     __slots__ = (
         "_doubted",

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from hivemind.scheduler import Scheduler
 from hivemind.scheduler.ledger import ceilings
 from hivemind.scheduler.ledger.accounts import POOL, Spent
 from hivemind.scheduler.persistence import restore, take_unsaved
+from hivemind.scheduler.scheduler import Scheduler
 from hivemind.store.records import Batch, Run
 from hivemind.store.store import Store
 

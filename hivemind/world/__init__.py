@@ -1,5 +1,1 @@
 """The world as the events tell it: one fold, whose :class:`~hivemind.world.snapshot.Snapshot` everybody is shown."""
-
-from hivemind.world.world import World
-
-__all__ = ["World"]

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from hivemind.control.commands import COMMANDS, arguments_of, checked_who, command_from
-from hivemind.scheduler import Scheduler
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.events import Commanded
+from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.types import Priority, TaskSpec
 
 ONE_OF_EACH: tuple[cmd.Command, ...] = (

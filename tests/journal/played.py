@@ -19,7 +19,7 @@ from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import Carried, JournalBegan, JournalEnded
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
-from hivemind.world import World
+from hivemind.world.world import World
 
 NAME = "20261121-182341-8765"
 BEGAN = JournalBegan(0.0, 1_795_285_421.0, NAME, 1, "hivemind 0.1.0", "http://127.0.0.1:8765", (("up", "https://up"),))

@@ -22,7 +22,7 @@ from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.providers.times import parse_moment
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReading
-from hivemind.world import World
+from hivemind.world.world import World
 
 TOO_MANY = json.dumps({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}})
 

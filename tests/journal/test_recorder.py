@@ -22,7 +22,7 @@ from hivemind.journal.write.recorder import CHUNK, Limits, Recorder
 from hivemind.journal.write.writer import Later, Writer
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
-from hivemind.world import World
+from hivemind.world.world import World
 
 NAME = "20261121-182341-8765"
 FIRST = Path("journals", f"{NAME}.jsonl")

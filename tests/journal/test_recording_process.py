@@ -22,7 +22,7 @@ from hivemind.journal.read.reader import Journal, open_journal
 from hivemind.journal.records import Carried, Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
 from hivemind.scheduler import events as ev
-from hivemind.world import World
+from hivemind.world.world import World
 
 HIVEMIND = Path(sys.executable).with_name("hivemind")
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.upper().startswith(("HIVEMIND", "HTTP"))}

@@ -12,8 +12,8 @@ from hivemind.control.app import as_json
 from hivemind.control.metrics import exposition
 from hivemind.control.wire import decode_world, encode, world_part
 from hivemind.scheduler.events import RecordingChanged
-from hivemind.world import World
 from hivemind.world.snapshot import RecordingView, Snapshot
+from hivemind.world.world import World
 
 WELL = RecordingView("/state/journals/a.jsonl", 18_200_000, 0, "")
 LOST = replace(WELL, lost=1234)

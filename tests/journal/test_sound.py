@@ -9,13 +9,13 @@ import pytest
 from journal.lines import LANE, run
 
 from hivemind.journal.codec import BadLine, event_of, line_of
-from hivemind.scheduler import Scheduler
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.types import Priority, Request, TaskSpec
-from hivemind.world import World
 from hivemind.world.sentences import SENTENCES
+from hivemind.world.world import World
 
 COMMANDS: tuple[cmd.Command, ...] = (
     cmd.BeginAgent("alice"),

@@ -16,7 +16,7 @@ from hivemind.lab.report.rows import STATES, Rows, Span
 from hivemind.lab.report.series import Series, Thinned
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage
-from hivemind.world import World
+from hivemind.world.world import World
 
 
 def state_of(span: Span) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 
-from hivemind.scheduler import Scheduler
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.config import SchedulerConfig
+from hivemind.scheduler.scheduler import Scheduler
 from hivemind_mock.agents.work import DOLLARS, HELPERS, LEAD, PLAN, at_tasks
 
 

@@ -10,7 +10,7 @@ from proxy.upstream.scripted import serving, unused_port
 from proxy.wire import ANSWER, PLAIN_BODY, anthropic_error, http
 
 from hivemind.scheduler.events import Event
-from hivemind.world import World
+from hivemind.world.world import World
 
 KEY = "sk-ant-api03-THISISSECRET0123456789"
 TOKEN = "hm-token-ALSOSECRET"

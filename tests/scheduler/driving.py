@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from hivemind.scheduler import Scheduler, Ticket, TicketState
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import CircuitConfig, LaneConfig, QueueConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.lane import Lane
+from hivemind.scheduler.scheduler import Scheduler
+from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Priority, Request, Usage
 
 LANE = "up/1"

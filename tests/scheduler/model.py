@@ -9,8 +9,9 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Protocol
 
-from hivemind.scheduler import Scheduler, Ticket, TicketState
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.scheduler import Scheduler
+from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Request, Usage, WindowKind, WindowReading
 
 SPAN_S = 60.0

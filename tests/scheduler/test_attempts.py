@@ -7,7 +7,6 @@ from itertools import pairwise
 import pytest
 from scheduler.driving import Hands, failure, lane_config
 
-from hivemind.scheduler import TicketState
 from hivemind.scheduler.config import RetryConfig
 from hivemind.scheduler.events import (
     AttemptFailed,
@@ -15,6 +14,7 @@ from hivemind.scheduler.events import (
     LaneParked,
     LaneReleased,
 )
+from hivemind.scheduler.ticket import TicketState
 from hivemind.scheduler.types import FailureKind, WindowKind
 
 LIMIT = FailureKind.RATE_LIMITED

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from scheduler.driving import Hands, circuit_lane, failure, lane_config
 
-from hivemind.scheduler import TicketState
 from hivemind.scheduler.events import (
     CircuitChanged,
     LevelChanged,
     Refused,
 )
+from hivemind.scheduler.ticket import TicketState
 from hivemind.scheduler.types import FailureKind
 
 CONGESTION = [kind for kind in FailureKind if kind not in (FailureKind.QUOTA, FailureKind.CLIENT_ERROR)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from scheduler.driving import Hands, lane_config, request
 
-from hivemind.scheduler import Ticket, TicketState
 from hivemind.scheduler.commands import BeginAgent, EndAgent, Rejected, SetBudget
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
 from hivemind.scheduler.events import AgentBegan, BudgetState, BudgetWarned, PriceUnknown
 from hivemind.scheduler.ledger.budget import price_by
 from hivemind.scheduler.ledger.ceilings import begin_day, begin_run
+from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Usage
 
 

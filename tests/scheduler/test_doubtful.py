@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduler.driving import LANE, Hands, failure, lane_config
 
-from hivemind.scheduler import Ticket, TicketState
 from hivemind.scheduler.commands import ReleaseLane
 from hivemind.scheduler.events import ResetDoubted
 from hivemind.scheduler.limits.window import PROBE_S, Window
+from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReading
 
 DAY_S = 86400.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from scheduler.driving import Hands, lane_config
 
-from hivemind.scheduler import Ticket, TicketState
 from hivemind.scheduler.commands import (
     BeginAgent,
     BoostAgent,
@@ -15,6 +14,7 @@ from hivemind.scheduler.commands import (
     SubmitTasks,
 )
 from hivemind.scheduler.config import SchedulerConfig
+from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Priority, TaskSpec, Usage
 
 

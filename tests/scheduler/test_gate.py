@@ -7,9 +7,9 @@ import math
 import pytest
 from scheduler.driving import Hands, lane_config
 
-from hivemind.scheduler import TicketState
 from hivemind.scheduler.admission.gate import Gate
 from hivemind.scheduler.commands import PinLevel, Tune
+from hivemind.scheduler.ticket import TicketState
 
 
 @pytest.mark.parametrize(

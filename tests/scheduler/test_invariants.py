@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from scheduler.driving import LANE, Hands, failure, lane_config
 
-from hivemind.scheduler import Ticket, TicketState
 from hivemind.scheduler.commands import (
     BeginAgent,
     BoostAgent,
@@ -33,9 +32,9 @@ from hivemind.scheduler.config import QueueConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, Finished, Granted, Refused
 from hivemind.scheduler.ledger.budget import price_by
 from hivemind.scheduler.ledger.ceilings import begin_day
-from hivemind.scheduler.ticket import Agent
+from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
-from hivemind.world import World
+from hivemind.world.world import World
 
 AGENTS = st.sampled_from(["ann", "ann/sub", "ann/deeper", "ben", "cem", "dora"])
 PARENTS = {"ann/sub": "ann", "ann/deeper": "ann/sub", "ben": "ann/sub", "cem": "ben", "dora": None, "ann": None}

@@ -7,7 +7,6 @@ import math
 import pytest
 from scheduler.driving import LANE, Hands, failure, lane_config
 
-from hivemind.scheduler import TicketState
 from hivemind.scheduler.commands import (
     Command,
     Drain,
@@ -22,6 +21,7 @@ from hivemind.scheduler.commands import (
     Tune,
 )
 from hivemind.scheduler.events import CircuitChanged, Commanded, LaneReleased, LevelChanged, Refused
+from hivemind.scheduler.ticket import TicketState
 from hivemind.scheduler.types import FailureKind, Priority
 
 

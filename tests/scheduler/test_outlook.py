@@ -7,10 +7,10 @@ import math
 import pytest
 from scheduler.driving import Hands, lane_config
 
-from hivemind.scheduler import Ticket
 from hivemind.scheduler.explain.outlook import Opening, Outlook
 from hivemind.scheduler.limits.allowance import Allowance
 from hivemind.scheduler.limits.window import BUCKET_PROOF, Window
+from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import WindowKind, WindowReading
 
 

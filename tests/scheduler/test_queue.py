@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from scheduler.driving import Hands, lane_config
 
-from hivemind.scheduler import Ticket
 from hivemind.scheduler.admission.queue import AWAITED_S, FEW
 from hivemind.scheduler.commands import PauseAdmissions, PauseAgent, SetPriority
 from hivemind.scheduler.config import QueueConfig
 from hivemind.scheduler.events import Granted
+from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Priority, Usage
 
 SMALL, LARGE = 400, 40_000

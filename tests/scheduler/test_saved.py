@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduler.driving import LANE, Hands, lane_config, request
 
-from hivemind.scheduler import Scheduler, Ticket, TicketState
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetWarned
@@ -17,7 +16,8 @@ from hivemind.scheduler.ledger import ceilings
 from hivemind.scheduler.ledger.accounts import POOL, Account, Spent
 from hivemind.scheduler.ledger.budget import price_by
 from hivemind.scheduler.persistence import SavedAgent, SavedTask, restore, take_unsaved
-from hivemind.scheduler.ticket import Agent
+from hivemind.scheduler.scheduler import Scheduler
+from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import Priority, TaskSpec, Usage
 
 PARENTS = {"a": None, "b": "a", "c": "b", "b/x": "b", "b/x/y": "b/x", "d": None}

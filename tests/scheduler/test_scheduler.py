@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from scheduler.driving import LANE, Hands, circuit_lane, failure, lane_config
 
-from hivemind.scheduler import TicketState
 from hivemind.scheduler.config import QueueConfig, SchedulerConfig
 from hivemind.scheduler.events import (
     Abandoned,
@@ -17,6 +16,7 @@ from hivemind.scheduler.events import (
     Progress,
     Sampled,
 )
+from hivemind.scheduler.ticket import TicketState
 from hivemind.scheduler.types import Usage, WindowKind
 
 # --- Events ----------------------------------------------------------------------------------------------------------

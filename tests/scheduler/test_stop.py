@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from scheduler.driving import LANE, Hands, failure, lane_config
 
-from hivemind.scheduler import Refusal, Ticket, TicketState
 from hivemind.scheduler.commands import PauseAgent, Rejected, StopAgent
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.events import Abandoned, AttemptFailed, Commanded, Refused
+from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Usage, WindowKind
 
 STOPPED = Refusal("agent_stopped", None, 403)

@@ -6,7 +6,6 @@ import pytest
 from scheduler.driving import Hands, failure, lane_config
 
 from hivemind.proxy.refusals import text_of
-from hivemind.scheduler import Refusal, Ticket, TicketState
 from hivemind.scheduler.commands import (
     CancelTask,
     ClaimTask,
@@ -21,6 +20,7 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.events import Commanded, TaskAdded, TaskChanged, TaskForgotten
 from hivemind.scheduler.persistence import restore, take_unsaved
+from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Priority, TaskSpec
 
 

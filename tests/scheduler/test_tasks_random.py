@@ -13,7 +13,6 @@ from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hivemind.scheduler import Scheduler
 from hivemind.scheduler.commands import (
     CancelTask,
     ClaimTask,
@@ -26,6 +25,7 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.persistence import SavedTask, Unsaved, restore, take_unsaved
+from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.tasks.graph import OPEN, SPOILED, Task
 from hivemind.scheduler.types import Priority, TaskSpec
 

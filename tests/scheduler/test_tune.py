@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 from scheduler.driving import LANE, Hands, circuit_lane, failure, lane_config
 
-from hivemind.scheduler import Scheduler, TicketState
 from hivemind.scheduler.commands import PinLevel, Rejected, SetCircuit, Tune
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import CircuitChanged, Commanded, LevelChanged
 from hivemind.scheduler.operator.knobs import KNOBS
+from hivemind.scheduler.scheduler import Scheduler
+from hivemind.scheduler.ticket import TicketState
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
 

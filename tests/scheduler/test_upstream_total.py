@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduler.driving import Hands, failure, lane_config
 
-from hivemind.scheduler import Ticket, TicketState
 from hivemind.scheduler.commands import PauseAdmissions
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.gauges import Hold
+from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import FailureKind
 
 KEYS = ("up/a", "up/b", "up/c")

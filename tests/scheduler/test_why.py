@@ -10,10 +10,10 @@ from statistics import median
 import pytest
 from scheduler.driving import LANE, Hands, circuit_lane, failure, lane_config
 
-from hivemind.scheduler import Ticket
 from hivemind.scheduler.commands import Command, PauseAdmissions, PauseAgent, PinLevel, SetCircuit
 from hivemind.scheduler.config import LaneConfig, QueueConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.gauges import GATES, UPCOMING_SHOWN, Hold
+from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
 
 

@@ -17,10 +17,10 @@ from scheduler.driving import LANE, lane_config, request
 
 from hivemind.api_types import LeavePlace, WantPlace
 from hivemind.host.proxy import Proxy
-from hivemind.scheduler import Ticket
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.ledger.accounts import Period
 from hivemind.scheduler.places import LEASE_S
+from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import TaskSpec, Usage
 from hivemind.store.opening import opened
 from hivemind.store.records import Run

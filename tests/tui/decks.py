@@ -14,8 +14,8 @@ from hivemind.journal.event_text import told
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
-from hivemind.world import World
 from hivemind.world.request_view import RequestDetail
+from hivemind.world.world import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from random import Random
 
 from scheduler.driving import LANE, Hands, failure, lane_config
 
-from hivemind.scheduler import Ticket, TicketState
 from hivemind.scheduler.commands import (
     BeginAgent,
     BoostAgent,
@@ -32,6 +31,7 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.config import FeedbackConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.events import Event
+from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Priority, TaskSpec, Usage
 
 AGENTS = ("ann", "ben", "ann/sub", "b.t1", "cem")

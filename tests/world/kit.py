@@ -7,8 +7,8 @@ from dataclasses import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.gauges import Hold, LaneState
 from hivemind.scheduler.types import FailureKind, Price, Priority, Usage
-from hivemind.world import World
 from hivemind.world.snapshot import AgentView, Snapshot, TicketView
+from hivemind.world.world import World
 
 LANE = "up:1"
 USED = Usage(100, 20, 30, 40)

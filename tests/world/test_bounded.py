@@ -11,8 +11,8 @@ from world.kit import LANE, hold, sampled, state, told
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
-from hivemind.world import World
 from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE
+from hivemind.world.world import World
 
 DAY_S = 24 * 3600.0
 REQUESTS = 27_000

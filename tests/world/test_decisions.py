@@ -24,9 +24,9 @@ from world.kit import (
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.gauges import GATES
 from hivemind.scheduler.types import FailureKind, Usage
-from hivemind.world import World
 from hivemind.world.decisions import HELD
 from hivemind.world.request_view import DECISIONS_KEPT
+from hivemind.world.world import World
 
 ARRIVAL = "arrived with priority normal, about 100 tokens in, 256 out"
 

@@ -7,8 +7,8 @@ from world.kit import LANE, USED, abandoned, arrived, commanded, failed, finishe
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority, Usage
-from hivemind.world import World
 from hivemind.world.request_view import ATTEMPTS_KEPT, ENDS, REQUESTS_KEPT, REQUESTS_PAGE, AttemptView, RequestView
+from hivemind.world.world import World
 
 
 def only_request(world: World, at: float = 10.0) -> RequestView:

@@ -14,9 +14,9 @@ from world.kit import arrived, granted, hold, state, told
 from hivemind.journal.codec import event_of, line_of
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
-from hivemind.world import World
 from hivemind.world.request_view import RequestDetail
 from hivemind.world.state import Carried, WorldState
+from hivemind.world.world import World
 
 STEPS = st.tuples(st.sampled_from(OPS), st.integers(0, 999), st.integers(0, 999))
 

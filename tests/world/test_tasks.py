@@ -6,8 +6,8 @@ from world.kit import arrived, commanded, finished, only_agent, task_added, task
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority, Usage
-from hivemind.world import World
 from hivemind.world.snapshot import TASKS_SHOWN, Snapshot, TaskView
+from hivemind.world.world import World
 
 
 def only_task(snapshot: Snapshot) -> TaskView:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hivemind.scheduler import events as ev
-from hivemind.world import World
+from hivemind.world.world import World
 
 ROWS_KEPT = 4096
 """Pieces; where there are more, two become one."""

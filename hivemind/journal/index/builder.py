@@ -41,7 +41,7 @@ from hivemind.journal.write.segment import being_written
 from hivemind.prices import Prices
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price
-from hivemind.world import World
+from hivemind.world.world import World
 
 EVENTS_APART = 5000
 BYTES_APART = 1 << 20

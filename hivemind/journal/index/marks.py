@@ -9,10 +9,10 @@ from typing import Any
 from hivemind.journal.event_text import told
 from hivemind.journal.records import Gap
 from hivemind.scheduler import events as ev
-from hivemind.world import World
 from hivemind.world.sentences import TOLD_ALREADY
 from hivemind.world.snapshot import Line
 from hivemind.world.tickets import BY_OPERATOR
+from hivemind.world.world import World
 
 KINDS = ("gap", "death", "circuit", "budget", "command", "parked", "ended", "cut")
 """Events are missing; an agent saw a request fail; the circuit moved; a budget runs low or is used up; somebody

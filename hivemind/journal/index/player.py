@@ -24,9 +24,9 @@ from hivemind.journal.read.request_heads import with_heads
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
 from hivemind.scheduler import events as ev
-from hivemind.world import World
 from hivemind.world.request_view import RequestDetail
 from hivemind.world.state import Carried
+from hivemind.world.world import World
 
 _UNTOLD = (ev.Sampled, ev.LimitsRead, JournalBegan, Carried, RequestBody, ResponseBody)
 """Of which it isn't said that they happened next."""

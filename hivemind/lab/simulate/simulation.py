@@ -15,9 +15,10 @@ from itertools import count
 from hivemind.lab.simulate.plan import SimulationPlan
 from hivemind.lab.simulate.provider_model import AttemptResult
 from hivemind.lab.simulate.steps import CommandStep, RequestStep, Step, usage_at_start
-from hivemind.scheduler import Refusal, Scheduler, Ticket, TicketState
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
 from hivemind.scheduler.ledger.budget import price_by
+from hivemind.scheduler.scheduler import Scheduler
+from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
 from hivemind.scheduler.types import Request, Usage
 
 _ARRIVE, _ORDER, _WAKE, _SAMPLE, _HEAD, _FIRST, _END, _LEAVE, _PROGRESS = range(9)

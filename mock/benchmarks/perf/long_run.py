@@ -18,7 +18,6 @@ from typing import Any
 from hivemind.journal.codec import line_of
 from hivemind.journal.files import part_path
 from hivemind.journal.records import Carried, JournalBegan, JournalEnded
-from hivemind.scheduler import Scheduler, Ticket, TicketState
 from hivemind.scheduler.commands import (
     BeginAgent,
     BoostAgent,
@@ -36,8 +35,10 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import Event, Sampled
+from hivemind.scheduler.scheduler import Scheduler
+from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Priority, Request, TaskSpec, Usage
-from hivemind.world import World
+from hivemind.world.world import World
 
 HOUR_S = 3600.0
 NAME = "20261121-000000-8765"

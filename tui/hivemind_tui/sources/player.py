@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from hivemind.world import World
 from hivemind.world.request_view import RequestDetail
+from hivemind.world.world import World
 from hivemind_tui.sources.playback import Column, Marked
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
-from hivemind.world import World
 from hivemind.world.request_view import RequestDetail, Requests
 from hivemind.world.snapshot import Snapshot
+from hivemind.world.world import World
 from hivemind_tui.render.format import clean
 from hivemind_tui.sources.base import Link
 from hivemind_tui.sources.playback import KINDS, STEERLESS, Column, Marked, Playback
