@@ -8,6 +8,7 @@ are open: a known one that it leaves out has ended unrecorded. Events of unknown
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -184,12 +185,10 @@ class Lifecycle:
             self.state = "refused"
             self.last_error = end.reason.replace("_", " ")
 
-    def requeue_if_due(self, at: float) -> bool:
-        """Put it back into the queue if its retry pause is over, of which no event tells. Return whether it was."""
-        if self.retry_at is None or at < self.retry_at:
-            return False
+    def requeue(self) -> None:
+        """Put it back into the queue, as its retry pause is over; no event tells of that."""
+        assert self.retry_at is not None
         self.state, self.since, self.retry_at = "queued", self.retry_at, None
-        return True
 
     def _use(self, usage: Usage | None) -> None:
         if usage is not None:
@@ -206,11 +205,12 @@ class OpenRequests(Generic[R]):
     `make` makes a request from its arrival and the name of its provider.
     """
 
-    __slots__ = ("_make", "_retrying", "by_ticket", "in_flight", "providers")
+    __slots__ = ("_make", "_retries", "by_ticket", "in_flight", "providers")
 
     def __init__(self, make: Callable[[Arrived, str], R]) -> None:
         self._make = make
-        self._retrying: dict[int, R] = {}
+        self._retries: list[tuple[float, int]] = []
+        """A heap of the times at which retry pauses end, and their tickets; some of them are out of date."""
         self.by_ticket: dict[int, R] = {}
         self.in_flight = 0
         """How many of them are in flight."""
@@ -239,8 +239,6 @@ class OpenRequests(Generic[R]):
         if request is not None:
             if not request.in_flight:
                 self.in_flight += 1
-            if request.retry_at is not None:
-                self._retrying.pop(event.ticket, None)
             request.granted(event)
         return request
 
@@ -271,8 +269,8 @@ class OpenRequests(Generic[R]):
             request.close(event)
         else:
             self.in_flight -= request.in_flight
-            self._retrying[event.ticket] = request
             request.failed(event)
+            heapq.heappush(self._retries, (event.at + event.retry_in_s, event.ticket))
         return request
 
     def ended(self, event: Finished | Abandoned | Refused) -> R | None:
@@ -297,24 +295,20 @@ class OpenRequests(Generic[R]):
             request.restore(kept)
             self.by_ticket[kept.arrived.ticket] = request
         self.in_flight = sum(each.in_flight for each in self.by_ticket.values())
-        self._retrying = {number: each for number, each in self.by_ticket.items() if each.retry_at is not None}
+        self._retries = sorted((each.retry_at, n) for n, each in self.by_ticket.items() if each.retry_at is not None)
         return new, list(before.values())
 
     def requeue_due(self, at: float) -> list[R]:
         """Put requests whose retry pause is over back into the queue, and return them, the first due first."""
-        if not self._retrying:
-            return []
-        due = [each for each in self._retrying.values() if each.requeue_if_due(at)]
-        for each in due:
-            del self._retrying[each.arrived.ticket]
-        return sorted(due, key=_since)
+        due = []
+        while self._retries and self._retries[0][0] <= at:
+            retry_at, number = heapq.heappop(self._retries)
+            request = self.by_ticket.get(number)
+            if request is not None and request.retry_at == retry_at:
+                request.requeue()
+                due.append(request)
+        return due
 
     def _forget(self, request: R) -> None:
         self.in_flight -= request.in_flight
-        if request.retry_at is not None:
-            self._retrying.pop(request.arrived.ticket, None)
         del self.by_ticket[request.arrived.ticket]
-
-
-def _since(request: Lifecycle) -> float:
-    return request.since

@@ -16,6 +16,7 @@ from hivemind.lab.report.rows import STATES, Rows, Span
 from hivemind.lab.report.series import Series, Thinned
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage
+from hivemind.world.state import Carried
 from hivemind.world.world import World
 
 
@@ -172,10 +173,60 @@ def test_a_gap() -> None:
 
 
 def test_what_was_never_seen_to_come_counts_nothing() -> None:
-    """Of a request whose arrival isn't in the recording, neither tokens nor ends are counted."""
-    run = run_of([opened(), granted(1, 9, "ann"), finished(2, 9, "ann", attempts=2)])
-    ann = run.fold.agents["ann"]
-    assert (ann.requests, ann.answered, ann.spent.tokens, run.saved.agents) == (0, 0, 0, 0)
+    """Events of a request whose beginning isn't in the recording are left out."""
+    run = run_of([opened(), granted(1, 9, "ann"), failed(1.5, 9, "ann", None), finished(2, 9, "ann", attempts=2)])
+    assert (run.fold.agents, run.fold.faults.all, run.saved.agents) == ({}, 0, 0)
+
+
+def test_what_was_open_when_the_recording_begins_counts_from_there() -> None:
+    """As in the figures beside; its row and its lane's counts begin with it."""
+    past = [arrived(0, 1, "ann"), granted(0, 1, "ann"), arrived(1, 2, "bob")]
+    world = World(at=START, wall=0.0, address="", upstreams=())
+    for event in (opened(), sampled(0, active=1), *past):
+        world.apply(event)
+    carried = Carried(START + 2, world.keep(START + 2))
+    run = run_of([carried, granted(3, 2, "bob", waited_s=2.0), finished(4, 1, "ann"), finished(5, 2, "bob")])
+    ann, bob = (run.fold.agents[name] for name in ("ann", "bob"))
+    assert (ann.began, ann.requests, ann.answered, ann.spent.dollars) == (2, 1, 1, 1.0)
+    assert bob.row is not None
+    assert [(span.begins, span.ends, state_of(span)) for span in bob.row.spans] == [
+        (2, 3, "queued"),
+        (3, 5, "waiting"),
+    ]
+    lane = run.fold.lanes[LANE]
+    assert (lane.requests, lane.busiest, lane.longest_queue) == (2, 2, 1)
+    assert (run.figures.requests, run.figures.answered, run.figures.waited_s) == (2, 2, 1.0)
+
+
+def test_a_state_after_a_gap_shows_what_is_open() -> None:
+    """At once, and of what ended in the gap nobody knows how."""
+    world = World(at=START, wall=0.0, address="", upstreams=())
+    for event in (opened(), sampled(0), arrived(0, 1, "ann"), granted(0, 1, "ann")):
+        world.apply(event)
+    run = run_of(
+        [
+            opened(),
+            arrived(0, 1, "ann"),
+            arrived(1, 2, "bob"),
+            granted(1, 2, "bob"),
+            failed(2, 2, "bob", 1.0),
+            Gap(START + 10, START + 3, 40, "disk full"),
+            Carried(START + 11, world.keep(START + 11)),
+            finished(14, 1, "ann"),
+            sampled(15),
+        ]
+    )
+    ann, bob = (run.fold.agents[name] for name in ("ann", "bob"))
+    assert ann.row is not None
+    assert [(span.begins, span.ends, state_of(span)) for span in ann.row.spans] == [
+        (0, 3, "queued"),
+        (11, 14, "waiting"),
+    ]
+    assert (ann.requests, ann.answered, bob.ended, bob.last_end, run.fold.faults.of("open")) == (1, 1, 3, "", 1)
+    lane = run.fold.lanes[LANE]
+    flying = {round(at, 2): mean for at, mean, _ in lane.flying.points(16)}
+    assert (flying[12.5], flying[15.5]) == (1, 0)
+    assert not [at for at in flying if 3.05 < at < 10.95]
 
 
 def test_spent_by_model() -> None:

@@ -42,7 +42,6 @@ class AgentStats:
 
     __slots__ = (
         "_counts",
-        "_pausing",
         "_rows",
         "_since",
         "_state",
@@ -90,8 +89,6 @@ class AgentStats:
         self._rows = rows
         self.row: Row | None = None if rows is None else rows.new()
         self._counts = [0] * len(STATES)
-        self._pausing: dict[int, float] = {}
-        """By ticket, when the next try may start."""
         self._state: int | None = None
         self._since = 0.0
 
@@ -99,11 +96,6 @@ class AgentStats:
     def saved(self) -> bool:
         """A fault was made good unseen, and it never saw one."""
         return self.recovered > 0 and not self.saw_error
-
-    @property
-    def open(self) -> int:
-        """Requests that aren't over."""
-        return sum(self._counts)
 
     # --- Its row -------------------------------------------------------------------------------------------------
 
@@ -123,36 +115,10 @@ class AgentStats:
             self._rows.span(self.row, self._since, at, self._state)
         self._state, self._since = state, at
 
-    def pause(self, ticket: int, until: float) -> None:
-        """A request waits for its next try, then it stands in the queue, of which no event tells."""
-        self._pausing[ticket] = until
-
-    def resume(self, ticket: int, at: float) -> int:
-        """The request goes on now. Returns the state in which it was."""
-        self.catch_up(at)
-        return PAUSE if self._pausing.pop(ticket, None) is not None else QUEUED
-
-    def catch_up(self, at: float) -> None:
-        """Requests whose pause is over by now stand in the queue again."""
-        if not self._pausing:
-            return
-        over = sorted((until, ticket) for ticket, until in self._pausing.items() if until <= at)
-        for until, ticket in over:
-            del self._pausing[ticket]
-            self.move(until, PAUSE, QUEUED)
-
     def fault(self, at: float, kind: str, passed_on: bool) -> None:
         """An attempt failed."""
         if self.row is not None and self._rows is not None:
             self._rows.mark(self.row, at, kind, passed_on)
-
-    def forget_open(self, at: float) -> None:
-        """What becomes of its open requests isn't known."""
-        self.catch_up(at)
-        self._pausing.clear()
-        for state, count in enumerate(self._counts):
-            for _ in range(count):
-                self.move(at, state, None)
 
     # --- What it used --------------------------------------------------------------------------------------------
 

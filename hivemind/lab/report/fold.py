@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from hivemind.journal.records import Gap, JournalBegan
-from hivemind.lab.report.agents import FIRST, PAUSE, QUEUED, STREAMING, AgentStats
+from hivemind.lab.report.agents import AgentStats
 from hivemind.lab.report.faults import FaultCounts
 from hivemind.lab.report.lanes import Lane
-from hivemind.lab.report.rows import Rows
+from hivemind.lab.report.rows import STATES, Rows
 from hivemind.lab.report.series import Thinned
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Usage
+from hivemind.world.lifecycle import Lifecycle, OpenRequests
 from hivemind.world.sentences import TOLD_ALREADY, sentence, subject
+from hivemind.world.state import Carried
 from hivemind.world.tickets import BY_OPERATOR
 
 AGENTS_KEPT = 20_000
@@ -23,6 +25,7 @@ ROWS_KEPT = 120
 LANES_KEPT = 50
 COMMANDS_KEPT = 300
 GAPS_KEPT = 100
+_STATE = {name: number for number, name in enumerate(STATES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +38,21 @@ class OperatorAction:
     text: str
 
 
-class _Open:
-    __slots__ = ("agent", "faults", "known", "lane", "model", "state")
+class _Request(Lifecycle):
+    """A request, and as what it is shown."""
 
-    def __init__(self, agent: AgentStats, lane: Lane, model: str, state: int, *, known: bool) -> None:
-        self.agent, self.lane, self.model, self.state = agent, lane, model, state
-        self.known = known
-        """It was seen to come, so that it counts; the others are only drawn."""
+    __slots__ = ("agent", "counted_in_flight", "faults", "lane", "row_state")
+
+    agent: AgentStats
+    lane: Lane
+
+    def __init__(self, arrived: ev.Arrived, provider: str) -> None:
+        super().__init__(arrived, provider)
         self.faults: list[str] = []
+        self.row_state: int | None = None
+        """Its state in its agent's row; None: it isn't shown there."""
+        self.counted_in_flight: bool | None = None
+        """Whether its lane counts it as in flight, or as waiting; None: it counts it as neither."""
 
 
 class RunFold:
@@ -65,10 +75,9 @@ class RunFold:
         """The last event's moment, in seconds since the run began."""
         self._offset = began.at
         self._price = price
-        self._providers: dict[str, str] = {}
-        self._open: dict[int, _Open] = {}
+        self._requests = OpenRequests(_Request)
         self._unsure = True
-        """What flies isn't known from the events alone."""
+        """What is in flight isn't known from the events alone."""
         self._folds: dict[type[ev.Event], Callable[[Any, float], None]] = {
             ev.Arrived: self._arrived,
             ev.Granted: self._granted,
@@ -85,6 +94,7 @@ class RunFold:
             ev.Commanded: self._commanded,
             ev.AgentEnded: self._process_ended,
             ev.Sampled: self._sampled,
+            Carried: self._carried,
         }
 
     def apply(self, event: ev.Event) -> None:
@@ -94,6 +104,7 @@ class RunFold:
         self.ended_at = at
         fold = self._folds.get(type(event))
         if fold is not None:
+            self._requeue(at)
             fold(event, at)
         elif type(event) is Gap:
             self._gap(event, before, at)
@@ -101,13 +112,9 @@ class RunFold:
     def end(self) -> None:
         """There are no more events."""
         at = self.ended_at
-        for ticket in self._open.values():
-            if ticket.known:
-                self.faults.became(ticket.faults, "open")
-        for agent in self.agents.values():
-            agent.ended = at if agent.open else agent.ended
-            agent.last_end = "" if agent.open else agent.last_end
-            agent.forget_open(at)
+        for request in self._requests.by_ticket.values():
+            self.faults.became(request.faults, "open")
+        self._hide_all(at)
         self.rows.settle()
         for lane in self.lanes.values():
             lane.end(at)
@@ -132,117 +139,140 @@ class RunFold:
         return lane
 
     def _arrived(self, event: ev.Arrived, at: float) -> None:
-        agent, lane = self._agent(event.agent), self._lane(event.lane)
-        agent.catch_up(at)
+        self._begin(self._requests.arrived(event), at)
+
+    def _begin(self, request: _Request, at: float) -> None:
+        arrived = request.arrived
+        agent = request.agent = self._agent(arrived.agent)
+        lane = request.lane = self._lane(arrived.lane)
         agent.requests += 1
         agent.began = at if agent.began is None else agent.began
-        agent.client = event.client or agent.client
-        agent.parent = event.parent or agent.parent
+        agent.client = arrived.client or agent.client
+        agent.parent = arrived.parent or agent.parent
         lane.requests += 1
-        if event.agent not in self.agents:
+        if arrived.agent not in self.agents:
             self.untracked_requests += 1
-        self._open[event.ticket] = _Open(agent, lane, event.model, QUEUED, known=True)
-        agent.move(at, None, QUEUED)
-        lane.moved(at, 0, 1)
+        self._show(request, at)
 
-    def _ticket(self, event: ev.Granted | ev.FirstContent | ev.AttemptFailed, at: float, state: int) -> _Open:
-        """The request; where it wasn't seen to come, as one that was in that state until now. What its lane counts has
-        it already, from the last sample."""
-        ticket = self._open.get(event.ticket)
-        if ticket is None:
-            agent, lane = self._agent(event.agent), self._lane(event.lane)
-            ticket = self._open[event.ticket] = _Open(agent, lane, "", state, known=False)
-            agent.move(at, None, state)
-        return ticket
+    def _show(self, request: _Request, at: float) -> None:
+        """Show the request in its agent's row, and count it in its lane, as it stands."""
+        state = in_flight = None
+        if request.end is None:
+            state, in_flight = _STATE[request.state], request.in_flight
+        request.agent.move(at, request.row_state, state)
+        request.row_state = state
+        before = request.counted_in_flight
+        if in_flight is not before:
+            request.lane.moved(at, (in_flight is True) - (before is True), (in_flight is False) - (before is False))
+            request.counted_in_flight = in_flight
+
+    def _requeue(self, at: float) -> None:
+        for request in self._requests.requeue_due(at + self._offset):
+            if request.row_state is not None:
+                self._show(request, request.since - self._offset)
+
+    def _hide_all(self, at: float) -> None:
+        """Show no open request from this moment on, as what becomes of them isn't known."""
+        self._requeue(at)
+        for request in self._requests.by_ticket.values():
+            self._hide(request, at)
+
+    def _hide(self, request: _Request, at: float) -> None:
+        if request.row_state is not None:
+            request.agent.move(at, request.row_state, None)
+            request.row_state = None
+            request.agent.ended, request.agent.last_end = at, ""
 
     def _granted(self, event: ev.Granted, at: float) -> None:
-        ticket = self._ticket(event, at, QUEUED)
-        before = ticket.agent.resume(event.ticket, at)
-        ticket.agent.move(at, before, FIRST)
-        ticket.state = FIRST
-        ticket.lane.moved(at, 1, -1)
+        request = self._requests.granted(event)
+        if request is not None:
+            self._show(request, at)
 
     def _first_content(self, event: ev.FirstContent, at: float) -> None:
-        ticket = self._ticket(event, at, FIRST)
-        ticket.agent.catch_up(at)
-        ticket.agent.move(at, ticket.state, STREAMING)
-        ticket.state = STREAMING
+        request = self._requests.first_content(event)
+        if request is not None:
+            self._show(request, at)
 
     def _attempt_failed(self, event: ev.AttemptFailed, at: float) -> None:
-        ticket = self._ticket(event, at, FIRST)
-        agent, kind = ticket.agent, event.kind.value
-        agent.catch_up(at)
-        agent.fault(at, kind, event.retry_in_s is None)
-        if ticket.known:
-            self.faults.met(kind, event.status, event.retry_in_s)
-            ticket.faults.append(kind)
-            self._use(ticket, event.lane, event.usage, wasted=True)
-        if event.retry_in_s is None:
-            agent.failed += ticket.known
-            agent.saw_error = True
-            self._close(event.ticket, ticket, at, "failed")
+        request = self._requests.attempt_failed(event)
+        if request is None:
             return
-        agent.retries += ticket.known
-        agent.move(at, ticket.state, PAUSE)
-        agent.pause(event.ticket, at + event.retry_in_s)
-        ticket.state = PAUSE
-        ticket.lane.moved(at, -1, 1)
+        agent, kind = request.agent, event.kind.value
+        agent.fault(at, kind, event.retry_in_s is None)
+        self.faults.met(kind, event.status, event.retry_in_s)
+        request.faults.append(kind)
+        self._use(request, event.usage, wasted=True)
+        if event.retry_in_s is None:
+            agent.failed += 1
+            agent.saw_error = True
+            self._end(request, at)
+        else:
+            agent.retries += 1
+            self._show(request, at)
 
     def _finished(self, event: ev.Finished, at: float) -> None:
-        ticket = self._open.get(event.ticket)
-        if ticket is None:
-            return
-        if ticket.known:
-            ticket.agent.answered += 1
+        request = self._requests.ended(event)
+        if request is not None:
+            request.agent.answered += 1
             if event.attempts > 1:
-                ticket.agent.recover()
-            self._use(ticket, event.lane, event.usage, wasted=False, model=event.model)
-        self._close(event.ticket, ticket, at, "answered")
+                request.agent.recover()
+            self._use(request, event.usage, wasted=False, model=event.model)
+            self._end(request, at)
 
     def _abandoned(self, event: ev.Abandoned, at: float) -> None:
-        ticket = self._open.get(event.ticket)
-        if ticket is None:
-            return
-        if ticket.known:
-            ticket.agent.left += 1
-            self._use(ticket, event.lane, event.usage, wasted=True)
-        self._close(event.ticket, ticket, at, "left")
+        request = self._requests.ended(event)
+        if request is not None:
+            request.agent.left += 1
+            self._use(request, event.usage, wasted=True)
+            self._end(request, at)
 
     def _refused(self, event: ev.Refused, at: float) -> None:
-        ticket = None if event.ticket is None else self._open.get(event.ticket)
-        agent = self._agent(event.agent) if ticket is None else ticket.agent
+        request = self._requests.ended(event)
+        agent = self._agent(event.agent) if request is None else request.agent
         agent.saw_error = agent.saw_error or event.reason not in BY_OPERATOR
-        if ticket is None or event.ticket is None:
+        if request is None:
             self.turned_away[event.reason] += 1
             return
         self.refusals[event.reason] += 1
-        agent.refused += ticket.known
-        self._close(event.ticket, ticket, at, "refused")
+        agent.refused += 1
+        self._end(request, at)
 
-    def _close(self, number: int, ticket: _Open, at: float, how: str) -> None:
-        del self._open[number]
-        agent = ticket.agent
-        flying = ticket.state in (FIRST, STREAMING)
-        if flying:
-            agent.catch_up(at)
-            agent.move(at, ticket.state, None)
-        else:
-            agent.move(at, agent.resume(number, at), None)
-        ticket.lane.moved(at, -int(flying), -int(not flying))
-        agent.ended, agent.last_end = at, how
-        if ticket.known:
-            self.faults.became(ticket.faults, how)
+    def _end(self, request: _Request, at: float) -> None:
+        self._show(request, at)
+        request.agent.ended, request.agent.last_end = at, request.state
+        self.faults.became(request.faults, request.state)
 
-    def _use(self, ticket: _Open, lane: str, usage: Usage | None, *, wasted: bool, model: str = "") -> None:
+    def _use(self, request: _Request, usage: Usage | None, *, wasted: bool, model: str = "") -> None:
         if usage is not None:
-            named = ticket.model or model
-            dollars = None if self._price is None else self._price(self._providers.get(lane, ""), named, usage)
-            ticket.agent.use(named, usage, dollars, wasted)
+            arrived = request.arrived
+            named = arrived.model or model
+            provider = self._requests.providers.get(arrived.lane, "")
+            dollars = None if self._price is None else self._price(provider, named, usage)
+            request.agent.use(named, usage, dollars, wasted)
+
+    def _carried(self, event: Carried, at: float) -> None:
+        """Where the journal begins in the middle, or after a gap, what is open counts and is shown from here on."""
+        new, lost = self._requests.carried(event)
+        for request in lost:
+            self.faults.became(request.faults, "open")
+            self._hide(request, at)
+        for request in new:
+            self._begin(request, at)
+        waiting: Counter[str] = Counter()
+        in_flight: Counter[str] = Counter()
+        for request in self._requests.by_ticket.values():
+            self._show(request, at)
+            (in_flight if request.in_flight else waiting)[request.arrived.lane] += 1
+        for state in event.state.lanes:
+            lane = self._lane(state.lane)
+            lane.upstream = state.upstream
+            lane.counted(at, in_flight[state.lane], waiting[state.lane])
+        self._unsure = False
 
     # --- Lanes, and whoever steers -------------------------------------------------------------------------------
 
     def _opened(self, event: ev.LaneOpened, at: float) -> None:
-        self._providers[event.lane] = event.provider
+        self._requests.lane_opened(event)
         lane = self._lane(event.lane)
         lane.upstream, lane.config = event.upstream, event.config or lane.config
 
@@ -260,7 +290,7 @@ class RunFold:
 
     def _sampled(self, event: ev.Sampled, at: float) -> None:
         for state in event.lanes:
-            self._providers.setdefault(state.lane, state.provider)
+            self._requests.providers.setdefault(state.lane, state.provider)
             self._lane(state.lane).sampled(at, state, known=not self._unsure)
         self._unsure = False
 
@@ -274,14 +304,7 @@ class RunFold:
     def _gap(self, event: Gap, before: float, at: float) -> None:
         since = max(before, min(at, event.since - self._offset))
         self.gaps.add((since, at, event.lost))
-        for ticket in self._open.values():
-            if ticket.known:
-                self.faults.became(ticket.faults, "open")
-        self._open.clear()
-        for agent in self.agents.values():
-            if agent.open:
-                agent.ended, agent.last_end = since, ""
-            agent.forget_open(since)
+        self._hide_all(since)
         for lane in self.lanes.values():
             lane.lost(since)
         self._unsure = True

@@ -82,6 +82,12 @@ class Lane:
         self._flying, self._waiting = max(0, self._flying + flying), max(0, self._waiting + waiting)
         self._note(at)
 
+    def counted(self, at: float, flying: int, waiting: int) -> None:
+        """So many fly and wait."""
+        self._blind = False
+        self._flying, self._waiting = flying, waiting
+        self._note(at)
+
     def _note(self, at: float) -> None:
         if self._blind:
             return
@@ -93,9 +99,7 @@ class Lane:
         """Its gauges. `known`: what flies and waits was counted from the events, so that it isn't taken from here."""
         self.upstream = state.upstream
         if not known:
-            self._blind = False
-            self._flying, self._waiting = state.active, state.waiting + state.retrying
-            self._note(at)
+            self.counted(at, state.active, state.waiting + state.retrying)
         self.level.set(at, state.level if math.isfinite(state.level) else None)
         for window in state.windows:
             key = (window.family, window.kind.value)
