@@ -177,7 +177,7 @@ class Keeper:
     def _landed(self, event: ev.Finished | ev.Abandoned | ev.AttemptFailed) -> None:
         if event.agent in self._stops:
             agent = self._engine.agent(event.agent)
-            if agent is not None and not agent.flying:
+            if agent is not None and not agent.in_flight:
                 self._order(self._stops[event.agent])
 
     def _has_anything(self, agent: str) -> bool:

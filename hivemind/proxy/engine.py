@@ -17,8 +17,6 @@ from hivemind.scheduler.commands import Command, Drain, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetState, Event
 from hivemind.scheduler.ledger.accounts import Account
-from hivemind.scheduler.ledger.budget import price_by
-from hivemind.scheduler.ledger.ceilings import begin_day, states
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.tasks.graph import Tasks
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
@@ -74,7 +72,7 @@ class Engine:
     def price_by(self, price: Price) -> None:
         """Prices are known from now on, for what was used before too."""
         self.world.price_by(price)
-        price_by(self._scheduler, price, self._time())
+        self._scheduler.price_by(price, self._time())
         self._settle()
 
     @property
@@ -82,7 +80,7 @@ class Engine:
         """Some budget is in dollars, or each new agent's is."""
         if self._scheduler.config.budget.dollars is not None:
             return True
-        return any(state.dollars is not None for state in states(self._scheduler))
+        return any(state.dollars is not None for state in self._scheduler.budgets())
 
     def now(self) -> float:
         """The moment, on the clock of every event."""
@@ -100,11 +98,14 @@ class Engine:
     def covered(self, state: BudgetState) -> list[Agent]:
         """The agents whose requests that budget is charged with."""
         if state.owner is None:
-            return list(self._scheduler.pool.members.values())
+            return self._at_hand(self._scheduler.pool)
         agent = self.agent(state.owner)
         if agent is None:
             return []
-        return [agent] if state.covers == "agent" else list(agent.tree.members.values())
+        return [agent] if state.covers == "agent" else self._at_hand(agent.tree)
+
+    def _at_hand(self, account: Account) -> list[Agent]:
+        return [agent for name in account.members if (agent := self.agent(name)) is not None]
 
     @property
     def books(self) -> tuple[Agents, Account]:
@@ -253,7 +254,7 @@ class Engine:
     def _turn_day(self) -> None:
         """Notice midnight, local time."""
         if self._days.look(self._wall(), self._time()):
-            begin_day(self._scheduler, self._time())
+            self._scheduler.begin_period(self._time(), "day")
             if self.ledger is not None:
                 self.ledger.day = self._days.last
 

@@ -1,4 +1,9 @@
-"""The agents that were seen, within bounds."""
+"""The agents that were seen, within bounds, and which of them started which.
+
+A sub-agent within the process of another (its name begins with that one's and a slash) is a part of it: decisions about
+the one hold for the other, and what the sub-agent uses counts as the other's own. A child with a process of its own is
+independent, and only counts in the subtree.
+"""
 
 from __future__ import annotations
 
@@ -10,46 +15,92 @@ from hivemind.scheduler.ticket import Agent
 
 REAP_EVERY_S = 10.0
 KEPT = 4096
-"""Agents at hand; beyond it those go that are long idle and about whom nothing was decided."""
+"""Agents at hand; beyond it those go that are long idle and about which nothing was decided."""
 PAST_KEPT = 4000
 """Of those that went, how many are remembered with what they used. Beyond it those are forgotten that used least with
 all that they started, of equals those that went first: names that a client makes up for each request have used little,
-and an agent that did much work isn't forgotten for them. What they used stays in the sums of the pool and of who
-started them."""
+and an agent that did much work isn't forgotten for them. What they used stays in the sums of the pool and of the agents
+that started them."""
 _AT_ONCE = 256
 _LEFT_ROOM = PAST_KEPT // 10
 """So many are forgotten at once, so that it is rare."""
 
 
 def process_of(name: str, parent: str) -> str | None:
-    """The agent within whose process this one was started by its parent; None: it has one of its own.
+    """Return the agent within whose process this one was started by its parent; None: it has one of its own.
 
-    Sub-agents have names below that of their process, whoever of it started them.
+    Sub-agents have names below that of their process, whichever agent of it started them.
     """
     process = name.rpartition("/")[0]
     return process if process and process in (parent, parent.rpartition("/")[0]) else None
 
 
 class Agents(dict[str, Agent]):
-    """By name."""
+    """The agents at hand, by name."""
 
     def __init__(self, config: SchedulerConfig) -> None:
         super().__init__()
         self.past: dict[str, Agent] = {}
-        """Those that went, and those of earlier runs: what they used isn't lost when they come back."""
+        """Agents that went, and those of earlier runs: what they used isn't lost when they come back."""
         self.forgotten: set[str] = set()
-        """Those that aren't remembered any more, for whoever keeps records of them; to be taken."""
+        """Names that aren't remembered any more, until a writer of records takes them."""
         self._config = config
         self._reaped_at = -math.inf
         self._horizon = -math.inf
-        """Whoever was seen last before it is idle."""
+        """Agents that were seen last before it are idle."""
         self._leaving: list[str] = []
-        """Those who were idle when that was looked at last, and are still to be put aside."""
+        """Agents that were idle at the last look, and are still to be put aside."""
+
+    def find(self, name: str) -> Agent | None:
+        """Return the agent of that name, at hand or not."""
+        return self.get(name) or self.past.get(name)
+
+    @property
+    def everyone(self) -> tuple[Agent, ...]:
+        """All that are remembered, those at hand first."""
+        return (*self.values(), *self.past.values())
+
+    # --- Families --------------------------------------------------------------------------------------------------
+
+    def adopt(self, agent: Agent, parent: Agent) -> list[Agent]:
+        """Note that the agent was started by the parent. Return the agents with another line of ancestors now.
+
+        Once it has a parent it keeps it, and no agent becomes an ancestor of its own.
+        """
+        above: Agent | None = parent
+        while above is not None and above is not agent:
+            above = above.parent
+        if agent.parent is not None or above is agent:
+            return []
+        agent.parent = parent
+        lead: Agent | None = parent
+        while lead is not None and not agent.name.startswith(lead.name + "/"):
+            lead = lead.parent
+        agent.lead = lead
+        parent.has_children = True
+        return [agent, *self._below(agent)]
+
+    def parts_of(self, agent: Agent) -> list[Agent]:
+        """Return the agent, and those at hand that are a part of it."""
+        if not agent.has_children:
+            return [agent]
+        subs = [each for each in self.values() if each.lead is agent]
+        return [agent, *(part for sub in subs for part in self.parts_of(sub))]
+
+    def children_of(self, agent: Agent) -> list[Agent]:
+        """Return the agents that it started, at hand or not."""
+        return [each for each in self.everyone if each.parent is agent] if agent.has_children else []
+
+    def _below(self, agent: Agent) -> list[Agent]:
+        children = self.children_of(agent)
+        return children + [each for child in children for each in self._below(child)]
+
+    # --- Bounds ----------------------------------------------------------------------------------------------------
 
     def too_many_with(self, name: str, parent: str | None, now: float) -> bool:
-        """Fork-bomb limit: as many others live as may, and this one doesn't yet.
+        """Whether the limit of live agents (fork-bomb protection) is reached and this one isn't live yet.
 
-        Whoever asks for nothing while an agent that it started lives waits for that one, and doesn't count.
+        An agent without requests whose child is live waits for the child, and doesn't count.
         """
         if not self._config.max_agents:
             return False
@@ -68,7 +119,7 @@ class Agents(dict[str, Agent]):
         return agent.last_seen > now - self._config.agent_idle_s and not (agent.stopped or agent.ended)
 
     def meet(self, name: str, now: float) -> tuple[Agent, bool]:
-        """The agent of this name, known from now on, and whether it is new at hand."""
+        """Return the agent of this name, and whether it is new at hand."""
         agent = self.get(name)
         if agent is not None:
             return agent, False
@@ -76,11 +127,10 @@ class Agents(dict[str, Agent]):
         return agent, True
 
     def reap(self, now: float) -> list[str]:
-        """Put some of those aside whom nobody will miss, where there are too many; call it with each request. Returns
-        their names.
+        """Put some idle agents aside if there are too many; to be called with each request. Return their names.
 
-        A flood of names shortens the time for which one must have been idle, and is worked off in small steps, so that
-        no step takes long.
+        A flood of names shortens the time after which an agent is idle, and is worked off in small steps, so that no
+        step takes long.
         """
         if now - self._reaped_at >= REAP_EVERY_S and len(self) >= KEPT:
             self._reaped_at = now
@@ -92,7 +142,7 @@ class Agents(dict[str, Agent]):
             return []
         some, self._leaving = self._leaving[:_AT_ONCE], self._leaving[_AT_ONCE:]
         idle = [agent for name in some if (agent := self.get(name)) is not None and self._idle(agent)]
-        # One may have got a child since.
+        # One may have got a child since it was listed.
         parents = self._parents() if any(agent.has_children for agent in idle) else set()
         gone = [agent.name for agent in idle if agent.name not in parents]
         for name in gone:
@@ -111,11 +161,8 @@ class Agents(dict[str, Agent]):
         return not agent.tickets and agent.last_seen < self._horizon and agent.ordinary
 
     def _forget_some(self) -> None:
-        """Nobody is forgotten before those that it started: what they use counts to their ancestors by their
-        parents."""
-        children = Counter(
-            each.parent.name for each in (*self.values(), *self.past.values()) if each.parent is not None
-        )
+        """Forget agents that used least; none before those it started, which reach their ancestors by their parents."""
+        children = Counter(each.parent.name for each in self.everyone if each.parent is not None)
         for agent in sorted(self.past.values(), key=lambda each: each.tree.ever.tokens):
             if len(self.past) <= PAST_KEPT - _LEFT_ROOM:
                 return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hivemind.scheduler.lane import Lane
 
 KEPT = 256
@@ -12,17 +14,17 @@ and mustn't displace what was learned of real ones."""
 
 
 class Lanes(dict[str, Lane]):
-    """By key."""
+    """Lanes by key."""
 
     def make_room(self) -> None:
-        """Forget the older half of those that nobody will miss, where there are too many."""
+        """Forget the older half of the idle lanes, if there are too many."""
         unproven = [lane for lane in self.values() if not lane.proven]
         if len(unproven) >= UNPROVEN_KEPT:
             self._forget_half(unproven)
         if len(self) >= KEPT:
-            self._forget_half(list(self.values()))
+            self._forget_half(self.values())
 
-    def _forget_half(self, lanes: list[Lane]) -> None:
+    def _forget_half(self, lanes: Iterable[Lane]) -> None:
         at_rest = sorted((lane for lane in lanes if lane.at_rest), key=lambda lane: lane.used_at)
         for lane in at_rest[: (len(at_rest) + 1) // 2]:
             del self[lane.key]

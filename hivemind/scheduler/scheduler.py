@@ -1,431 +1,271 @@
-"""The scheduler: told what happened and when, it says who may fly.
+"""The scheduler: takes what happened and when, and decides which requests are sent, wait, are retried or refused.
 
 No sockets, no clock, no randomness of its own: `now` is a monotonic time in seconds that never goes back, `draw` gives
 uniform numbers in [0, 1). After any call, the caller looks at :attr:`Scheduler.decisions` (tickets that were granted,
-turned away or are to be ended without its asking), hands on :attr:`Scheduler.events`, and calls
-:meth:`Scheduler.advance` no later than :meth:`Scheduler.wake_at`. The live proxy, the simulator and the tests drive the
-same machine.
+refused or are to be ended without its asking), takes :attr:`Scheduler.events`, and calls :meth:`Scheduler.advance` no
+later than :meth:`Scheduler.wake_at`. The live proxy, the simulator and the tests drive the same machine.
+
+The paper's primitives: admission control (equation 1: :mod:`.admission.gate`), rate-limit tracking (:mod:`.limits`),
+AIMD backpressure (equation 2: :mod:`.admission.aimd`) with circuit breaking (equation 3: :mod:`.admission.circuit`),
+token budgets (:mod:`.ledger`), the priority queue (:mod:`.admission.queue`) with dependencies (:mod:`.tasks`), and
+transparent retry (equation 4: :mod:`.admission.retry`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler import greeting
-from hivemind.scheduler.admission import refuse
-from hivemind.scheduler.admission.feedback import Feedback
-from hivemind.scheduler.admission.gate import Gate
-from hivemind.scheduler.admission.retry import next_attempt_at
+from hivemind.scheduler import persistence
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.dispatcher import QUEUE_FULL, TOO_MANY_AGENTS, Dispatcher
+from hivemind.scheduler.explain.why import lane_state
 from hivemind.scheduler.lane import Lane
-from hivemind.scheduler.lanes import Lanes
-from hivemind.scheduler.ledger import budget, ceilings
-from hivemind.scheduler.ledger.accounts import Account, Budget
-from hivemind.scheduler.operator.operate import carry_out, end_boost
-from hivemind.scheduler.operator.tune import Tuned
-from hivemind.scheduler.tasks.graph import Task, Tasks
-from hivemind.scheduler.tasks.task_agents import asked
-from hivemind.scheduler.ticket import Agent, Refusal, Ticket, TicketState
-from hivemind.scheduler.timers import Timer, Timers
+from hivemind.scheduler.ledger.accounts import POOL, Account, Period
+from hivemind.scheduler.operator.operate import Operator
+from hivemind.scheduler.tasks.graph import SavedTask, Tasks
+from hivemind.scheduler.ticket import Agent, Ticket, TicketState
+from hivemind.scheduler.timers import Timer
 from hivemind.scheduler.types import Failure, FailureKind, Price, Request, Usage, Utilisation, WindowReading
 
 
 class Scheduler:
-    """Lanes, agents and tickets, and the rules between them.
+    """A request's way from its arrival to its end, and everything that acts on all of them.
 
-    A decision of a ticket that flies and has a refusal means that its attempt is to be ended: the caller closes the
-    connection upstream, calls :meth:`abandon` with the usage so far, and tells the client why, or, where a part of the
-    answer is out already, cuts it off.
+    A decision whose ticket is in flight and has a refusal means that its attempt is to be ended: the caller closes the
+    connection upstream, calls :meth:`abandon` with the usage so far, and sends the client the reason or, if a part of
+    the response was sent already, cuts it off.
     """
 
     def __init__(self, config: SchedulerConfig, draw: Callable[[], float]) -> None:
-        self.config = config
-        self.lanes = Lanes()
-        self.tuned = Tuned()
-        self.timers = Timers()
-        self.agents = Agents(config)
-        self.pool = Account(None)
-        """What all agents together have used, and may."""
-        self.pool.budget = Budget(config.budget.pool_tokens, config.budget.pool_dollars, config.budget.per)
-        self.pool_budgeted = False
-        """Somebody decided about the pool's budget; else the settings hold."""
-        self.price: Price | None = None
-        """None: prices aren't known yet; see :func:`.budget.price_by`."""
-        self.unpriced: list[tuple[str, str, str, Usage]] = []
-        """Agent, profile, model and usage, while there are no prices."""
-        self.tasks = Tasks()
-        self.feedback = Feedback(config.feedback)
-        self.unsaved: set[str] = set()
-        """Agents of which something changed that a restart must know; see :mod:`.saved`."""
-        self.unsaved_tasks: dict[str, Task | None] = {}
-        """Likewise tasks; None: it is forgotten."""
-        self.paused = False
-        """Nothing more is granted until an operator resumes."""
-        self.draining = False
-        """Nothing more is taken or granted, until an operator says otherwise."""
-        self.events: list[ev.Event] = []
-        """What happened since the caller last took them."""
-        self.decisions: list[Ticket] = []
-        """Tickets that were granted, turned away, or are to be ended, since the caller last took them."""
+        self._dispatcher = dispatcher = Dispatcher(config)
+        self._operator = Operator(dispatcher)
+        self._ledger = dispatcher.ledger
         self._draw = draw
         self._numbers = 0
-        self._grants = 0
-        self._totals: dict[str, Gate] = {}
-        """Of each upstream with a limit of its own: the gate that its lanes share."""
+        self.events = dispatcher.events
+        """What happened since the caller last took them."""
+        self.decisions = dispatcher.decisions
+        """Tickets that were granted, refused, or are to be ended, since the caller last took them."""
+        self.lanes = dispatcher.lanes
+        self.agents: Agents = dispatcher.agents
+        self.tasks: Tasks = dispatcher.board.graph
+        self.pool: Account = dispatcher.ledger.pool
+        self.timers = dispatcher.timers
 
-    # --- What happened -------------------------------------------------------------------------------------------
+    @property
+    def config(self) -> SchedulerConfig:
+        """The settings, with what was tuned since."""
+        return self._dispatcher.config
+
+    # --- A request's way -------------------------------------------------------------------------------------------
 
     def open_lane(self, now: float, key: str, config: LaneConfig) -> Lane:
         """Make the lane known; does nothing when it is."""
         lane = self.lanes.get(key)
-        if lane is None:
-            self.lanes.make_room()
-            config = self.tuned.begin(config)
-            lane = self.lanes[key] = Lane(key, config, self.config, self.events, self._total_of(config))
-            self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider, lane.config))
-        return lane
+        return self._dispatcher.open_lane(now, key, self._operator.tuning.begin(config)) if lane is None else lane
 
     def arrive(self, now: float, request: Request) -> Ticket:
-        """A request came in. The ticket may already fly, wait, or be turned away (see its state and refusal)."""
+        """Take a request. Its ticket may be in flight already, wait, or be refused (see its state and refusal)."""
+        dispatcher = self._dispatcher
         lane = self.lanes[request.lane]
         lane.used_at = now
         crowded = self.agents.too_many_with(request.agent, request.parent, now)
-        for name in self.agents.reap(now):
-            self._forget_agent(name)
-        agent = Agent(request.agent, now) if crowded else self.meet(request.agent, now, request.parent)
-        self._numbers += 1
-        ticket = Ticket(self._numbers, request, agent, lane, now)
-        lane.estimators.guess(ticket)
-        wait_s = self.config.queue.max_wait_s
+        dispatcher.forget_idle_agents(now)
+        agent = Agent(request.agent, now) if crowded else dispatcher.meet(request.agent, now, request.parent)
+        wait_s = dispatcher.config.queue.max_wait_s
         if request.patience_s is not None:
             wait_s = min(wait_s, request.patience_s)
-        ticket.expires_at = now + wait_s
+        self._numbers += 1
+        priority = agent.priority_of(request)
+        ticket = Ticket(self._numbers, request, agent, lane.config.provider, priority, now, now, now + wait_s)
+        lane.estimators.guess(ticket)
         agent.tickets[ticket.id] = ticket
         agent.last_seen = now
         agent.ended = False
-        lane.retry_budget.earn()
+        lane.retries.budget.earn()
         self.events.append(ticket.arrived(now))
         lane.poll_circuit(now)
-        refusal = refuse.TOO_MANY_AGENTS if crowded else refuse.on_arrival(self, ticket, now)
-        if refusal is None and self.tasks:
-            asked(self, agent, now)
-        if refusal is None and self._open_road(lane, ticket, now):
-            self._grant(ticket, now)
-            return ticket
-        refusal = refusal or refuse.full(self)
+        refusal = TOO_MANY_AGENTS if crowded else dispatcher.refusal_on_arrival(lane, ticket, now)
+        if refusal is None:
+            if self.tasks:
+                dispatcher.tasks_moved(dispatcher.board.claim_for(agent, now), now)
+            if dispatcher.can_grant_immediately(lane, ticket, now):
+                dispatcher.grant(lane, ticket, now)
+                return ticket
+            if dispatcher.queue_full:
+                refusal = QUEUE_FULL
         if refusal is not None:
-            self.refuse(ticket, refusal, now)
-        else:
-            self._enqueue(ticket, now)
-            self._pump(lane, now)
-            if ticket.state is TicketState.IN_FLIGHT:
-                self.decisions.remove(ticket)
+            dispatcher.refuse(ticket, refusal, now)
+            return ticket
+        dispatcher.enqueue(lane, ticket, now)
+        dispatcher.pump(lane, now)
+        if ticket.state is TicketState.IN_FLIGHT:
+            self.decisions.remove(ticket)
         return ticket
-
-    def meet(self, name: str, now: float, parent: str | None = None) -> Agent:
-        """The agent of this name, known from now on."""
-        return greeting.meet(self, name, now, parent)
 
     def headers(
         self, now: float, ticket: Ticket, readings: tuple[WindowReading, ...], plan: tuple[Utilisation, ...] = ()
     ) -> None:
-        """What a reply's headers said of the rate windows; call before the attempt's end is reported."""
-        ticket.lane.heard(now, ticket, readings, plan)
+        """Take what a reply's headers said of the rate windows; to be called before the attempt's end is reported."""
+        self.lanes[ticket.request.lane].read_headers(now, ticket, readings, plan)
 
     def first_content(self, now: float, ticket: Ticket, so_far: Usage | None = None) -> None:
-        """The first content came: a latency sample, and proof that the upstream works; `so_far` as in
+        """Take the first content: a latency sample, and proof that the upstream works; `so_far` as in
         :meth:`progress`."""
-        lane = ticket.lane
+        lane = self.lanes[ticket.request.lane]
         ticket.content_started = True
-        self._note(ticket, so_far)
+        self._note_usage(lane, ticket, so_far)
         began, headed_at = ticket.granted_at, ticket.headed_at
         ttft_s, headed_s = now - began, None if headed_at is None else headed_at - began
         self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s, headed_s))
         lane.succeeded(now, ticket, ttft_s)
-        self._pump(lane, now)
+        self._dispatcher.pump(lane, now)
 
     def progress(self, now: float, ticket: Ticket, output_tokens: int, so_far: Usage | None = None) -> None:
-        """A stream goes on; `so_far` is what is known of its usage, which counts should the proxy die."""
-        self._note(ticket, so_far)
-        self.events.append(ev.Progress(now, ticket.id, ticket.agent.name, ticket.lane.key, output_tokens))
+        """Take a stream's progress; `so_far` is what is known of its usage, which counts should the proxy die."""
+        lane = self.lanes[ticket.request.lane]
+        self._note_usage(lane, ticket, so_far)
+        self.events.append(ev.Progress(now, ticket.id, ticket.agent.name, lane.key, output_tokens))
 
-    def _note(self, ticket: Ticket, so_far: Usage | None) -> None:
+    def _note_usage(self, lane: Lane, ticket: Ticket, so_far: Usage | None) -> None:
         if so_far is not None:
             ticket.so_far = so_far
             if so_far.weighted > ticket.shared:
-                ticket.lane.queue.grow(ticket, so_far.weighted)
-            self.unsaved.add(ticket.agent.name)
+                lane.queue.grow(ticket, so_far.weighted)
+            self._ledger.unsaved.add(ticket.agent.name)
 
     def succeed(self, now: float, ticket: Ticket, status: int, usage: Usage | None) -> None:
-        """The answer is complete."""
+        """Take the end of a complete reply."""
         if not ticket.content_started:
             self.first_content(now, ticket)
-        self._land(ticket, now, usage)
+        dispatcher, lane = self._dispatcher, self.lanes[ticket.request.lane]
+        dispatcher.release_slot(lane, ticket, now, usage)
         if usage is not None:
-            ticket.lane.estimators.learn(ticket.request, usage)
-        self._forget(ticket)
+            lane.estimators.learn(ticket.request, usage)
+        dispatcher.forget(ticket)
         self.events.append(ticket.finished(now, status, usage))
-        self._move_on(ticket, now)
+        dispatcher.after_attempt(lane, ticket, now)
 
     def fail(self, now: float, ticket: Ticket, failure: Failure, usage: Usage | None = None) -> float | None:
-        """The attempt failed.
+        """Take a failed attempt.
 
         Returns the moment from which it may be tried again (the ticket waits for it by itself), or None when the
-        failure is the agent's to see and the ticket is done.
+        failure goes to the agent and the ticket is done.
         """
-        lane = ticket.lane
+        dispatcher, lane = self._dispatcher, self.lanes[ticket.request.lane]
         opened = lane.failed(now, ticket, failure)
-        self._rearm(lane, now)
+        dispatcher.rearm(lane, now)
         if opened:
-            refuse.behind_circuit(self, lane, now)
-        self._land(ticket, now, usage, failed=True, sent=failure.kind is not FailureKind.CONNECT)
-        final = self.draining or ticket.refusal is not None
-        retry_at = None if final else next_attempt_at(ticket, failure, self.config.retry, now, self._draw)
+            dispatcher.refuse_behind_circuit(lane, now)
+        sent = failure.kind is not FailureKind.CONNECT
+        dispatcher.release_slot(lane, ticket, now, usage, failed=True, sent=sent)
+        retry_at = None
+        if not dispatcher.draining and ticket.refusal is None:
+            retry_at = lane.retries.next_attempt_at(ticket, failure, self.config.retry, now, self._draw)
         self.events.append(ticket.failed(now, failure, None if retry_at is None else retry_at - now, usage))
         if retry_at is None:
-            self._forget(ticket)
+            dispatcher.forget(ticket)
         else:
-            self._wait_again(ticket, retry_at, now)
-        self._move_on(ticket, now)
+            dispatcher.back_off(lane, ticket, retry_at, now)
+        dispatcher.after_attempt(lane, ticket, now)
         return retry_at
 
     def abandon(self, now: float, ticket: Ticket, usage: Usage | None = None, *, sent: bool = True) -> None:
-        """The client left, or the attempt was ended. `sent` False: nothing of it had reached the upstream."""
+        """End a ticket whose client left, or whose attempt was ended; `sent` False: nothing had reached the
+        upstream."""
         if ticket.state is TicketState.DONE:
             return
-        flying = ticket.state is TicketState.IN_FLIGHT
-        if flying:
-            self._land(ticket, now, usage, failed=True, sent=sent)
+        dispatcher, lane = self._dispatcher, self.lanes[ticket.request.lane]
+        in_flight = ticket.state is TicketState.IN_FLIGHT
+        if in_flight:
+            dispatcher.release_slot(lane, ticket, now, usage, failed=True, sent=sent)
         else:
-            self._leave_queue(ticket)
-        self._forget(ticket)
-        self.events.append(ev.Abandoned(now, ticket.id, ticket.agent.name, ticket.lane.key, flying, usage))
-        self._move_on(ticket, now)
+            dispatcher.leave_queue(ticket)
+        dispatcher.forget(ticket)
+        self.events.append(ev.Abandoned(now, ticket.id, ticket.agent.name, lane.key, in_flight, usage))
+        dispatcher.after_attempt(lane, ticket, now)
+
+    # --- Operator and time -----------------------------------------------------------------------------------------
 
     def apply(self, now: float, command: Command, who: str) -> None:
         """Carry out an operator's command.
 
         Raises: Rejected, with what was wrong and what would be right.
         """
-        before = len(self.events)
-        carried_out = carry_out(self, command, who, now)
-        # Ahead of what it brought about.
-        self.events.insert(before, carried_out)
+        dispatcher, before = self._dispatcher, len(self.events)
+        commanded = self._operator.apply(command, who, now)
+        self.events.insert(before, commanded)  # ahead of its effects
         for lane in self.lanes.values():
             lane.poll_circuit(now)
-            refuse.behind_circuit(self, lane, now)
-            self._rearm(lane, now)
-            self._pump(lane, now)
+            dispatcher.refuse_behind_circuit(lane, now)
+            dispatcher.rearm(lane, now)
+            dispatcher.pump(lane, now)
 
     def drain(self, now: float) -> None:
-        """Grant nothing more; turn away whoever waits."""
-        self.draining = True
-        for agent in list(self.agents.values()):
-            self.turn_away(agent, refuse.DRAINING, now)
+        """Grant nothing more; refuse every waiting ticket."""
+        self._dispatcher.drain(now)
 
-    def turn_away(self, agent: Agent, refusal: Refusal, now: float) -> None:
-        """Refuse whatever the agent has waiting."""
-        for ticket in [each for each in agent.tickets.values() if each.waiting]:
-            self.refuse(ticket, refusal, now)
-
-    def let_go(self, agent: Agent, now: float) -> None:
-        """Something about the agent changed: see who may fly now wherever it waits."""
-        for lane in dict.fromkeys(ticket.lane for ticket in agent.tickets.values()):
-            self._pump(lane, now)
+    def meet(self, name: str, now: float, parent: str | None = None) -> Agent:
+        """Return the agent of this name, known from now on."""
+        return self._dispatcher.meet(name, now, parent)
 
     def advance(self, now: float) -> None:
-        """Let time act."""
+        """Act on the timers that are due."""
         for at, kind, subject in self.timers.due(now):
             if isinstance(subject, Lane):
                 if subject.wake_at == at:
-                    subject.wake_at = math.inf
-                    self._wake_lane(subject, now)
+                    self._dispatcher.wake_lane(subject, now)
             elif isinstance(subject, Agent):
                 if subject.boosted_until == at:
-                    end_boost(self, subject, now)
-                    self.let_go(subject, now)
-            elif kind is Timer.DUE:
-                if subject.state is TicketState.BACKING_OFF:
-                    del subject.lane.retries[subject.id]
-                    self._enqueue(subject, now)
-                    self._pump(subject.lane, now)
-            elif subject.waiting:
-                self._expire(subject, now)
+                    self._operator.end_boost(subject, now)
+                    self._dispatcher.pump_lanes_of(subject, now)
+            elif kind is Timer.RETRY:
+                self._dispatcher.retry(subject, now)
+            else:
+                self._dispatcher.expire(subject, now)
 
     def wake_at(self) -> float | None:
-        """When to call :meth:`advance` at the latest; None: when something happens."""
+        """Return when to call :meth:`advance` at the latest; None: when something happens."""
         return self.timers.next_at
 
+    def begin_period(self, now: float, per: Period) -> None:
+        """Begin another run or day of every budget."""
+        self._dispatcher.carry_out(self._ledger.begin(per, now), now)
+
+    def price_by(self, price: Price, now: float) -> None:
+        """Use these prices from now on, for what was used before too."""
+        self._ledger.price_by(price)
+        for agent in list(self.agents.values()):
+            self._dispatcher.review_budgets(agent, now)
+
+    # --- For people, and for a restart -----------------------------------------------------------------------------
+
     def sample(self, now: float) -> ev.Sampled:
-        """Gauges of every lane, for people."""
-        self.feedback.review(self, now)
-        lanes = tuple([lane.state(now, self.paused) for lane in self.lanes.values()])
-        return ev.Sampled(now, lanes, ceilings.states(self))
+        """Return the gauges of every lane and budget."""
+        self._dispatcher.review_feedback(now)
+        paused = self._dispatcher.paused
+        lanes = tuple([lane_state(lane, now, paused=paused) for lane in self.lanes.values()])
+        return ev.Sampled(now, lanes, self.budgets())
 
-    # --- Who may fly ---------------------------------------------------------------------------------------------
+    def budgets(self) -> tuple[ev.BudgetState, ...]:
+        """Return every budget and how much of it is used, the pool's first."""
+        return self._ledger.states()
 
-    def _open_road(self, lane: Lane, ticket: Ticket, now: float) -> bool:
-        """Nobody waits and nothing holds: the queue needn't be asked."""
-        agent = ticket.agent
-        return (
-            not (lane.queue.waiting or self.paused or agent.held)
-            and lane.closed_until(now) is None
-            and lane.window_delay_s(ticket, now) <= 0
-            and (not agent.limits or budget.has_room(self, ticket))
-        )
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether something changed that a restart must know."""
+        return bool(self._ledger.unsaved or self._dispatcher.board.unsaved)
 
-    def _total_of(self, config: LaneConfig) -> Gate | None:
-        most = config.max_concurrency_per_upstream
-        if not most or not self.config.admission:
-            return None
-        total = self._totals.get(config.upstream)
-        if total is None:
-            total = self._totals[config.upstream] = Gate(float(most))
-        return total
+    def take_unsaved(self) -> persistence.Unsaved:
+        """Return what changed since this was called last; the caller has to save it."""
+        return persistence.take_unsaved(self._dispatcher)
 
-    def _pump(self, lane: Lane, now: float) -> None:
-        """Grant as many waiting tickets as now fit: the lane's, and those of the lanes that share its upstream's gate.
-
-        Of these the lane with the fewest in flight is next, among equals the one that was granted something longest
-        ago, so that none has more of the upstream than another that wants it.
-        """
-        if lane.total is None:
-            while self._grant_next(lane, now):
-                pass
-            return
-        sharing = [each for each in self.lanes.values() if each.total is lane.total and each.queue.waiting]
-        while sharing:
-            first = min(sharing, key=lambda each: (each.gate.active, each.last_grant))
-            if not self._grant_next(first, now):
-                sharing.remove(first)
-
-    def _grant_next(self, lane: Lane, now: float) -> bool:
-        """Grant the lane's next waiting ticket, if it fits now."""
-        while lane.queue.waiting and not (self.paused or self.draining):
-            until = lane.closed_until(now)
-            if until is not None:
-                self._set_wake(lane, until)
-                return False
-            ticket, delay_s = lane.queue.pick(now, lambda t: lane.window_delay_s(t, now), lane.vacant)
-            if ticket is None:
-                self._set_wake(lane, now + delay_s)
-                return False
-            if ticket.agent.limits and not budget.has_room(self, ticket):
-                continue  # its agent is held now, and the others are asked
-            ticket.state = TicketState.IN_FLIGHT
-            lane.queue.drop(ticket)
-            self._grant(ticket, now)
-            self.decisions.append(ticket)
-            return True
-        return False
-
-    def _move_on(self, ticket: Ticket, now: float) -> None:
-        """An attempt has ended."""
-        if ticket.agent.limits:
-            budget.weigh(self, ticket.agent, now)
-        self._pump(ticket.lane, now)
-
-    def _grant(self, ticket: Ticket, now: float) -> None:
-        ticket.state = TicketState.IN_FLIGHT
-        ticket.attempts += 1
-        ticket.granted_at, ticket.headed_at = now, None
-        agent = ticket.agent
-        agent.flying += 1
-        budget.reserve(self, ticket)
-        ticket.lane.enter(ticket, now)
-        self._grants += 1
-        ticket.lane.last_grant = self._grants
-        ticket.lane.queue.served(ticket, now)
-        self.events.append(ticket.granted(now))
-
-    def _land(
-        self, ticket: Ticket, now: float, usage: Usage | None, *, failed: bool = False, sent: bool = True
+    def restore(
+        self, agents: Iterable[persistence.SavedAgent], tasks: Iterable[SavedTask], now: float, *, new_run: bool
     ) -> None:
-        """Give back the slot and settle what was reserved."""
-        lane = ticket.lane
-        lane.leave(ticket, now)
-        agent = ticket.agent
-        agent.flying -= 1
-        agent.last_seen = now
-        budget.settle(self, ticket, usage, now)
-        self.feedback.landed(self, agent, usage, now)
-        if ticket.reservation is not None:
-            lane.allowance(ticket.request.family).settle(now, ticket.reservation, usage, sent=sent)
-            ticket.reservation = None
-        real = usage.weighted if usage is not None else 0.0 if failed else ticket.shared
-        lane.queue.charge(ticket, real, now)
-
-    def _enqueue(self, ticket: Ticket, now: float) -> None:
-        ticket.state = TicketState.QUEUED
-        ticket.queued_at = now
-        ticket.lane.queue.push(ticket, now)
-        self.timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
-
-    def _leave_queue(self, ticket: Ticket) -> None:
-        queued, ticket.state = ticket.state is TicketState.QUEUED, TicketState.DONE
-        if queued:
-            ticket.lane.queue.drop(ticket)
-        else:
-            del ticket.lane.retries[ticket.id]
-
-    def _forget(self, ticket: Ticket) -> None:
-        ticket.state = TicketState.DONE
-        ticket.agent.tickets.pop(ticket.id, None)
-
-    # --- Failure -------------------------------------------------------------------------------------------------
-
-    def _wait_again(self, ticket: Ticket, retry_at: float, now: float) -> None:
-        ticket.front = True
-        if retry_at <= max(now, ticket.lane.parked_until):
-            self._enqueue(ticket, now)
-            return
-        ticket.state = TicketState.BACKING_OFF
-        ticket.retry_at = retry_at
-        ticket.lane.retries[ticket.id] = ticket
-        self.timers.set(retry_at, Timer.DUE, ticket)
-        self.timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
-
-    # --- Turning away --------------------------------------------------------------------------------------------
-
-    def refuse(self, ticket: Ticket, refusal: Refusal, now: float) -> None:
-        """Turn the ticket away, which waits or has just come."""
-        if ticket.entry or ticket.state is TicketState.BACKING_OFF:
-            self._leave_queue(ticket)
-            self.decisions.append(ticket)
-        ticket.refusal = refusal
-        self._forget(ticket)
-        self.events.append(ticket.refused(now, refusal))
-
-    def _expire(self, ticket: Ticket, now: float) -> None:
-        if now < ticket.expires_at:
-            self.timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
-        else:
-            self.refuse(ticket, refuse.WAIT_TOO_LONG, now)
-            self._pump(ticket.lane, now)
-
-    # --- Lanes and timers ----------------------------------------------------------------------------------------
-
-    def _wake_lane(self, lane: Lane, now: float) -> None:
-        lane.poll_circuit(now)
-        lane.release_if_due(now)
-        self._rearm(lane, now)
-        self._pump(lane, now)
-
-    def _rearm(self, lane: Lane, now: float) -> None:
-        """Wake for the end of a pause or a cooldown even when nobody waits, so that people see it."""
-        for at in (lane.parked_until, lane.circuit.reopens_at):
-            if at is not None and at > now:
-                self._set_wake(lane, at)
-
-    def _set_wake(self, lane: Lane, at: float) -> None:
-        if at < lane.wake_at:
-            lane.wake_at = at
-            self.timers.set(at, Timer.LANE, lane)
-
-    def _forget_agent(self, name: str) -> None:
-        for lane in self.lanes.values():
-            lane.forget(name)
+        """Go on from what was saved (:func:`.persistence.restore`), which is to be saved anew."""
+        persistence.restore(self._dispatcher, agents, tasks, now, new_run=new_run)
+        self._ledger.unsaved.add(POOL)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Finished, Granted, Refused
 from hivemind.scheduler.ledger.accounts import Account, Budget
 from hivemind.scheduler.limits.allowance import Reservation
 from hivemind.scheduler.types import Failure, Priority, Request, Usage
 
-if TYPE_CHECKING:
-    from hivemind.scheduler.lane import Lane
-
 
 class TicketState(Enum):
-    """Where a ticket is on its way."""
+    """How far a ticket has come."""
 
     QUEUED = "queued"
     BACKING_OFF = "backing_off"
@@ -27,108 +24,88 @@ class TicketState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a ticket was turned away, and when it may try again."""
+    """Why a ticket was refused, and when the client may try again."""
 
     reason: str
     """`circuit_open`, `queue_full`, `wait_too_long`, `draining`, `too_many_agents`, `agent_stopped`, `budget`,
     `price_unknown` or `task_blocked`."""
     retry_after_s: float | None
     status: int = 503
-    """Of the answer that says so. 403 where trying again can't help: official SDKs take it for final."""
+    """Of the reply. 403 where trying again can't help: official SDKs take it for final."""
     budget: BudgetState | None = None
-    """What is used up, where that is why."""
+    """The budget that is used up, where that is the reason."""
     detail: str = ""
-    """What else there is to say: the model without a price, the task and what blocks it."""
+    """The model without a price, or the task and what blocks it."""
 
 
+@dataclass(slots=True, eq=False)
 class Agent:
-    """Who asks; shared by all its tickets."""
+    """The sender of requests, shared by all its tickets."""
 
-    __slots__ = (
-        "accounts",
-        "boosted_until",
-        "budgeted",
-        "ended",
-        "flying",
-        "has_children",
-        "held",
-        "last_seen",
-        "lead",
-        "limits",
-        "name",
-        "nudge",
-        "own",
-        "parent",
-        "paused",
-        "priority",
-        "stopped",
-        "task_gate",
-        "task_priority",
-        "tickets",
-        "tree",
-        "unpriced_models",
-    )
+    name: str
+    last_seen: float
+    priority: Priority | None = None
+    """As the operator decided, which overrules what requests ask for. None: undecided."""
+    boosted_until: float | None = None
+    """It counts as CRITICAL, whatever else was decided, until the boost is ended."""
+    paused: bool = False
+    """The operator holds its requests in the queue."""
+    stopped: bool = False
+    """The operator stopped it: its requests are refused."""
+    parent: Agent | None = None
+    """The agent that started it."""
+    lead: Agent | None = None
+    """Its parent, if it works within that one's process and so is a part of it."""
+    has_children: bool = False
+    own: Account = field(init=False)
+    """What it uses itself, with its sub-agents."""
+    tree: Account = field(init=False)
+    """What it and all agents that it started use."""
+    accounts: tuple[Account, ...] = field(init=False)
+    """All accounts that its requests are charged to."""
+    limits: tuple[Account, ...] = ()
+    """Of these the ones with a budget."""
+    budgeted: bool = False
+    """Its budget, or that it has none, was decided; else the settings hold."""
+    unpriced_models: set[str] = field(default_factory=set)
+    """Models for which it was reported already that no price is known."""
+    task_priority: Priority | None = None
+    """Of the task it works on."""
+    task_gate: Literal["open", "waits", "blocked"] = "open"
+    """What its task means for its requests: they are held while it waits, and refused while it is blocked."""
+    nudge: int = 0
+    """Classes that dynamic priority has moved it down (or, negative, up)."""
+    ended: bool = False
+    """Its process has ended, so it isn't live until its next request."""
+    held: bool = False
+    """Its tickets are left out of the queue's order: it is paused, short of budget, or its task waits."""
+    in_flight: int = 0
+    tickets: dict[int, Ticket] = field(default_factory=dict)
+    """All that aren't done."""
 
-    def __init__(self, name: str, now: float) -> None:
-        self.name = name
-        self.priority: Priority | None = None
-        """As the operator decided; it overrules what requests ask for. None: nobody decided."""
-        self.boosted_until: float | None = None
-        """It counts as CRITICAL, whatever anybody else decided, until it is told that this is over."""
-        self.paused = False
-        self.stopped = False
-        """The operator cut it off."""
-        self.parent: Agent | None = None
-        """Who started it."""
-        self.lead: Agent | None = None
-        """Its parent, where it works within that one's process and so is a part of it."""
-        self.has_children = False
-        self.own = Account(name)
-        """What it uses itself, with its sub-agents."""
-        self.tree = Account(name)
-        """What it and those that it started use."""
-        self.accounts: tuple[Account, ...] = (self.own, self.tree)
-        """All that its requests are charged to."""
-        self.limits: tuple[Account, ...] = ()
-        """Of these the ones with a budget."""
-        self.budgeted = False
-        """Somebody decided about its budget, and be it that it has none; else the settings hold."""
-        self.unpriced_models: set[str] = set()
-        """Told already to have no known price."""
-        self.task_priority: Priority | None = None
-        """Of the task it works on."""
-        self.task_gate: Literal["open", "waits", "blocked"] = "open"
-        """Whether its task lets it ask; while it waits requests are held, while it is blocked they are refused."""
-        self.nudge = 0
-        """Classes that dynamic priority has moved it down (or, negative, up)."""
-        self.ended = False
-        """Its process has ended, so it isn't live until it asks again."""
-        self.held = False
-        """Its tickets are left out of the order: it is paused, waits for what flies on a budget, or for its task."""
-        self.flying = 0
-        self.last_seen = now
-        self.tickets: dict[int, Ticket] = {}
-        """All that aren't done."""
+    def __post_init__(self) -> None:
+        self.own, self.tree = Account(self.name), Account(self.name)
+        self.accounts = (self.own, self.tree)
 
     @property
     def ordinary(self) -> bool:
-        """Nobody decided anything about it that would be lost with it."""
+        """Whether forgetting it would lose no decision about it."""
         undecided = self.priority is None and self.boosted_until is None and self.task_priority is None
         return undecided and not (self.paused or self.stopped or self.budgeted)
 
     @property
     def budget(self) -> Budget:
-        """The agent's own, whatever it covers."""
+        """The agent's own budget, whatever it covers."""
         return self.own.budget or self.tree.budget
 
     @property
     def out_of_budget(self) -> bool:
-        """Nothing more of its flies for the time being, for the sake of a budget."""
+        """Whether one of its budgets keeps its next request from being granted."""
         return any(account.shut or self.name in account.short for account in self.limits)
 
     @property
     def line(self) -> Iterator[Agent]:
-        """Itself, and those that it is a part of: whose decisions hold for it, the nearest first."""
+        """The agent and those that it is a part of, nearest first: decisions about each hold for it."""
         each: Agent | None = self
         while each is not None:
             yield each
@@ -136,26 +113,36 @@ class Agent:
 
     @property
     def on_hold(self) -> bool:
-        """The operator holds it, or what it is a part of."""
+        """Whether the operator paused it, or an agent that it is a part of."""
         return any(each.paused for each in self.line)
 
     @property
     def cut_off(self) -> bool:
-        """The operator stopped it, or what it is a part of."""
+        """Whether the operator stopped it, or an agent that it is a part of."""
         if self.lead is None:
-            return self.stopped  # asked at each arrival
+            return self.stopped  # read on each arrival
         return any(each.stopped for each in self.line)
 
     @property
     def gate(self) -> str:
-        """Of its task's, or of that of what it is a part of, the first that isn't open."""
+        """The gate of its task, or the first in its line that isn't open."""
         if self.lead is None:
             return self.task_gate
         return next((each.task_gate for each in self.line if each.task_gate != "open"), "open")
 
+    @property
+    def must_hold(self) -> bool:
+        """What :attr:`held` has to be now."""
+        return self.on_hold or self.gate != "open" or self.out_of_budget
+
+    @property
+    def waiting(self) -> list[Ticket]:
+        """Its tickets that are queued or between two attempts."""
+        return [ticket for ticket in self.tickets.values() if ticket.waiting]
+
     def priority_of(self, request: Request) -> Priority:
-        """What a request of this agent counts as now."""
-        asked, nudge = request.priority, self.nudge
+        """Return the class in which a request of this agent counts now."""
+        base, nudge = request.priority, self.nudge
         each: Agent | None = self
         while each is not None:
             if each.boosted_until is not None:
@@ -163,90 +150,65 @@ class Agent:
             if each.priority is not None:
                 return each.priority
             if each.task_priority is not None:
-                asked = each.task_priority
+                base = each.task_priority
             each = each.lead
-        base = Priority.NORMAL if asked is None else asked
+        if base is None:
+            base = Priority.NORMAL
         if not nudge or base is Priority.CRITICAL:
             return base
         return Priority(min(max(base + nudge, Priority.HIGH), Priority.LOW))
 
 
+@dataclass(slots=True, eq=False)
 class Ticket:
-    """A request's place in the scheduler. Owned by it; others read."""
+    """A request's place in the scheduler, which owns it; others only read."""
 
-    __slots__ = (
-        "agent",
-        "arrived_at",
-        "attempts",
-        "content_started",
-        "entry",
-        "epoch",
-        "estimated_input",
-        "estimated_output",
-        "expires_at",
-        "faults",
-        "front",
-        "granted_at",
-        "headed_at",
-        "id",
-        "lane",
-        "priority",
-        "queued_at",
-        "refusal",
-        "request",
-        "reservation",
-        "reserved_dollars",
-        "reserved_tokens",
-        "retry_at",
-        "served_as",
-        "shared",
-        "so_far",
-        "state",
-        "tag",
-    )
-
-    def __init__(self, number: int, request: Request, agent: Agent, lane: Lane, now: float) -> None:
-        self.id = number
-        self.request = request
-        self.agent = agent
-        self.lane = lane
-        self.priority = agent.priority_of(request)
-        self.state = TicketState.QUEUED
-        self.arrived_at = self.queued_at = self.granted_at = now
-        self.expires_at = now
-        self.retry_at = now
-        """When the next attempt may begin, while it is between two."""
-        self.headed_at: float | None = None
-        """When the present attempt's head told of rate limits."""
-        self.attempts = 0
-        self.faults = 0
-        """Failed attempts that weren't the provider's asking for a pause."""
-        self.front = False
-        """It was tried before and goes ahead of its agent's other requests."""
-        self.content_started = False
-        self.entry = 0
-        """Number of its one valid entry in the queue."""
-        self.estimated_input = 0
-        self.estimated_output = 0
-        self.reserved_tokens = 0
-        self.reserved_dollars = 0.0
-        """Set aside in its agent's accounts while it flies."""
-        self.so_far: Usage | None = None
-        """Of the present attempt, as far as it is known; should the proxy die now, so much was used."""
-        self.epoch = 0
-        """The circuit's when it was granted."""
-        self.reservation: Reservation | None = None
-        self.refusal: Refusal | None = None
-        """Set when the scheduler turned the ticket away, or wants its attempt ended."""
-        self.shared = 0.0
-        """Weighted tokens charged to the agent's share for the present attempt."""
-        self.served_as = self.priority
-        """The class in which they are."""
-        self.tag: object = None
-        """The driver's own; the scheduler never looks at it."""
+    id: int
+    request: Request
+    agent: Agent
+    provider: str
+    """Profile of the lane's provider, by which its usage is priced."""
+    priority: Priority
+    arrived_at: float
+    queued_at: float
+    """When it last joined the queue."""
+    expires_at: float
+    """When its wait becomes too long."""
+    state: TicketState = TicketState.QUEUED
+    granted_at: float = 0.0
+    retry_at: float = 0.0
+    """When the next attempt may begin, while it is between two."""
+    headed_at: float | None = None
+    """When the present attempt's response head stated rate limits."""
+    attempts: int = 0
+    faults: int = 0
+    """Failed attempts, without those after which the provider asked for a pause."""
+    front: bool = False
+    """It was tried before and goes ahead of its agent's other requests."""
+    content_started: bool = False
+    entry: int = 0
+    """Number of its one valid entry in the queue."""
+    estimated_input: int = 0
+    estimated_output: int = 0
+    reserved_tokens: int = 0
+    """Set aside in its agent's accounts while it is in flight."""
+    reserved_dollars: float = 0.0
+    so_far: Usage | None = None
+    """Known usage of the present attempt: what was used should the proxy die now."""
+    epoch: int = 0
+    """The circuit's epoch when it was granted."""
+    reservation: Reservation | None = None
+    """What it takes from the rate windows."""
+    refusal: Refusal | None = None
+    """Set when the scheduler refused the ticket, or wants its attempt ended."""
+    shared: float = 0.0
+    """Weighted tokens charged to the agent's share for the present attempt."""
+    served_as: Priority = Priority.NORMAL
+    """The class in which they are charged."""
+    tag: object = None
+    """The driver's own; the scheduler ignores it."""
 
     def arrived(self, now: float) -> Arrived:
-        """The event that tells of it."""
         request = self.request
         return Arrived(
             now,
@@ -269,31 +231,20 @@ class Ticket:
         )
 
     def granted(self, now: float) -> Granted:
-        """The event that tells that it flies."""
-        waited_s = now - self.queued_at
-        return Granted(now, self.id, self.agent.name, self.lane.key, self.attempts, waited_s)
+        return Granted(now, self.id, self.agent.name, self.request.lane, self.attempts, now - self.queued_at)
 
     def finished(self, now: float, status: int, usage: Usage | None) -> Finished:
-        """The event that tells of its good end."""
+        request, duration_s = self.request, now - self.arrived_at
         return Finished(
-            now,
-            self.id,
-            self.agent.name,
-            self.lane.key,
-            self.request.model,
-            status,
-            self.attempts,
-            usage,
-            now - self.arrived_at,
+            now, self.id, self.agent.name, request.lane, request.model, status, self.attempts, usage, duration_s
         )
 
     def failed(self, now: float, failure: Failure, retry_in_s: float | None, usage: Usage | None) -> AttemptFailed:
-        """The event that tells of an attempt's bad end."""
         return AttemptFailed(
             now,
             self.id,
             self.agent.name,
-            self.lane.key,
+            self.request.lane,
             self.attempts,
             failure.kind,
             failure.status,
@@ -305,17 +256,16 @@ class Ticket:
         )
 
     def refused(self, now: float, refusal: Refusal) -> Refused:
-        """The event that tells that it was turned away."""
-        return Refused(now, self.id, self.agent.name, self.lane.key, refusal.reason, refusal.status)
+        return Refused(now, self.id, self.agent.name, self.request.lane, refusal.reason, refusal.status)
 
     @property
     def waiting(self) -> bool:
-        """In the queue or between two attempts."""
+        """Whether it is queued or between two attempts."""
         return self.state is TicketState.QUEUED or self.state is TicketState.BACKING_OFF
 
     @property
     def in_queue(self) -> bool:
-        """In the queue, ready to fly."""
+        """Whether it is queued, ready to be sent."""
         return self.state is TicketState.QUEUED
 
     @property

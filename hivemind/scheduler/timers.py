@@ -1,4 +1,4 @@
-"""What is to happen when: the scheduler's own alarm clock."""
+"""The scheduler's timers."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import math
 from collections.abc import Iterator
 from enum import Enum
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, TypeAlias
 
+from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 
-if TYPE_CHECKING:
-    from hivemind.scheduler.lane import Lane
-
-    Subject: TypeAlias = Lane | Ticket | Agent
-
+Subject = Lane | Ticket | Agent
 FEW = 1000
-"""Timers that are kept whether they matter or not."""
+"""Timers that are kept whether they still matter or not."""
 
 
 class Timer(Enum):
@@ -24,8 +20,8 @@ class Timer(Enum):
 
     LANE = "lane"
     """Look at a lane again."""
-    DUE = "due"
-    """A ticket's wait between two attempts is over."""
+    RETRY = "retry"
+    """A ticket's delay between two attempts is over."""
     EXPIRE = "expire"
     """A ticket may have waited too long."""
     BOOST = "boost"
@@ -33,11 +29,12 @@ class Timer(Enum):
 
 
 class Timers:
-    """Timers in order of time. They aren't taken back: whoever they wake looks whether it still matters. Most never
-    will: a request that has waited is answered long before its wait would have been too long. So each time they have
-    become twice as many, those that don't matter any more are dropped, and their tickets with them."""
+    """Timers in order of time.
 
-    __slots__ = ("_heap", "_many", "_numbers")
+    They aren't cancelled: the handler checks whether a timer still matters. Most don't: a request that has waited is
+    answered long before its wait would have been too long. So each time they have become twice as many, those that
+    don't matter any more are dropped, and their tickets with them.
+    """
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Timer, Subject]] = []
@@ -49,7 +46,7 @@ class Timers:
 
     @property
     def next_at(self) -> float | None:
-        """When the earliest is due; None: there is none."""
+        """When the earliest timer is due; None: there is none."""
         return self._heap[0][0] if self._heap else None
 
     def set(self, at: float, kind: Timer, subject: Subject) -> None:
@@ -61,7 +58,7 @@ class Timers:
                 self._tidy()
 
     def due(self, now: float) -> Iterator[tuple[float, Timer, Subject]]:
-        """Those whose time has come, including ones set meanwhile."""
+        """Yield the timers that are due, including ones set meanwhile."""
         while self._heap and self._heap[0][0] <= now:
             at, _, kind, subject = heappop(self._heap)
             yield at, kind, subject

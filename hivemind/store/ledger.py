@@ -6,9 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from hivemind.scheduler.ledger import ceilings
-from hivemind.scheduler.ledger.accounts import POOL, Spent
-from hivemind.scheduler.persistence import restore, take_unsaved
+from hivemind.scheduler.ledger.accounts import Spent
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.store.records import Batch, Run
 from hivemind.store.store import Store
@@ -35,16 +33,14 @@ class Ledger:
         self._last = {run.agent: run for run in kept.runs}
         self._next_run = kept.next_run
         self._runs: dict[int, Run] = {}
-        restore(scheduler, kept.agents, kept.tasks, now, new_run=kept.clean)
+        scheduler.restore(kept.agents, kept.tasks, now, new_run=kept.clean)
         if kept.day not in ("", day):
-            ceilings.begin_day(scheduler, now)
-        scheduler.unsaved.add(POOL)  # at least that the run has begun
+            scheduler.begin_period(now, "day")
         store.begin(self._take())
 
     def look(self) -> None:
         """Have what changed written soon, if anything did; cheap."""
-        scheduler = self._scheduler
-        if self._timer is None and (scheduler.unsaved or scheduler.unsaved_tasks or self._runs):
+        if self._timer is None and (self._scheduler.has_unsaved or self._runs):
             self._timer = self._loop.call_later(EVERY_S, self._flush)
 
     async def settled(self) -> None:
@@ -106,7 +102,7 @@ class Ledger:
             self._store.put(batch)
 
     def _take(self) -> Batch:
-        unsaved, wall, now = take_unsaved(self._scheduler), self._wall(), self._loop.time()
+        unsaved, wall, now = self._scheduler.take_unsaved(), self._wall(), self._loop.time()
         runs, self._runs = self._runs, {}
         return Batch(
             agents={saved.name: saved for saved in unsaved.agents},

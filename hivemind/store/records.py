@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hivemind.scheduler.persistence import SavedAgent, SavedTask
+from hivemind.scheduler.persistence import SavedAgent
+from hivemind.scheduler.tasks.graph import SavedTask
 
 
 @dataclass(frozen=True, slots=True)

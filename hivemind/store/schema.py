@@ -12,8 +12,8 @@ from typing import TypeVar
 import msgspec
 
 from hivemind.scheduler.agents import PAST_KEPT
-from hivemind.scheduler.persistence import SavedAgent, SavedTask
-from hivemind.scheduler.tasks.graph import OPEN
+from hivemind.scheduler.persistence import SavedAgent
+from hivemind.scheduler.tasks.graph import OPEN, SavedTask
 from hivemind.store.records import Batch, Kept, Run
 from hivemind.store.spellings import joined, key, spellings
 

@@ -26,7 +26,7 @@ def test_the_slot_is_given_back_while_a_ticket_waits_for_its_retry() -> None:
     failed, waiting = hands.arrive("a"), hands.arrive("b")
     assert hands.fail(failed) == 1.0
     assert waiting.state is TicketState.IN_FLIGHT
-    assert (failed.state, list(hands.lane.retries)) == (TicketState.BACKING_OFF, [failed.id])
+    assert (failed.state, list(hands.lane.backing_off)) == (TicketState.BACKING_OFF, [failed.id])
 
 
 def test_backoff_escalates_while_nobody_succeeds() -> None:

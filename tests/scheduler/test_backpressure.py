@@ -140,7 +140,7 @@ def test_whoever_waits_when_the_circuit_opens_is_asked_the_same() -> None:
     hands = Hands(circuit_lane(slots=4))
     flying = [hands.arrive(f"unlucky-{n}") for n in range(4)]
     patient, hasty = hands.arrive("b"), hands.arrive("c", patience_s=5.0)
-    hands.lane.parked_until = 100.0
+    hands.lane.paused_until = 100.0
     for ticket in flying:
         hands.fail(ticket, failure(retryable=False))
     assert patient.in_queue
@@ -152,7 +152,7 @@ def test_the_papers_fast_fail() -> None:
     hands = Hands(circuit_lane(slots=4, when_open="refuse"))
     flying = [hands.arrive(f"unlucky-{n}") for n in range(4)]
     waiting = hands.arrive("b")
-    hands.lane.parked_until = 100.0
+    hands.lane.paused_until = 100.0
     for ticket in flying:
         hands.fail(ticket, failure(retryable=False))
     refused = [waiting, hands.arrive("c")]

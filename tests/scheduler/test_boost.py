@@ -9,6 +9,7 @@ from scheduler.driving import Hands, lane_config
 
 from hivemind.scheduler.commands import BoostAgent, PauseAgent, Rejected, SetPriority
 from hivemind.scheduler.events import Arrived, BoostEnded, Commanded
+from hivemind.scheduler.explain.why import lane_state
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Priority
 
@@ -55,7 +56,7 @@ def test_it_ends_by_itself() -> None:
     hands.wait(0.1)
     assert hands.seen(BoostEnded) == [BoostEnded(30.0, "a")]
     assert waiting.priority is Priority.NORMAL
-    assert [hold.ticket for hold in hands.lane.state(hands.now, paused=False).upcoming] == [high.id, waiting.id]
+    assert [hold.ticket for hold in lane_state(hands.lane, hands.now, paused=False).upcoming] == [high.id, waiting.id]
 
 
 def test_a_later_one_counts_from_its_own_time() -> None:
@@ -90,7 +91,7 @@ def test_it_can_be_ended() -> None:
 def test_a_retry_comes_back_as_urgent_as_its_agent_is_then() -> None:
     """A ticket between two attempts isn't in the queue, and moves all the same."""
     hands, holder = busy(slots=2)
-    hands.lane.failure_share = 1.0
+    hands.lane.retries.failure_share = 1.0
     hands.fail(holder)
     hands.apply(BoostAgent("holder", 30.0))
     assert (holder.state, holder.priority) == (TicketState.BACKING_OFF, Priority.CRITICAL)

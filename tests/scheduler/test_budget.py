@@ -8,6 +8,7 @@ from scheduler.driving import Hands, failure, lane_config
 from hivemind.scheduler.commands import PauseAdmissions, PauseAgent, Rejected, SetBudget
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import BudgetWarned, Commanded, Event, Refused
+from hivemind.scheduler.explain.why import lane_state
 from hivemind.scheduler.ledger.accounts import Spent
 from hivemind.scheduler.limits.estimate import FIRST_OUTPUT
 from hivemind.scheduler.ticket import Ticket, TicketState
@@ -54,7 +55,7 @@ def told(ticket: Ticket) -> tuple[str, int, int | None, int] | None:
 
 
 def gates(hands: Hands) -> list[str]:
-    return [hold.gate for hold in hands.lane.state(hands.now, paused=False).upcoming]
+    return [hold.gate for hold in lane_state(hands.lane, hands.now, paused=False).upcoming]
 
 
 @pytest.mark.parametrize("real", [100, 400, 900])
@@ -100,7 +101,7 @@ def test_when_all_is_used_and_nothing_flies_the_rest_is_refused() -> None:
     hands = known()
     hands.apply(SetBudget("a", 1200))
     first, second, third = ask(hands, 3)
-    hands.lane.failure_share = 1.0
+    hands.lane.retries.failure_share = 1.0
     hands.scheduler.fail(hands.now, second, failure(), Usage(40, 0, 0, 10))
     hands.gather()
     assert (second.state, third.state) == (TicketState.BACKING_OFF, TicketState.IN_FLIGHT)
@@ -110,7 +111,7 @@ def test_when_all_is_used_and_nothing_flies_the_rest_is_refused() -> None:
     assert told(second) == expected
     assert told(hands.arrive("a")) == expected
     assert [(event.reason, event.status) for event in hands.seen(Refused)] == [("budget", 403)] * 2
-    assert hands.lane.queue.waiting == len(hands.lane.retries) == 0
+    assert hands.lane.queue.waiting == len(hands.lane.backing_off) == 0
 
 
 def test_an_attempt_that_used_it_up_is_not_tried_again() -> None:
@@ -192,7 +193,7 @@ def test_between_two_attempts_it_is_told_too() -> None:
     hands = known()
     hands.apply(SetBudget("a", 700))
     tickets = ask(hands, 2)
-    hands.lane.failure_share = 1.0
+    hands.lane.retries.failure_share = 1.0
     hands.fail(tickets[0])
     assert gates(hands) == ["backoff"]
     hands.apply(SetBudget("a", 300))

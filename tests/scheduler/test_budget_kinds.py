@@ -8,8 +8,6 @@ from scheduler.driving import Hands, lane_config, request
 from hivemind.scheduler.commands import BeginAgent, EndAgent, Rejected, SetBudget
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
 from hivemind.scheduler.events import AgentBegan, BudgetState, BudgetWarned, PriceUnknown
-from hivemind.scheduler.ledger.budget import price_by
-from hivemind.scheduler.ledger.ceilings import begin_day, begin_run
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Usage
 
@@ -23,7 +21,7 @@ def hands_with(budget: BudgetConfig | None = None, *, priced: bool = True, max_a
     config = SchedulerConfig(budget=budget or BudgetConfig(), max_agents=max_agents)
     hands = Hands(lane_config(slots=50), config=config)
     if priced:
-        price_by(hands.scheduler, dollars, 0.0)
+        hands.scheduler.price_by(dollars, 0.0)
     return hands
 
 
@@ -108,7 +106,7 @@ def test_what_was_used_before_the_prices_were_known_is_priced() -> None:
     use(hands, "a", 2000)
     use(hands, "a", 50, model="dark")
     assert states(hands)[0].used_dollars == 0
-    price_by(hands.scheduler, dollars, hands.now)
+    hands.scheduler.price_by(dollars, hands.now)
     hands.gather()
     (state,) = states(hands)
     assert (state.used_tokens, state.used_dollars, state.unpriced) == (2050, 2.0, 50)
@@ -164,9 +162,9 @@ def test_a_parent_that_is_told_later_inherits_what_the_child_used() -> None:
     hands.apply(BeginAgent("child", parent="root", resumed=True))
     hands.apply(BeginAgent("root", parent="child", resumed=True))
     root = hands.scheduler.agents["root"]
-    assert (root.tree.ever.tokens, root.tree.flying, root.parent) == (70, 1, None)
+    assert (root.tree.ever.tokens, root.tree.in_flight, root.parent) == (70, 1, None)
     hands.succeed(flying, Usage(5, 0, 0, 0))
-    assert (root.tree.ever.tokens, root.own.ever.tokens, root.tree.flying) == (75, 0, 0)
+    assert (root.tree.ever.tokens, root.own.ever.tokens, root.tree.in_flight) == (75, 0, 0)
 
 
 def test_the_pool_is_for_all() -> None:
@@ -251,7 +249,7 @@ def test_midnight_renews_a_budget_for_the_day_alone(period: str, left: bool) -> 
     hands.apply(SetBudget("a", tokens=50, per=period))  # type: ignore[arg-type]
     hands.apply(SetBudget(None, tokens=60, per=period))  # type: ignore[arg-type]
     use(hands, "a", 60)
-    begin_day(hands.scheduler, hands.now)
+    hands.scheduler.begin_period(hands.now, "day")
     hands.gather()
     assert (use(hands, "a", 1).refusal is None) is left
     assert (use(hands, "b", 1).refusal is None) is left
@@ -264,7 +262,7 @@ def test_a_new_run_renews_budgets_for_a_run_alone() -> None:
     hands.apply(SetBudget("b", tokens=50, per="ever"))
     use(hands, "a", 50)
     use(hands, "b", 50)
-    begin_run(hands.scheduler, None, hands.now)
+    hands.scheduler.begin_period(hands.now, "run")
     hands.gather()
     assert use(hands, "a", 1).refusal is None
     assert refused(use(hands, "b", 1)) is not None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from scheduler.driving import Hands, lane_config
 
-from hivemind.scheduler.admission import queue
+from hivemind.scheduler.admission import fair_share, queue, turns
 from hivemind.scheduler.config import QueueConfig, SchedulerConfig
 
 
@@ -34,9 +34,10 @@ class Counter:
 @pytest.fixture
 def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
     counted = Counter()
-    monkeypatch.setattr(queue, "heappush", counted.push)
-    monkeypatch.setattr(queue, "heappop", counted.pop)
-    monkeypatch.setattr(queue, "heapify", counted.order)
+    for module in (fair_share, queue, turns):
+        for name, method in (("heappush", counted.push), ("heappop", counted.pop), ("heapify", counted.order)):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, method)
     return counted
 
 

@@ -14,6 +14,7 @@ from hivemind.scheduler.commands import (
     SubmitTasks,
 )
 from hivemind.scheduler.config import SchedulerConfig
+from hivemind.scheduler.explain.why import lane_state
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Priority, TaskSpec, Usage
 
@@ -119,7 +120,7 @@ def test_requests_of_parts_wait_with_the_task() -> None:
     hands.apply(SubmitTasks((TaskSpec("first"), TaskSpec("alice", after=("first",)))))
     sub = hands.arrive("alice/sub", parent="alice")
     assert sub.in_queue
-    assert [hold.gate for hold in hands.lane.state(hands.now, paused=False).upcoming] == ["dependency"]
+    assert [hold.gate for hold in lane_state(hands.lane, hands.now, paused=False).upcoming] == ["dependency"]
     hands.arrive("first/sub", parent="first")
     assert hands.scheduler.tasks["first"].state == "running"
 

@@ -24,7 +24,6 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.config import FeedbackConfig, QueueConfig, SchedulerConfig
 from hivemind.scheduler.events import Nudged
-from hivemind.scheduler.persistence import restore, take_unsaved
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Priority, TaskSpec, Usage
 
@@ -157,9 +156,9 @@ def test_an_agent_near_the_end_of_its_task_counts_a_class_higher(resumed: bool) 
 
 def restarted(hands: Hands) -> Hands:
     """The proxy begins anew with what was saved."""
-    kept = take_unsaved(hands.scheduler)
+    kept = hands.scheduler.take_unsaved()
     after = Hands(lane_config(slots=50), config=ON)
-    restore(after.scheduler, kept.agents, kept.tasks, 0.0, new_run=False)
+    after.scheduler.restore(kept.agents, kept.tasks, 0.0, new_run=False)
     for name in "abcd":
         after.leave(after.arrive(name))
     after.wait(1.0)

@@ -30,8 +30,7 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.config import QueueConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, Finished, Granted, Refused
-from hivemind.scheduler.ledger.budget import price_by
-from hivemind.scheduler.ledger.ceilings import begin_day
+from hivemind.scheduler.explain.why import lane_state
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
 from hivemind.world.world import World
@@ -184,12 +183,12 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def prices_come(self) -> None:
-        price_by(self.hands.scheduler, dollars, self.hands.now)
+        self.hands.scheduler.price_by(dollars, self.hands.now)
         self.hands.gather()
 
     @rule()
     def midnight(self) -> None:
-        begin_day(self.hands.scheduler, self.hands.now)
+        self.hands.scheduler.begin_period(self.hands.now, "day")
         self.hands.gather()
 
     @rule(seconds=st.sampled_from([0.001, 0.3, 2.0, 15.0, 70.0]))
@@ -205,10 +204,10 @@ class Histories(RuleBasedStateMachine):
         lane = self.hands.lane
         assert lane.gate.active == len(self.some(TicketState.IN_FLIGHT))
         assert lane.queue.waiting == len(self.some(TicketState.QUEUED))
-        assert len(lane.retries) == len(self.some(TicketState.BACKING_OFF))
+        assert len(lane.backing_off) == len(self.some(TicketState.BACKING_OFF))
         for agent in self.hands.scheduler.agents.values():
             flying = [ticket for ticket in self.some(TicketState.IN_FLIGHT) if ticket.agent is agent]
-            assert agent.flying == len(flying)
+            assert agent.in_flight == len(flying)
             assert agent.held is (any(each.paused for each in agent.line) or agent.out_of_budget)
             assert agent.limits == tuple(account for account in agent.accounts if account.budget)
             assert all(ticket.state is not TicketState.DONE for ticket in agent.tickets.values())
@@ -226,7 +225,7 @@ class Histories(RuleBasedStateMachine):
         for account in {scheduler.pool, *(each for agent in agents for each in (agent.own, agent.tree))}:
             under = {agent.name for agent in agents if account in agent.accounts}
             mine = [ticket for ticket in flying if ticket.agent.name in under]
-            assert account.flying == len(mine)
+            assert account.in_flight == len(mine)
             assert account.reserved_tokens == sum(t.estimated_input + t.estimated_output for t in mine)
             assert account.ever.tokens == sum(used[name] for name in under)
             assert account.ever.tokens >= account.used("day").tokens >= 0
@@ -237,7 +236,7 @@ class Histories(RuleBasedStateMachine):
             assert {each.name for each in agents if agent.tree in each.accounts} == below
         for account in (scheduler.pool, *(each for agent in agents for each in agent.accounts)):
             assert account.shut is (bool(account.budget) and account.full)
-            assert account.flying or not account.short, "somebody waits for nothing"
+            assert account.in_flight or not account.short, "somebody waits for nothing"
 
     @invariant()
     def nothing_is_negative_or_beyond_its_bounds(self) -> None:
@@ -247,9 +246,9 @@ class Histories(RuleBasedStateMachine):
         assert lane.aimd.level >= min(lane.aimd.config.floor, lane.aimd.ceiling)
         assert lane.aimd.level <= lane.aimd.ceiling
         assert 0 <= lane.circuit.errors <= lane.circuit.results
-        state = lane.state(now, paused=False)
+        state = lane_state(lane, now, paused=False)
         assert all(w.used > -1e-6 and w.reserved > -1e-6 and w.remaining >= 0 for w in state.windows)
-        assert len(state.upcoming) == lane.queue.waiting + len(lane.retries)
+        assert len(state.upcoming) == lane.queue.waiting + len(lane.backing_off)
         assert all(ticket.attempts <= MAX_ATTEMPTS for ticket in self.tickets)
 
     # --- How it ends -----------------------------------------------------------------------------------------------
@@ -259,7 +258,7 @@ class Histories(RuleBasedStateMachine):
             return
         self.let_everything_end()
         lane = self.hands.lane
-        assert lane.gate.active == lane.queue.waiting == len(lane.retries) == 0
+        assert lane.gate.active == lane.queue.waiting == len(lane.backing_off) == 0
         self.hands.wait(61.0)
         for window in (each for allowance in lane.allowances.values() for each in allowance.windows.values()):
             assert window.delay_s(self.hands.now, 0.0) >= 0

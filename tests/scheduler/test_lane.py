@@ -7,6 +7,7 @@ import math
 import pytest
 from scheduler.driving import LANE, Hands, failure, lane_config, request
 
+from hivemind.scheduler.explain.why import lane_state
 from hivemind.scheduler.lane import MOST_STAGGERED
 from hivemind.scheduler.ticket import TicketState
 from hivemind.scheduler.types import FailureKind, Usage, Utilisation, WindowKind, WindowReading
@@ -27,7 +28,7 @@ def test_says_when_to_ask_again(closes: str, until: float) -> None:
     lane = hands.lane
     match closes:
         case "pause":
-            lane.park(0.0, 30.0, "429")
+            lane.pause(0.0, 30.0, "429")
         case "gate":
             hands.arrive()
         case "circuit by hand":
@@ -70,7 +71,7 @@ def test_estimates_are_a_models_own() -> None:
 def test_no_more_than_so_many_are_staggered() -> None:
     """Whoever comes after them meets a lane at work."""
     hands = Hands(lane_config(slots=0))
-    hands.lane.park(0.0, 5.0, "429")
+    hands.lane.pause(0.0, 5.0, "429")
     tickets = [hands.arrive(f"a{n}") for n in range(MOST_STAGGERED + 30)]
     hands.until(5.0 + 0.05 * (MOST_STAGGERED - 1) + 0.001)
     assert sum(ticket.state is TicketState.IN_FLIGHT for ticket in tickets) == MOST_STAGGERED
@@ -84,7 +85,7 @@ def test_headers_reach_the_window_of_the_tickets_family() -> None:
     ticket = hands.arrive()
     plan = (Utilisation("5h", 1.0, 60.0, "rejected"),)
     hands.scheduler.headers(0.0, ticket, (WindowReading(WindowKind.REQUESTS, 100, 99, 50.0),), plan)
-    state = hands.lane.state(0.0, paused=False)
+    state = lane_state(hands.lane, 0.0, paused=False)
     assert [(window.limit, window.remaining, window.source) for window in state.windows] == [(100, 99, "headers")]
     assert state.plan == plan
     assert hands.arrive("b").state is TicketState.IN_FLIGHT
@@ -93,10 +94,10 @@ def test_headers_reach_the_window_of_the_tickets_family() -> None:
 def test_the_gauges_tell_of_pause_and_circuit() -> None:
     """What the screen shows while a lane stands still."""
     hands = Hands(lane_config(slots=4))
-    hands.lane.park(0.0, 30.0, "429")
+    hands.lane.pause(0.0, 30.0, "429")
     hands.lane.circuit.force("open")
     hands.lane.aimd.pin(2.0)
-    state = hands.lane.state(10.0, paused=True)
+    state = lane_state(hands.lane, 10.0, paused=True)
     assert (state.lane, state.parked_for_s, state.paused) == (LANE, 20.0, True)
     assert (state.circuit, state.circuit_forced, state.circuit_reopens_in_s) == ("open", True, None)
     assert (state.level, state.pinned, state.ceiling, state.floor) == (2.0, True, 4.0, 1.0)

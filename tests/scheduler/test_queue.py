@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 from scheduler.driving import Hands, lane_config
 
-from hivemind.scheduler.admission.queue import AWAITED_S, FEW
+from hivemind.scheduler.admission.fair_share import FEW
+from hivemind.scheduler.admission.queue import AWAITED_S
 from hivemind.scheduler.commands import PauseAdmissions, PauseAgent, SetPriority
 from hivemind.scheduler.config import QueueConfig
 from hivemind.scheduler.events import Granted
+from hivemind.scheduler.explain.why import lane_state
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Priority, Usage
 
@@ -274,7 +276,7 @@ def test_the_upcoming_are_told_in_the_order_in_which_they_fly() -> None:
     hands, holder = busy()
     for n, priority in enumerate((Priority.NORMAL, Priority.LOW, Priority.HIGH, Priority.NORMAL)):
         hands.arrive(f"a{n}", priority=priority, size=400 * (9 - n))
-    told = [hold.ticket for hold in hands.lane.state(hands.now, paused=False).upcoming]
+    told = [hold.ticket for hold in lane_state(hands.lane, hands.now, paused=False).upcoming]
     flown = serve(hands, holder, 4, took_s=0.1)
     assert told == [ticket.id for ticket in flown]
 
@@ -288,7 +290,7 @@ def test_the_upcoming_of_long_queues_come_true(agents: int, each: int) -> None:
     leaving = hands.arrive("a0", size=4)
     hands.arrive("a0", size=8)
     hands.leave(leaving)
-    told = [hold.ticket for hold in hands.lane.state(hands.now, paused=False).upcoming]
+    told = [hold.ticket for hold in lane_state(hands.lane, hands.now, paused=False).upcoming]
     assert told == [ticket.id for ticket in serve(hands, holder, 100, took_s=0.1)]
 
 

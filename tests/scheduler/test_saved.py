@@ -12,11 +12,10 @@ from scheduler.driving import LANE, Hands, lane_config, request
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetWarned
-from hivemind.scheduler.ledger import ceilings
 from hivemind.scheduler.ledger.accounts import POOL, Account, Spent
-from hivemind.scheduler.ledger.budget import price_by
-from hivemind.scheduler.persistence import SavedAgent, SavedTask, restore, take_unsaved
+from hivemind.scheduler.persistence import SavedAgent
 from hivemind.scheduler.scheduler import Scheduler
+from hivemind.scheduler.tasks.graph import SavedTask
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import Priority, TaskSpec, Usage
 
@@ -33,7 +32,7 @@ class Disk:
 
     def after(self, scheduler: Scheduler) -> Disk:
         """With all that has changed."""
-        unsaved = take_unsaved(scheduler)
+        unsaved = scheduler.take_unsaved()
         tasks = self.tasks | {task.spec.id: task for task in unsaved.tasks}
         agents = self.agents | {saved.name: saved for saved in unsaved.agents}
         return Disk(agents, {name: task for name, task in tasks.items() if name not in unsaved.gone})
@@ -41,14 +40,14 @@ class Disk:
     def revived(self, *, new_run: bool = False) -> Hands:
         """A scheduler that goes on from it."""
         hands = fresh()
-        restore(hands.scheduler, self.agents.values(), self.tasks.values(), 0.0, new_run=new_run)
+        hands.scheduler.restore(self.agents.values(), self.tasks.values(), 0.0, new_run=new_run)
         return hands
 
 
 def fresh(budget: BudgetConfig | None = None) -> Hands:
     hands = Hands(lane_config(slots=50), config=SchedulerConfig(budget=budget or BudgetConfig()))
     # A fraction that adds up exactly; of the model called dark nobody knows.
-    price_by(hands.scheduler, lambda _, model, usage: None if model == "dark" else usage.total / 1024, 0.0)
+    hands.scheduler.price_by(lambda _, model, usage: None if model == "dark" else usage.total / 1024, 0.0)
     return hands
 
 
@@ -120,7 +119,7 @@ class Story:
             else:
                 self.hands.leave(ticket, Usage(0, 0, tokens, 0) if tokens % 2 else None)
         elif kind == "day":
-            ceilings.begin_day(scheduler, self.hands.now)
+            scheduler.begin_period(self.hands.now, "day")
         else:
             self._order(kind, name, tokens)
 
@@ -214,10 +213,10 @@ def line(agent: Agent | None) -> list[Agent]:
 def test_nothing_to_write() -> None:
     """Where nothing happened, and again after it was taken."""
     hands = fresh()
-    assert not take_unsaved(hands.scheduler)
+    assert not hands.scheduler.take_unsaved()
     hands.succeed(hands.arrive("a"), Usage(1, 0, 0, 0))
-    assert take_unsaved(hands.scheduler)
-    assert not take_unsaved(hands.scheduler)
+    assert hands.scheduler.take_unsaved()
+    assert not hands.scheduler.take_unsaved()
 
 
 def test_a_new_run() -> None:
@@ -254,7 +253,7 @@ def test_the_settings_budget_is_not_a_decision() -> None:
     hands.succeed(hands.arrive("a"), Usage(500, 0, 0, 0))
     disk = Disk().after(hands.scheduler)
     again = fresh(BudgetConfig(tokens=400, per="ever"))
-    restore(again.scheduler, disk.agents.values(), (), 0.0, new_run=True)
+    again.scheduler.restore(disk.agents.values(), (), 0.0, new_run=True)
     refusal = again.arrive("a").refusal
     assert refusal is not None
     assert refusal.budget is not None
@@ -268,7 +267,7 @@ def test_an_agent_of_earlier_runs_is_not_live() -> None:
     hands.apply(cmd.PauseAgent("a", True))
     again = Hands(lane_config(slots=50), config=SchedulerConfig(max_agents=1))
     disk = Disk().after(hands.scheduler)
-    restore(again.scheduler, disk.agents.values(), (), 0.0, new_run=True)
+    again.scheduler.restore(disk.agents.values(), (), 0.0, new_run=True)
     assert again.scheduler.agents["a"].paused
     assert again.arrive("b").state is TicketState.IN_FLIGHT
 

@@ -99,7 +99,7 @@ def test_the_queue_is_bounded_in_depth() -> None:
     refused = hands.arrive("d")
     assert refused.refusal is not None
     assert refused.refusal.reason == "queue_full"
-    assert hands.lane.queue.waiting + len(hands.lane.retries) == 2
+    assert hands.lane.queue.waiting + len(hands.lane.backing_off) == 2
 
 
 @pytest.mark.parametrize(("patience_s", "at"), [(None, 600.0), (5.0, 5.0), (9999.0, 600.0)])
@@ -124,7 +124,7 @@ def test_a_ticket_between_two_attempts_expires_too() -> None:
     hands.fail(ticket)
     hands.until(10.0)
     assert ticket.refusal is not None
-    assert not hands.lane.retries
+    assert not hands.lane.backing_off
 
 
 def test_what_waited_behind_an_expired_ticket_goes_at_once() -> None:
@@ -150,7 +150,7 @@ def test_draining_grants_nothing_more() -> None:
     assert [ticket.refusal.reason for ticket in turned_away if ticket.refusal] == ["draining"] * 3
     assert hands.fail(unlucky) is None
     hands.succeed(flying)
-    assert hands.lane.gate.active == hands.lane.queue.waiting == len(hands.lane.retries) == 0
+    assert hands.lane.gate.active == hands.lane.queue.waiting == len(hands.lane.backing_off) == 0
 
 
 def test_one_whom_the_caller_knows_as_turned_away_is_among_the_decisions_once() -> None:
@@ -183,7 +183,7 @@ def test_a_client_that_leaves_in_flight_frees_its_slot() -> None:
     flying, waiting = hands.arrive("a"), hands.arrive("b")
     hands.leave(flying)
     assert waiting.state is TicketState.IN_FLIGHT
-    assert hands.scheduler.agents["a"].flying == 0
+    assert hands.scheduler.agents["a"].in_flight == 0
 
 
 def test_a_client_that_leaves_before_its_retry_is_not_tried_again() -> None:
@@ -193,7 +193,7 @@ def test_a_client_that_leaves_before_its_retry_is_not_tried_again() -> None:
     hands.fail(ticket)
     hands.leave(ticket)
     hands.until(60.0)
-    assert not hands.lane.retries
+    assert not hands.lane.backing_off
     assert len(hands.seen(Granted)) == 1
 
 

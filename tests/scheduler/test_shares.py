@@ -8,14 +8,14 @@ from hivemind.scheduler.admission.fair_share import OWED_S, Tally
 def flown(tally: Tally, guessed: float, real: float, level: float, now: float, *, contended: bool = True) -> None:
     """One request from its grant to its end."""
     tally.take(guessed, now, contended=contended)
-    tally.land(guessed, real, level, now, contended=contended)
+    tally.settle(guessed, real, level, now, contended=contended)
 
 
 def test_one_request_in_turn_owes_nothing() -> None:
     """It is ahead by what it used, however wrong the guess was."""
     tally = Tally(1000.0)
     flown(tally, 10.0, 700.0, 1000.0, 0.0)
-    assert (tally.served, tally.owed, tally.air) == (1700.0, 0.0, 0.0)
+    assert (tally.served, tally.owed, tally.in_flight) == (1700.0, 0.0, 0.0)
 
 
 def test_what_others_found_in_the_air_is_owed_beyond_one_request() -> None:
@@ -24,7 +24,7 @@ def test_what_others_found_in_the_air_is_owed_beyond_one_request() -> None:
     for _ in range(4):
         tally.take(10.0, 0.0, contended=False)
     for _ in range(4):
-        tally.land(10.0, 100.0, 0.0, 1.0, contended=True)
+        tally.settle(10.0, 100.0, 0.0, 1.0, contended=True)
     assert (tally.served, tally.owed) == (100.0, 300.0)
 
 

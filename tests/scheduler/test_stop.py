@@ -18,7 +18,7 @@ def test_what_waits_is_refused() -> None:
     """In the queue and between two attempts, with an event for each after the one that says who did it."""
     hands = Hands(lane_config(slots=1))
     retrying = hands.arrive("a")
-    hands.lane.failure_share = 1.0
+    hands.lane.retries.failure_share = 1.0
     hands.fail(retrying)
     other, waiting = hands.arrive("b"), hands.arrive("a")
     hands.log.clear()
@@ -31,7 +31,7 @@ def test_what_waits_is_refused() -> None:
     ]
     assert isinstance(hands.log[0], Commanded)
     assert hands.log[0].arguments == {"agent": "a", "stopped": True}
-    assert hands.lane.queue.waiting == len(hands.lane.retries) == 0
+    assert hands.lane.queue.waiting == len(hands.lane.backing_off) == 0
 
 
 def test_what_comes_is_refused_at_once() -> None:

@@ -19,7 +19,7 @@ from hivemind.scheduler.commands import (
     SubmitTasks,
 )
 from hivemind.scheduler.events import Commanded, TaskAdded, TaskChanged, TaskForgotten
-from hivemind.scheduler.persistence import restore, take_unsaved
+from hivemind.scheduler.explain.why import lane_state
 from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Priority, TaskSpec
 
@@ -39,7 +39,7 @@ def state(hands: Hands, task: str) -> str:
 
 
 def gates(hands: Hands) -> list[str]:
-    return [hold.gate for hold in hands.lane.state(hands.now, paused=False).upcoming]
+    return [hold.gate for hold in lane_state(hands.lane, hands.now, paused=False).upcoming]
 
 
 def end(hands: Hands, task: str, *, ok: bool = True) -> None:
@@ -136,7 +136,7 @@ def test_between_two_attempts_it_is_held_as_well() -> None:
     """The retry comes due and waits on."""
     hands = Hands(lane_config())
     ticket = hands.arrive("b")
-    hands.lane.failure_share = 1.0
+    hands.lane.retries.failure_share = 1.0
     hands.fail(ticket, failure(FailureKind.SERVER_ERROR))
     hands.apply(SubmitTasks((spec("a"), spec("b", "a"))))
     assert gates(hands) == ["dependency"]
@@ -294,20 +294,20 @@ def test_every_move_is_told_after_the_command() -> None:
     ]  # fmt: skip
     hands.apply(ForgetTasks("n"))
     assert [event.task for event in hands.seen(TaskForgotten)] == ["a", "b"]
-    assert take_unsaved(hands.scheduler).gone == ("a", "b")
+    assert hands.scheduler.take_unsaved().gone == ("a", "b")
 
 
 def test_after_a_restart_tasks_mean_the_same_for_their_agents() -> None:
     """What waits is held, what is blocked is refused, and the tasks are told of to whoever shows them."""
     hands = hands_on(spec("a"), spec("b", "a"), spec("f"), spec("g", "f"), spec("n", priority=Priority.LOW))
     end(hands, "f", ok=False)
-    kept = take_unsaved(hands.scheduler)
+    kept = hands.scheduler.take_unsaved()
     after = Hands(lane_config(slots=9))
-    restore(after.scheduler, kept.agents, kept.tasks, 0.0, new_run=False)
+    after.scheduler.restore(kept.agents, kept.tasks, 0.0, new_run=False)
     after.gather()
     assert [event.task for event in after.seen(TaskAdded)] == ["a", "b", "f", "g", "n"]
     assert [event.state for event in after.seen(TaskChanged)] == ["ready", "waiting", "failed", "blocked", "ready"]
-    assert not take_unsaved(after.scheduler).tasks
+    assert not after.scheduler.take_unsaved().tasks
     assert after.arrive("b").waiting
     assert gates(after) == ["dependency"]
     assert isinstance(after.arrive("g").refusal, Refusal)

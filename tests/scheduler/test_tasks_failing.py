@@ -176,7 +176,7 @@ def test_everything_goes_on_after_a_restart() -> None:
     run(tasks, "f", ok=False)
     tasks.claim("a", "runner-1")
     after = Tasks()
-    after.restore([(t.spec, t.number, t.state, t.attempt, t.runner, t.note) for t in sorted(tasks.values(), key=str)])
+    after.restore([task.saved() for task in sorted(tasks.values(), key=str)])
     assert {name: vars_of(after, name) for name in tasks} == {name: vars_of(tasks, name) for name in tasks}
     assert list(after) == list(tasks)
     after.finish("a", ok=True, note="", again=False)

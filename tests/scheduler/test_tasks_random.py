@@ -24,9 +24,9 @@ from hivemind.scheduler.commands import (
     SubmitTasks,
 )
 from hivemind.scheduler.config import SchedulerConfig
-from hivemind.scheduler.persistence import SavedTask, Unsaved, restore, take_unsaved
+from hivemind.scheduler.persistence import Unsaved
 from hivemind.scheduler.scheduler import Scheduler
-from hivemind.scheduler.tasks.graph import OPEN, SPOILED, Task
+from hivemind.scheduler.tasks.graph import OPEN, SPOILED, SavedTask, Task
 from hivemind.scheduler.types import Priority, TaskSpec
 
 RUNNERS = ("one", "two", "three")
@@ -88,7 +88,7 @@ class Night:
             act()
 
     def take(self) -> None:
-        if records := take_unsaved(self.scheduler):
+        if records := self.scheduler.take_unsaved():
             self.unwritten.append(records)
 
     def write(self) -> None:
@@ -103,7 +103,7 @@ class Night:
         self.crashes += 1
         self.scheduler = Scheduler(SchedulerConfig(), self.random.random)
         shuffled = self.random.sample(list(self.disk.tasks.values()), len(self.disk.tasks))
-        restore(self.scheduler, (), shuffled, 0.0, new_run=False)
+        self.scheduler.restore((), shuffled, 0.0, new_run=False)
         check(self.scheduler.tasks.values())
 
     # --- Runners --------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ import math
 import pytest
 from scheduler.driving import Hands, failure, lane_config
 
-from hivemind.scheduler.admission.refuse import WAIT_TOO_LONG
 from hivemind.scheduler.commands import BoostAgent
+from hivemind.scheduler.dispatcher import WAIT_TOO_LONG
 from hivemind.scheduler.events import BoostEnded
 from hivemind.scheduler.timers import FEW, Timer, Timers
 from hivemind.scheduler.types import FailureKind
@@ -22,10 +22,10 @@ def timers() -> Timers:
 def test_wakes_in_order_of_time_then_of_setting(timers: Timers) -> None:
     """Two for the same moment keep the order in which they were set."""
     lane = Hands().lane
-    for at, kind in ((3.0, Timer.LANE), (1.0, Timer.DUE), (3.0, Timer.EXPIRE), (2.0, Timer.LANE)):
+    for at, kind in ((3.0, Timer.LANE), (1.0, Timer.RETRY), (3.0, Timer.EXPIRE), (2.0, Timer.LANE)):
         timers.set(at, kind, lane)
     assert [(at, kind) for at, kind, _ in timers.due(3.0)] == [
-        (1.0, Timer.DUE),
+        (1.0, Timer.RETRY),
         (2.0, Timer.LANE),
         (3.0, Timer.LANE),
         (3.0, Timer.EXPIRE),
@@ -47,8 +47,8 @@ def test_includes_what_is_set_meanwhile(timers: Timers) -> None:
     timers.set(1.0, Timer.LANE, lane)
     due = timers.due(1.0)
     next(due)
-    timers.set(1.0, Timer.DUE, lane)
-    assert [kind for _, kind, _ in due] == [Timer.DUE]
+    timers.set(1.0, Timer.RETRY, lane)
+    assert [kind for _, kind, _ in due] == [Timer.RETRY]
 
 
 def test_never_is_no_timer(timers: Timers) -> None:
@@ -72,8 +72,8 @@ def test_what_matters_no_more_is_dropped() -> None:
     assert len(hands.scheduler.timers) <= FEW
     hands.wait(150.0)
     assert [event.agent for event in hands.seen(BoostEnded)] == ["patient"]
-    assert list(hands.lane.retries) == [failed.id]
+    assert list(hands.lane.backing_off) == [failed.id]
     hands.wait(449.0)
-    assert (hands.lane.retries, failed.waiting, patient.waiting) == ({}, True, True)
+    assert (hands.lane.backing_off, failed.waiting, patient.waiting) == ({}, True, True)
     hands.wait(1.0)
     assert (patient.refusal, failed.refusal) == (WAIT_TOO_LONG, WAIT_TOO_LONG)

@@ -11,6 +11,7 @@ from scheduler.driving import LANE, Hands, circuit_lane, failure, lane_config
 from hivemind.scheduler.commands import PinLevel, Rejected, SetCircuit, Tune
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import CircuitChanged, Commanded, LevelChanged
+from hivemind.scheduler.explain.why import lane_state
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import TicketState
@@ -23,7 +24,7 @@ def turn(hands: Hands, knob: str, value: float, upstream: str | None = None) -> 
 
 
 def knob(hands: Hands, name: str) -> float:
-    return hands.lane.state(hands.now, paused=False).knobs[name]
+    return lane_state(hands.lane, hands.now, paused=False).knobs[name]
 
 
 def read(hands: Hands, limit: int, remaining: int, reset_in_s: float = 30.0) -> None:
@@ -91,7 +92,7 @@ def test_what_is_tuned_before_the_first_lane_is_remembered() -> None:
 def test_every_knob_can_be_read_where_it_was_turned(name: str) -> None:
     """A lane's state tells each knob's value now, and 0 where there is no limit."""
     hands = Hands(lane_config(slots=0))
-    assert hands.lane.state(0.0, paused=False).knobs.keys() == KNOBS.keys()
+    assert lane_state(hands.lane, 0.0, paused=False).knobs.keys() == KNOBS.keys()
     values = [KNOBS[name].highest, *([0] if KNOBS[name].zero_is_none else [])]
     if name != "retry.base_s":
         values.append(max(KNOBS[name].lowest, 1.0 if name == "retry.max_s" else 0.0))
@@ -105,12 +106,12 @@ def test_every_knob_can_be_read_where_it_was_turned(name: str) -> None:
 def test_readings_are_made_only_when_they_change() -> None:
     """The same mapping is shown again and again until a knob is turned, and is never altered itself."""
     hands = Hands()
-    first = hands.lane.knobs
-    assert hands.lane.knobs is first
+    first = lane_state(hands.lane, hands.now, paused=False).knobs
+    assert lane_state(hands.lane, hands.now, paused=False).knobs is first
     shown = dict(first)
     turn(hands, "aimd.alpha", 2)
-    assert hands.lane.knobs is not first
-    assert (dict(first), hands.lane.knobs["aimd.alpha"]) == (shown, 2.0)
+    assert lane_state(hands.lane, hands.now, paused=False).knobs is not first
+    assert (dict(first), lane_state(hands.lane, hands.now, paused=False).knobs["aimd.alpha"]) == (shown, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,7 @@ def test_a_shorter_circuit_window_keeps_the_newest_results() -> None:
     for ticket in flying[3:5]:
         hands.fail(ticket, failure(retryable=False))
     turn(hands, "circuit.window", 2)
-    state = hands.lane.state(hands.now, paused=False)
+    state = lane_state(hands.lane, hands.now, paused=False)
     assert (state.circuit_errors, state.circuit_results, state.circuit_window) == (2, 2, 2)
     assert state.circuit == "closed"
     hands.fail(flying[5], failure(retryable=False))
@@ -245,9 +246,12 @@ def test_retry_limits_act_on_whoever_fails_next() -> None:
     assert ticket.state is TicketState.IN_FLIGHT
     assert hands.fail(ticket) is None
     turn(hands, "retry.budget_ratio", 7)
-    assert hands.lane.retry_budget.config.budget_ratio == 7
+    assert hands.lane.retries.budget.config.budget_ratio == 7
     later = hands.scheduler.open_lane(hands.now, "later", lane_config())
-    assert (later.retry_budget.config.budget_ratio, later.knobs["retry.max_attempts"]) == (7, 2)
+    assert (
+        later.retries.budget.config.budget_ratio,
+        lane_state(later, hands.now, paused=False).knobs["retry.max_attempts"],
+    ) == (7, 2)
 
 
 @pytest.mark.parametrize("upstream", [None, "up"])
@@ -256,7 +260,10 @@ def test_what_is_shared_is_turned_for_all(upstream: str | None) -> None:
     hands = Hands()
     other = hands.scheduler.open_lane(0.0, "other/1", replace(lane_config(), upstream="other"))
     turn(hands, "retry.deadline_s", 5, upstream)
-    assert (knob(hands, "retry.deadline_s"), other.knobs["retry.deadline_s"]) == (5, 5)
+    assert (knob(hands, "retry.deadline_s"), lane_state(other, hands.now, paused=False).knobs["retry.deadline_s"]) == (
+        5,
+        5,
+    )
     assert hands.scheduler.config.retry.deadline_s == 5
 
 
@@ -264,9 +271,9 @@ def test_retry_budget_keeps_its_balance() -> None:
     """What was spent before stays spent."""
     hands = Hands()
     for _ in range(20):
-        hands.lane.retry_budget.spend(0.0)
+        hands.lane.retries.budget.spend(0.0)
     turn(hands, "retry.budget_ratio", 0)
-    assert hands.lane.retry_budget.spend(0.0) == 1.0
+    assert hands.lane.retries.budget.spend(0.0) == 1.0
 
 
 LIMITED: dict[str, LaneConfig] = {
@@ -303,9 +310,9 @@ def test_no_rate_takes_our_limit_away_and_keeps_count() -> None:
     tickets = [hands.arrive(f"a{n}") for n in range(6)]
     turn(hands, "rpm", 0)
     assert [ticket.state for ticket in tickets].count(TicketState.IN_FLIGHT) == 6
-    assert [window.kind for window in hands.lane.state(0.0, paused=False).windows] == []
+    assert [window.kind for window in lane_state(hands.lane, 0.0, paused=False).windows] == []
     turn(hands, "rpm", 8)
-    (window,) = hands.lane.state(0.0, paused=False).windows
+    (window,) = lane_state(hands.lane, 0.0, paused=False).windows
     assert (window.limit, window.used, window.source) == (8, 6, "settings")
 
 
@@ -327,7 +334,7 @@ def test_a_tuned_rate_holds_whatever_the_headers_say() -> None:
     read_later = hands.granted[:]
     turn(hands, "rpm", 0)
     assert len(hands.granted) == len(read_later) + 1
-    (window,) = hands.lane.state(hands.now, paused=False).windows
+    (window,) = lane_state(hands.lane, hands.now, paused=False).windows
     assert (window.limit, window.source) == (1000, "headers")
 
 

@@ -94,7 +94,7 @@ def test_turns_with_a_single_place() -> None:
     order = []
     for _ in range(9):
         (flying,) = [t for a in hands.scheduler.agents.values() for t in a.tickets.values() if not t.waiting]
-        order.append(flying.lane.key)
+        order.append(flying.request.lane)
         hands.succeed(flying)
     assert order == [*KEYS] * 3
 
@@ -103,7 +103,7 @@ def test_a_lane_that_is_held_by_something_else_leaves_its_turn() -> None:
     """A pause of one key isn't the others'."""
     hands = several(1)
     first, held, free = ask(hands, "up/a"), ask(hands, "up/b"), ask(hands, "up/c")
-    hands.scheduler.lanes["up/b"].park(hands.now, 30.0, "429")
+    hands.scheduler.lanes["up/b"].pause(hands.now, 30.0, "429")
     hands.succeed(first)
     assert (held.waiting, free.waiting) == (True, False)
     hands.succeed(free)

@@ -10,8 +10,9 @@ from statistics import median
 import pytest
 from scheduler.driving import LANE, Hands, circuit_lane, failure, lane_config
 
-from hivemind.scheduler.commands import Command, PauseAdmissions, PauseAgent, PinLevel, SetCircuit
+from hivemind.scheduler.commands import Command, PauseAdmissions, PauseAgent, PinLevel, SetCircuit, Tune
 from hivemind.scheduler.config import LaneConfig, QueueConfig, RetryConfig, SchedulerConfig
+from hivemind.scheduler.explain.why import lane_state
 from hivemind.scheduler.gauges import GATES, UPCOMING_SHOWN, Hold
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
@@ -164,19 +165,19 @@ def test_held_before_its_first_ticket_here() -> None:
     apply(hands, PauseAgent("holder", True))
     other = hands.scheduler.open_lane(0.0, "other", lane_config())
     held = hands.arrive("holder", lane="other")
-    assert [each.gate for each in other.state(hands.now, paused=False).upcoming] == ["held"]
+    assert [each.gate for each in lane_state(other, hands.now, paused=False).upcoming] == ["held"]
     hands.leave(held)
-    assert other.state(hands.now, paused=False).upcoming == ()
+    assert lane_state(other, hands.now, paused=False).upcoming == ()
 
 
 def test_backoff() -> None:
     """Between two attempts: shown last, those that come back sooner first, until the next attempt may begin."""
     hands = Hands(lane_config(slots=3), retry=RetryConfig(base_s=8.0, max_s=30.0))
-    hands.lane.failure_share = 1.0
+    hands.lane.retries.failure_share = 1.0
     later = hands.arrive("b")
     sooner = hands.arrive("a")
     hands.fail(later, failure(FailureKind.CONNECT))
-    hands.scheduler.config = SchedulerConfig(retry=RetryConfig(base_s=1.0))
+    hands.apply(Tune("retry.base_s", 1.0))
     hands.fail(sooner, failure(FailureKind.CONNECT))
     assert [(each.ticket, each.gate, each.opens_in_s) for each in shown(hands).values()] == [
         (sooner.id, "backoff", 1.0),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hivemind.scheduler.ledger.accounts import Budget, Spent
-from hivemind.scheduler.persistence import Counts, SavedAgent, SavedTask
+from hivemind.scheduler.persistence import Counts, SavedAgent
+from hivemind.scheduler.tasks.graph import SavedTask
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.store.records import Batch, Run
 

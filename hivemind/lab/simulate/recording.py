@@ -20,8 +20,7 @@ from hivemind.lab.simulate.trace import LaneTrace, Trace, TraceBuilder
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event, LevelChanged, Progress, Sampled
-from hivemind.scheduler.operator.knobs import KNOBS
-from hivemind.scheduler.operator.tune import turned
+from hivemind.scheduler.operator.knobs import KNOBS, turned
 from hivemind.scheduler.types import Price
 from hivemind.text.humanise import plural
 

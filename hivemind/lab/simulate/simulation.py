@@ -16,7 +16,6 @@ from hivemind.lab.simulate.plan import SimulationPlan
 from hivemind.lab.simulate.provider_model import AttemptResult
 from hivemind.lab.simulate.steps import CommandStep, RequestStep, Step, usage_at_start
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
-from hivemind.scheduler.ledger.budget import price_by
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
 from hivemind.scheduler.types import Request, Usage
@@ -77,7 +76,7 @@ class Simulation:
         """From the beginning until everything is over that was over in the recording."""
         began = self._trace.began_at
         if self._plan.price is not None:
-            price_by(self._scheduler, self._plan.price, began)
+            self._scheduler.price_by(self._plan.price, began)
         for order in self._plan.commands:
             if not self._apply(began, order, "what-if"):
                 self._put_off(order)
@@ -167,12 +166,13 @@ class Simulation:
 
     def _fly(self, now: float, flight: _Flight, ticket: Ticket) -> None:
         """Its turn has come."""
-        request, upstream = flight.request, self._plan.upstreams[ticket.lane.key]
+        request, upstream = flight.request, self._plan.upstreams[ticket.request.lane]
         inherent = request.inherent[flight.next_try] if flight.next_try < len(request.inherent) else None
         leaves_s = None
         if inherent is not None and not inherent.complete:
             leaves_s, inherent = request.left_in_flight_s, None
-        answer = flight.answer = upstream.answer(now, request, inherent, ticket.lane.gate.active)
+        active = self._scheduler.lanes[ticket.request.lane].gate.active
+        answer = flight.answer = upstream.answer(now, request, inherent, active)
         recorded = answer.recorded
         flight.next_try += recorded is not None
         attempt = ticket.attempts
@@ -223,7 +223,7 @@ class Simulation:
         request = flight.request
         if answer.headed_s is None:
             self._read(now, ticket)
-        self._plan.upstreams[ticket.lane.key].over(now, request, answer)
+        self._plan.upstreams[ticket.request.lane].over(now, request, answer)
         if answer.failure is None:
             self._scheduler.succeed(now, ticket, answer.status, answer.usage)
             self._over(now, request, "answered")
@@ -236,7 +236,7 @@ class Simulation:
         self._draw = None
 
     def _read(self, now: float, ticket: Ticket) -> None:
-        readings = self._plan.upstreams[ticket.lane.key].readings(now, ticket.request.family)
+        readings = self._plan.upstreams[ticket.request.lane].readings(now, ticket.request.family)
         if readings:
             self._scheduler.headers(now, ticket, readings)
 
@@ -263,7 +263,7 @@ class Simulation:
         answer = flight.answer
         if answer is None or ticket.state is not TicketState.IN_FLIGHT:
             return None
-        self._plan.upstreams[ticket.lane.key].left(answer)
+        self._plan.upstreams[ticket.request.lane].left(answer)
         return usage_at_start(answer.usage) if ticket.content_started else None
 
     def _turned_away(self, now: float, flight: _Flight, refusal: Refusal) -> None:

@@ -1,34 +1,30 @@
-"""Dynamic priority: whoever uses much sinks a class, whoever uses little rises one (paper, Future Directions:
+"""Dynamic priority: an agent that uses much sinks a class, one that uses little rises one (paper, Future Directions:
 multilevel feedback queue).
 
 What an agent uses counts in weighted tokens and is forgotten by half every `half_life_s`. It is compared with the mean
 of the agents at work, so it makes no difference where all use about the same. An agent near the end of its task counts
-a class higher whatever it used: what it holds is free sooner so.
+a class higher whatever it used: what it holds is free sooner that way.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable
 
-from hivemind.scheduler.admission.queue import reclass
+from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.config import FeedbackConfig
-from hivemind.scheduler.events import Nudged
+from hivemind.scheduler.events import Event, Nudged
+from hivemind.scheduler.tasks.graph import Task, Tasks
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Usage
 
-if TYPE_CHECKING:
-    from hivemind.scheduler.scheduler import Scheduler
-    from hivemind.scheduler.tasks.graph import Task
-
 REVIEW_EVERY_S = 1.0
-FORGOTTEN = 0.5
-"""Weighted tokens that are as good as none."""
+NEGLIGIBLE = 0.5
+"""Weighted tokens that count as none."""
 
 
 class _Use:
     """What one agent used lately."""
-
-    __slots__ = ("amount", "at", "standing")
 
     def __init__(self, now: float) -> None:
         self.amount = 0.0
@@ -37,72 +33,68 @@ class _Use:
         """1: it sank for what it used; -1: it rose."""
 
     def fade(self, now: float, half_life_s: float) -> None:
-        """Forget what time makes forgotten."""
+        """Let the amount decay."""
         self.amount *= 0.5 ** ((now - self.at) / half_life_s)
         self.at = now
 
 
 class Feedback:
-    """Of one scheduler. Where the settings have it off it keeps nothing and moves nobody."""
+    """The feedback queue of one scheduler. Turned off, it keeps nothing and moves no agent."""
 
-    __slots__ = ("_began", "_config", "_reviewed_at", "_used")
-
-    def __init__(self, config: FeedbackConfig) -> None:
+    def __init__(self, config: FeedbackConfig, emit: Callable[[Event], None]) -> None:
+        self.enabled = config.enabled
         self._config = config
+        self._emit = emit
         self._used: dict[str, _Use] = {}
         self._began: dict[str, int] = {}
         """Tokens that a running task's agent had used when it began, by task."""
-        self._reviewed_at = float("-inf")
+        self._reviewed_at = -math.inf
 
     def began(self, task: Task, agent: Agent | None) -> None:
-        """The task runs from now on; its agent is None while it hasn't been seen yet."""
-        if self._config.enabled:
+        """Note a task that runs from now on; its agent is None if it hasn't been seen yet."""
+        if self.enabled:
             self._began[task.spec.id] = 0 if agent is None else agent.own.ever.tokens
 
-    def landed(self, scheduler: Scheduler, agent: Agent, usage: Usage | None, now: float) -> None:
-        """An attempt of the agent's has ended and used so much."""
-        if not self._config.enabled:
-            return
-        if usage is not None:
-            use = self._used.get(agent.name)
-            if use is None:
-                use = self._used[agent.name] = _Use(now)
+    def used(self, agent: Agent, usage: Usage, now: float) -> None:
+        """Count the use of an attempt that has ended."""
+        if self.enabled:
+            use = self._used.setdefault(agent.name, _Use(now))
             use.fade(now, self._config.half_life_s)
             use.amount += usage.weighted
-        self.review(scheduler, now)
 
-    def review(self, scheduler: Scheduler, now: float) -> None:
-        """See where everybody stands, once in a while."""
-        if not self._config.enabled or now < self._reviewed_at + REVIEW_EVERY_S:
-            return
+    def review(self, agents: Agents, tasks: Tasks, now: float) -> list[Agent]:
+        """Compare the agents, once in a while. Return those that were moved to another class."""
+        if not self.enabled or now < self._reviewed_at + REVIEW_EVERY_S:
+            return []
         self._reviewed_at = now
-        at_work = {agent.name: agent for agent in scheduler.agents.values() if self._at_work(agent, now)}
-        self._began = {name: began for name, began in self._began.items() if _runs(scheduler, name)}
+        at_work = {agent.name for agent in agents.values() if self._at_work(agent, now)}
+        running = {name for name in self._began if (task := tasks.get(name)) is not None and task.state == "running"}
+        self._began = {name: began for name, began in self._began.items() if name in running}
         for name, use in list(self._used.items()):
             use.fade(now, self._config.half_life_s)
-            if use.amount < FORGOTTEN and name not in at_work:
+            if use.amount < NEGLIGIBLE and name not in at_work:
                 del self._used[name]
-        amounts = {name: self._used[name].amount if name in self._used else 0.0 for name in at_work}
+        amounts = {name: self._used[name].amount if name in self._used else 0.0 for name in agents if name in at_work}
         mean = sum(amounts.values()) / len(amounts) if amounts else 0.0
-        for agent in scheduler.agents.values():
+        moved = []
+        for agent in agents.values():
             nudge = 0
-            if agent.name in at_work:
+            if agent.name in amounts:
                 nudge = self._stand(agent.name, amounts[agent.name], mean, now)
-                nudge = -1 if self._nearly_done(scheduler, agent) else nudge
+                nudge = -1 if self._nearly_done(agent, tasks) else nudge
             if nudge != agent.nudge:
                 agent.nudge = nudge
-                reclass(agent, now)
-                scheduler.events.append(Nudged(now, agent.name, nudge))
+                moved.append(agent)
+                self._emit(Nudged(now, agent.name, nudge))
+        return moved
 
     def _at_work(self, agent: Agent, now: float) -> bool:
         return bool(agent.tickets) or (not agent.ended and now - agent.last_seen < self._config.half_life_s)
 
     def _stand(self, name: str, amount: float, mean: float, now: float) -> int:
-        """Where its use puts it. Having sunk or risen, it stays so until it is half way back to the mean, or it would
-        go up and down with every answer."""
-        use = self._used.get(name)
-        if use is None:
-            use = self._used[name] = _Use(now)
+        """Return the classes that an agent moves for its use. Having moved, it stays until it is half way back to the
+        mean, or it would go up and down with every reply."""
+        use = self._used.setdefault(name, _Use(now))
         sink, rise = self._config.sink_share, self._config.rise_share
         if amount > (sink if use.standing < 1 else (sink + 1) / 2) * mean:
             use.standing = 1
@@ -112,20 +104,15 @@ class Feedback:
             use.standing = 0
         return use.standing
 
-    def _nearly_done(self, scheduler: Scheduler, agent: Agent) -> bool:
-        """One of its tasks has used most of what it was estimated at."""
+    def _nearly_done(self, agent: Agent, tasks: Tasks) -> bool:
+        """Whether one of its tasks has used most of its estimate."""
         if agent.task_priority is None:
             return False
         tokens = agent.own.ever.tokens
-        for task in scheduler.tasks.of_agent(agent.name):
+        for task in tasks.of_agent(agent.name):
             if task.state == "running" and task.spec.estimated_tokens:
                 # One that a restart found running counts from then on.
                 used = tokens - self._began.setdefault(task.spec.id, tokens)
                 if used >= self._config.finish_share * task.spec.estimated_tokens:
                     return True
         return False
-
-
-def _runs(scheduler: Scheduler, task: str) -> bool:
-    found = scheduler.tasks.get(task)
-    return found is not None and found.state == "running"

@@ -6,11 +6,10 @@ import math
 
 
 class Gate:
-    """Counts requests in flight against a limit that may change at any moment.
+    """Count requests in flight (A) against a limit (C_max) that may change at any moment.
 
     Raising the limit makes room at once; lowering it takes effect as requests complete, so `active` may exceed `limit`
-    for a while. Whoever owns the queue asks :attr:`free` and calls :meth:`enter` for each ticket it lets through, so
-    exactly as many fly as now fit.
+    for a while. The owner of the queue reads :attr:`free` and calls :meth:`enter` for each ticket it grants.
     """
 
     __slots__ = ("active", "limit")
@@ -21,23 +20,23 @@ class Gate:
 
     @property
     def slots(self) -> float:
-        """Whole slots at the present limit, never less than one: a gate that is shut for good starves everybody."""
+        """Whole slots at the present limit, never less than one: a gate without any would starve every request."""
         return self.limit if math.isinf(self.limit) else max(1, int(self.limit))
 
     @property
     def free(self) -> bool:
-        """Whether one more fits."""
-        return self.active + 1 <= self.limit or self.active < 1  # what `active < slots` comes to, asked at each grant
+        """Whether one more request fits: equation 1, A < C_max."""
+        return self.active + 1 <= self.limit or self.active < 1  # `active < slots`, computed at each grant
 
     @property
     def vacant(self) -> float:
-        """How many more fit."""
+        """Number of free slots."""
         return self.slots - self.active
 
     def enter(self) -> None:
-        """One more is in flight."""
+        """Take a slot."""
         self.active += 1
 
     def leave(self) -> None:
-        """One is done; its slot is free again."""
+        """Release a slot."""
         self.active -= 1

@@ -1,17 +1,17 @@
-"""The order in which waiting tickets fly.
+"""The order in which waiting tickets are sent (paper, Priority Queue with Dependency DAG).
 
-Priority class first; within it the agent that was served least (in weighted tokens, see :mod:`.shares`); of an agent's
-own tickets those that were tried before, then the cheapest, then the oldest. Every operation costs O(log n) of the
-waiting tickets.
+Priority class first; within it the agent that was served least (fair queueing in weighted tokens, :mod:`.fair_share`);
+of an agent's own tickets those that were tried before, then the cheapest, then the oldest. Every operation costs
+O(log n) of the waiting tickets.
 
-An agent whose answer has just come asks again a moment later. Where it would be next by its class or share, a slot is
-kept for it that long, or it would go to whoever happens to be the last in line.
+An agent whose answer has just come sends its next request a moment later. If that would be next by its class or share,
+a slot is kept for it that long; else the slot would go to the last in line.
 
 Nothing starves. A class that waits without a grant competes one class higher for every `ageing_s` (the *class* ages,
-not the ticket: within a class fair share already serves everybody, and a ticket that waits because its agent used
+not the ticket: within a class fair queueing already serves every agent, and a ticket that waits because its agent used
 much shouldn't gain by it), and after `max_passes` grants in a row that passed it by it comes first. Within a class an
-agent that waited :data:`OVERDUE_S` without a grant is next, whatever it was served: where small agents come and go, one
-that used much would never be level with them. An agent's own expensive ticket ages against its cheaper ones by
+agent that waited :data:`OVERDUE_S` without a grant is next, whatever it was served: with small agents coming and going,
+one that used much would never be level with them. An agent's own expensive ticket ages against its cheaper ones by
 :data:`TOKENS_PER_S`.
 """
 
@@ -20,114 +20,27 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import islice
 
-from hivemind.scheduler.admission.fair_share import OVERDUE, Share, Tally
-from hivemind.scheduler.admission.turns import Key, ascending, in_turn, valid
+from hivemind.scheduler.admission.fair_share import OVERDUE, Backlog, Key, Share, Tally, valid
+from hivemind.scheduler.admission.turns import Band, ascending, in_turn
 from hivemind.scheduler.config import QueueConfig
-from hivemind.scheduler.ticket import Agent, Ticket
+from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Priority
 
 TOKENS_PER_S = 100.0
-"""A second of waiting makes up for this many weighted tokens of cost, among one agent's tickets."""
+"""Weighted tokens of cost that a second of waiting makes up for, among one agent's tickets."""
 OVERDUE_S = 60.0
-"""An agent that waits for so long without a grant is next in its class, so that no minute goes by without it."""
+"""An agent that waits for so long without a grant is next in its class, so that it is served every minute."""
 AWAITED_S = 0.01
-"""A slot is kept for so long for an agent whose answer has just come, where it would be next."""
+"""How long a slot is kept for an agent whose answer has just come, if it would be next."""
 MOST_AWAITED = 64
-"""Agents that are looked at for that."""
-FEW = 16
-"""Entries that are kept whether they are of somebody who waits or not."""
-
-
-class Backlog:
-    """One agent's waiting tickets of one class and family."""
-
-    __slots__ = ("heap", "priority", "share", "stamp", "waiting")
-
-    def __init__(self, share: Share, priority: Priority) -> None:
-        self.share = share
-        self.priority = priority
-        self.heap: list[tuple[Key, Ticket]] = []
-        """Those that wait, and some that don't any more."""
-        self.waiting = 0
-        self.stamp = 0
-        """Of its one valid entry in the band's heap."""
-
-    def leave(self) -> None:
-        """One of them waits no longer. Where nobody flies for long, entries of those who came and left in vain would
-        pile up behind whoever stays."""
-        self.waiting -= 1
-        if not self.waiting:
-            self.heap.clear()
-            self.stamp += 1
-        elif len(self.heap) > 2 * self.waiting + FEW:
-            self.heap = [entry for entry in self.heap if valid(*entry)]
-            heapify(self.heap)
-
-
-class Band:
-    """All waiting tickets of one class and family."""
-
-    __slots__ = ("family", "heap", "priority", "waiting")
-
-    def __init__(self, family: str, priority: Priority) -> None:
-        self.family = family
-        self.priority = priority
-        self.waiting = 0
-        self.heap: list[tuple[float, Key, int, Backlog]] = []
-
-    def offer(self, backlog: Backlog) -> None:
-        """(Re)enter the backlog at its present share and head; its older entries become invalid."""
-        backlog.stamp += 1
-        if backlog.heap and not backlog.share.paused:
-            standing = backlog.share.standing(self.priority)
-            heappush(self.heap, (standing, backlog.heap[0][0], backlog.stamp, backlog))
-            if len(self.heap) > 2 * self.waiting + FEW:
-                self.heap = [entry for entry in self.heap if entry[2] == entry[3].stamp]
-                heapify(self.heap)
-
-    def head(self) -> tuple[float, Key, Ticket] | None:
-        """The ticket to fly next, with its sort key; None where nobody (who isn't paused) waits."""
-        while self.heap:
-            standing, key, stamp, backlog = self.heap[0]
-            if stamp != backlog.stamp:
-                heappop(self.heap)
-                continue
-            while backlog.heap and not valid(*backlog.heap[0]):
-                heappop(backlog.heap)
-            if backlog.heap and backlog.heap[0][0] == key:
-                return standing, key, backlog.heap[0][1]
-            heappop(self.heap)
-            self.offer(backlog)
-        return None
-
-    def clear(self) -> None:
-        """Nobody waits here: let go of the entries of those who did."""
-        for _, _, _, backlog in self.heap:
-            backlog.heap.clear()
-            backlog.stamp += 1
-        self.heap.clear()
+"""Agents that are considered for that."""
 
 
 class LaneQueue:
     """All waiting tickets of a lane."""
-
-    __slots__ = (
-        "_bands",
-        "_config",
-        "_counts",
-        "_due",
-        "_entries",
-        "_landed",
-        "_levels",
-        "_passes",
-        "_paused",
-        "_shares",
-        "_unserved_since",
-        "waiting",
-    )
 
     def __init__(self, config: QueueConfig) -> None:
         self._config = config
@@ -137,18 +50,19 @@ class LaneQueue:
         self._paused: dict[str, Share] = {}
         self._unserved_since = [0.0] * len(Priority)
         self._passes = [0] * len(Priority)
+        """By class: grants in a row that passed it by."""
         self._entries = 0
         self._counts = [0] * len(Priority)
-        """In each class: tickets that wait."""
+        """By class: tickets that wait."""
         self._levels = [0.0] * len(Priority)
-        """In each class: where whoever flew last in its turn stood."""
-        self._landed: deque[tuple[float, Share, Priority, float]] = deque(maxlen=MOST_AWAITED)
-        """Whose tickets landed a moment ago, in which class, and what they had used."""
+        """By class: its virtual time, at which the agent stood that was served last in its turn."""
+        self._answered: deque[tuple[float, Share, Priority, float]] = deque(maxlen=MOST_AWAITED)
+        """Answers of a moment ago: when, whose, in which class, and what they used."""
         self._due: list[tuple[float, int, Share]] = []
-        """Who is to be looked at for being overdue, and when; one entry a share."""
+        """Shares to check for being overdue, and when; one entry a share."""
 
     def push(self, ticket: Ticket, now: float) -> None:
-        """The ticket (in state QUEUED) waits from now on."""
+        """Add a ticket (in state QUEUED)."""
         share = self._join(ticket, now)
         tally = share.tallies[ticket.priority]
         if not share.waiting:
@@ -182,7 +96,7 @@ class LaneQueue:
             band.offer(backlog)
 
     def drop(self, ticket: Ticket) -> None:
-        """The ticket waits no longer (its state is no longer QUEUED); its entries are skipped when they come up."""
+        """Remove a ticket whose state is no longer QUEUED; its entries are skipped when they come up."""
         place = (ticket.request.family, ticket.priority)
         band = self._bands[place]
         band.waiting -= 1
@@ -209,10 +123,10 @@ class LaneQueue:
     def pick(
         self, now: float, delay_s: Callable[[Ticket], float], free: float = math.inf
     ) -> tuple[Ticket | None, float]:
-        """The ticket to fly next, left in place, and else the seconds until one may.
+        """Return the ticket to send next, left in place, or else the seconds until one may be sent.
 
-        `delay_s` tells how long a ticket's rate windows hold it, `free` how many slots there are. A family whose best
-        ticket is held waits as a whole, so that a large request isn't passed by for ever by small ones.
+        `delay_s` returns how long a ticket's rate windows hold it; `free` is the number of free slots. A family whose
+        best ticket is held waits as a whole, so that small requests don't pass a large one by for ever.
         """
         self._find_overdue(now)
         held: set[str] = set()
@@ -232,12 +146,12 @@ class LaneQueue:
                 elif best is None or head < best:
                     best = head
             if best is not None:
-                back_in_s = self._awaited_s(best, free, now) if self._landed else 0.0
+                back_in_s = self._awaited_s(best, free, now) if self._answered else 0.0
                 return (None, min(soonest, back_in_s)) if back_in_s > 0 else (best[2], 0.0)
         return None, soonest
 
     def served(self, ticket: Ticket, now: float) -> None:
-        """The ticket flies and no longer waits: note whose turn it was, and what it takes by estimate."""
+        """Charge a ticket that was granted by its estimate, and note whose turn it was."""
         priority = ticket.served_as = ticket.priority
         ticket.shared = ticket.weight
         share = self._join(ticket, now)
@@ -255,7 +169,7 @@ class LaneQueue:
         self._offer_again(share)
 
     def grow(self, ticket: Ticket, weighted_tokens: float) -> None:
-        """What flies has used more by now than was guessed: that counts at once, not only when it lands."""
+        """Charge what a request in flight has used beyond its estimate at once, rather than at its end."""
         share = self._shares.get(ticket.agent.name)
         if share is not None and ticket.served_as in share.tallies:
             share.tallies[ticket.served_as].grow(weighted_tokens - ticket.shared)
@@ -263,17 +177,17 @@ class LaneQueue:
             self._offer_again(share)
 
     def charge(self, ticket: Ticket, weighted_tokens: float, now: float) -> None:
-        """The ticket has landed, having used so much: the agent's share goes by that."""
+        """Replace the estimate by what the ended attempt really used."""
         priority = ticket.served_as
         share = self._shares.get(ticket.agent.name)
         if share is None or priority not in share.tallies:
             return  # forgotten meanwhile
         tally = share.tallies[priority]
         contended = self._counts[priority] > tally.waiting
-        tally.land(ticket.shared, weighted_tokens, self._levels[priority], now, contended=contended)
+        tally.settle(ticket.shared, weighted_tokens, self._levels[priority], now, contended=contended)
         if weighted_tokens:  # else it failed, or its client left
             share.away += 1
-            self._landed.append((now, share, priority, weighted_tokens))
+            self._answered.append((now, share, priority, weighted_tokens))
         self._offer_again(share)
 
     def pause(self, agent: str, paused: bool) -> None:
@@ -287,13 +201,13 @@ class LaneQueue:
             self._offer_again(share)
 
     def forget(self, agent: str) -> None:
-        """The agent is gone."""
+        """Drop what is kept of an agent that is gone."""
         self._shares.pop(agent, None)
         self._paused.pop(agent, None)
 
     def upcoming(self, now: float, count: int) -> Iterator[Ticket]:
-        """The next tickets in the order in which they would fly if nobody else came and every estimate were right, for
-        people."""
+        """Yield the next tickets in the order in which they would be sent if no others came and every estimate were
+        right, for people."""
         for priority in self._classes(now):
             bands = [band for band in self._bands.values() if band.priority is priority and band.waiting]
             for ticket in islice(in_turn(bands), count):
@@ -301,13 +215,13 @@ class LaneQueue:
                 yield ticket
 
     def left_out(self) -> Iterator[Ticket]:
-        """Waiting tickets of agents that :meth:`pause` leaves out of the order."""
+        """Yield the waiting tickets of agents that :meth:`pause` leaves out of the order."""
         for share in self._paused.values():
             for backlog in share.backlogs.values():
                 yield from (ticket for key, ticket in ascending(backlog.heap) if valid(key, ticket))
 
     def _join(self, ticket: Ticket, now: float) -> Share:
-        """The agent's share; a newcomer to the class begins at its level."""
+        """Return the agent's share; a newcomer to the class begins at its level."""
         name, priority = ticket.agent.name, ticket.priority
         share = self._shares.get(name)
         if share is None:
@@ -318,18 +232,18 @@ class LaneQueue:
         return share
 
     def _awaited_s(self, best: tuple[float, Key, Ticket], free: float, now: float) -> float:
-        """How long the next one waits for those whose turn it would be rather, had they asked again already.
+        """Return how long the best ticket waits for agents whose turn it would be, had they sent again already.
 
-        Where many answers end at one moment, the last in the line would fly only because the others are on their way
-        back. As many slots are kept for a moment as such agents left.
+        If many answers end at one moment, the last in line would be sent only because the others are on their way
+        back. As many slots are kept for a moment as there are such agents.
         """
-        landed = self._landed
-        while landed and landed[0][0] <= now - AWAITED_S:
-            landed.popleft()
+        answered = self._answered
+        while answered and answered[0][0] <= now - AWAITED_S:
+            answered.popleft()
         standing, _, ticket = best
-        rank = self._rank(ticket.priority, now)[0] if landed else 0
+        rank = self._rank(ticket.priority, now)[0] if answered else 0
         first = math.inf
-        for at, share, priority, used in landed:
+        for at, share, priority, used in answered:
             if share.waiting or not share.away or standing < OVERDUE:
                 continue
             if priority < rank or (priority == ticket.priority and share.tallies[priority].served + used < standing):
@@ -367,7 +281,7 @@ class LaneQueue:
                 self._bands[place].offer(backlog)
 
     def _classes(self, now: float) -> list[Priority]:
-        """Classes with somebody waiting, in the order in which they are asked now."""
+        """Return the classes in which tickets wait, most urgent now first."""
         waiting = {band.priority for band in self._bands.values() if band.waiting}
         if len(waiting) < 2:
             return list(waiting)
@@ -378,13 +292,3 @@ class LaneQueue:
             return -1, self._unserved_since[priority]
         aged = int((now - self._unserved_since[priority]) / self._config.ageing_s)
         return max(0, priority - aged), self._unserved_since[priority] if aged else math.inf
-
-
-def reclass(agent: Agent, now: float) -> None:
-    """Move the agent's tickets to the class in which they count now."""
-    for ticket in agent.tickets.values():
-        priority = agent.priority_of(ticket.request)
-        if ticket.in_queue and ticket.entry and ticket.priority is not priority:
-            ticket.lane.queue.reclass(ticket, priority, now)
-        else:
-            ticket.priority = priority

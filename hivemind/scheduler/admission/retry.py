@@ -9,44 +9,69 @@ from hivemind.scheduler.config import RetryConfig
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Failure, FailureKind
 
-MAX_PARK_S = 300.0
-"""A provider that asks for a longer pause means a quota, not a rate; its answer goes to the agent."""
+MAX_PAUSE_S = 300.0
+"""A provider that asks for a longer pause means a quota, not a rate; its reply goes to the agent."""
+LATEST_WEIGHT = 0.1
+"""Of the latest attempt, in means that follow the present."""
+MOSTLY = 0.3
+"""A lane of which no larger share fails, the last failure included, mostly works."""
 _CHANCE = frozenset({FailureKind.DISCONNECTED, FailureKind.SERVER_ERROR})
-"""What befalls a request while others fare well; in a lane that mostly works it is tried again at once, once."""
+"""Failures that strike single requests while others succeed: in a lane that mostly works the first is retried at
+once."""
 
 
 def backoff_s(config: RetryConfig, failures: int, draw: float) -> float:
-    """Delay before the next attempt after `failures` earlier ones in a row: paper, equation 4.
+    """Return the delay d_k before the next attempt after k = `failures` earlier ones in a row: paper, equation 4.
 
     `draw` is uniform in [0, 1).
     """
     return min(config.max_s, config.base_s * 2.0 ** min(failures, 30) + draw * config.base_s)
 
 
-def next_attempt_at(
-    ticket: Ticket, failure: Failure, config: RetryConfig, now: float, draw: Callable[[], float]
-) -> float | None:
-    """When a ticket whose attempt failed may be tried again; None: not at all.
+class Retries:
+    """A lane's retries: how its attempts have fared lately, and its retry budget."""
 
-    Notes the fault on the ticket and takes the retry from the lane's budget.
-    """
-    if not failure.delay_s:
-        ticket.faults += 1
-    if ticket.content_started or not failure.retryable or ticket.attempts >= config.max_attempts:
-        return None
-    if failure.delay_s:
-        if failure.delay_s > MAX_PARK_S:
+    def __init__(self, config: RetryConfig) -> None:
+        self.budget = RetryBudget(config)
+        self.failure_share = 0.5
+        """Of recent attempts, each weighing less than the next; a half until there are any."""
+        self.failures_in_row = 0
+        """Since the last success of any request."""
+
+    @property
+    def mostly_works(self) -> bool:
+        """Whether failures are rare lately, so that a single one is chance rather than trouble."""
+        return self.failure_share <= MOSTLY
+
+    def note(self, *, ok: bool) -> None:
+        """Count the outcome of an attempt."""
+        self.failures_in_row = 0 if ok else self.failures_in_row + 1
+        self.failure_share += LATEST_WEIGHT * ((not ok) - self.failure_share)
+
+    def next_attempt_at(
+        self, ticket: Ticket, failure: Failure, config: RetryConfig, now: float, draw: Callable[[], float]
+    ) -> float | None:
+        """Return when a ticket whose attempt failed may be tried again; None: not at all.
+
+        Counts the fault on the ticket and takes the retry from the budget.
+        """
+        if not failure.delay_s:
+            ticket.faults += 1
+        if ticket.content_started or not failure.retryable or ticket.attempts >= config.max_attempts:
             return None
-        delay_s = failure.delay_s
-    elif ticket.faults == 1 and ticket.lane.mostly_works and failure.kind in _CHANCE:
-        delay_s = 0.0
-    else:
-        # A failure among others' successes is bad luck, not an upstream that needs ever more room.
-        in_row = min(ticket.faults, ticket.lane.failures_in_row)
-        delay_s = backoff_s(config, in_row - 1, draw())
-    at = now + max(delay_s, ticket.lane.retry_budget.spend(now))
-    ticket.expires_at = min(ticket.expires_at, ticket.arrived_at + config.deadline_s)
-    return at if at <= ticket.expires_at else None
+        if failure.delay_s:
+            if failure.delay_s > MAX_PAUSE_S:
+                return None
+            delay_s = failure.delay_s
+        elif ticket.faults == 1 and self.mostly_works and failure.kind in _CHANCE:
+            delay_s = 0.0
+        else:
+            # A failure among others' successes is bad luck, not an upstream that needs ever longer delays.
+            in_row = min(ticket.faults, self.failures_in_row)
+            delay_s = backoff_s(config, in_row - 1, draw())
+        at = now + max(delay_s, self.budget.spend(now))
+        ticket.expires_at = min(ticket.expires_at, ticket.arrived_at + config.deadline_s)
+        return at if at <= ticket.expires_at else None
 
 
 class RetryBudget:
@@ -56,20 +81,17 @@ class RetryBudget:
     it will be, rather than refused.
     """
 
-    __slots__ = ("_balance", "_earned_at", "config")
-
     def __init__(self, config: RetryConfig) -> None:
         self.config = config
         self._balance = config.budget_reserve
         self._earned_at: float | None = None
 
     def earn(self) -> None:
-        """A request arrived."""
+        """Credit an arrived request."""
         self._balance = min(self.config.budget_reserve, self._balance + self.config.budget_ratio)
 
     def spend(self, now: float) -> float:
-        """Take one retry. Returns the seconds it must be put off for, 0 where the budget covers it, inf where it never
-        will."""
+        """Take one retry. Return the seconds to put it off for: 0 if the budget covers it, inf if it never will."""
         if self._earned_at is not None:
             earned = (now - self._earned_at) * self.config.budget_rate_per_s
             self._balance = min(self.config.budget_reserve, self._balance + earned)

@@ -1,30 +1,69 @@
-"""The order in which tickets would fly if nobody else came, read from the queue's heaps as far as somebody asks."""
+"""The tickets of one class in the order in which they would be sent if no other came, read from heaps as needed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heappop, heappush, heapreplace, merge
-from typing import TYPE_CHECKING, Any, TypeVar
+from heapq import heapify, heappop, heappush, heapreplace, merge
+from typing import Any, TypeVar
 
-from hivemind.scheduler.ticket import Ticket, TicketState
-
-if TYPE_CHECKING:
-    from hivemind.scheduler.admission.fair_share import Share
-    from hivemind.scheduler.admission.queue import Band
+from hivemind.scheduler.admission.fair_share import FEW, Backlog, Key, Share, valid
+from hivemind.scheduler.ticket import Ticket
+from hivemind.scheduler.types import Priority
 
 SORTED_AT_ONCE = 64
 """Of a larger heap only the smallest are looked for."""
-Key = tuple[bool, float, int]
-"""Sorts an agent's own tickets: tried before, then cost and age, then number of the entry."""
 T = TypeVar("T", bound=tuple[Any, ...])
 
 
+class Band:
+    """All waiting tickets of one class and family."""
+
+    __slots__ = ("family", "heap", "priority", "waiting")
+
+    def __init__(self, family: str, priority: Priority) -> None:
+        self.family = family
+        self.priority = priority
+        self.waiting = 0
+        self.heap: list[tuple[float, Key, int, Backlog]] = []
+
+    def offer(self, backlog: Backlog) -> None:
+        """(Re)enter the backlog at its present share and head; its older entries become invalid."""
+        backlog.stamp += 1
+        if backlog.heap and not backlog.share.paused:
+            standing = backlog.share.standing(self.priority)
+            heappush(self.heap, (standing, backlog.heap[0][0], backlog.stamp, backlog))
+            if len(self.heap) > 2 * self.waiting + FEW:
+                self.heap = [entry for entry in self.heap if entry[2] == entry[3].stamp]
+                heapify(self.heap)
+
+    def head(self) -> tuple[float, Key, Ticket] | None:
+        """Return the ticket to send next, with its sort key; None: no ticket of an agent that isn't paused waits."""
+        while self.heap:
+            standing, key, stamp, backlog = self.heap[0]
+            if stamp != backlog.stamp:
+                heappop(self.heap)
+                continue
+            while backlog.heap and not valid(*backlog.heap[0]):
+                heappop(backlog.heap)
+            if backlog.heap and backlog.heap[0][0] == key:
+                return standing, key, backlog.heap[0][1]
+            heappop(self.heap)
+            self.offer(backlog)
+        return None
+
+    def clear(self) -> None:
+        """Drop the entries of tickets that no longer wait, when none does."""
+        for _, _, _, backlog in self.heap:
+            backlog.clear()
+        self.heap.clear()
+
+
 def ascending(heap: list[T]) -> Iterator[T]:
-    """The items of a heap, smallest first; of a large one no further down than it is asked."""
-    return iter(sorted(heap)) if len(heap) <= SORTED_AT_ONCE else _downwards(heap)
+    """Return the items of a heap, smallest first; a large one is sorted only as far as the caller reads."""
+    return iter(sorted(heap)) if len(heap) <= SORTED_AT_ONCE else _lazily_ascending(heap)
 
 
-def _downwards(heap: list[T]) -> Iterator[T]:
+def _lazily_ascending(heap: list[T]) -> Iterator[T]:
     nearest = [(heap[0], 0)]
     while nearest:
         item, place = heappop(nearest)
@@ -34,7 +73,7 @@ def _downwards(heap: list[T]) -> Iterator[T]:
 
 
 def in_turn(bands: list[Band]) -> Iterator[Ticket]:
-    """The tickets of a class as fair share takes them: whose agent was served least, then charged for it, and so on."""
+    """Yield a class's tickets in fair order: of the agent that was served least, which is then charged, and so on."""
     entries = merge(*(ascending(band.heap) for band in bands))
     served: dict[Share, float] = {}
     line: list[tuple[float, Key, Ticket, Share, Iterator[tuple[Key, Ticket]]]] = []
@@ -63,8 +102,3 @@ def in_turn(bands: list[Band]) -> Iterator[Ticket]:
                 break
         else:
             heappop(line)
-
-
-def valid(key: Key, ticket: Ticket) -> bool:
-    """Whether an entry of a heap is still that of a ticket that waits."""
-    return ticket.state is TicketState.QUEUED and ticket.entry == key[2]

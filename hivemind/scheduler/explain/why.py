@@ -1,59 +1,83 @@
-"""Why the waiting tickets of a lane wait, and for how long about: what people ask first.
+"""A lane's gauges, and why its waiting tickets wait and for how long about.
 
-Computed for a sample, several times a second, and so in one go: what shuts everybody out is found once, and the rate
-windows are asked about once a family; whoever stands further back is counted rather than looked at.
+Computed for a sample, several times a second, and so in one pass: a gate that is shut for all is found once, and the
+rate windows are computed once a family; tickets further back are counted rather than examined.
 """
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from hivemind.scheduler.explain.outlook import Outlook
-from hivemind.scheduler.gauges import UPCOMING_SHOWN, Hold
+from hivemind.scheduler.gauges import UPCOMING_SHOWN, Hold, LaneState
+from hivemind.scheduler.lane import Lane
+from hivemind.scheduler.operator.knobs import readings
 from hivemind.scheduler.ticket import Ticket
-
-if TYPE_CHECKING:
-    from hivemind.scheduler.lane import Lane
+from hivemind.scheduler.types import WindowKind
 
 _Shut = tuple[str, float | None]
 """A gate, and seconds until it opens by itself where that is known."""
 _NEXT: _Shut = ("next", None)
 
 
-def holds(lane: Lane, now: float, paused: bool) -> tuple[Hold, ...]:
-    """The first :data:`UPCOMING_SHOWN` waiting tickets, those in line before those that aren't.
+def lane_state(lane: Lane, now: float, *, paused: bool) -> LaneState:
+    """Return the lane's gauges; `paused`: the operator holds all admissions."""
+    circuit, aimd, total = lane.circuit, lane.aimd, lane.total
+    reopens_at = circuit.reopens_at
+    superseded = tuple(
+        name
+        for name, kind in (("rpm", WindowKind.REQUESTS), ("tpm", WindowKind.TOKENS))
+        if any(allowance.superseded(kind) for allowance in lane.allowances.values())
+    )
+    return LaneState(
+        lane=lane.key,
+        upstream=lane.config.upstream,
+        provider=lane.config.provider,
+        active=lane.gate.active,
+        waiting=lane.queue.waiting,
+        retrying=len(lane.backing_off),
+        level=aimd.level,
+        ceiling=aimd.ceiling,
+        floor=aimd.config.floor,
+        pinned=aimd.pinned,
+        mean_ttft_s=aimd.mean_latency_s,
+        latency_target_s=aimd.config.latency_target_s,
+        parked_for_s=max(0.0, lane.paused_until - now),
+        paused=paused,
+        circuit=circuit.state.value,
+        circuit_forced=circuit.forced is not None,
+        circuit_errors=circuit.errors,
+        circuit_results=circuit.results,
+        circuit_window=circuit.config.window,
+        circuit_threshold=circuit.config.threshold,
+        circuit_reopens_in_s=None if reopens_at is None else max(0.0, reopens_at - now),
+        windows=tuple(state for family, each in lane.allowances.items() for state in each.states(family, now)),
+        plan=lane.plan,
+        knobs=readings(lane.config, lane.settings.retry, superseded),
+        upcoming=_holds(lane, now, paused),
+        upstream_active=0 if total is None else total.active,
+        upstream_limit=0 if total is None else int(total.limit),
+    )
 
-    `paused`: the operator holds all admissions. A ticket that stands in no line (its agent is held, or it is between
-    two attempts) isn't kept by slots or rate windows: what is told is what keeps it from the line.
+
+def _holds(lane: Lane, now: float, paused: bool) -> tuple[Hold, ...]:
+    """Return what keeps the first :data:`UPCOMING_SHOWN` waiting tickets, those in line before those that aren't.
+
+    A ticket outside the line (its agent is held, or it is between two attempts) isn't kept by slots or rate windows,
+    but by what keeps it from the line.
     """
-    if not (lane.queue.waiting or lane.retries):
+    if not (lane.queue.waiting or lane.backing_off):
         return ()
-    view = _View(lane, now, paused)
+    view = _LaneView(lane, now, paused)
     found = [view.in_line(ticket) for ticket in lane.queue.upcoming(now, UPCOMING_SHOWN)]
     found += [view.left_out(ticket) for ticket in islice(lane.queue.left_out(), UPCOMING_SHOWN - len(found))]
-    soon = sorted(islice(lane.retries.values(), UPCOMING_SHOWN - len(found)), key=lambda ticket: ticket.retry_at)
+    soon = sorted(islice(lane.backing_off.values(), UPCOMING_SHOWN - len(found)), key=lambda ticket: ticket.retry_at)
     found += [view.backing_off(ticket) for ticket in soon]
     return tuple(found)
 
 
-class _View:
-    """A lane at a moment, as whoever waits sees it."""
-
-    __slots__ = (
-        "_ahead",
-        "_flowing",
-        "_for_all",
-        "_for_line",
-        "_free",
-        "_lane",
-        "_lead_s",
-        "_now",
-        "_outlooks",
-        "_pace_s",
-        "_stagger_s",
-        "_unknowable",
-    )
+class _LaneView:
+    """A lane at a moment, as its waiting tickets see it."""
 
     def __init__(self, lane: Lane, now: float, paused: bool) -> None:
         self._lane = lane
@@ -76,7 +100,7 @@ class _View:
         """Tickets so far that no rate window keeps, and all."""
 
     def in_line(self, ticket: Ticket) -> Hold:
-        """The next in the queue; they are asked for one after another."""
+        """Explain the next ticket in the queue; to be called in their order."""
         held: _Shut | None = None
         window_s = 0.0
         if self._lane.settings.rate_windows:
@@ -92,14 +116,14 @@ class _View:
         return Hold(ticket.id, gate, opens_in_s, self._estimate(ahead, max(window_s, opens_in_s or 0.0)))
 
     def left_out(self, ticket: Ticket) -> Hold:
-        """Of an agent that is held."""
+        """Explain a ticket of an agent that is held."""
         agent = ticket.agent
         own = "budget" if agent.out_of_budget else "held" if agent.on_hold else "dependency"
         gate, opens_in_s = self._for_all or (own, None)
         return Hold(ticket.id, gate, opens_in_s, None)
 
     def backing_off(self, ticket: Ticket) -> Hold:
-        """Between two attempts. It comes back ahead of its agent's others, so not at the end of the line."""
+        """Explain a ticket between two attempts. It comes back ahead of its agent's others, so not at the end."""
         if ticket.agent.held:
             return self.left_out(ticket)
         retry_in_s = max(0.0, ticket.retry_at - self._now)
@@ -107,7 +131,7 @@ class _View:
         return Hold(ticket.id, gate, opens_in_s, self._estimate(0, retry_in_s))
 
     def _estimate(self, ahead: int, at_least_s: float) -> float | None:
-        """Until so many others and then this one have got a slot."""
+        """Return the seconds until so many other tickets and then this one have got a slot; None: unknowable."""
         if self._unknowable:
             return None
         wait_s = ahead * self._stagger_s
@@ -120,18 +144,18 @@ class _View:
 
 
 def _whole_lane(lane: Lane, now: float, paused: bool) -> tuple[_Shut | None, float, float]:
-    """The first gate that is shut to everybody, seconds until no such gate is, and between two grants after that."""
+    """Return the first gate that is shut to all, the seconds until none is, and those between two grants after that."""
     shut: _Shut | None = ("paused", None) if paused else None
     lead_s = stagger_s = 0.0
-    if now < lane.parked_until:
-        shut = shut or ("parked", lane.parked_until - now)
-    if now < max(lane.parked_until, lane.next_grant_at):
-        lead_s = max(lane.parked_until, lane.next_grant_at) - now
+    if now < lane.paused_until:
+        shut = shut or ("parked", lane.paused_until - now)
+    if now < max(lane.paused_until, lane.next_grant_at):
+        lead_s = max(lane.paused_until, lane.next_grant_at) - now
         stagger_s = lane.settings.retry.stagger_s
     if lane.settings.backpressure and not lane.circuit.admits():
         reopens_at = lane.circuit.reopens_at
         opens_in_s = None if reopens_at is None else max(0.0, reopens_at - now)
         shut = shut or ("circuit", opens_in_s)
-        # Then a probe goes alone, and what it comes to decides about the others.
+        # Then a probe goes alone, and its outcome decides about the others.
         lead_s = max(lead_s, (opens_in_s or 0.0) + (lane.hold_s or 0.0))
     return shut, lead_s, stagger_s

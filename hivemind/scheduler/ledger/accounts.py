@@ -1,30 +1,27 @@
-"""What was used, by whom, and out of which budget: the books that :mod:`.budget` reads.
+"""What was used, by whom, and out of which budget: the accounts that :mod:`.budget` keeps.
 
 An agent has two accounts, its own and its subtree's (what it and every agent it started have used), and all agents
-together have the pool. Each counts for ever; what was used today or in a run is told by where the count stood when
-that began.
+together have the pool. Each counts for ever; what was used today or in a run is the difference to where the count stood
+when that began.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 from hivemind.scheduler.events import BudgetState
-
-if TYPE_CHECKING:
-    from hivemind.scheduler.ticket import Agent
 
 Period = Literal["run", "day", "ever"]
 Covers = Literal["agent", "subtree"]
 
 POOL = ""
-"""Stands for the pool where an agent's name is asked for."""
+"""The name of the pool, where an agent's name is expected."""
 
 
 @dataclass(slots=True)
 class Spent:
-    """Used so far. Only an account's own count is ever changed; see :meth:`copy`."""
+    """Tokens and dollars used so far. Only an account's own count is ever changed; see :meth:`copy`."""
 
     tokens: int = 0
     dollars: float = 0.0
@@ -33,20 +30,25 @@ class Spent:
     """Tokens of models whose price isn't known."""
 
     def copy(self) -> Spent:
-        """As it is now, for good."""
         return Spent(self.tokens, self.dollars, self.unpriced)
 
-    def plus(self, other: Spent) -> Spent:
-        """Both together."""
-        return Spent(self.tokens + other.tokens, self.dollars + other.dollars, self.unpriced + other.unpriced)
+    def add(self, amount: Spent) -> None:
+        """Add the amount in place."""
+        self.tokens += amount.tokens
+        self.dollars += amount.dollars
+        self.unpriced += amount.unpriced
 
-    def times(self, factor: int) -> Spent:
-        """So many of it."""
-        return Spent(self.tokens * factor, self.dollars * factor, self.unpriced * factor)
+    def plus(self, other: Spent, factor: int = 1) -> Spent:
+        """Return the sum of this and `factor` times the other."""
+        return Spent(
+            self.tokens + factor * other.tokens,
+            self.dollars + factor * other.dollars,
+            self.unpriced + factor * other.unpriced,
+        )
 
     def minus(self, other: Spent) -> Spent:
-        """Since it was `other`."""
-        return Spent(self.tokens - other.tokens, self.dollars - other.dollars, self.unpriced - other.unpriced)
+        """Return what was used since the count stood at `other`."""
+        return self.plus(other, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,8 @@ class Budget:
     tokens: int | None = None
     dollars: float | None = None
     per: Period = "run"
-    """`run`: since the agent's process was started by the runner, else since the proxy's run began, which a crash
-    doesn't end. `day`: since midnight, by the proxy's clock. `ever`: since it was first seen."""
+    """`run`: since the runner started the agent's process, else since the proxy's run began, which a crash doesn't end.
+    `day`: since midnight, by the proxy's clock. `ever`: since the agent was first seen."""
     covers: Covers = "agent"
 
     def __bool__(self) -> bool:
@@ -67,43 +69,30 @@ class Budget:
 NO_BUDGET = Budget()
 
 
+@dataclass(slots=True, eq=False)
 class Account:
     """A count, what of it is only estimated, and a budget if there is one."""
 
-    __slots__ = (
-        "at_day",
-        "at_run",
-        "budget",
-        "ever",
-        "flying",
-        "members",
-        "owner",
-        "reserved_dollars",
-        "reserved_tokens",
-        "short",
-        "shut",
-        "warned",
-    )
-
-    def __init__(self, owner: str | None) -> None:
-        self.owner = owner
-        """An agent's name; None: all agents."""
-        self.ever = Spent()
-        self.at_day, self.at_run = Spent(), Spent()
-        """What `ever` was when the day, and the run, began."""
-        self.budget = NO_BUDGET
-        self.reserved_tokens = 0
-        self.reserved_dollars = 0.0
-        """Estimated, of what flies."""
-        self.flying = 0
-        self.warned = 0
-        """The highest mark of its budget that was told."""
-        self.shut = False
-        """With what flies, all of its budget may be used: nothing more flies on it for the time being."""
-        self.members: dict[str, Agent] = {}
-        """Whose requests it is charged with, while it has a budget."""
-        self.short: dict[str, Agent] = {}
-        """Members whose next request is larger than what is left, so that it waits for what flies."""
+    owner: str | None
+    """An agent's name; None: all agents."""
+    budget: Budget = NO_BUDGET
+    ever: Spent = field(default_factory=Spent)
+    at_day: Spent = field(default_factory=Spent)
+    """What `ever` was when the day began."""
+    at_run: Spent = field(default_factory=Spent)
+    """What `ever` was when the run began."""
+    reserved_tokens: int = 0
+    """Estimated use of the requests in flight."""
+    reserved_dollars: float = 0.0
+    in_flight: int = 0
+    warned: int = 0
+    """The highest mark of its budget that a warning was emitted for."""
+    shut: bool = False
+    """Its requests in flight may use up the rest of the budget: no further one is granted for the time being."""
+    members: dict[str, None] = field(default_factory=dict)
+    """Names of the agents at hand whose requests it is charged with, while it has a budget; an ordered set."""
+    short: dict[str, None] = field(default_factory=dict)
+    """Members whose next request is larger than what is left, so that it waits for those in flight; an ordered set."""
 
     @property
     def spent(self) -> Spent:
@@ -111,19 +100,30 @@ class Account:
         return self.used(self.budget.per)
 
     def used(self, per: Period) -> Spent:
-        """Used in a period."""
+        """Return what was used in a period."""
         if per == "ever":
             return self.ever
         return self.ever.minus(self.at_day if per == "day" else self.at_run)
 
+    def begin(self, per: Period) -> bool:
+        """Count a period from now on. Return whether that makes a difference."""
+        before = self.at_run if per == "run" else self.at_day
+        if before == self.ever:
+            return False
+        if per == "run":
+            self.at_run = self.ever.copy()
+        else:
+            self.at_day = self.ever.copy()
+        return True
+
     @property
     def exhausted(self) -> bool:
-        """All of its budget is used, whatever flies may yet add."""
+        """Whether all of the budget is used, without counting requests in flight."""
         return self._reached(0, 0.0)
 
     @property
     def full(self) -> bool:
-        """With what flies, all of it may be used."""
+        """Whether all of the budget may be used, requests in flight included."""
         return self._reached(self.reserved_tokens, self.reserved_dollars)
 
     def _reached(self, tokens: int, dollars: float) -> bool:
@@ -133,16 +133,29 @@ class Account:
         return budget.dollars is not None and spent.dollars + dollars >= budget.dollars
 
     def has_room(self, tokens: int, dollars: float) -> bool:
-        """A request that is estimated so fits into what is left, or has it for itself since nothing else flies."""
-        if not self.flying:
+        """Whether a request of this estimate fits into what is left. A request that is alone always does."""
+        if not self.in_flight:
             return True
         budget, spent = self.budget, self.spent
         if budget.tokens is not None and spent.tokens + self.reserved_tokens + tokens > budget.tokens:
             return False
         return budget.dollars is None or spent.dollars + self.reserved_dollars + dollars <= budget.dollars
 
+    def reserve(self, tokens: int, dollars: float, requests: int = 1) -> None:
+        """Set aside the estimate of requests that are now in flight; negative: free it again."""
+        self.in_flight += requests
+        self.reserved_tokens += tokens
+        self.reserved_dollars += dollars
+
+    def absorb(self, part: Account, factor: int) -> None:
+        """Count another account's use here too (`factor` 1), or no longer (-1)."""
+        self.ever = self.ever.plus(part.ever, factor)
+        self.at_day = self.at_day.plus(part.at_day, factor)
+        self.at_run = self.at_run.plus(part.at_run, factor)
+        self.reserve(factor * part.reserved_tokens, factor * part.reserved_dollars, factor * part.in_flight)
+
     def state(self) -> BudgetState:
-        """For people: the budget, and how it stands."""
+        """Return the budget and how much of it is used, for people."""
         budget, spent = self.budget, self.spent
         covers = "all" if self.owner is None else budget.covers
         return BudgetState(

@@ -1,239 +1,300 @@
-"""Budgets: how much an agent, an agent with all it started, or all agents together may use (paper, Token Budget
+"""The ledger: how much an agent, an agent with all it started, or all agents together may use (paper, Token Budget
 Management).
 
-What flies counts by estimate until it has ended and its real usage is known. While that might use up the rest, nothing
-more is let go, so a budget is overshot by no more than what was in flight when it ran out.
+Requests in flight count by estimate until they have ended and their real usage is known. While that might use up the
+rest, nothing more is granted, so a budget is overshot by no more than what was in flight when it ran out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
-from hivemind.scheduler.events import BudgetState, BudgetWarned, PriceUnknown
-from hivemind.scheduler.ledger.accounts import Account, Spent
+from hivemind.scheduler.agents import Agents
+from hivemind.scheduler.commands import Rejected, SetBudget
+from hivemind.scheduler.config import BudgetConfig
+from hivemind.scheduler.events import BudgetState, BudgetWarned, Event, PriceUnknown
+from hivemind.scheduler.ledger.accounts import NO_BUDGET, POOL, Account, Budget, Period, Spent
 from hivemind.scheduler.ticket import Agent, Refusal, Ticket
 from hivemind.scheduler.types import Price, Usage
 
-if TYPE_CHECKING:
-    from hivemind.scheduler.scheduler import Scheduler
-
 WARN_SHARE = 0.85
+MOST_TOKENS = 10**15
+"""A ceiling that every reader of a snapshot can represent exactly."""
+MOST_DOLLARS = 1e9
+DEEPEST = 16
+"""Generations that a request is charged to; deeper ones are taken to be made up."""
 
 
-def spent(agent: Agent) -> Refusal | None:
-    """Why nothing of the agent's need wait any longer: a budget of its is used up."""
-    for account in agent.limits:
-        if account.shut and account.exhausted:
-            return Refusal("budget", None, 403, account.state())
-    return None
+@dataclass(slots=True)
+class Review:
+    """What follows from a change of budgets, or of what was used of them."""
+
+    agents: list[Agent] = field(default_factory=list)
+    """Agents that may have to be held or released."""
+    refused: list[tuple[Agent, Refusal]] = field(default_factory=list)
+    """Agents whose waiting tickets are to be refused."""
 
 
-def unknown_price(scheduler: Scheduler, ticket: Ticket) -> Refusal | None:
-    """Why a model without a known price isn't asked on a budget in dollars, where the settings have it so."""
-    if scheduler.config.budget.unpriced == "count" or scheduler.price is None:
+class Ledger:
+    """Every agent's accounts and the pool's. Returns which agents to hold, release or refuse; never acts itself."""
+
+    def __init__(self, config: BudgetConfig, agents: Agents, emit: Callable[[Event], None]) -> None:
+        self.pool = Account(None, Budget(config.pool_tokens, config.pool_dollars, config.per))
+        """What all agents together have used, and may."""
+        self.pool_budgeted = False
+        """The pool's budget was decided; else the settings hold."""
+        self.unsaved: set[str] = set()
+        """Names of agents (or :data:`.accounts.POOL`) of which something changed that a restart must know."""
+        self._config = config
+        self._agents = agents
+        self._emit = emit
+        self._price: Price | None = None
+        self._unpriced: list[tuple[str, str, str, Usage]] = []
+        """Agent, profile, model and usage, until prices are known."""
+
+    # --- Refusals and warnings -------------------------------------------------------------------------------------
+
+    def refusal(self, ticket: Ticket) -> Refusal | None:
+        """Return why a ticket that came may not wait: a budget is used up, or the model's price isn't known."""
+        for account in ticket.agent.limits:
+            if account.shut and account.exhausted:
+                return _used_up(account)
+        if self._config.unpriced == "count" or self._price is None:
+            return None
+        model = ticket.request.model
+        for account in ticket.agent.limits:
+            if account.budget.dollars is not None and self._price(ticket.provider, model, Usage()) is None:
+                return Refusal("price_unknown", None, 403, account.state(), model)
         return None
-    model = ticket.request.model
-    for account in ticket.agent.limits:
-        if account.budget.dollars is not None and scheduler.price(ticket.lane.config.provider, model, Usage()) is None:
-            return Refusal("price_unknown", None, 403, account.state(), model)
-    return None
+
+    def states(self) -> tuple[BudgetState, ...]:
+        """Return every budget and how much of it is used, the pool's first; for people."""
+        accounts = [self.pool] if self.pool.budget else []
+        for agent in self._agents.values():
+            if agent.limits:
+                accounts += [account for account in (agent.own, agent.tree) if account.budget]
+        return tuple([account.state() for account in accounts])
+
+    # --- A ticket's way through the accounts -----------------------------------------------------------------------
+
+    def has_room(self, ticket: Ticket) -> bool:
+        """Whether the next ticket fits into what its agent's budgets have left; if not, the agent is to be held until
+        one of the requests in flight has ended."""
+        agent = ticket.agent
+        tokens, dollars = ticket.estimated_input + ticket.estimated_output, self._estimate(ticket)
+        for account in agent.limits:
+            if not account.has_room(tokens, dollars):
+                account.short[agent.name] = None
+                return False
+        return True
+
+    def reserve(self, ticket: Ticket) -> list[Agent]:
+        """Set aside what a granted ticket will likely use. Return the agents to hold because of that."""
+        agent = ticket.agent
+        tokens = ticket.reserved_tokens = ticket.estimated_input + ticket.estimated_output
+        dollars = ticket.reserved_dollars = self._estimate(ticket)
+        for account in agent.accounts:
+            account.reserve(tokens, dollars)
+        held = []
+        for account in agent.limits:
+            if account.full and not account.shut:
+                account.shut = True
+                held += self._members(account)
+        return held
+
+    def settle(self, ticket: Ticket, usage: Usage | None, now: float) -> None:
+        """Free what was set aside for an attempt that has ended, and charge what it used."""
+        agent = ticket.agent
+        tokens, dollars = ticket.reserved_tokens, ticket.reserved_dollars
+        for account in agent.accounts:
+            account.reserve(-tokens, -dollars, -1)
+        ticket.reserved_tokens, ticket.reserved_dollars, ticket.so_far = 0, 0.0, None
+        if usage is not None:
+            self._charge(agent, ticket.provider, ticket.request.model, usage, now)
+        self.unsaved.add(agent.name)
+
+    def _charge(self, agent: Agent, provider: str, model: str, usage: Usage, now: float) -> None:
+        if self._price is None:
+            self._unpriced.append((agent.name, provider, model, usage))
+        amount = self.cost(provider, model, usage)
+        for account in agent.accounts:
+            account.ever.add(amount)
+        if amount.unpriced and model not in agent.unpriced_models:
+            agent.unpriced_models.add(model)
+            if any(account.budget.dollars is not None for account in agent.limits):
+                self._emit(PriceUnknown(now, agent.name, model))
+
+    def cost(self, provider: str, model: str, usage: Usage) -> Spent:
+        """Return what a usage comes to; tokens alone while prices aren't known."""
+        tokens = usage.total
+        if self._price is None:
+            return Spent(tokens)
+        dollars = self._price(provider, model, usage)
+        return Spent(tokens, 0.0, tokens) if dollars is None else Spent(tokens, dollars)
+
+    def price_by(self, price: Price) -> None:
+        """Use these prices from now on, for what was used before too."""
+        self._price = price
+        waiting, self._unpriced = self._unpriced, []
+        for name, provider, model, usage in waiting:
+            agent = self._agents.get(name)
+            if agent is not None:
+                correction = self.cost(provider, model, usage).minus(Spent(usage.total))
+                for account in agent.accounts:
+                    account.ever.add(correction)
+                self.unsaved.add(name)
+
+    def _estimate(self, ticket: Ticket) -> float:
+        """Return the ticket's estimate in dollars, if a budget counts them."""
+        limits = ticket.agent.limits
+        if not limits or self._price is None or all(account.budget.dollars is None for account in limits):
+            return 0.0
+        usage = Usage(input_tokens=ticket.estimated_input, output_tokens=ticket.estimated_output)
+        return self._price(ticket.provider, ticket.request.model, usage) or 0.0
+
+    # --- Reviews ---------------------------------------------------------------------------------------------------
+
+    def review(self, account: Account, agent: Agent, now: float) -> Review:
+        """Compare the account with its budget after the agent's use of it changed: warn, shut or open it."""
+        self._warn(account, agent, now)
+        review = Review([self._agents[name] for name in account.short if name in self._agents])
+        account.short.clear()
+        shut = account.full
+        if shut is not account.shut:
+            account.shut = shut
+            review.agents = self._members(account)
+        if shut and account.exhausted:
+            refusal = _used_up(account)
+            review.refused = [(member, refusal) for member in self._members(account)]
+        return review
+
+    def _warn(self, account: Account, agent: Agent, now: float) -> None:
+        """Report the mark that was crossed, the higher one if both were; each once a budget."""
+        if not account.budget:
+            return
+        state = account.state()
+        mark = 2 if account.exhausted else 1 if state.share >= WARN_SHARE else 0
+        if mark > account.warned:
+            account.warned = mark
+            self._emit(BudgetWarned(now, account.owner or agent.name, state, exhausted=mark == 2))
+
+    def relimit(self, accounts: Iterable[Account], now: float) -> Review:
+        """Begin with other budgets, or none, or with counts from another moment."""
+        together = Review()
+        for account in accounts:
+            account.warned = 0
+            account.members.clear()
+            account.short.clear()
+            account.shut = bool(account.budget) and account.full
+            charged = self._charged(account)
+            for agent in charged:
+                if account.budget:
+                    account.members[agent.name] = None
+                agent.limits = tuple(each for each in agent.accounts if each.budget)
+            together.agents += charged
+            if account.budget and charged:
+                owner = self._agents.get(account.owner or "", charged[0])
+                together.refused += self.review(account, owner, now).refused
+        return together
+
+    def relimit_all(self, now: float) -> Review:
+        """Review every budget after counts were changed from outside."""
+        return self.relimit([account for account in self._all() if account.budget], now)
+
+    def set_budget(self, agent: Agent | None, command: SetBudget, now: float) -> Review:
+        """Give an agent, or (None) all together, another budget. The command was checked by :func:`check_budget`."""
+        if agent is None:
+            self.pool_budgeted = True
+            self.pool.budget = self._budget(command, self.pool.budget)
+            return self.relimit([self.pool], now)
+        budget = self._budget(command, agent.budget)
+        agent.budgeted = bool(budget or self._config.tokens or self._config.dollars)
+        changed = []
+        for account, covers in ((agent.own, "agent"), (agent.tree, "subtree")):
+            before, account.budget = account.budget, budget if budget.covers == covers else NO_BUDGET
+            if account.budget or before:
+                changed.append(account)
+        return self.relimit(changed, now)
+
+    def _budget(self, command: SetBudget, before: Budget) -> Budget:
+        per = command.per or (before.per if before else self._config.per)
+        return Budget(command.tokens, command.dollars, per, command.covers or before.covers)
+
+    def begin(self, per: Period, now: float, agent: Agent | None = None) -> Review:
+        """Begin a run or a day of the agent's, or (None) of all agents and the pool."""
+        accounts = self._all() if agent is None else [agent.own, agent.tree]
+        # Most agents that are remembered have used nothing since: they needn't be saved again.
+        self.unsaved.update([account.owner or POOL for account in accounts if account.begin(per)])
+        return self.relimit([account for account in accounts if account.budget and account.budget.per == per], now)
+
+    # --- Who is charged --------------------------------------------------------------------------------------------
+
+    def open(self, agent: Agent, now: float) -> Review:
+        """Open the accounts of an agent that is new at hand, with the settings' budget if none was decided."""
+        if not agent.budgeted:
+            agent.own.budget = Budget(self._config.tokens, self._config.dollars, self._config.per)
+        self.join(agent)
+        # An agent that is back may have used up its budget before.
+        return self.relimit([agent.own] if agent.own.budget else [], now)
+
+    def join(self, agent: Agent) -> None:
+        """Charge the agent's requests to it, its ancestors, and the pool; new ones also with what it used before."""
+        chain: list[Account] = [agent.own, agent.tree]
+        above, lead = agent.parent, agent.lead
+        for _ in range(DEEPEST):
+            if above is None:
+                break
+            if above is lead:
+                chain.append(above.own)
+                lead = above.lead
+            chain.append(above.tree)
+            above = above.parent
+        chain.append(self.pool)
+        fresh = [account for account in chain if account not in agent.accounts]
+        subs = [each for each in self._agents.children_of(agent) if each.lead is agent] if fresh else []
+        for account in fresh:
+            account.absorb(agent.own, 1)
+            for sub in subs:  # a part of the agent's own account, and charged by itself
+                account.absorb(sub.own, -1)
+        agent.accounts = tuple(chain)
+        agent.limits = tuple(account for account in chain if account.budget)
+        for account in agent.limits:
+            account.members[agent.name] = None
+
+    def _charged(self, account: Account) -> list[Agent]:
+        """Return the agents at hand whose requests the account is charged with."""
+        owner = None if account.owner is None else self._agents.find(account.owner)
+        if owner is None or owner.has_children:
+            return [agent for agent in self._agents.values() if account in agent.accounts]
+        return [owner] if owner.name in self._agents else []
+
+    def _members(self, account: Account) -> list[Agent]:
+        return [self._agents[name] for name in account.members if name in self._agents]
+
+    def _all(self) -> list[Account]:
+        return [self.pool, *(account for agent in self._agents.everyone for account in (agent.own, agent.tree))]
 
 
 def warning_of(agent: Agent) -> BudgetState | None:
-    """The budget of which most is used, where that is so much that its agent should know."""
+    """Return the agent's most used budget, if so much is used that the agent should know."""
     most = max((account.state() for account in agent.limits), key=lambda state: state.share, default=None)
     return most if most is not None and most.share >= WARN_SHARE else None
 
 
-def hold(scheduler: Scheduler, agent: Agent) -> bool:
-    """Leave the agent out of the order, or put it back, as it has to be now. Returns whether that changed."""
-    held = agent.on_hold or agent.gate != "open" or agent.out_of_budget
-    if held is agent.held:
-        return False
-    agent.held = held
-    for lane in scheduler.lanes.values():
-        lane.queue.pause(agent.name, held)
-    return True
+def check_budget(command: SetBudget) -> None:
+    """Raises: Rejected: the ceilings are out of range, or the agent has no name."""
+    tokens, dollars = command.tokens, command.dollars
+    if tokens is not None and not 1 <= tokens <= MOST_TOKENS:
+        given = f" {tokens:,}" if abs(tokens) < MOST_TOKENS else ""  # hundreds of digits, perhaps
+        raise Rejected(f"budget{given}: must be from 1 to {MOST_TOKENS:,} tokens, or none")
+    if dollars is not None and not 0 < dollars <= MOST_DOLLARS:
+        raise Rejected(f"budget ${dollars:g}: must be above $0 and at most ${MOST_DOLLARS:,.0f}, or none")
+    if command.agent is None and command.covers is not None:
+        raise Rejected("covers: the pool covers all agents")
+    if command.agent == "":
+        raise Rejected("an agent needs a name")
 
 
-# --- A ticket's way through the books ---------------------------------------------------------------------------------
-
-
-def has_room(scheduler: Scheduler, ticket: Ticket) -> bool:
-    """Whether a ticket whose turn it is fits into what its agent's budgets have left; if not, its agent is held until
-    something that flies has ended."""
-    agent = ticket.agent
-    tokens, dollars = ticket.estimated_input + ticket.estimated_output, _estimate(scheduler, ticket)
-    for account in agent.limits:
-        if not account.has_room(tokens, dollars):
-            account.short[agent.name] = agent
-            hold(scheduler, agent)
-            return False
-    return True
-
-
-def reserve(scheduler: Scheduler, ticket: Ticket) -> None:
-    """The ticket flies: set aside what it will likely use."""
-    agent = ticket.agent
-    tokens = ticket.reserved_tokens = ticket.estimated_input + ticket.estimated_output
-    dollars = ticket.reserved_dollars = _estimate(scheduler, ticket)
-    for account in agent.accounts:
-        account.flying += 1
-        account.reserved_tokens += tokens
-        account.reserved_dollars += dollars
-    for account in agent.limits:
-        if account.full:
-            _set_shut(scheduler, account, True)
-
-
-def settle(scheduler: Scheduler, ticket: Ticket, usage: Usage | None, now: float) -> None:
-    """The attempt has ended: what was set aside is free, what was really used is charged."""
-    agent = ticket.agent
-    tokens, dollars = ticket.reserved_tokens, ticket.reserved_dollars
-    for account in agent.accounts:
-        account.flying -= 1
-        account.reserved_tokens -= tokens
-        account.reserved_dollars -= dollars
-    ticket.reserved_tokens, ticket.reserved_dollars, ticket.so_far = 0, 0.0, None
-    if usage is not None:
-        charge(scheduler, agent, ticket.lane.config.provider, ticket.request.model, usage, now)
-    scheduler.unsaved.add(agent.name)
-
-
-def charge(scheduler: Scheduler, agent: Agent, provider: str, model: str, usage: Usage, now: float) -> None:
-    """Write down what was used."""
-    if scheduler.price is None:
-        scheduler.unpriced.append((agent.name, provider, model, usage))
-        _add(agent, Spent(usage.total))
-        return
-    amount = _priced(scheduler.price, provider, model, usage)
-    _add(agent, amount)
-    if amount.unpriced and model not in agent.unpriced_models:
-        agent.unpriced_models.add(model)
-        if any(account.budget.dollars is not None for account in agent.limits):
-            scheduler.events.append(PriceUnknown(now, agent.name, model))
-
-
-def cost(scheduler: Scheduler, ticket: Ticket, usage: Usage) -> Spent:
-    """What a usage of the ticket's comes to; in tokens alone while there are no prices."""
-    if scheduler.price is None:
-        return Spent(usage.total)
-    return _priced(scheduler.price, ticket.lane.config.provider, ticket.request.model, usage)
-
-
-def _priced(price: Price, provider: str, model: str, usage: Usage) -> Spent:
-    tokens, dollars = usage.total, price(provider, model, usage)
-    return Spent(tokens, 0.0, tokens) if dollars is None else Spent(tokens, dollars)
-
-
-def price_by(scheduler: Scheduler, price: Price, now: float) -> None:
-    """Prices are known from now on, for what was used before too."""
-    scheduler.price = price
-    waiting, scheduler.unpriced = scheduler.unpriced, []
-    for name, provider, model, usage in waiting:
-        agent = scheduler.agents.get(name)
-        if agent is not None:
-            _add(agent, _priced(price, provider, model, usage).minus(Spent(usage.total)))
-            scheduler.unsaved.add(name)
-    for agent in list(scheduler.agents.values()):
-        if agent.limits:
-            weigh(scheduler, agent, now)
-
-
-def _add(agent: Agent, amount: Spent) -> None:
-    for account in agent.accounts:
-        ever = account.ever
-        ever.tokens += amount.tokens
-        ever.dollars += amount.dollars
-        ever.unpriced += amount.unpriced
-
-
-def _estimate(scheduler: Scheduler, ticket: Ticket) -> float:
-    """In dollars; asked for only where somebody counts them."""
-    limits = ticket.agent.limits
-    if not limits or scheduler.price is None or all(account.budget.dollars is None for account in limits):
-        return 0.0
-    usage = Usage(input_tokens=ticket.estimated_input, output_tokens=ticket.estimated_output)
-    return scheduler.price(ticket.lane.config.provider, ticket.request.model, usage) or 0.0
-
-
-# --- What follows from it ---------------------------------------------------------------------------------------------
-
-
-def weigh(scheduler: Scheduler, agent: Agent, now: float) -> None:
-    """See what the agent's budgets come to, after one of them or what was used has changed."""
-    for account in agent.limits:
-        _review(scheduler, account, agent, now)
-
-
-def _review(scheduler: Scheduler, account: Account, agent: Agent, now: float) -> None:
-    warning = _warning(account, agent, now)
-    if warning is not None:
-        scheduler.events.append(warning)
-    released = list(account.short.values())
-    account.short.clear()
-    if _set_shut(scheduler, account, account.full):
-        released = list(account.members.values())
-    if account.shut and account.exhausted:
-        refusal = Refusal("budget", None, 403, account.state())
-        for member in list(account.members.values()):
-            scheduler.turn_away(member, refusal, now)
-    for member in released:
-        hold(scheduler, member)
-    _let_go(scheduler, released, now)
-
-
-def _set_shut(scheduler: Scheduler, account: Account, shut: bool) -> bool:
-    """Returns whether that changed."""
-    if shut is account.shut:
-        return False
-    account.shut = shut
-    for member in account.members.values():
-        hold(scheduler, member)
-    return True
-
-
-def _let_go(scheduler: Scheduler, agents: Iterable[Agent], now: float) -> None:
-    for agent in agents:
-        if not agent.held and agent.tickets:
-            scheduler.let_go(agent, now)
-
-
-def _warning(account: Account, agent: Agent, now: float) -> BudgetWarned | None:
-    """The mark that was crossed since this was asked last, the higher where both were; each is told once a budget."""
-    if not account.budget:
-        return None
-    share = account.state().share
-    mark = 2 if account.exhausted else 1 if share >= WARN_SHARE else 0
-    if mark <= account.warned:
-        return None
-    account.warned = mark
-    return BudgetWarned(now, account.owner or agent.name, account.state(), exhausted=mark == 2)
-
-
-def relimit(scheduler: Scheduler, account: Account, now: float) -> None:
-    """The account has another budget, or none, or counts from another moment."""
-    account.warned = 0
-    account.members.clear()
-    account.short.clear()
-    account.shut = bool(account.budget) and account.full
-    touched = _charged(scheduler, account)
-    for agent in touched:
-        if account.budget:
-            account.members[agent.name] = agent
-        agent.limits = tuple(each for each in agent.accounts if each.budget)
-        hold(scheduler, agent)
-    if account.budget and touched:
-        owner = scheduler.agents.get(account.owner or "", touched[0])
-        _review(scheduler, account, owner, now)
-    _let_go(scheduler, touched, now)
-
-
-def _charged(scheduler: Scheduler, account: Account) -> list[Agent]:
-    """Agents at hand whose requests the account is charged with."""
-    agents, name = scheduler.agents, account.owner
-    owner = None if name is None else agents.get(name) or agents.past.get(name)
-    if owner is None or owner.has_children:
-        return [agent for agent in agents.values() if account in agent.accounts]
-    return [owner] if owner.name in agents else []
+def _used_up(account: Account) -> Refusal:
+    return Refusal("budget", None, 403, account.state())

@@ -15,12 +15,10 @@ Reservation = list[tuple[Window, Charge]]
 class Allowance:
     """Requests, input, output and total tokens: a request flies when every window has room for it."""
 
-    __slots__ = ("_config", "doubtful", "tell_at", "windows")
-
     def __init__(self, config: LaneConfig) -> None:
         self._config = config
-        self.tell_at = -math.inf
-        """What replies say is told again from this moment on."""
+        self.emit_at = -math.inf
+        """What replies say is reported again from this moment on."""
         self.doubtful = False
         """Some window has been doubtful, and there may have been probes."""
         self.windows: dict[WindowKind, Window] = {}

@@ -1,12 +1,16 @@
-"""What can be tuned while everything runs: each knob's range, and whose it is.
+"""What can be tuned while everything runs: each knob's range and scope.
 
-A knob has the name of the setting that gives its value at the start, so what was found by hand can be written down.
+A knob has the name of the setting that gives its value at the start, so a value found by hand can be written down.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from hivemind.scheduler.config import LaneConfig, RetryConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +49,33 @@ KNOBS: Mapping[str, Knob] = {
     )
 }
 """By name: the paper's alpha, beta, L_target, C_min, C_max, tau, N, T_cool, RPM and TPM, and the limits of retry."""
+
+
+def turned(config: LaneConfig, name: str, value: float) -> LaneConfig:
+    """Return the lane's configuration with this knob, which isn't a shared one, at this value."""
+    section, key, number = parsed(name, value)
+    if section == "aimd":
+        return replace(config, aimd=replace(config.aimd, **{key: number}))
+    if section == "circuit":
+        return replace(config, circuit=replace(config.circuit, **{key: number}))
+    fields = {key: number}
+    if key in ("rpm", "tpm"):
+        fields[f"{key}_binding"] = number > 0
+    return replace(config, **fields)
+
+
+@lru_cache(maxsize=1024)
+def readings(config: LaneConfig, retry: RetryConfig, superseded: tuple[str, ...]) -> Mapping[str, float]:
+    """Return every knob's value; `superseded` are limits that were only assumed until the provider stated its own."""
+    sections: Mapping[str, object] = {"": config, "aimd": config.aimd, "circuit": config.circuit, "retry": retry}
+    values = {}
+    for name in KNOBS:
+        section, _, key = name.rpartition(".")
+        values[name] = float(getattr(sections[section], key))
+    return values | dict.fromkeys(superseded, 0.0)
+
+
+def parsed(name: str, value: float) -> tuple[str, str, Any]:
+    """Return the section and the key of the knob's setting, and the value as the setting takes it."""
+    section, _, key = name.rpartition(".")
+    return section, key, int(value) if KNOBS[name].whole else float(value)

@@ -1,170 +1,151 @@
-"""Carrying out an operator's commands on the scheduler, whoever gave them."""
+"""Carrying out an operator's commands."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hivemind.scheduler import commands as cmd
-from hivemind.scheduler.admission.refuse import AGENT_STOPPED
-from hivemind.scheduler.events import AgentBegan, AgentEnded, BoostEnded, CircuitChanged, Commanded, LevelChanged
+from hivemind.scheduler.dispatcher import Dispatcher
+from hivemind.scheduler.events import AgentBegan, AgentEnded, BoostEnded, Commanded
 from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.ledger.accounts import POOL
-from hivemind.scheduler.ledger.budget import hold
-from hivemind.scheduler.ledger.ceilings import begin_run, set_budget
-from hivemind.scheduler.ledger.family import reclass_all, with_subs
+from hivemind.scheduler.ledger.budget import check_budget
 from hivemind.scheduler.operator.knobs import KNOBS
-from hivemind.scheduler.operator.tune import tune
-from hivemind.scheduler.tasks import task_agents
+from hivemind.scheduler.operator.tune import Tuning
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.timers import Timer
 from hivemind.scheduler.types import Priority
-
-if TYPE_CHECKING:
-    from hivemind.scheduler.scheduler import Scheduler
 
 LONGEST_BOOST_S = 3600.0
 HIGHEST_LEVEL = KNOBS["max_concurrency"].highest
 
 
-def carry_out(scheduler: Scheduler, command: cmd.Command, who: str, now: float) -> Commanded:
-    """Check the command, change what it names, and return the event that says so.
+class Operator:
+    """Checks commands and has the dispatcher carry them out, whoever gave them."""
 
-    Raises: cmd.Rejected.
-    """
-    told = None
-    match command:
-        case cmd.Tune():
-            tune(scheduler, command, now)
-        case cmd.PauseAdmissions(paused):
-            scheduler.paused = paused
-        case cmd.Drain(draining):
-            if draining:
-                scheduler.drain(now)
-            else:
-                scheduler.draining = False
-        case cmd.PinLevel() | cmd.SetCircuit() | cmd.ReleaseLane():
-            _steer_lanes(scheduler, command, who, now)
-        case (
-            cmd.SetPriority()
-            | cmd.PauseAgent()
-            | cmd.BoostAgent()
-            | cmd.StopAgent()
-            | cmd.SetBudget()
-            | cmd.BeginAgent()
-            | cmd.EndAgent()
-        ):
-            _steer_agent(scheduler, command, now)
-            scheduler.unsaved.add(command.agent or POOL)
-        case _:
-            told = task_agents.carry_out(scheduler, command, now)
-    return Commanded(now, who, type(command).__name__, _arguments(command) if told is None else told)
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.tuning = Tuning()
+        self._dispatcher = dispatcher
+        self._agents = dispatcher.agents
+        self._emit = dispatcher.events.append
 
+    def apply(self, command: cmd.Command, who: str, now: float) -> Commanded:
+        """Check the command, change what it names, and return the event that reports it.
 
-def _steer_lanes(
-    scheduler: Scheduler, command: cmd.PinLevel | cmd.SetCircuit | cmd.ReleaseLane, who: str, now: float
-) -> None:
-    if isinstance(command, cmd.PinLevel) and command.level is not None and not 1 <= command.level <= HIGHEST_LEVEL:
-        raise cmd.Rejected(f"level {command.level:g}: must be from 1 to {HIGHEST_LEVEL:,.0f}")
-    for lane in _lanes(scheduler, command.lane):
+        Raises: cmd.Rejected.
+        """
+        dispatcher = self._dispatcher
         match command:
-            case cmd.PinLevel(level):
-                lane.aimd.pin(level)
-                _follow(scheduler, lane, now)
-            case cmd.SetCircuit(mode):
-                lane.circuit.force(mode)
-                scheduler.events.append(CircuitChanged(now, lane.key, lane.circuit.state.value, f"by {who}"))
-            case cmd.ReleaseLane():
-                lane.reopen(now)
+            case cmd.Tune():
+                dispatcher.config = self.tuning.turn(command, dispatcher.lanes.values(), dispatcher.config, now)
+            case cmd.PauseAdmissions(paused):
+                dispatcher.paused = paused
+            case cmd.Drain(draining):
+                if draining:
+                    dispatcher.drain(now)
+                else:
+                    dispatcher.draining = False
+            case cmd.PinLevel(level, key):
+                if level is not None and not 1 <= level <= HIGHEST_LEVEL:
+                    raise cmd.Rejected(f"level {level:g}: must be from 1 to {HIGHEST_LEVEL:,.0f}")
+                for lane in self._lanes(key):
+                    lane.aimd.pin(level)
+                    lane.push_level(now, "operator")
+            case cmd.SetCircuit(mode, key):
+                for lane in self._lanes(key):
+                    lane.circuit.force(mode)
+                    lane.report_circuit(now, f"by {who}")
+            case cmd.ReleaseLane(key):
+                for lane in self._lanes(key):
+                    lane.reopen(now)
+            case cmd.SetBudget(name):
+                check_budget(command)
+                agent = None if name is None else dispatcher.meet(name, now)
+                dispatcher.carry_out(dispatcher.ledger.set_budget(agent, command, now), now)
+                dispatcher.ledger.unsaved.add(name or POOL)
+            case cmd.BeginAgent():
+                self._begin(command, now)
+                dispatcher.ledger.unsaved.add(command.agent)
+            case cmd.SetPriority() | cmd.PauseAgent() | cmd.BoostAgent() | cmd.StopAgent() | cmd.EndAgent():
+                self._steer(self._known(command.agent), command, now)
+                dispatcher.ledger.unsaved.add(command.agent)
+            case _:
+                dispatcher.tasks_moved(dispatcher.board.apply(command, now), now)
+        return Commanded(now, who, type(command).__name__, _arguments(command))
 
+    def end_boost(self, agent: Agent, now: float) -> None:
+        """Give the agent its own priority again."""
+        agent.boosted_until = None
+        self._reclass(agent, now)
+        self._emit(BoostEnded(now, agent.name))
 
-def _steer_agent(scheduler: Scheduler, command: cmd.AgentCommand, now: float) -> None:
-    if isinstance(command, cmd.SetBudget):
-        set_budget(scheduler, command, now)
-        return
-    if isinstance(command, cmd.BeginAgent):
-        _begin(scheduler, command, now)
-        return
-    agent = scheduler.agents[_known(scheduler, command.agent)]
-    match command:
-        case cmd.SetPriority(_, priority):
-            agent.priority = priority
-            reclass_all(scheduler, agent, now)
-        case cmd.PauseAgent(_, paused):
-            agent.paused = paused
-            for part in with_subs(scheduler, agent):
-                hold(scheduler, part)
-        case cmd.BoostAgent(_, for_s):
-            _boost(scheduler, agent, for_s, now)
-        case cmd.StopAgent(_, stopped):
-            _stop(scheduler, agent, stopped, now)
-        case cmd.EndAgent(name, exit_code):
-            cmd.check_exit_code(exit_code)
-            agent.ended = True
-            scheduler.events.append(AgentEnded(now, name, exit_code))
+    def _steer(
+        self,
+        agent: Agent,
+        command: cmd.SetPriority | cmd.PauseAgent | cmd.BoostAgent | cmd.StopAgent | cmd.EndAgent,
+        now: float,
+    ) -> None:
+        match command:
+            case cmd.SetPriority(_, priority):
+                agent.priority = priority
+                self._reclass(agent, now)
+            case cmd.PauseAgent(_, paused):
+                agent.paused = paused
+                for part in self._agents.parts_of(agent):
+                    self._dispatcher.update_hold(part)
+            case cmd.BoostAgent(_, for_s):
+                self._boost(agent, for_s, now)
+            case cmd.StopAgent(_, stopped):
+                agent.stopped = stopped
+                for part in self._agents.parts_of(agent) if stopped else ():
+                    self._dispatcher.stop(part, now)
+            case cmd.EndAgent(name, exit_code):
+                cmd.check_exit_code(exit_code)
+                agent.ended = True
+                self._emit(AgentEnded(now, name, exit_code))
 
+    def _boost(self, agent: Agent, for_s: float, now: float) -> None:
+        if not 0 <= for_s <= LONGEST_BOOST_S:
+            raise cmd.Rejected(
+                f"boost {for_s:g}: must be a number of seconds up to {LONGEST_BOOST_S:,.0f}, or 0 to end it"
+            )
+        if for_s:
+            agent.boosted_until = now + for_s
+            self._dispatcher.timers.set(agent.boosted_until, Timer.BOOST, agent)
+            self._reclass(agent, now)
+        elif agent.boosted_until is not None:
+            self.end_boost(agent, now)
 
-def _boost(scheduler: Scheduler, agent: Agent, for_s: float, now: float) -> None:
-    if not 0 <= for_s <= LONGEST_BOOST_S:
-        raise cmd.Rejected(f"boost {for_s:g}: must be a number of seconds up to {LONGEST_BOOST_S:,.0f}, or 0 to end it")
-    if for_s:
-        agent.boosted_until = now + for_s
-        scheduler.timers.set(agent.boosted_until, Timer.BOOST, agent)
-        reclass_all(scheduler, agent, now)
-    elif agent.boosted_until is not None:
-        end_boost(scheduler, agent, now)
+    def _begin(self, command: cmd.BeginAgent, now: float) -> None:
+        if not command.agent:
+            raise cmd.Rejected("an agent needs a name")
+        dispatcher = self._dispatcher
+        agent = dispatcher.meet(command.agent, now, command.parent)
+        agent.ended = False
+        agent.stopped = agent.stopped and command.goes_on
+        agent.last_seen = now
+        if not command.resumed:
+            dispatcher.carry_out(dispatcher.ledger.begin("run", now, agent), now)
+        parent = None if agent.parent is None else agent.parent.name
+        self._emit(AgentBegan(now, agent.name, parent, command.task, command.resumed))
 
+    def _reclass(self, agent: Agent, now: float) -> None:
+        for part in self._agents.parts_of(agent):
+            self._dispatcher.reclass(part, now)
 
-def end_boost(scheduler: Scheduler, agent: Agent, now: float) -> None:
-    """The agent counts again as it would without."""
-    agent.boosted_until = None
-    reclass_all(scheduler, agent, now)
-    scheduler.events.append(BoostEnded(now, agent.name))
+    def _known(self, name: str) -> Agent:
+        if name not in self._agents:
+            raise cmd.Rejected(f"no agent named {name!r}; known: {_some(list(self._agents))}")
+        return self._agents[name]
 
-
-def _stop(scheduler: Scheduler, agent: Agent, stopped: bool, now: float) -> None:
-    agent.stopped = stopped
-    if not stopped:
-        return
-    for each in with_subs(scheduler, agent):
-        scheduler.turn_away(each, AGENT_STOPPED, now)
-        for ticket in each.tickets.values():
-            if ticket.refusal is None:
-                ticket.refusal = AGENT_STOPPED
-                scheduler.decisions.append(ticket)
-
-
-def _begin(scheduler: Scheduler, command: cmd.BeginAgent, now: float) -> None:
-    if not command.agent:
-        raise cmd.Rejected("an agent needs a name")
-    agent = scheduler.meet(command.agent, now, command.parent)
-    agent.ended = False
-    agent.stopped = agent.stopped and command.goes_on
-    agent.last_seen = now
-    if not command.resumed:
-        begin_run(scheduler, agent, now)
-    scheduler.events.append(
-        AgentBegan(now, agent.name, None if agent.parent is None else agent.parent.name, command.task, command.resumed)
-    )
-
-
-def _follow(scheduler: Scheduler, lane: Lane, now: float) -> None:
-    lane.follow_level()
-    scheduler.events.append(LevelChanged(now, lane.key, lane.aimd.level, "operator"))
-
-
-def _known(scheduler: Scheduler, agent: str) -> str:
-    if agent not in scheduler.agents:
-        raise cmd.Rejected(f"no agent named {agent!r}; known: {_some(list(scheduler.agents))}")
-    return agent
-
-
-def _lanes(scheduler: Scheduler, key: str | None) -> list[Lane]:
-    if key is None:
-        return list(scheduler.lanes.values())
-    if key not in scheduler.lanes:
-        raise cmd.Rejected(f"no lane {key!r}; known: {_some(list(scheduler.lanes))}")
-    return [scheduler.lanes[key]]
+    def _lanes(self, key: str | None) -> list[Lane]:
+        lanes = self._dispatcher.lanes
+        if key is None:
+            return list(lanes.values())
+        if key not in lanes:
+            raise cmd.Rejected(f"no lane {key!r}; known: {_some(list(lanes))}")
+        return [lanes[key]]
 
 
 def _some(names: list[str]) -> str:
@@ -172,4 +153,6 @@ def _some(names: list[str]) -> str:
 
 
 def _arguments(command: cmd.Command) -> dict[str, Any]:
+    if isinstance(command, cmd.SubmitTasks):  # its own are long, and their commands aren't for everybody's eyes
+        return {"tasks": [spec.id for spec in command.tasks]}
     return {key: value.name.lower() if isinstance(value, Priority) else value for key, value in asdict(command).items()}

@@ -1,114 +1,77 @@
-"""Turning a knob while everything runs: checked, handed to the lanes it is about, remembered for lanes to come."""
+"""Turning a knob while everything runs: checked, handed to the lanes in its scope, remembered for lanes to come."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
 
 from hivemind.scheduler.commands import Rejected, Tune
-from hivemind.scheduler.config import LaneConfig, RetryConfig, SchedulerConfig
-from hivemind.scheduler.operator.knobs import KNOBS, Knob
-
-if TYPE_CHECKING:
-    from hivemind.scheduler.scheduler import Scheduler
+from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.lane import Lane
+from hivemind.scheduler.operator.knobs import KNOBS, Knob, parsed, turned
 
 
-class Tuned:
-    """What was tuned so far, by upstream: a renewed credential opens a new lane, which is to begin with it."""
-
-    __slots__ = ("_everywhere", "_here")
+class Tuning:
+    """What was tuned so far, by upstream, so that a lane opened for a renewed credential begins with it."""
 
     def __init__(self) -> None:
         self._everywhere: dict[str, float] = {}
-        self._here: dict[str, dict[str, float]] = {}
-        """By upstream; every one that was seen is in it."""
-
-    @property
-    def upstreams(self) -> Iterable[str]:
-        """Those that had a lane."""
-        return self._here
+        self._upstreams: dict[str, dict[str, float]] = {}
+        """By upstream, every one that had a lane included."""
 
     def begin(self, config: LaneConfig) -> LaneConfig:
-        """What a lane of this upstream begins with."""
-        for values in (self._everywhere, self._here.setdefault(config.upstream, {})):
+        """Return what a new lane of this upstream begins with."""
+        for values in (self._everywhere, self._upstreams.setdefault(config.upstream, {})):
             for name, value in values.items():
                 config = turned(config, name, value)
         return config
 
-    def note(self, name: str, value: float, upstream: str | None) -> None:
-        """Remember it; said of all upstreams, it goes before what was said of one of them earlier."""
+    def turn(self, command: Tune, lanes: Iterable[Lane], settings: SchedulerConfig, now: float) -> SchedulerConfig:
+        """Turn the knob on every lane in its scope. Return the settings that hold from now on.
+
+        Raises: Rejected: nothing was changed.
+        """
+        knob, value, upstream = _knob(command.knob), command.value, command.upstream
+        _check_range(knob, value)
+        if upstream is not None and upstream not in self._upstreams:
+            known = ", ".join(self._upstreams) or "none yet"
+            raise Rejected(f"no upstream named {upstream!r}; known: {known}")
+        if knob.shared:
+            settings = _turned_retry(settings, knob, value)
+            for lane in lanes:
+                lane.configure(now, lane.config, settings)
+            return settings
+        configs = {
+            lane: turned(lane.config, knob.name, value)
+            for lane in lanes
+            if upstream is None or lane.config.upstream == upstream
+        }
+        for config in configs.values():
+            _check_floor(knob, value, config)
+        self._remember(knob.name, value, upstream)
+        for lane, config in configs.items():
+            lane.configure(now, config, lane.settings)
+        return settings
+
+    def _remember(self, name: str, value: float, upstream: str | None) -> None:
+        """A value for all upstreams replaces what was tuned for one of them earlier."""
         if upstream is not None:
-            self._here[upstream][name] = value
+            self._upstreams[upstream][name] = value
             return
         self._everywhere[name] = value
-        for values in self._here.values():
+        for values in self._upstreams.values():
             values.pop(name, None)
 
 
-def tune(scheduler: Scheduler, command: Tune, now: float) -> None:
-    """Turn the knob on everything it is about.
-
-    Raises: Rejected: nothing was changed.
-    """
-    knob = _knob(command.knob)
-    _check_range(knob, command.value)
-    upstream = command.upstream
-    if upstream is not None and upstream not in scheduler.tuned.upstreams:
-        known = ", ".join(scheduler.tuned.upstreams) or "none yet"
-        raise Rejected(f"no upstream named {upstream!r}; known: {known}")
-    if knob.shared:
-        settings = _turned_retry(scheduler.config, knob, command.value)
-        scheduler.config = settings
-        for lane in scheduler.lanes.values():
-            lane.configure(now, lane.config, settings)
-        return
-    lanes = [lane for lane in scheduler.lanes.values() if upstream is None or lane.config.upstream == upstream]
-    configs = [turned(lane.config, knob.name, command.value) for lane in lanes]
-    for config in configs:
-        _check_floor(knob, command.value, config)
-    scheduler.tuned.note(knob.name, command.value, upstream)
-    for lane, config in zip(lanes, configs, strict=True):
-        lane.configure(now, config, lane.settings)
-
-
-def turned(config: LaneConfig, name: str, value: float) -> LaneConfig:
-    """The lane's configuration with this knob, which isn't a shared one, at this value."""
-    section, key, number = _taken_apart(name, value)
-    if section == "aimd":
-        return replace(config, aimd=replace(config.aimd, **{key: number}))
-    if section == "circuit":
-        return replace(config, circuit=replace(config.circuit, **{key: number}))
-    fields = {key: number}
-    if key in ("rpm", "tpm"):
-        fields[f"{key}_binding"] = number > 0
-    return replace(config, **fields)
-
-
-def readings(config: LaneConfig, retry: RetryConfig, superseded: Iterable[str]) -> Mapping[str, float]:
-    """Every knob's value; `superseded` are limits that were only assumed, and aren't any more."""
-    sections: Mapping[str, object] = {"": config, "aimd": config.aimd, "circuit": config.circuit, "retry": retry}
-    values = {}
-    for name in KNOBS:
-        section, _, key = name.rpartition(".")
-        values[name] = float(getattr(sections[section], key))
-    return values | dict.fromkeys(superseded, 0.0)
-
-
 def _turned_retry(settings: SchedulerConfig, knob: Knob, value: float) -> SchedulerConfig:
-    _, key, number = _taken_apart(knob.name, value)
+    _, key, number = parsed(knob.name, value)
     retry = replace(settings.retry, **{key: number})
     if retry.max_s < retry.base_s:
         if key == "max_s":
             raise _wrong(knob, value, f"at least retry.base_s, which is {_plain(retry.base_s)}")
         raise _wrong(knob, value, f"at most retry.max_s, which is {_plain(retry.max_s)}")
     return replace(settings, retry=retry)
-
-
-def _taken_apart(name: str, value: float) -> tuple[str, str, Any]:
-    section, _, key = name.rpartition(".")
-    return section, key, int(value) if KNOBS[name].whole else float(value)
 
 
 def _knob(name: str) -> Knob:

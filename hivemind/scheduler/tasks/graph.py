@@ -14,7 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 
 from hivemind.scheduler.commands import Rejected
-from hivemind.scheduler.types import Priority, TaskSpec
+from hivemind.scheduler.types import Priority, TaskSpec, record
 
 TASK_STATES = ("waiting", "ready", "running", "done", "failed", "blocked", "skipped", "cancelled")
 """For predecessors; for somebody to start it; being worked on; ended well; ended badly; a predecessor ended badly, and
@@ -33,8 +33,20 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _ENDED = {"failed": "failed", "cancelled": "was cancelled", "skipped": "was skipped"}
 
 
+@record
+class SavedTask:
+    """A task, as a restart must know it."""
+
+    spec: TaskSpec
+    number: int
+    state: str
+    attempt: int
+    runner: str
+    note: str
+
+
 class Task:
-    """One task and where it stands. Changed by :class:`Tasks` alone."""
+    """One task and its state. Changed by :class:`Tasks` alone."""
 
     __slots__ = ("attempt", "followers", "missing", "note", "number", "priority", "runner", "spec", "state")
 
@@ -55,9 +67,12 @@ class Task:
         """Predecessors that aren't done."""
         self.followers: list[Task] = []
 
+    def saved(self) -> SavedTask:
+        return SavedTask(self.spec, self.number, self.state, self.attempt, self.runner, self.note)
+
     @property
     def agent(self) -> str:
-        """Who works on it."""
+        """The agent that works on it."""
         return self.spec.agent or self.spec.id
 
     @property
@@ -179,11 +194,11 @@ class Tasks(dict[str, Task]):
             self[name].followers = [each for each in self[name].followers if each.spec.batch != batch]
         return gone, self._inherit(self[name] for name in sorted(before) if self[name].state in OPEN)
 
-    def restore(self, saved: Iterable[tuple[TaskSpec, int, str, int, str, str]]) -> None:
-        """Take tasks over from an earlier run: spec, number, state, attempt, runner and note of each."""
-        for spec, number, state, attempt, runner, note in sorted(saved, key=lambda each: each[1]):
-            task = self._add(Task(spec, number))
-            task.state, task.attempt, task.runner, task.note = state, attempt, runner, note
+    def restore(self, saved: Iterable[SavedTask]) -> None:
+        """Take over tasks from an earlier run."""
+        for each in sorted(saved, key=lambda each: each.number):
+            task = self._add(Task(each.spec, each.number))
+            task.state, task.attempt, task.runner, task.note = each.state, each.attempt, each.runner, each.note
         for task in self.values():
             self._link(task)
         self._inherit(reversed(self.values()))

@@ -1,0 +1,381 @@
+"""The dispatcher: lanes, agents, budgets, tasks and timers, and the rules by which tickets are granted or refused.
+
+The components decide by themselves and return what follows; the dispatcher carries it out on the queues.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.admission.circuit import CircuitState
+from hivemind.scheduler.admission.feedback import Feedback
+from hivemind.scheduler.admission.gate import Gate
+from hivemind.scheduler.agents import Agents, process_of
+from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.lane import Lane
+from hivemind.scheduler.lanes import Lanes
+from hivemind.scheduler.ledger.budget import Ledger, Review
+from hivemind.scheduler.tasks.board import TaskBoard
+from hivemind.scheduler.tasks.graph import Task
+from hivemind.scheduler.ticket import Agent, Refusal, Ticket, TicketState
+from hivemind.scheduler.timers import Timer, Timers
+from hivemind.scheduler.types import Usage
+
+DRAINING = Refusal("draining", 5.0)
+TOO_MANY_AGENTS = Refusal("too_many_agents", 60.0)
+QUEUE_FULL = Refusal("queue_full", 10.0)
+WAIT_TOO_LONG = Refusal("wait_too_long", 10.0)
+AGENT_STOPPED = Refusal("agent_stopped", None, 403)
+
+
+class Dispatcher:
+    """Grants, refuses and releases tickets."""
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self.config = config
+        self.events: list[ev.Event] = []
+        self.decisions: list[Ticket] = []
+        self.agents = Agents(config)
+        self.ledger = Ledger(config.budget, self.agents, self.events.append)
+        self.board = TaskBoard(self.events.append)
+        self.feedback = Feedback(config.feedback, self.events.append)
+        self.lanes = Lanes()
+        self.timers = Timers()
+        self.paused = False
+        """Nothing more is granted until an operator resumes."""
+        self.draining = False
+        """Nothing more is taken or granted, until an operator says otherwise."""
+        self._grants = 0
+        self._totals: dict[str, Gate] = {}
+        """The gate that the lanes of an upstream share, where their number together is limited."""
+
+    # --- Lanes and agents ------------------------------------------------------------------------------------------
+
+    def open_lane(self, now: float, key: str, config: LaneConfig) -> Lane:
+        """Add a lane that isn't known yet."""
+        self.lanes.make_room()
+        total, most = None, config.max_concurrency_per_upstream
+        if most and self.config.admission:
+            total = self._totals.setdefault(config.upstream, Gate(float(most)))
+        lane = self.lanes[key] = Lane(key, config, self.config, self.events.append, total)
+        self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider, config))
+        return lane
+
+    def meet(self, name: str, now: float, parent: str | None = None) -> Agent:
+        """Return the agent of this name; a new one gets accounts, the settings' budget, its tasks and its parent."""
+        agent, fresh = self.agents.meet(name, now)
+        if fresh:
+            self.carry_out(self.ledger.open(agent, now), now)
+            self.board.look_up(agent)
+            self.update_hold(agent)
+        if parent is not None and agent.parent is None and parent != name:
+            process = process_of(name, parent)
+            self.adopt(agent, self.meet(parent, now, None if process == parent else process))
+        return agent
+
+    def adopt(self, agent: Agent, parent: Agent) -> None:
+        """Note that the agent was started by the parent, and charge both for it."""
+        for each in self.agents.adopt(agent, parent):
+            self.ledger.unsaved.add(agent.name)
+            self.ledger.join(each)
+            self.update_hold(each)
+
+    def forget_idle_agents(self, now: float) -> None:
+        """Put agents aside if there are too many."""
+        for name in self.agents.reap(now):
+            for lane in self.lanes.values():
+                lane.forget(name)
+
+    def reclass(self, agent: Agent, now: float) -> None:
+        """Move the agent's tickets to the class in which they count now."""
+        for ticket in agent.tickets.values():
+            priority = agent.priority_of(ticket.request)
+            if ticket.in_queue and ticket.entry and ticket.priority is not priority:
+                self.lanes[ticket.request.lane].queue.reclass(ticket, priority, now)
+            else:
+                ticket.priority = priority
+
+    def update_hold(self, agent: Agent) -> bool:
+        """Hold the agent's tickets out of the queues' order, or release them, as it has to be now. Return whether that
+        changed."""
+        held = agent.must_hold
+        if held is agent.held:
+            return False
+        agent.held = held
+        for lane in self.lanes.values():
+            lane.queue.pause(agent.name, held)
+        return True
+
+    # --- What components return ------------------------------------------------------------------------------------
+
+    def carry_out(self, review: Review, now: float) -> None:
+        """Hold, refuse and release agents after a review of budgets."""
+        for agent in review.agents:
+            self.update_hold(agent)
+        for agent, refusal in review.refused:
+            self.refuse_waiting(agent, refusal, now)
+        for agent in review.agents:
+            if not agent.held and agent.tickets:
+                self.pump_lanes_of(agent, now)
+
+    def review_budgets(self, agent: Agent, now: float) -> None:
+        """Review the agent's budgets after one of them, or what was used, has changed."""
+        for account in agent.limits:
+            self.carry_out(self.ledger.review(account, agent, now), now)
+
+    def tasks_moved(self, moved: list[Task], now: float) -> None:
+        """Hold, refuse and release the agents that work on these tasks."""
+        for task in moved:
+            if task.state == "running":
+                self.feedback.began(task, self.agents.find(task.agent))
+        for name, task in {task.agent: task for task in moved}.items():
+            agent = self.agents.get(name)
+            if agent is None:
+                continue
+            waited = agent.task_gate == "waits"
+            refusal = self.board.update(agent, task)
+            parts = self.agents.parts_of(agent)
+            for part in parts:
+                self.reclass(part, now)
+            for part in parts:
+                if refusal is not None:
+                    self.refuse_waiting(part, refusal, now)
+                if self.update_hold(part):
+                    self.pump_lanes_of(part, now)
+            if waited and any(part.tickets for part in parts):
+                # It sent a request before its task was eligible.
+                self.tasks_moved(self.board.claim_for(agent, now), now)
+
+    def review_feedback(self, now: float) -> None:
+        """Move agents between classes by what they used lately."""
+        for agent in self.feedback.review(self.agents, self.board.graph, now):
+            self.reclass(agent, now)
+
+    # --- Granting --------------------------------------------------------------------------------------------------
+
+    def can_grant_immediately(self, lane: Lane, ticket: Ticket, now: float) -> bool:
+        """Whether no ticket waits and nothing holds this one, so that the queue needn't be asked."""
+        agent = ticket.agent
+        if lane.queue.waiting or self.paused or agent.held:
+            return False
+        if lane.closed_until(now) is not None or lane.window_delay_s(ticket, now) > 0:
+            return False
+        return not agent.limits or self._has_room(ticket)
+
+    def _has_room(self, ticket: Ticket) -> bool:
+        if self.ledger.has_room(ticket):
+            return True
+        self.update_hold(ticket.agent)
+        return False
+
+    def pump(self, lane: Lane, now: float) -> None:
+        """Grant as many waiting tickets as now fit: the lane's, and those of the lanes that share its upstream's gate.
+
+        Of these the lane with the fewest in flight is next, among equals the one whose last grant is longest ago, so
+        that none has more of the upstream than another that wants it.
+        """
+        if lane.total is None:
+            while self._grant_next(lane, now):
+                pass
+            return
+        sharing = [each for each in self.lanes.values() if each.total is lane.total and each.queue.waiting]
+        while sharing:
+            first = min(sharing, key=lambda each: (each.gate.active, each.last_grant))
+            if not self._grant_next(first, now):
+                sharing.remove(first)
+
+    def pump_lanes_of(self, agent: Agent, now: float) -> None:
+        """Grant what now fits wherever the agent has tickets."""
+        for key in dict.fromkeys(ticket.request.lane for ticket in agent.tickets.values()):
+            self.pump(self.lanes[key], now)
+
+    def _grant_next(self, lane: Lane, now: float) -> bool:
+        """Grant the lane's next waiting ticket, if it fits now."""
+        while lane.queue.waiting and not (self.paused or self.draining):
+            until = lane.closed_until(now)
+            if until is not None:
+                self._set_wake(lane, until)
+                return False
+            ticket, delay_s = lane.queue.pick(now, lambda t: lane.window_delay_s(t, now), lane.vacant)
+            if ticket is None:
+                self._set_wake(lane, now + delay_s)
+                return False
+            if ticket.agent.limits and not self._has_room(ticket):
+                continue  # its agent is held now; the others are next
+            ticket.state = TicketState.IN_FLIGHT
+            lane.queue.drop(ticket)
+            self.grant(lane, ticket, now)
+            self.decisions.append(ticket)
+            return True
+        return False
+
+    def grant(self, lane: Lane, ticket: Ticket, now: float) -> None:
+        """Give the ticket a slot: paper, equation 1."""
+        ticket.state = TicketState.IN_FLIGHT
+        ticket.attempts += 1
+        ticket.granted_at, ticket.headed_at = now, None
+        ticket.agent.in_flight += 1
+        for agent in self.ledger.reserve(ticket):
+            self.update_hold(agent)
+        lane.enter(ticket, now)
+        self._grants += 1
+        lane.last_grant = self._grants
+        lane.queue.served(ticket, now)
+        self.events.append(ticket.granted(now))
+
+    def release_slot(
+        self, lane: Lane, ticket: Ticket, now: float, usage: Usage | None, *, failed: bool = False, sent: bool = True
+    ) -> None:
+        """End an attempt: release its slot and settle what was reserved."""
+        lane.leave(ticket, now)
+        agent = ticket.agent
+        agent.in_flight -= 1
+        agent.last_seen = now
+        self.ledger.settle(ticket, usage, now)
+        if self.feedback.enabled:
+            if usage is not None:
+                self.feedback.used(agent, usage, now)
+            self.review_feedback(now)
+        if ticket.reservation is not None:
+            lane.allowance(ticket.request.family).settle(now, ticket.reservation, usage, sent=sent)
+            ticket.reservation = None
+        real = usage.weighted if usage is not None else 0.0 if failed else ticket.shared
+        lane.queue.charge(ticket, real, now)
+
+    def after_attempt(self, lane: Lane, ticket: Ticket, now: float) -> None:
+        """Review budgets and grant what now fits, after an attempt has ended."""
+        if ticket.agent.limits:
+            self.review_budgets(ticket.agent, now)
+        self.pump(lane, now)
+
+    # --- Waiting ---------------------------------------------------------------------------------------------------
+
+    def enqueue(self, lane: Lane, ticket: Ticket, now: float) -> None:
+        """Queue the ticket until it is granted or its wait becomes too long."""
+        ticket.state = TicketState.QUEUED
+        ticket.queued_at = now
+        lane.queue.push(ticket, now)
+        self.timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
+
+    def back_off(self, lane: Lane, ticket: Ticket, retry_at: float, now: float) -> None:
+        """Queue the ticket for its next attempt, once the delay between the two is over."""
+        ticket.front = True
+        if retry_at <= max(now, lane.paused_until):
+            self.enqueue(lane, ticket, now)
+            return
+        ticket.state = TicketState.BACKING_OFF
+        ticket.retry_at = retry_at
+        lane.backing_off[ticket.id] = ticket
+        self.timers.set(retry_at, Timer.RETRY, ticket)
+        self.timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
+
+    def leave_queue(self, ticket: Ticket) -> None:
+        """Remove a waiting ticket."""
+        lane = self.lanes[ticket.request.lane]
+        queued, ticket.state = ticket.state is TicketState.QUEUED, TicketState.DONE
+        if queued:
+            lane.queue.drop(ticket)
+        else:
+            del lane.backing_off[ticket.id]
+
+    def forget(self, ticket: Ticket) -> None:
+        """Drop a ticket that is done."""
+        ticket.state = TicketState.DONE
+        ticket.agent.tickets.pop(ticket.id, None)
+
+    # --- Refusing --------------------------------------------------------------------------------------------------
+
+    def refusal_on_arrival(self, lane: Lane, ticket: Ticket, now: float) -> Refusal | None:
+        """Return why a ticket that came may neither be sent nor wait."""
+        agent = ticket.agent
+        if agent.cut_off:
+            return AGENT_STOPPED
+        if self.draining:
+            return DRAINING
+        if agent.gate == "blocked":
+            return self.board.refusal(agent)
+        if agent.limits and (refusal := self.ledger.refusal(ticket)) is not None:
+            return refusal
+        return lane.circuit_refusal(ticket, now)
+
+    @property
+    def queue_full(self) -> bool:
+        """Whether as many tickets wait as may."""
+        waiting = sum(lane.queue.waiting + len(lane.backing_off) for lane in self.lanes.values())
+        return waiting >= self.config.queue.max_depth
+
+    def refuse(self, ticket: Ticket, refusal: Refusal, now: float) -> None:
+        """Refuse a ticket that waits or has just come."""
+        if ticket.entry or ticket.state is TicketState.BACKING_OFF:
+            self.leave_queue(ticket)
+            self.decisions.append(ticket)
+        ticket.refusal = refusal
+        self.forget(ticket)
+        self.events.append(ticket.refused(now, refusal))
+
+    def refuse_waiting(self, agent: Agent, refusal: Refusal, now: float) -> None:
+        """Refuse every waiting ticket of the agent."""
+        for ticket in agent.waiting:
+            self.refuse(ticket, refusal, now)
+
+    def refuse_behind_circuit(self, lane: Lane, now: float) -> None:
+        """Refuse the tickets that wait in vain for the lane's circuit."""
+        if lane.circuit.state is not CircuitState.OPEN:
+            return
+        for ticket in [ticket for agent in self.agents.values() for ticket in agent.waiting]:
+            if ticket.request.lane == lane.key and (refusal := lane.circuit_refusal(ticket, now)) is not None:
+                self.refuse(ticket, refusal, now)
+
+    def drain(self, now: float) -> None:
+        """Grant nothing more; refuse every waiting ticket."""
+        self.draining = True
+        for agent in list(self.agents.values()):
+            self.refuse_waiting(agent, DRAINING, now)
+
+    def stop(self, agent: Agent, now: float) -> None:
+        """Refuse every ticket of the agent, and have its attempts in flight ended."""
+        self.refuse_waiting(agent, AGENT_STOPPED, now)
+        for ticket in agent.tickets.values():
+            if ticket.refusal is None:
+                ticket.refusal = AGENT_STOPPED
+                self.decisions.append(ticket)
+
+    # --- Timers ----------------------------------------------------------------------------------------------------
+
+    def wake_lane(self, lane: Lane, now: float) -> None:
+        """Act on the end of a pause or a cooldown."""
+        lane.wake_at = math.inf
+        lane.poll_circuit(now)
+        lane.resume_if_due(now)
+        self.rearm(lane, now)
+        self.pump(lane, now)
+
+    def rearm(self, lane: Lane, now: float) -> None:
+        """Wake for the end of a pause or a cooldown even when no ticket waits, so that people see it."""
+        for at in (lane.paused_until, lane.circuit.reopens_at):
+            if at is not None and at > now:
+                self._set_wake(lane, at)
+
+    def _set_wake(self, lane: Lane, at: float) -> None:
+        if at < lane.wake_at:
+            lane.wake_at = at
+            self.timers.set(at, Timer.LANE, lane)
+
+    def retry(self, ticket: Ticket, now: float) -> None:
+        """Queue a ticket whose delay between two attempts is over."""
+        if ticket.state is TicketState.BACKING_OFF:
+            lane = self.lanes[ticket.request.lane]
+            del lane.backing_off[ticket.id]
+            self.enqueue(lane, ticket, now)
+            self.pump(lane, now)
+
+    def expire(self, ticket: Ticket, now: float) -> None:
+        """Refuse a ticket that has waited too long."""
+        if not ticket.waiting:
+            return
+        if now < ticket.expires_at:
+            self.timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
+        else:
+            self.refuse(ticket, WAIT_TOO_LONG, now)
+            self.pump(self.lanes[ticket.request.lane], now)
