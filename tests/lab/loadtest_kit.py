@@ -7,7 +7,7 @@ from typing import Any
 
 from hivemind.journal.records import JournalBegan, RequestBody
 from hivemind.journal.write.sink import JournalSink
-from hivemind.lab.loadtest.plan import RecordedRequest, RequestResult
+from hivemind.lab.loadtest.requests import RecordedRequest, RequestResult
 from hivemind.lab.loadtest.target import Target, target_of
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
@@ -18,7 +18,7 @@ USED = Usage(60, 0, 0, 40)
 HERE = "http://127.0.0.1:9"
 
 
-def ask(number: int = 1, at_s: float = 0.0, **changes: Any) -> RecordedRequest:
+def request(number: int = 1, at_s: float = 0.0, **changes: Any) -> RecordedRequest:
     """A request for a short answer, which it got after a second."""
     values: dict[str, Any] = {
         "ticket": number,
@@ -31,7 +31,7 @@ def ask(number: int = 1, at_s: float = 0.0, **changes: Any) -> RecordedRequest:
         "size_chars": 600,
         "max_output_tokens": 1000,
         "stream": False,
-        "then": RequestResult(200, "", 0.5, 1.0, USED),
+        "recorded": RequestResult(200, "", 0.5, 1.0, USED),
         **changes,
     }
     return RecordedRequest(**values)

@@ -19,11 +19,10 @@ from proxy.kit import Running, client, proxying, settings_for
 from pydantic import SecretStr
 
 from hivemind.cli import main as cli
-from hivemind.cli.lab.loadtest import planned
 from hivemind.host import server
 from hivemind.host.proxy import Proxy
 from hivemind.journal.read.reader import open_journal
-from hivemind.lab.loadtest.options import LoadTestOptions
+from hivemind.lab.loadtest.plan import LoadTestOptions, make_plan
 from hivemind.lab.loadtest.result import as_json
 from hivemind.lab.loadtest.runner import run_load_test
 from hivemind.lab.loadtest.target import TargetInfo, probe_target, target_of
@@ -94,10 +93,10 @@ async def mocked(config: MockConfig = QUICK) -> AsyncIterator[tuple[str, MockPro
         yield url, mock
 
 
-async def replayed(file: Path, url: str, *, settings: Settings = SETTINGS, **options: Any) -> dict[str, Any]:
-    """A replay in this process that goes well, as its JSON tells it; the environment has one key."""
+async def sent_to(file: Path, url: str, *, settings: Settings = SETTINGS, **options: Any) -> dict[str, Any]:
+    """A load test in this process that goes well, as its JSON tells it; the environment has one key."""
     order, target = LoadTestOptions(url, **options), target_of(url)
-    plan = planned(open_journal(file), order, target)
+    plan = make_plan(open_journal(file), order, target)
     environ = {"ANTHROPIC_API_KEY": SECRET, "HIVEMIND_TOKEN": TOKEN}
     facts: dict[str, Any] = msgspec.json.decode(
         as_json(await run_load_test(file, order, plan, target, environ, settings))
@@ -112,7 +111,7 @@ async def test_every_api_is_asked_as_it_was(tmp_path: Path) -> None:
         streams = number > len(PATHS) or "stream" in path
         events += [arrived(number, number / 100, path=path, stream=streams), finished(number, number / 100 + 0.05)]
     async with mocked() as (url, mock):
-        facts = await replayed(journal(tmp_path / "all.jsonl", *events), url)
+        facts = await sent_to(journal(tmp_path / "all.jsonl", *events), url)
     assert (mock.stats.arrived, mock.stats.answered) == (10, 10)
     assert (facts["now"]["statuses"], facts["now"]["errors"]) == ({"200": 10}, {})
     assert facts["now"]["output_tokens"] == facts["recorded"]["output_tokens"] == 400
@@ -134,10 +133,10 @@ async def test_every_api_is_asked_as_it_was(tmp_path: Path) -> None:
 async def test_what_goes_wrong_is_counted(
     tmp_path: Path, config: MockConfig, stream: bool, statuses: dict[str, int], errors: dict[str, int]
 ) -> None:
-    """By status and by kind; nothing is tried again, and the replay itself went well."""
+    """By status and by kind; nothing is tried again, and the load test itself went well."""
     async with mocked(config) as (url, mock):
         file = journal(tmp_path / "run.jsonl", *asked(stream=stream))
-        facts = await replayed(file, url)
+        facts = await sent_to(file, url)
     assert (facts["now"]["statuses"], facts["now"]["errors"]) == (statuses, errors)
     assert mock.stats.arrived == 4
 
@@ -146,7 +145,7 @@ async def test_what_ends_without_an_answer_is_not_sent_twice(tmp_path: Path) -> 
     """Not even on a connection that had served others; and where nothing is answered at all, that is an error."""
     file = journal(tmp_path / "run.jsonl", *asked(20))
     async with mocked(replace(QUICK, faults=FaultConfig(reset=0.5))) as (url, mock):
-        facts = await replayed(file, url)
+        facts = await sent_to(file, url)
         assert mock.stats.arrived == 20
     assert facts["now"]["errors"] == {"disconnected": facts["now"]["statuses"]["none"]}
     async with mocked(replace(QUICK, faults=FaultConfig(reset=1.0))) as (url, mock):
@@ -159,7 +158,7 @@ async def test_through_a_hivemind_agents_keep_their_names(tmp_path: Path) -> Non
     faulty = replace(QUICK, faults=FaultConfig(bad_gateway=0.3))
     file = journal(tmp_path / "run.jsonl", *asked(8, asked=Priority.LOW, stream=True))
     async with mocked(faulty) as (url, mock), proxying(f"lab={url}", token=TOKEN) as proxy:
-        facts = await replayed(file, proxy.url)
+        facts = await sent_to(file, proxy.url)
         agents = {each.name: (each.requests, each.priority) for each in proxy.snapshot().agents}
     assert facts["hivemind"]
     assert facts["now"]["statuses"] == {"200": 8}
@@ -171,13 +170,13 @@ async def test_what_a_proxy_recorded_goes_again_to_the_byte(tmp_path: Path) -> N
     """Its journal has what agents sent, without their key; the key of whoever sends it again takes its place."""
     question = b'{"model":"claude-sonnet-5","max_tokens":9,"messages":[{"role":"user","content":"h\xc3\xa9 \\n"}]}'
     async with serving(Listening()) as upstream, recording(tmp_path, upstream) as proxy:
-        await _ask(proxy, question, "sk-ant-api03-stale-0123456789")
+        await _recorded_request(proxy, question, "sk-ant-api03-stale-0123456789")
     (recorded,) = (tmp_path / "journals").iterdir()
     assert b"stale" not in recorded.read_bytes()
     listening = Listening()
     async with serving(listening) as url:
-        facts = await replayed(recorded, url)
-        synthetic_request = await replayed(recorded, url, synthetic=True)
+        facts = await sent_to(recorded, url)
+        synthetic_request = await sent_to(recorded, url, synthetic=True)
     (headers, data), (_, other) = listening.asked
     assert (data, headers[b"x-api-key"], headers[b"anthropic-version"]) == (question, SECRET.encode(), b"2023-06-01")
     assert not [name for name in headers if name.startswith(b"x-hivemind")]
@@ -192,7 +191,7 @@ async def recording(folder: Path, upstream: str) -> AsyncIterator[Running]:
         yield proxy
 
 
-async def _ask(proxy: Running, question: bytes, key: str) -> None:
+async def _recorded_request(proxy: Running, question: bytes, key: str) -> None:
     async with client() as http:
         headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
         answer = await http.post(f"{proxy.url}/agent/ann/v1/messages", content=question, headers=headers)
@@ -204,11 +203,11 @@ async def test_it_goes_the_way_that_the_settings_tell(tmp_path: Path) -> None:
     listening = Listening()
     file = journal(tmp_path / "run.jsonl", *asked())
     async with serving(listening) as url:
-        facts = await replayed(file, "http://192.0.2.1", settings=Settings(upstream=(HERE,), via=SecretStr(url)))
+        facts = await sent_to(file, "http://192.0.2.1", settings=Settings(upstream=(HERE,), via=SecretStr(url)))
         assert (facts["now"]["answered"], len(listening.asked)) == (4, 4)
         assert {headers[b"host"] for headers, _ in listening.asked} == {b"192.0.2.1"}
         nowhere = SecretStr("http://192.0.2.1:1")
-        facts = await replayed(file, url, settings=Settings(upstream=(HERE,), via=nowhere))
+        facts = await sent_to(file, url, settings=Settings(upstream=(HERE,), via=nowhere))
         assert facts["now"]["answered"] == 4
 
 
@@ -217,7 +216,7 @@ async def test_hundreds_fly_at_once(tmp_path: Path) -> None:
     listening = Listening(together=300)
     file = journal(tmp_path / "run.jsonl", *asked(300, every_s=0.0001))
     async with asyncio.timeout(60), serving(listening) as url:
-        facts = await replayed(file, url)
+        facts = await sent_to(file, url)
     assert (len(listening.asked), facts["now"]["answered"]) == (300, 300)
 
 

@@ -6,12 +6,12 @@ import base64
 from typing import Any
 
 import pytest
-from lab.loadtest_kit import ask, body, target
+from lab.loadtest_kit import body, request, target
 
 from hivemind.journal.records import RequestBody
 from hivemind.lab.loadtest.credentials import ApiKeys
 from hivemind.lab.loadtest.messages import Bodies, MessageBuilder, OutgoingRequest, can_be_sent
-from hivemind.lab.loadtest.plan import RecordedRequest
+from hivemind.lab.loadtest.requests import RecordedRequest
 from hivemind.scheduler.types import Priority
 
 KEY = "sk-ant-fresh-0123456789"
@@ -23,7 +23,7 @@ def made(
 ) -> OutgoingRequest:
     """Its message, with a key in the environment."""
     keys = ApiKeys({"ANTHROPIC_API_KEY": KEY}, None, target(url))
-    message = MessageBuilder(target(url), keys, Bodies(recorded, [one.ticket for one in recorded]), **options).make(
+    message = MessageBuilder(target(url), keys, Bodies(recorded, [one.ticket for one in recorded]), **options).build(
         each
     )
     assert message is not None
@@ -47,7 +47,7 @@ def test_a_recorded_request_goes_again_as_it_was() -> None:
         ("host", "old"),
         ("connection", "close"),
     )
-    message = made(ask(1, has_body=True), recorded)
+    message = made(request(1, has_body=True), recorded)
     assert message.real
     assert (message.method, message.target, message.body) == (b"POST", b"/v1/messages?beta=true", QUESTION.encode())
     assert message.headers == [(b"anthropic-beta", b"tools"), (b"x-api-key", KEY.encode())]
@@ -57,20 +57,20 @@ def test_a_recorded_request_goes_again_as_it_was() -> None:
 def test_bytes_go_as_bytes() -> None:
     """Where what was sent isn't text; what can't be read is made up instead."""
     data = bytes(range(256))
-    message = made(ask(1, has_body=True), body(1, base64.b64encode(data).decode(), encoding="base64"))
+    message = made(request(1, has_body=True), body(1, base64.b64encode(data).decode(), encoding="base64"))
     assert (message.real, message.body) == (True, data)
-    message = made(ask(1, has_body=True), body(1, "not base64", encoding="base64"))
+    message = made(request(1, has_body=True), body(1, "not base64", encoding="base64"))
     assert not message.real
     assert len(message.body) == 600
 
 
 def test_one_that_was_not_recorded_is_made_up() -> None:
     """In its size, for an answer as long as it got, with the credential of its API."""
-    message = made(ask(1))
+    message = made(request(1))
     assert (message.real, message.target, len(message.body)) == (False, b"/v1/messages", 600)
     assert message.facts.max_output_tokens == 40
     assert dict(message.headers)[b"x-api-key"] == KEY.encode()
-    assert made(ask(1), as_allowed=True).facts.max_output_tokens == 1000
+    assert made(request(1), as_allowed=True).facts.max_output_tokens == 1000
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_one_that_was_not_recorded_is_made_up() -> None:
 def test_a_key_stands_where_its_api_looks(path: str, header: bytes, value: bytes) -> None:
     """Whatever variable it comes from."""
     keys = ApiKeys({"MINE": "abc"}, "MINE", target())
-    message = MessageBuilder(target(), keys, Bodies((), ())).make(ask(path=path))
+    message = MessageBuilder(target(), keys, Bodies((), ())).build(request(path=path))
     assert message is not None
     assert dict(message.headers)[header] == value
 
@@ -95,7 +95,7 @@ def test_a_key_stands_where_its_api_looks(path: str, header: bytes, value: bytes
 def test_a_hivemind_is_told_who_asks() -> None:
     """By a header, with the priority that was asked for, and the token that it wants of agents."""
     message = made(
-        ask(1, agent="frédéric", priority=Priority.LOW),
+        request(1, agent="frédéric", priority=Priority.LOW),
         agent_header="X-HiveMind-Agent",
         hivemind=True,
         token="let-me-in",
@@ -107,8 +107,8 @@ def test_a_hivemind_is_told_who_asks() -> None:
 
 def test_others_are_told_nothing_of_agents() -> None:
     """No header of ours goes to a provider, unless one was asked for."""
-    assert not [name for name, _ in made(ask(1, priority=Priority.LOW)).headers if b"hivemind" in name]
-    assert dict(made(ask(1), agent_header="x-user").headers)[b"x-user"] == b"ann"
+    assert not [name for name, _ in made(request(1, priority=Priority.LOW)).headers if b"hivemind" in name]
+    assert dict(made(request(1), agent_header="x-user").headers)[b"x-user"] == b"ann"
 
 
 def test_a_client_that_names_its_sub_agents_does_so_again() -> None:
@@ -121,14 +121,16 @@ def test_a_client_that_names_its_sub_agents_does_so_again() -> None:
         ("x-claude-code-session-id", "11111111-2222"),
         ("x-claude-code-agent-id", "helper1"),
     )
-    sent = made(ask(1, agent="ann/helper1", has_body=True), recorded, agent_header="x-hivemind-agent", hivemind=True)
+    sent = made(
+        request(1, agent="ann/helper1", has_body=True), recorded, agent_header="x-hivemind-agent", hivemind=True
+    )
     assert dict(sent.headers)[b"x-hivemind-agent"] == b"ann"
 
 
 def test_a_base_path_is_not_put_twice() -> None:
     """`/v1/…` at a base of `/v1` is meant once; any other base comes before."""
-    assert made(ask(1), url="http://127.0.0.1:9/v1").target == b"/v1/messages"
-    assert made(ask(1), url="http://127.0.0.1:9/gateway").target == b"/gateway/v1/messages"
+    assert made(request(1), url="http://127.0.0.1:9/v1").target == b"/v1/messages"
+    assert made(request(1), url="http://127.0.0.1:9/gateway").target == b"/gateway/v1/messages"
 
 
 def test_bodies_are_found_in_any_order() -> None:
@@ -140,6 +142,6 @@ def test_bodies_are_found_in_any_order() -> None:
 
 def test_whether_there_is_anything_to_send() -> None:
     """A recorded body always is; else it depends on the path."""
-    assert can_be_sent(ask(path="/odd", has_body=True))
-    assert can_be_sent(ask())
-    assert not can_be_sent(ask(path="/odd"))
+    assert can_be_sent(request(path="/odd", has_body=True))
+    assert can_be_sent(request())
+    assert not can_be_sent(request(path="/odd"))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from lab.loadtest_kit import BEGAN, USED, arrived, ask, body, failed, finished, opened
+from lab.loadtest_kit import BEGAN, USED, arrived, body, failed, finished, opened, request
 
 from hivemind.errors import UsageError
-from hivemind.lab.loadtest.plan import JournalRequests, RequestResult, Selection, predecessors, wall_s
+from hivemind.lab.loadtest.requests import JournalRequests, RequestResult, Selection, predecessors, wall_s
 from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, FirstContent, Refused
 from hivemind.scheduler.types import FailureKind, Priority
 
@@ -28,15 +28,15 @@ def test_a_request_is_as_it_was_recorded() -> None:
         FirstContent(BEGAN + 2.5, 1, "ann", "lane", 0.1),
         finished(1, 4.0),
     )
-    assert reading.asks(Selection()) == (
-        ask(
-            1, 2.0, priority=Priority.HIGH, stream=True, has_body=True, then=RequestResult(200, "", 0.5, 2.0, USED)
+    assert reading.requests(Selection()) == (
+        request(
+            1, 2.0, priority=Priority.HIGH, stream=True, has_body=True, recorded=RequestResult(200, "", 0.5, 2.0, USED)
         ),
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("events", "course"),
+    ("events", "result"),
     [
         ([], RequestResult(None, "not over", None, None, None)),
         ([failed(1, 3, FailureKind.QUOTA, 402)], RequestResult(402, "quota", None, 3.0, None)),
@@ -54,9 +54,9 @@ def test_a_request_is_as_it_was_recorded() -> None:
         ),
     ],
 )
-def test_how_it_went_is_what_its_agent_saw(events: list[Event], course: RequestResult) -> None:
+def test_how_it_went_is_what_its_agent_saw(events: list[Event], result: RequestResult) -> None:
     """Attempts that were tried again don't show; what our own refusals were is known by their reason."""
-    assert read(arrived(1, 0.0), *events).asks(Selection())[0].then == course
+    assert read(arrived(1, 0.0), *events).requests(Selection())[0].recorded == result
 
 
 def test_some_are_chosen() -> None:
@@ -64,7 +64,7 @@ def test_some_are_chosen() -> None:
     reading = read(arrived(3, 3.0), arrived(1, 1.0), arrived(2, 2.0, "bob"), arrived(4, 4.0))
 
     def tickets(selection: Selection) -> list[int]:
-        return [each.ticket for each in reading.asks(selection)]
+        return [each.ticket for each in reading.requests(selection)]
 
     assert tickets(Selection()) == [1, 2, 3, 4]
     assert tickets(Selection(("ann",))) == [1, 3, 4]
@@ -83,40 +83,40 @@ def test_some_are_chosen() -> None:
 def test_who_chooses_nothing_is_told(selection: Selection, text: str) -> None:
     """In one line that says what there is."""
     with pytest.raises(UsageError) as refused:
-        read(arrived(1, 1.0)).asks(selection)
+        read(arrived(1, 1.0)).requests(selection)
     assert str(refused.value) == text
 
 
 def test_a_journal_without_requests_is_told() -> None:
     """There is nothing to choose from."""
     with pytest.raises(UsageError, match="no request is in this journal"):
-        read(opened()).asks(Selection())
+        read(opened()).requests(Selection())
 
 
 def test_bodies_may_be_left_alone() -> None:
     """Somebody's conversations needn't be sent to somebody else; neither are those that weren't kept."""
     events = (arrived(1, 0.0), body(1, "{}"), arrived(2, 1.0), body(2, "", left_out="too long"))
-    assert [each.has_body for each in read(*events).asks(Selection())] == [True, False]
-    assert [each.has_body for each in read(*events).asks(Selection(), bodies=False)] == [False, False]
+    assert [each.has_body for each in read(*events).requests(Selection())] == [True, False]
+    assert [each.has_body for each in read(*events).requests(Selection(), bodies=False)] == [False, False]
 
 
 def test_a_request_follows_what_ended_last_before_it() -> None:
     """Of its own agent; one that came while all before it were still open follows none."""
-    then = RequestResult(200, "", None, 1.0, None)
-    asks = [
-        ask(1, 0.0, then=then),
-        ask(2, 0.5, then=then),
-        ask(3, 0.7, agent="bob", then=then),
-        ask(4, 1.2, then=then),
-        ask(5, 5.0, then=RequestResult(None, "not over", None, None, None)),
-        ask(6, 6.0),
+    recorded = RequestResult(200, "", None, 1.0, None)
+    requests = [
+        request(1, 0.0, recorded=recorded),
+        request(2, 0.5, recorded=recorded),
+        request(3, 0.7, agent="bob", recorded=recorded),
+        request(4, 1.2, recorded=recorded),
+        request(5, 5.0, recorded=RequestResult(None, "not over", None, None, None)),
+        request(6, 6.0),
     ]
-    found = predecessors(asks)
+    found = predecessors(requests)
     assert [None if each is None else each.number for each in found] == [None, None, None, 0, 3, 3]
     assert [None if each is None else round(each.think_s, 6) for each in found] == [None, None, None, 0.2, 2.8, 3.8]
 
 
 def test_wall_time_is_to_the_last_end() -> None:
     """Which isn't always the end of the last request."""
-    assert wall_s([ask(1, 2.0, then=RequestResult(200, "", None, 9.0, None)), ask(2, 4.0)]) == 9.0
+    assert wall_s([request(1, 2.0, recorded=RequestResult(200, "", None, 9.0, None)), request(2, 4.0)]) == 9.0
     assert wall_s([]) == 0.0

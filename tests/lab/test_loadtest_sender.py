@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from lab.loadtest_kit import ask
+from lab.loadtest_kit import request
 
 from hivemind.lab.loadtest.messages import OutgoingRequest
-from hivemind.lab.loadtest.plan import RecordedRequest, RequestResult, predecessors
+from hivemind.lab.loadtest.requests import RecordedRequest, RequestResult, predecessors
 from hivemind.lab.loadtest.sender import Sender, Sent
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.providers.base import Facts
@@ -29,7 +29,12 @@ def message(each: RecordedRequest) -> OutgoingRequest | None:
 
 
 def sent(
-    asks: Sequence[RecordedRequest], *, takes_s: float = 1.0, speed: float = 1.0, most: int = 0, think: bool = False
+    requests: Sequence[RecordedRequest],
+    *,
+    takes_s: float = 1.0,
+    speed: float = 1.0,
+    max_in_flight: int = 0,
+    think: bool = False,
 ) -> list[Sent]:
     """A run against something that takes so long for an answer."""
 
@@ -38,9 +43,9 @@ def sent(
         return RequestResult(200, "", None, takes_s, None)
 
     async def run() -> list[Sent]:
-        sender = Sender(send, message, speed=speed, most=most)
-        await sender.run(asks, predecessors(asks) if think else None)
-        assert sender.flying == 0
+        sender = Sender(send, message, speed=speed, max_in_flight=max_in_flight)
+        await sender.run(requests, predecessors(requests) if think else None)
+        assert sender.in_flight == 0
         return sender.sent
 
     return run_virtual(run())
@@ -48,46 +53,46 @@ def sent(
 
 def moments(found: Sequence[Sent]) -> list[tuple[int, float, float]]:
     """Which, when, how late."""
-    return [(each.ask.ticket, round(each.at_s, 3), round(each.late_s, 3)) for each in found]
+    return [(each.request.ticket, round(each.at_s, 3), round(each.late_s, 3)) for each in found]
 
 
 def test_requests_go_as_they_were_recorded() -> None:
     """Counted from the first, whatever the answers take; those of one moment go together."""
-    asks = [ask(1, 10.0), ask(2, 10.0), ask(3, 10.5), ask(4, 14.0)]
-    assert moments(sent(asks, takes_s=9.0)) == [(1, 0.0, 0.0), (2, 0.0, 0.0), (3, 0.5, 0.0), (4, 4.0, 0.0)]
+    requests = [request(1, 10.0), request(2, 10.0), request(3, 10.5), request(4, 14.0)]
+    assert moments(sent(requests, takes_s=9.0)) == [(1, 0.0, 0.0), (2, 0.0, 0.0), (3, 0.5, 0.0), (4, 4.0, 0.0)]
 
 
 @pytest.mark.parametrize(("speed", "at"), [(4.0, 1.0), (0.5, 8.0)])
 def test_faster_or_slower(speed: float, at: float) -> None:
     """Times are divided."""
-    assert moments(sent([ask(1, 1.0), ask(2, 5.0)], speed=speed)) == [(1, 0.0, 0.0), (2, at, 0.0)]
+    assert moments(sent([request(1, 1.0), request(2, 5.0)], speed=speed)) == [(1, 0.0, 0.0), (2, at, 0.0)]
 
 
 def test_no_more_at_once_than_wanted() -> None:
     """Who has to wait is late, and told so."""
-    asks = [ask(number, 0.0) for number in (1, 2, 3)]
-    assert moments(sent(asks, most=2)) == [(1, 0.0, 0.0), (2, 0.0, 0.0), (3, 1.0, 1.0)]
+    requests = [request(number, 0.0) for number in (1, 2, 3)]
+    assert moments(sent(requests, max_in_flight=2)) == [(1, 0.0, 0.0), (2, 0.0, 0.0), (3, 1.0, 1.0)]
 
 
 def test_agents_may_wait_for_their_answers() -> None:
     """Then the next request comes after the answer and as long a thought as recorded; other agents go on as they are,
     and so does what an agent asked beside."""
-    asks = [
-        ask(1, 0.0, then=SECOND),
-        ask(2, 0.5, then=SECOND),
-        ask(3, 2.0, then=SECOND),
-        ask(4, 3.5, then=SECOND),
-        ask(5, 4.0, agent="bob"),
+    requests = [
+        request(1, 0.0, recorded=SECOND),
+        request(2, 0.5, recorded=SECOND),
+        request(3, 2.0, recorded=SECOND),
+        request(4, 3.5, recorded=SECOND),
+        request(5, 4.0, agent="bob"),
     ]
-    found = moments(sent(asks, takes_s=3.0, think=True))
+    found = moments(sent(requests, takes_s=3.0, think=True))
     assert found == [(1, 0.0, 0.0), (2, 0.5, 0.0), (3, 4.0, 0.0), (5, 4.0, 0.0), (4, 7.5, 0.0)]
-    assert moments(sent(asks[:3], takes_s=3.0, think=True, speed=2.0))[2] == (3, 3.5, 0.0)
+    assert moments(sent(requests[:3], takes_s=3.0, think=True, speed=2.0))[2] == (3, 3.5, 0.0)
 
 
 def test_what_cannot_be_sent_holds_nobody_up() -> None:
     """Whoever would have followed it follows at once."""
-    asks = [ask(1, 0.0, path=ODD, then=SECOND), ask(2, 3.0)]
-    assert moments(sent(asks, think=True)) == [(2, 2.0, 0.0)]
+    requests = [request(1, 0.0, path=ODD, recorded=SECOND), request(2, 3.0)]
+    assert moments(sent(requests, think=True)) == [(2, 2.0, 0.0)]
 
 
 def test_it_can_be_stopped() -> None:
@@ -99,7 +104,7 @@ def test_it_can_be_stopped() -> None:
 
     async def run() -> Sender:
         sender = Sender(send, message)
-        going = asyncio.create_task(sender.run([ask(1, 0.0), ask(2, 0.0), ask(3, 50.0)]))
+        going = asyncio.create_task(sender.run([request(1, 0.0), request(2, 0.0), request(3, 50.0)]))
         await asyncio.sleep(2.0)
         going.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -107,5 +112,5 @@ def test_it_can_be_stopped() -> None:
         return sender
 
     sender = run_virtual(run())
-    assert [each.ask.ticket for each in sender.sent] == [1]
-    assert sender.flying == 0
+    assert [each.request.ticket for each in sender.sent] == [1]
+    assert sender.in_flight == 0

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from lab.loadtest_kit import ask
+from lab.loadtest_kit import request
 
-from hivemind.lab.loadtest.plan import RequestResult
+from hivemind.lab.loadtest.requests import RequestResult
 from hivemind.lab.loadtest.synthetic import max_answer_tokens, path_of, synthetic_request
 from hivemind.providers.detect import dialect_for
 from hivemind.scheduler.types import Usage
@@ -31,7 +31,7 @@ PATHS = [
 @pytest.mark.parametrize("size", [600, 70_001])
 def test_it_is_read_as_the_recorded_one_was(path: str, stream: bool, size: int) -> None:
     """By the dialect of its path: as large to the character, of that model, with that limit, a stream or none."""
-    made = synthetic_request(ask(path=path, stream=stream, size_chars=size, model="gemini-2.5-pro"), 40)
+    made = synthetic_request(request(path=path, stream=stream, size_chars=size, model="gemini-2.5-pro"), 40)
     assert made is not None
     facts = dialect_for(made.path).facts(made.path, made.query, made.headers, made.body)
     assert (facts.size_chars, facts.model, facts.max_output_tokens) == (size, "gemini-2.5-pro", 40)
@@ -42,7 +42,7 @@ def test_it_is_read_as_the_recorded_one_was(path: str, stream: bool, size: int) 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/api/embed", "/api/embeddings"])
 def test_embeddings_have_no_answer_to_limit(path: str) -> None:
     """The text alone takes the room."""
-    made = synthetic_request(ask(path=path, size_chars=900), 40)
+    made = synthetic_request(request(path=path, size_chars=900), 40)
     assert made is not None
     assert len(made.body) == 900
     assert set(msgspec.json.decode(made.body)) == {"model", "input" if path != "/api/embeddings" else "prompt"}
@@ -61,12 +61,12 @@ def test_embeddings_have_no_answer_to_limit(path: str) -> None:
 )
 def test_what_is_not_known_is_not_made_up(path: str) -> None:
     """A request in the wrong form would only test the upstream's refusals."""
-    assert synthetic_request(ask(path=path), None) is None
+    assert synthetic_request(request(path=path), None) is None
 
 
 def test_no_two_are_alike() -> None:
     """Nor do they begin alike, but those of one agent do."""
-    bodies = [synthetic_request(each, 40) for each in (ask(1), ask(2), ask(2, agent="bob"))]
+    bodies = [synthetic_request(each, 40) for each in (request(1), request(2), request(2, agent="bob"))]
     first, second, other = (each.body.decode() for each in bodies if each is not None)
     assert len({first, second, other}) == 3
     assert first[:300] == second[:300] != other[:300]
@@ -75,7 +75,7 @@ def test_no_two_are_alike() -> None:
 @pytest.mark.parametrize("size", [0, 1, 90, 130, 150])
 def test_a_very_small_one_still_asks_something(size: int) -> None:
     """Where the form itself takes more than there was, the prompt is a few characters."""
-    made = synthetic_request(ask(17, size_chars=size), 40)
+    made = synthetic_request(request(17, size_chars=size), 40)
     assert made is not None
     prompt = msgspec.json.decode(made.body)["messages"][0]["content"]
     assert prompt.endswith("17.")
@@ -97,30 +97,30 @@ def test_a_very_small_one_still_asks_something(size: int) -> None:
 )  # fmt: skip
 def test_a_path_that_was_not_recorded_is_the_providers(changes: dict[str, Any], path: str) -> None:
     """Where its models are asked."""
-    assert path_of(ask(**changes)) == path
+    assert path_of(request(**changes)) == path
 
 
 @pytest.mark.parametrize(
-    ("then", "allowed", "produced"),
+    ("recorded", "allowed", "produced"),
     [
         (RequestResult(200, "", 0.1, 1.0, Usage(10, 0, 0, 40)), 1000, 40),
         (RequestResult(200, "", 0.1, 1.0, None), 1000, 1000),
         (RequestResult(200, "truncated", 0.1, 1.0, Usage(10, 0, 0, 7)), 1000, 1000),
     ],
 )
-def test_answers_are_as_long_as_they_were(then: RequestResult, allowed: int, produced: int) -> None:
+def test_answers_are_as_long_as_they_were(recorded: RequestResult, allowed: int, produced: int) -> None:
     """Or as the request allowed, where that is wanted or nothing else is known; a cut one tells nothing."""
-    assert max_answer_tokens(ask(then=then), as_allowed=False) == produced
-    assert max_answer_tokens(ask(then=then), as_allowed=True) == allowed
+    assert max_answer_tokens(request(recorded=recorded), as_allowed=False) == produced
+    assert max_answer_tokens(request(recorded=recorded), as_allowed=True) == allowed
 
 
 def test_what_only_one_api_wants() -> None:
     """OpenAI's own models want a limit of another name; Responses take none below 16; Anthropic's takes none at all."""
     cases = [
-        (ask(path="/v1/chat/completions", provider="openai"), 40, "max_completion_tokens", 40),
-        (ask(path="/v1/chat/completions", provider="generic"), 40, "max_tokens", 40),
-        (ask(path="/v1/responses"), 3, "max_output_tokens", 16),
-        (ask(), None, "max_tokens", 256),
+        (request(path="/v1/chat/completions", provider="openai"), 40, "max_completion_tokens", 40),
+        (request(path="/v1/chat/completions", provider="generic"), 40, "max_tokens", 40),
+        (request(path="/v1/responses"), 3, "max_output_tokens", 16),
+        (request(), None, "max_tokens", 256),
     ]
     for each, most, field, value in cases:
         made = synthetic_request(each, most)

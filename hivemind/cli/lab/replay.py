@@ -1,4 +1,4 @@
-"""`hivemind replay`: send recorded traffic again, to see how an upstream, a gateway or a HiveMind bears it."""
+"""`hivemind replay`: a load test that sends recorded traffic to a live target."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hivemind.errors import UsageError
 from hivemind.journal.timecode import parse_moment
 
 if TYPE_CHECKING:
-    from hivemind.lab.loadtest.plan import Selection
+    from hivemind.lab.loadtest.requests import Selection
 
 _MOST_AT_ONCE = 100_000
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
@@ -25,34 +25,39 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s FILE --against URL [--speed N] [flags]"
     add = parser.add_argument
     add("file", metavar="FILE", help=FILE_HELP)
-    add("--against", metavar="URL", help="where to send it: a provider, a mock, a gateway, or a HiveMind")
-    add("--speed", metavar="N", default="1", help="so many times as fast [1]")
-    add("--think", action="store_true", help="an agent asks once its last answer is there and it has thought as long")
-    add("--agents", metavar="A,B", help="only what these asked for")
+    add("--against", metavar="URL", help="the target: a provider, a mock, a gateway, or a HiveMind")
+    add("--speed", metavar="N", default="1", help="send N times as fast [1]")
+    add("--think", action="store_true", help="agents wait for each answer, then pause as long as recorded")
+    add("--agents", metavar="A,B", help="only requests of these agents")
     add(
         "--from",
         dest="from_",
         metavar="T",
-        help="begin there: 18:05, 2026-11-21T18:05, or so long after the beginning: 90s, 5m",
+        help="begin there: 18:05, 2026-11-21T18:05, or a time since the beginning: 90s, 5m",
     )
     add("--to", metavar="T", help="end there")
-    add("--limit", metavar="N", help="no more requests than this")
+    add("--limit", metavar="N", help="most requests to send")
     add("--concurrency", metavar="N", default="0", help="most in flight at once [0: no limit]")
-    add("--synthetic", action="store_true", help="make all requests up, even where the journal has what was sent")
-    add("--max-tokens", metavar="HOW", default="produced", help="of made-up requests: produced or recorded [produced]")
-    add("--agent-header", metavar="NAME", help="tell agents' names in this header [x-hivemind-agent, to a HiveMind]")
+    add("--synthetic", action="store_true", help="make up all requests, even if the journal has their bodies")
+    add(
+        "--max-tokens",
+        metavar="HOW",
+        default="produced",
+        help="limit of made-up requests: tokens produced or recorded limit [produced]",
+    )
+    add("--agent-header", metavar="NAME", help="header with the agent's name [x-hivemind-agent, for a HiveMind]")
     add("--api-key-env", metavar="NAME", help="variable that holds the key [ANTHROPIC_API_KEY and the like]")
-    add("--token-env", metavar="NAME", help="variable that holds what a HiveMind wants of agents [HIVEMIND_TOKEN]")
-    add("--dry-run", action="store_true", help="tell what would be sent, and send nothing")
-    add("--yes", action="store_true", help="it may cost money")
+    add("--token-env", metavar="NAME", help="variable that holds a HiveMind's agent token [HIVEMIND_TOKEN]")
+    add("--dry-run", action="store_true", help="print what would be sent, and send nothing")
+    add("--yes", action="store_true", help="confirm that it may cost money")
     add("--json", action="store_true", help="print JSON")
     add_folder_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
     """Raises: UsageError; Unreachable."""
-    from hivemind.cli.lab.loadtest import run  # whatever is wrong with a flag is told without it
-    from hivemind.lab.loadtest.options import LoadTestOptions
+    from hivemind.cli.lab.loadtest import run
+    from hivemind.lab.loadtest.plan import LoadTestOptions
 
     if namespace.against is None and not namespace.dry_run:
         raise UsageError("say where to with --against URL, or see what it would be with --dry-run")
@@ -67,7 +72,7 @@ def _run(namespace: argparse.Namespace) -> int:
         selection=_selection(namespace, journal.began.wall),
         speed=_speed(namespace.speed),
         think=namespace.think,
-        most=_whole(namespace.concurrency, "--concurrency", 0, _MOST_AT_ONCE),
+        max_in_flight=_whole(namespace.concurrency, "--concurrency", 0, _MOST_AT_ONCE),
         synthetic=namespace.synthetic,
         as_allowed=namespace.max_tokens == "recorded",
         agent_header=header,
@@ -87,7 +92,7 @@ def _settings_flags(namespace: argparse.Namespace) -> list[str]:
 
 def _selection(namespace: argparse.Namespace, began: float) -> Selection:
     """`began` is when the journal did, in seconds since the epoch. Raises: UsageError."""
-    from hivemind.lab.loadtest.plan import Selection
+    from hivemind.lab.loadtest.requests import Selection
 
     names = () if namespace.agents is None else tuple(filter(None, map(str.strip, namespace.agents.split(","))))
     if namespace.agents is not None and not names:
@@ -116,4 +121,4 @@ def _whole(text: str, flag: str, least: int, most: int) -> int:
     return int(text)
 
 
-command = Command("replay", "send recorded traffic again, for a load test", _configure, _run)
+command = Command("replay", "load test: send recorded traffic to a live target", _configure, _run)

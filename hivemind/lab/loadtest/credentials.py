@@ -1,4 +1,4 @@
-"""Credentials for what is sent. The journal has none, so they come from the environment, and go nowhere else."""
+"""Credentials of a load test. The journal has none, so they come from the environment."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _VARIABLES = {
 }
 _DIALECTS = {"openai_chat": "openai", "openai_responses": "openai"}
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,60}")
-"""What may be repeated to people; anything else may be a key that somebody wrote in the wrong place."""
+"""What error messages may repeat; anything else may be a key given in place of a variable's name."""
 _BEARER = "authorization"
 _HEADERS = {"anthropic": "x-api-key", "azure": "api-key", "google": "x-goog-api-key"}
 
 
 class ApiKeys:
-    """Knows which credential a request is sent with.
+    """Chooses the credential of each request.
 
     `named` is the variable that the user named; without one, the usual variable of the API is used, unless the target
-    is somebody else's server. Raises: UsageError: that variable isn't set, or no key for one.
+    is an unknown public server. Raises: UsageError: the variable isn't set, or its value is no key.
     """
 
     def __init__(self, environ: Mapping[str, str], named: str | None, target: Target) -> None:
@@ -36,7 +36,7 @@ class ApiKeys:
         self._named = None if named is None else _from(environ, named, "--api-key-env")
 
     def header(self, dialect: str, path: str) -> tuple[bytes, bytes] | None:
-        """The credential's header; None: there is no credential."""
+        """Return the header with the credential, if there is one."""
         kind = "azure" if "/openai/deployments/" in path else _DIALECTS.get(dialect, dialect)
         key = self._named or self._usual(kind)
         if key is None:
@@ -45,10 +45,7 @@ class ApiKeys:
         return name.encode(), (f"Bearer {key}" if name == _BEARER else key).encode()
 
     def check(self, asked: Iterable[tuple[str, str]]) -> None:
-        """See that there is one for each of these dialects and paths, where the target will want one.
-
-        Raises: UsageError.
-        """
+        """Check that a public target gets a credential for each of these dialects and paths. Raises: UsageError."""
         if self._target.private:
             return
         for dialect, path in asked:
@@ -74,12 +71,12 @@ class ApiKeys:
         return None if name is None else _from(self._environ, name, "the environment")
 
     def _is_theirs(self, kind: str) -> bool:
-        """The target is the very provider whose key it is."""
+        """Return whether the target is the provider that issues this kind of key."""
         return self._target.provider == kind or (kind == "openai" and self._target.provider == "azure")
 
 
 def token_of(environ: Mapping[str, str], named: str | None, target: Target) -> str | None:
-    """What a HiveMind wants of its agents, if anything. Raises: UsageError."""
+    """Return the token that a HiveMind requires of its agents, if there is one. Raises: UsageError."""
     if named is not None:
         return _from(environ, named, "--token-env")
     if target.private and environ.get(TOKEN_VARIABLE):
@@ -88,7 +85,7 @@ def token_of(environ: Mapping[str, str], named: str | None, target: Target) -> s
 
 
 def _from(environ: Mapping[str, str], name: str, where: str) -> str:
-    """Raises: UsageError, which tells the variable and never what is in it."""
+    """Return a variable's value. Raises: UsageError, which names the variable and never its value."""
     value = environ.get(name, "")
     if not value and not _NAME.fullmatch(name):
         raise UsageError(f"{where}: must be the name of a variable, such as ANTHROPIC_API_KEY, and not a key itself")

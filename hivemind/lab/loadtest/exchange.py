@@ -1,4 +1,4 @@
-"""One request sent, its answer read to the end, and what came of it."""
+"""One exchange with the target: a request is sent and its answer read to the end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from hivemind.lab.loadtest.messages import OutgoingRequest
-from hivemind.lab.loadtest.plan import RequestResult
+from hivemind.lab.loadtest.requests import RequestResult
 from hivemind.scheduler.types import FailureKind
 from hivemind.upstream import (
     ConnectFailed,
@@ -19,7 +19,7 @@ from hivemind.upstream import (
 )
 
 _ERROR_LIMIT = 1 << 20
-"""Bytes of an error's body that are looked into."""
+"""Bytes of an error body that are read."""
 _KINDS: tuple[tuple[type[UpstreamError], FailureKind], ...] = (
     (ConnectFailed, FailureKind.CONNECT),
     (Disconnected, FailureKind.DISCONNECTED),
@@ -36,12 +36,12 @@ class Exchange:
         self._clock = clock
         self._wall = wall
         self.last_error = ""
-        """The last thing that went wrong on the way, for people."""
+        """The latest transport error, for people."""
         self.answers = 0
-        """Requests of which at least the status came back."""
+        """Requests of which at least a status came back."""
 
     async def __call__(self, message: OutgoingRequest) -> RequestResult:
-        """See one through."""
+        """Send a request and return its result."""
         began = self._clock()
         try:
             response = await self._upstream.send(

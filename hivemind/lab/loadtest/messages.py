@@ -1,4 +1,4 @@
-"""What goes over the wire: the recorded request, or one made up in its place."""
+"""The HTTP requests of a load test: recorded ones, or synthetic ones in their place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from hivemind import __version__
 from hivemind.journal.records import RequestBody
-from hivemind.lab.loadtest.plan import RecordedRequest
+from hivemind.lab.loadtest.requests import RecordedRequest
 from hivemind.lab.loadtest.synthetic import can_synthesize, max_answer_tokens, path_of, synthetic_request
 from hivemind.lab.loadtest.target import Target
 from hivemind.providers.base import Dialect, Facts
@@ -25,8 +25,8 @@ from hivemind.wire.identity import CREDENTIAL_HEADERS, address
 
 Headers = list[tuple[bytes, bytes]]
 
-_NOT_AGAIN = HOP_BY_HOP | {b"host", b"content-length", b"content-encoding", b"expect"}
-"""They are of the connection that was; a recorded body is unpacked."""
+_NOT_REPEATED = HOP_BY_HOP | {b"host", b"content-length", b"content-encoding", b"expect"}
+"""Headers of the recorded connection, and of an encoding that recorded bodies no longer have."""
 _USER_AGENT = b"hivemind-replay/" + __version__.encode()
 
 
@@ -41,7 +41,7 @@ class OutgoingRequest:
     dialect: Dialect
     facts: Facts
     real: bool
-    """It is what was recorded, not made up."""
+    """It is the recorded request, not a synthetic one."""
 
 
 class CredentialSource(Protocol):
@@ -51,10 +51,7 @@ class CredentialSource(Protocol):
 
 
 class Bodies:
-    """The recorded requests, looked for in the journal as they are needed, so that few are in memory.
-
-    `wanted` are the tickets that will be asked for.
-    """
+    """The recorded bodies of the tickets in `wanted`, read from the journal when needed, so that few are in memory."""
 
     def __init__(self, events: Iterable[Event], wanted: Iterable[int]) -> None:
         self._events: Iterator[Event] = iter(events)
@@ -62,7 +59,7 @@ class Bodies:
         self._found: dict[int, RequestBody] = {}
 
     def take(self, ticket: int) -> RequestBody | None:
-        """That of a ticket, once; None: there is none."""
+        """Return the body of a ticket, at most once; None: there is none."""
         if ticket not in self._wanted:
             return None
         self._wanted.discard(ticket)
@@ -78,11 +75,11 @@ class Bodies:
 
 
 class MessageBuilder:
-    """Makes messages for one target.
+    """Builds the requests for one target.
 
-    `agent_header` is the header that tells it which agent asks, empty: none; `hivemind`: it is one, so that priorities
-    mean something to it. `as_allowed`: answers may be as long as the recorded requests allowed, rather than as they
-    were.
+    `agent_header` is the header with the agent's name, empty for none; `hivemind`: the target is one, so it gets
+    priorities too. `as_allowed`: synthetic requests allow answers as long as the recorded requests did, rather than as
+    long as they were.
     """
 
     def __init__(
@@ -104,56 +101,57 @@ class MessageBuilder:
         self.hivemind = hivemind
         self._as_allowed = as_allowed
 
-    def make(self, ask: RecordedRequest) -> OutgoingRequest | None:
-        """None: it can't be made up."""
-        recorded = self._bodies.take(ask.ticket) if ask.has_body else None
+    def build(self, request: RecordedRequest) -> OutgoingRequest | None:
+        """Return the HTTP request; None: it can't be synthesized."""
+        recorded = self._bodies.take(request.ticket) if request.has_body else None
         body = None if recorded is None else _bytes_of(recorded)
         if recorded is None or body is None:
-            return self._synthetic(ask)
+            return self._synthetic(request)
         path, query = _place_of(recorded)
-        return self._message(ask, recorded.method, path, query, _headers_of(recorded), body, real=True)
+        return self._message(request, recorded.method, path, query, _headers_of(recorded), body, real=True)
 
-    def _synthetic(self, ask: RecordedRequest) -> OutgoingRequest | None:
+    def _synthetic(self, request: RecordedRequest) -> OutgoingRequest | None:
         if self._target.provider != "generic":
-            # What its models are called, and which fields it knows, is its own matter.
-            ask = replace(ask, provider=self._target.provider, path=path_of(ask))
-        made = synthetic_request(ask, max_answer_tokens(ask, as_allowed=self._as_allowed))
+            # The target's API decides the path and the fields.
+            request = replace(request, provider=self._target.provider, path=path_of(request))
+        made = synthetic_request(request, max_answer_tokens(request, as_allowed=self._as_allowed))
         if made is None:
             return None
         headers = [*made.headers, (b"accept-encoding", b"identity"), (b"user-agent", _USER_AGENT)]
-        return self._message(ask, "POST", made.path, made.query, headers, made.body, real=False)
+        return self._message(request, "POST", made.path, made.query, headers, made.body, real=False)
 
     def _message(
-        self, ask: RecordedRequest, method: str, path: str, query: str, headers: Headers, body: bytes, *, real: bool
+        self, request: RecordedRequest, method: str, path: str, query: str, headers: Headers, body: bytes, *, real: bool
     ) -> OutgoingRequest:
         dialect = dialect_for(path)
         key = self._keys.header(dialect.name, path)
-        sent = [*headers, *([] if key is None else [key]), *self._own(ask, headers)]
+        sent = [*headers, *([] if key is None else [key]), *self._own(request, headers)]
         facts = dialect.facts(path, query, sent, body)
         target = self._target.path(path) + (f"?{query}" if query else "")
         return OutgoingRequest(method.encode(), target.encode("utf-8"), sent, body, dialect, facts, real)
 
-    def _own(self, ask: RecordedRequest, headers: Headers) -> Headers:
-        """Who asks, and how urgent it is."""
+    def _own(self, request: RecordedRequest, headers: Headers) -> Headers:
+        """Return the headers with agent, priority and token."""
         own: Headers = []
         if self._agent_header:
             # A client that names its sub-agents itself does so again.
-            name = ask.agent.rpartition("/")[0] if client_of(headers).agent and "/" in ask.agent else ask.agent
+            parent = request.agent.rpartition("/")[0]
+            name = parent if parent and client_of(headers).agent else request.agent
             own.append((self._agent_header, name.encode("utf-8", "replace")))
-        if self.hivemind and ask.priority is not None:
-            own.append((b"x-hivemind-priority", ask.priority.name.lower().encode()))
+        if self.hivemind and request.priority is not None:
+            own.append((b"x-hivemind-priority", request.priority.name.lower().encode()))
         if self._token is not None:
             own.append((b"x-hivemind-token", self._token.encode()))
         return own
 
 
-def can_be_sent(ask: RecordedRequest) -> bool:
-    """Whether there is anything to send for it."""
-    return ask.has_body or can_synthesize(path_of(ask))
+def can_be_sent(request: RecordedRequest) -> bool:
+    """Return whether a request can be sent, recorded or synthetic."""
+    return request.has_body or can_synthesize(path_of(request))
 
 
 def _bytes_of(recorded: RequestBody) -> bytes | None:
-    """None: what is recorded isn't what its encoding says."""
+    """Return the body; None: it isn't valid in its encoding."""
     if recorded.encoding != "base64":
         return recorded.body.encode("utf-8", "surrogatepass")
     try:
@@ -163,7 +161,7 @@ def _bytes_of(recorded: RequestBody) -> bytes | None:
 
 
 def _place_of(recorded: RequestBody) -> tuple[str, str]:
-    """Path and query, without our own prefixes and without what was masked."""
+    """Return path and query without our own prefixes and without masked values."""
     path, _, query = recorded.path.partition("?")
     path = address(path.encode("utf-8", "replace")).raw_path.decode("utf-8", "replace")
     kept = [field for field, name, value in query_fields(query) if not is_secret(name) and MASK not in value]
@@ -171,11 +169,11 @@ def _place_of(recorded: RequestBody) -> tuple[str, str]:
 
 
 def _headers_of(recorded: RequestBody) -> Headers:
-    """Those that may be sent again: credentials come anew, and who asks is told anew."""
+    """Return the headers to send again, without credentials and without our own."""
     kept: Headers = []
     for name, value in recorded.headers:
         lower = name.lower().encode("latin-1", "replace")
         secret = lower in CREDENTIAL_HEADERS or is_secret(name.lower()) or MASK in value
-        if not secret and lower not in _NOT_AGAIN and not lower.startswith(OWN):
+        if not secret and lower not in _NOT_REPEATED and not lower.startswith(OWN):
             kept.append((lower, value.encode("latin-1", "replace")))
     return kept

@@ -1,4 +1,4 @@
-"""Sending for real: whoever answers is asked who it is, what may cost money is agreed to, and a signal ends it."""
+"""Run a load test: probe the target, check that costs are confirmed, send, and stop at a signal."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from hivemind.journal.read.reader import open_journal
 from hivemind.lab.loadtest.credentials import ApiKeys, token_of
 from hivemind.lab.loadtest.exchange import Exchange
 from hivemind.lab.loadtest.messages import Bodies, MessageBuilder
-from hivemind.lab.loadtest.options import LoadTestOptions
-from hivemind.lab.loadtest.plan import Predecessor, RecordedRequest, predecessors
-from hivemind.lab.loadtest.result import LoadTestPlan, LoadTestResult
+from hivemind.lab.loadtest.plan import LoadTestOptions, LoadTestPlan
+from hivemind.lab.loadtest.requests import Predecessor, RecordedRequest, predecessors
+from hivemind.lab.loadtest.result import LoadTestResult
 from hivemind.lab.loadtest.sender import Sender
 from hivemind.lab.loadtest.synthetic import path_of
-from hivemind.lab.loadtest.target import Target, TargetInfo, Unreachable, probe_target
+from hivemind.lab.loadtest.target import Target, Unreachable, probe_target
 from hivemind.providers.detect import dialect_for
 from hivemind.settings import Settings
 from hivemind.upstream import Upstream, open_upstream
 
 _CONNECTIONS = 2_000
-"""That are kept for later requests."""
+"""Idle connections kept open for later requests."""
 _PROGRESS_S = 0.5
 _AGENT_HEADER = "x-hivemind-agent"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -35,29 +35,44 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 async def run_load_test(
     journal: Path,
-    order: LoadTestOptions,
+    options: LoadTestOptions,
     plan: LoadTestPlan,
     target: Target,
     environ: Mapping[str, str],
     settings: Settings,
 ) -> LoadTestResult:
-    """Send what is planned; `settings` tell the way, `environ` has the keys.
+    """Send what is planned; `settings` tell how to connect, `environ` has the API keys.
 
-    Raises: UsageError: nothing was sent. Unreachable: nothing answers there.
+    Raises: UsageError: nothing was sent. Unreachable: the target doesn't answer.
     """
-    keys = ApiKeys(environ, order.key_variable, target)
-    keys.check({(dialect_for(each).name, each) for each in {path_of(ask) for ask in plan.asks}})
-    token = token_of(environ, order.token_variable, target)
-    _agree(order, plan, target.url, target.paid)
+    keys = ApiKeys(environ, options.key_variable, target)
+    keys.check({(dialect_for(each).name, each) for each in {path_of(request) for request in plan.requests}})
+    token = token_of(environ, options.token_variable, target)
+    _check_confirmed(options, plan, target.url, target.paid)
     upstream = _open(target, settings)
     try:
-        greeting = await probe_target(upstream, target, token)
-        if greeting.hivemind:
-            theirs = ", ".join(greeting.upstreams) or "upstreams that it doesn't tell"
-            _agree(order, plan, f"{target.url}, which sends them to {theirs}", greeting.paid is not False)
-        _allow_many_connections()
-        maker = _maker(journal, order, plan, target, greeting, keys, token)
-        return await _send(maker, order, plan, target, Exchange(upstream, asyncio.get_running_loop().time, time.time))
+        info = await probe_target(upstream, target, token)
+        if info.hivemind:
+            upstreams = ", ".join(info.upstreams) or "upstreams that it doesn't name"
+            where = f"{target.url}, which sends them to {upstreams}"
+            _check_confirmed(options, plan, where, info.paid is not False)
+        _raise_file_limit()
+        builder = MessageBuilder(
+            target,
+            keys,
+            Bodies(open_journal(journal).events(), (each.ticket for each in plan.requests if each.has_body)),
+            agent_header=options.agent_header or (_AGENT_HEADER if info.hivemind else ""),
+            token=token if info.hivemind else None,
+            hivemind=info.hivemind,
+            as_allowed=options.as_allowed,
+        )
+        exchange = Exchange(upstream, asyncio.get_running_loop().time, time.time)
+        sender = Sender(exchange, builder.build, speed=options.speed, max_in_flight=options.max_in_flight)
+        after = predecessors(plan.requests) if options.think else None
+        stopped = await _send_until_stopped(sender, plan.requests, after)
+        if not stopped and not exchange.answers:
+            raise Unreachable(f"{target.url} answered none of {len(plan.requests)} requests: {exchange.last_error}")
+        return LoadTestResult(plan, tuple(sender.sent), info.hivemind, stopped)
     finally:
         await upstream.aclose()
 
@@ -71,55 +86,25 @@ def _open(target: Target, settings: Settings) -> Upstream:
         raise UsageError(f"--against: {error}") from None
 
 
-def _agree(order: LoadTestOptions, plan: LoadTestPlan, where: str, paid: bool) -> None:
-    """Raises: UsageError: it may cost money, and nobody said that it may."""
-    if paid and not order.confirmed:
-        raise UsageError(f"{plan.wanted} would go to {where}; that may cost money, so say --yes if they should")
+def _check_confirmed(options: LoadTestOptions, plan: LoadTestPlan, where: str, paid: bool) -> None:
+    """Raises: UsageError: it may cost money, and the user hasn't confirmed that."""
+    if paid and not options.confirmed:
+        raise UsageError(f"{plan} would go to {where}; that may cost money, so say --yes if they should")
 
 
-def _maker(
-    journal: Path,
-    order: LoadTestOptions,
-    plan: LoadTestPlan,
-    target: Target,
-    greeting: TargetInfo,
-    keys: ApiKeys,
-    token: str | None,
-) -> MessageBuilder:
-    return MessageBuilder(
-        target,
-        keys,
-        Bodies(open_journal(journal).events(), (ask.ticket for ask in plan.asks if ask.has_body)),
-        agent_header=order.agent_header or (_AGENT_HEADER if greeting.hivemind else ""),
-        token=token if greeting.hivemind else None,
-        hivemind=greeting.hivemind,
-        as_allowed=order.as_allowed,
-    )
-
-
-async def _send(
-    maker: MessageBuilder, order: LoadTestOptions, plan: LoadTestPlan, target: Target, exchange: Exchange
-) -> LoadTestResult:
-    sender = Sender(exchange, maker.make, speed=order.speed, most=order.most)
-    stopped = await _until_stopped(sender, plan.asks, predecessors(plan.asks) if order.think else None)
-    if not stopped and not exchange.answers:
-        raise Unreachable(f"{target.url} answered none of {len(plan.asks)} requests: {exchange.last_error}")
-    return LoadTestResult(plan, tuple(sender.sent), maker.hivemind, stopped)
-
-
-def _allow_many_connections() -> None:
-    """As many as this user may have; usually a program begins with far fewer."""
+def _raise_file_limit() -> None:
+    """Allow as many connections as the user may have; most programs start with a far lower limit."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # macOS refuses what it calls no limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _until_stopped(
-    sender: Sender, asks: Sequence[RecordedRequest], after: list[Predecessor | None] | None
+async def _send_until_stopped(
+    sender: Sender, requests: Sequence[RecordedRequest], after: list[Predecessor | None] | None
 ) -> bool:
-    """Send, until all is done or the first SIGINT or SIGTERM; whether it was that. A second one ends the process."""
+    """Send until all is done or a signal comes; return whether one came. A second signal ends the process."""
     loop = asyncio.get_running_loop()
-    sending = asyncio.create_task(sender.run(asks, after), name="replay")
+    sending = asyncio.create_task(sender.run(requests, after), name="load test")
     stopped = False
 
     def stop() -> None:
@@ -132,7 +117,7 @@ async def _until_stopped(
 
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop)
-    telling = asyncio.create_task(_tell(sender, len(asks)), name="progress")
+    progress = asyncio.create_task(_show_progress(sender, len(requests)), name="progress")
     try:
         await sending
     except asyncio.CancelledError:
@@ -142,21 +127,23 @@ async def _until_stopped(
         if not stopped:
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
-        telling.cancel()
-        _tell_progress("")
+        progress.cancel()
+        _write_progress("")
     return stopped
 
 
-async def _tell(sender: Sender, wanted: int) -> None:
+async def _show_progress(sender: Sender, total: int) -> None:
     began = asyncio.get_running_loop().time()
     while True:
         passed = asyncio.get_running_loop().time() - began
         failed = f", {sender.failed:,} failed" if sender.failed else ""
-        _tell_progress(f"{len(sender.sent):,} of {wanted:,} over{failed}, {sender.flying:,} in flight, {passed:.0f} s")
+        _write_progress(
+            f"{len(sender.sent):,} of {total:,} over{failed}, {sender.in_flight:,} in flight, {passed:.0f} s"
+        )
         await asyncio.sleep(_PROGRESS_S)
 
 
-def _tell_progress(text: str) -> None:
-    """Replace the line of progress on a terminal; an empty text takes it away."""
+def _write_progress(text: str) -> None:
+    """Replace the progress line on a terminal; an empty text removes it."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

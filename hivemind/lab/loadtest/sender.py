@@ -1,4 +1,4 @@
-"""Requests sent at their time: as recorded, or each agent's once its last one is answered."""
+"""Sends requests at their recorded times, or each agent's next one when its last one is answered."""
 
 from __future__ import annotations
 
@@ -7,97 +7,98 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 from hivemind.lab.loadtest.messages import OutgoingRequest
-from hivemind.lab.loadtest.plan import Predecessor, RecordedRequest, RequestResult
+from hivemind.lab.loadtest.requests import Predecessor, RecordedRequest, RequestResult
 from hivemind.scheduler.types import record
 
 
 @record
 class Sent:
-    """A request that was sent, and is over. Times are since the first was due."""
+    """A request that was sent and is over. Times are in seconds since the first one was due."""
 
-    ask: RecordedRequest
-    course: RequestResult
+    request: RecordedRequest
+    result: RequestResult
     at_s: float
     late_s: float
-    """So much later than it should have gone."""
+    """How much later than due it was sent."""
     real: bool
-    """As it was recorded, not made up."""
+    """The recorded request itself was sent, not a synthetic one."""
 
 
 class Sender:
-    """One run. `send` sees a message through, `make` gives that of a request; None where there is none to give.
+    """Sends the requests of one load test. `build` returns the message of a request, or None; `send` sends it.
 
-    Times are divided by `speed`. At most `most` requests fly at once; 0: any number. What is made to wait by that, or
-    because this program doesn't keep up, is late, and each is told how much.
+    Times are divided by `speed`. At most `max_in_flight` requests are in flight at once; 0: no limit. Requests that
+    this limit or a busy machine delays are late, which :class:`Sent` says.
     """
 
     def __init__(
         self,
         send: Callable[[OutgoingRequest], Awaitable[RequestResult]],
-        make: Callable[[RecordedRequest], OutgoingRequest | None],
+        build: Callable[[RecordedRequest], OutgoingRequest | None],
         *,
         speed: float = 1.0,
-        most: int = 0,
+        max_in_flight: int = 0,
     ) -> None:
         self.sent: list[Sent] = []
-        """Those that are over."""
         self.failed = 0
-        """Of those the ones that weren't answered."""
-        self.flying = 0
+        """How many of these weren't answered."""
+        self.in_flight = 0
         self._send = send
-        self._make = make
+        self._build = build
         self._speed = speed
-        self._places: AbstractAsyncContextManager[object] = asyncio.Semaphore(most) if most else nullcontext()
+        self._slots: AbstractAsyncContextManager[object] = nullcontext()
+        if max_in_flight:
+            self._slots = asyncio.Semaphore(max_in_flight)
         self._clock = asyncio.get_running_loop().time
         self._began = 0.0
-        self._asks: Sequence[RecordedRequest] = ()
+        self._requests: Sequence[RecordedRequest] = ()
         self._followers: dict[int, list[tuple[int, float]]] = {}
 
     async def run(
-        self, asks: Sequence[RecordedRequest], predecessors: Sequence[Predecessor | None] | None = None
+        self, requests: Sequence[RecordedRequest], predecessors: Sequence[Predecessor | None] | None = None
     ) -> None:
-        """Send all of them. With `causes`, what has one waits for that one to end.
+        """Send all requests; with `predecessors`, each waits for its own to end.
 
-        Cancelled, it gives up what flies, and :attr:`sent` has what was over.
+        If cancelled, requests in flight are given up, and :attr:`sent` has those that were over.
         """
-        self._asks, self._followers, roots = asks, {}, []
-        for number in range(len(asks)):
-            cause = None if predecessors is None else predecessors[number]
-            if cause is None:
+        self._requests, self._followers, roots = requests, {}, []
+        for number in range(len(requests)):
+            before = None if predecessors is None else predecessors[number]
+            if before is None:
                 roots.append(number)
             else:
-                self._followers.setdefault(cause.number, []).append((number, cause.think_s))
+                self._followers.setdefault(before.number, []).append((number, before.think_s))
         self._began = self._clock()
-        first_s = asks[0].at_s if asks else 0.0
+        first_s = requests[0].at_s if requests else 0.0
         async with asyncio.TaskGroup() as group:
             for number in roots:
-                message = self._make(asks[number])  # before it is due, because it may take a moment
-                due = self._began + (asks[number].at_s - first_s) / self._speed
+                message = self._build(requests[number])  # before it is due, because it may take a moment
+                due = self._began + (requests[number].at_s - first_s) / self._speed
                 await self._until(due)
-                group.create_task(self._see_through(group, number, message, due))
+                group.create_task(self._send_one(group, number, message, due))
 
     async def _until(self, due: float) -> None:
-        """Others get their turn even where it is past."""
+        """Sleep until then, at least once, so that other tasks run."""
         await asyncio.sleep(max(0.0, due - self._clock()))
 
     async def _later(self, group: asyncio.TaskGroup, number: int, due: float) -> None:
-        message = self._make(self._asks[number])
+        message = self._build(self._requests[number])
         await self._until(due)
-        await self._see_through(group, number, message, due)
+        await self._send_one(group, number, message, due)
 
-    async def _see_through(
+    async def _send_one(
         self, group: asyncio.TaskGroup, number: int, message: OutgoingRequest | None, due: float
     ) -> None:
         if message is not None:
-            async with self._places:
+            async with self._slots:
                 at = self._clock()
-                self.flying += 1
+                self.in_flight += 1
                 try:
-                    course = await self._send(message)
+                    result = await self._send(message)
                 finally:
-                    self.flying -= 1
-            self.failed += bool(course.error)
-            self.sent.append(Sent(self._asks[number], course, at - self._began, max(0.0, at - due), message.real))
+                    self.in_flight -= 1
+            self.failed += bool(result.error)
+            self.sent.append(Sent(self._requests[number], result, at - self._began, max(0.0, at - due), message.real))
         now = self._clock()
         for follower, think_s in self._followers.pop(number, ()):
             group.create_task(self._later(group, follower, now + think_s / self._speed))

@@ -1,4 +1,4 @@
-"""Where recorded traffic is sent: whether that costs money, and whether a HiveMind answers there."""
+"""The target of a load test: whether requests to it cost money, and whether it is a HiveMind."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hivemind.settings.origin import make_origins, split_upstream
 from hivemind.upstream import ConnectFailed, Upstream, UpstreamError, UpstreamResponse
 
 _FREE = frozenset({"ollama", "generic"})
-"""Profiles of servers that nobody is known to pay for."""
+"""Profiles of servers that are free of charge on a private address."""
 _LONGEST = 1 << 20
-"""Bytes of an answer that is looked into."""
+"""Bytes of an answer that are read."""
 
 
 class Unreachable(HiveMindError):
-    """Nothing answers there."""
+    """The target doesn't answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,38 +35,37 @@ class Target:
 
     @property
     def here(self) -> bool:
-        """It is this machine, so no proxy is between."""
+        """It is on this machine, so no HTTP proxy is used."""
         host = self.origin.host
         return host == "localhost" or host == "::1" or host.startswith("127.")
 
     @property
     def url(self) -> str:
-        """As it is shown."""
         return self.origin.url
 
     @property
     def provider(self) -> str:
-        """The profile that its URL has."""
+        """The name of its profile, by its URL."""
         return self.origin.profile.name
 
     @property
     def paid(self) -> bool:
-        """It may cost money: it is a provider's, or of unknown people."""
+        """Requests may cost money."""
         return not self.private
 
     def path(self, path: str) -> str:
-        """A recorded path there; a base such as `/v1` isn't put before a path that has it."""
+        """Return a recorded path below the base path, which isn't put before a path that has it already."""
         base = self.origin.base_path
         return path if not base or path.startswith(f"{base}/") else base + path
 
 
 @dataclass(frozen=True, slots=True)
 class TargetInfo:
-    """What answers there says of itself."""
+    """What the target says of itself."""
 
     hivemind: bool
     paid: bool | None = None
-    """A HiveMind's upstreams may cost money; None: it doesn't say which they are."""
+    """Whether a HiveMind's upstreams may cost money; None: it doesn't name them."""
     upstreams: tuple[str, ...] = ()
     """Their URLs."""
 
@@ -82,7 +81,7 @@ class _Stats(msgspec.Struct):
 
 
 def target_of(text: str) -> Target:
-    """Take it apart. Raises: UsageError."""
+    """Parse a URL or NAME=URL. Raises: UsageError."""
     try:
         name, url = split_upstream(text)
         if name is not None and name not in PROFILES:
@@ -98,7 +97,7 @@ def _costs_nothing(url: str, host: str) -> bool:
 
 
 def is_private(host: str) -> bool:
-    """Whether a host is this machine, or in a private network, by all of its addresses."""
+    """Return whether all addresses of a host are this machine's or private."""
     try:
         found = {ipaddress.ip_address(host)}
     except ValueError:
@@ -111,14 +110,14 @@ def is_private(host: str) -> bool:
 
 
 async def probe_target(upstream: Upstream, target: Target, token: str | None, within_s: float = 10.0) -> TargetInfo:
-    """Ask who is there. Raises: Unreachable: nobody."""
+    """Ask the target whether it is a HiveMind. Raises: Unreachable: nothing can be sent there."""
     try:
         async with asyncio.timeout(within_s):
             data = await _get(upstream, target.origin.base_path + "/_health", None)
     except ConnectFailed as error:
         raise Unreachable(f"nothing can be sent there: {error}") from None
     except (UpstreamError, TimeoutError):
-        return TargetInfo(False)  # it has something against this path, or against being asked
+        return TargetInfo(False)  # it serves no such path, or doesn't answer in time
     try:
         msgspec.json.decode(data, type=_Health)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -133,7 +132,7 @@ async def probe_target(upstream: Upstream, target: Target, token: str | None, wi
 
 
 async def _get(upstream: Upstream, path: str, token: str | None) -> bytes:
-    """What is answered with 200; else nothing. Raises: UpstreamError."""
+    """Return the body of a 200 response; of another one nothing. Raises: UpstreamError."""
     headers = [(b"accept", b"application/json")]
     if token is not None:
         headers.append((b"x-hivemind-token", token.encode()))

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from lab.loadtest_kit import USED, ask
+from lab.loadtest_kit import USED, request
 
-from hivemind.lab.loadtest import comparison as comparison
-from hivemind.lab.loadtest import table
-from hivemind.lab.loadtest.comparison import CostEstimate, Lateness
-from hivemind.lab.loadtest.plan import RequestResult
+from hivemind.lab.loadtest.requests import RequestResult
+from hivemind.lab.loadtest.result import late_line, table
 from hivemind.lab.loadtest.sender import Sent
+from hivemind.lab.loadtest.totals import CostEstimate, Lateness, estimate, recorded_totals, sent_totals
 from hivemind.scheduler.types import Usage
 
-COURSES = (
+RESULTS = (
     RequestResult(200, "", 0.5, 1.0, USED),
     RequestResult(200, "", 1.5, 3.0, None),
     RequestResult(200, "truncated", 0.1, 9.0, Usage(60, 0, 0, 5)),
     RequestResult(429, "rate_limited", None, 0.1, None),
     RequestResult(None, "connect", None, 0.2, None),
 )
-ASKS = [ask(number, float(number), then=course) for number, course in enumerate(COURSES, 1)]
+REQUESTS = [request(number, float(number), recorded=course) for number, course in enumerate(RESULTS, 1)]
 
 
 def test_both_sides_are_counted_alike() -> None:
     """The same courses at the same times come to the same figures."""
-    then = comparison.recorded(ASKS)
-    now = comparison.now([Sent(each, each.then, each.at_s - 1.0, 0.0, False) for each in ASKS])
+    then = recorded_totals(REQUESTS)
+    now = sent_totals([Sent(each, each.recorded, each.at_s - 1.0, 0.0, False) for each in REQUESTS])
     assert then == now
     assert (then.requests, then.answered, then.uncounted) == (5, 2, 1)
     assert then.statuses == {"200": 3, "429": 1, "none": 1}
@@ -34,12 +33,12 @@ def test_both_sides_are_counted_alike() -> None:
 
 def test_times_are_of_what_was_answered() -> None:
     """A fast refusal is no fast answer; tokens count whatever became of them."""
-    side = comparison.recorded(ASKS)
+    side = recorded_totals(REQUESTS)
     assert (side.first_p50_s, side.first_p95_s, side.took_p50_s, side.took_p95_s) == (0.5, 1.5, 1.0, 3.0)
     assert (side.input_tokens, side.output_tokens) == (120, 45)
-    nothing = comparison.recorded(ASKS[3:])
+    nothing = recorded_totals(REQUESTS[3:])
     assert (nothing.first_p50_s, nothing.took_p95_s) == (None, None)
-    assert comparison.now([]).requests == 0
+    assert sent_totals([]).requests == 0
 
 
 def test_what_it_will_take_is_estimated() -> None:
@@ -48,23 +47,23 @@ def test_what_it_will_take_is_estimated() -> None:
     def price(provider: str, model: str, usage: Usage) -> float | None:
         return usage.total / 1000 if (provider, model) == ("anthropic", "known") else None
 
-    asks = [
-        ask(1, model="known", then=RequestResult(200, "", None, 1.0, Usage(10, 80, 10, 40))),
-        ask(2, model="known", size_chars=800, max_output_tokens=16, then=COURSES[3]),
-        ask(3, model="other", size_chars=800, max_output_tokens=None, then=COURSES[3]),
+    requests = [
+        request(1, model="known", recorded=RequestResult(200, "", None, 1.0, Usage(10, 80, 10, 40))),
+        request(2, model="known", size_chars=800, max_output_tokens=16, recorded=RESULTS[3]),
+        request(3, model="other", size_chars=800, max_output_tokens=None, recorded=RESULTS[3]),
     ]
-    assert comparison.estimate(asks, "generic", price) == CostEstimate(500, 312, 0.356, 456)
-    assert comparison.estimate(asks, "openai", price) == CostEstimate(500, 312, None, 812)
-    assert table.estimate_line(CostEstimate(500, 312, 0.356, 456)) == (
+    assert estimate(requests, "generic", price) == CostEstimate(500, 312, 0.356, 456)
+    assert estimate(requests, "openai", price) == CostEstimate(500, 312, None, 812)
+    assert str(CostEstimate(500, 312, 0.356, 456)) == (
         "about 500 tokens in and 312 out, $0.36, and 456 tokens of unknown price"
     )
-    assert table.estimate_line(CostEstimate(500, 312, None, 812)) == "about 500 tokens in and 312 out, of unknown price"
+    assert str(CostEstimate(500, 312, None, 812)) == "about 500 tokens in and 312 out, of unknown price"
 
 
 def test_the_table_shows_what_changed() -> None:
     """Statuses and errors of either side; the recorded times of sending are divided by the speed."""
-    then, now = comparison.recorded(ASKS[:2]), comparison.recorded(ASKS)
-    rows = [line.split("  ") for line in table.shown(then, now, 2.0, None)]
+    then, now = recorded_totals(REQUESTS[:2]), recorded_totals(REQUESTS)
+    rows = [line.split("  ") for line in table(then, now, 2.0, None)]
     cells = {row[0]: [each.strip() for each in row[1:] if each.strip()] for row in rows}
     assert cells["answered"] == ["2", "2"]
     assert cells["no answer"] == ["0", "1", "+1"]
@@ -76,5 +75,5 @@ def test_the_table_shows_what_changed() -> None:
 
 def test_who_lags_is_told() -> None:
     """A load that was less than it was meant to be isn't passed off as one."""
-    assert table.late_line(Lateness(0.001, 0.04, 2.0)) == "sent late: p50 1 ms, p95 40 ms, longest 2 s"
-    assert "so the load was less" in table.late_line(Lateness(0.001, 0.06, 0.1))
+    assert late_line(Lateness(0.001, 0.04, 2.0)) == "sent late: p50 1 ms, p95 40 ms, longest 2 s"
+    assert "so the load was less" in late_line(Lateness(0.001, 0.06, 0.1))

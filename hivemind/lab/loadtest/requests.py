@@ -1,0 +1,231 @@
+"""The requests of a journal, each with its time and its recorded result."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from sys import intern
+from typing import Any
+
+from hivemind.errors import UsageError
+from hivemind.journal.records import RequestBody
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import FailureKind, Priority, Usage, record
+from hivemind.text.suggest import did_you_mean
+
+LEFT = "left"
+"""The error of a request whose client left."""
+OPEN = "not over"
+"""The error of a request that wasn't over when the journal ended."""
+
+
+@record
+class RequestResult:
+    """The result of a request as its agent saw it. Seconds are from its arrival."""
+
+    status: int | None
+    """None: there was no answer."""
+    error: str
+    """A kind of :class:`~hivemind.scheduler.types.FailureKind` or a similar word; empty: it was answered."""
+    first_s: float | None
+    """To the first content."""
+    took_s: float | None
+    """To the end; None: it didn't end."""
+    usage: Usage | None
+
+
+@record
+class RecordedRequest:
+    """A request as it was recorded."""
+
+    ticket: int
+    at_s: float
+    """Arrival, since the journal began."""
+    agent: str
+    priority: Priority | None
+    """The one that it requested."""
+    provider: str
+    path: str
+    model: str
+    size_chars: int
+    max_output_tokens: int | None
+    stream: bool
+    recorded: RequestResult
+    has_body: bool = False
+    """The journal has its body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which of a journal's requests to send."""
+
+    agents: tuple[str, ...] = ()
+    """Empty: all."""
+    from_s: float | None = None
+    to_s: float | None = None
+    """Since the journal began."""
+    most: int | None = None
+
+
+@record
+class Predecessor:
+    """The request whose end another one waits for, where agents wait for their answers."""
+
+    number: int
+    """Its index in the plan."""
+    think_s: float
+    """Seconds from its end to the request that follows."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A request that isn't over yet."""
+
+    arrived: ev.Arrived
+    provider: str
+    first_s: float | None = None
+
+
+class JournalRequests:
+    """Collects the requests of a journal from its events. `began` is the beginning on the journal's own clock."""
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._open: dict[int, _Open] = {}
+        self._over: list[RecordedRequest] = []
+        self._bodies: set[int] = set()
+        self._providers: dict[str, str] = {}
+        self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
+            ev.LaneOpened: self._lane_opened,
+            ev.Arrived: self._arrived,
+            RequestBody: self._body,
+            ev.FirstContent: self._first_content,
+            ev.AttemptFailed: self._attempt_failed,
+            ev.Finished: self._finished,
+            ev.Abandoned: self._abandoned,
+            ev.Refused: self._refused,
+        }
+
+    def apply(self, event: ev.Event) -> None:
+        """Take the next event."""
+        fold = self._folds.get(type(event))
+        if fold is not None:
+            fold(event)
+
+    def requests(self, selection: Selection, *, bodies: bool = True) -> tuple[RecordedRequest, ...]:
+        """Return the chosen requests in the order of their arrival; without `bodies` as if the journal had none.
+
+        Raises: UsageError: there is none, or none of an agent.
+        """
+        unfinished = [
+            self._recorded_request(each, RequestResult(None, OPEN, each.first_s, None, None))
+            for each in self._open.values()
+        ]
+        found = sorted((*self._over, *unfinished), key=lambda request: request.at_s)
+        if not found:
+            raise UsageError("no request is in this journal")
+        known = {request.agent for request in found}
+        for name in selection.agents:
+            if name not in known:
+                hint = did_you_mean(name, known) or f"; there are {_some(sorted(known))}"
+                raise UsageError(f"--agents: {name[:80]!r} asks for nothing in this journal{hint}")
+        chosen = [request for request in found if _wanted(request, selection)][: selection.most]
+        if not chosen:
+            length = found[-1].at_s
+            raise UsageError(f"no request is chosen; the journal's come from 0 to {length:.1f} s after it began")
+        there = self._bodies if bodies else frozenset[int]()
+        return tuple(replace(request, has_body=True) if request.ticket in there else request for request in chosen)
+
+    def _lane_opened(self, event: ev.LaneOpened) -> None:
+        self._providers[event.lane] = event.provider
+
+    def _arrived(self, event: ev.Arrived) -> None:
+        self._open[event.ticket] = _Open(event, self._providers.get(event.lane, ""))
+
+    def _body(self, event: RequestBody) -> None:
+        if not event.left_out:
+            self._bodies.add(event.ticket)
+
+    def _first_content(self, event: ev.FirstContent) -> None:
+        found = self._open.get(event.ticket)
+        if found is not None:
+            found.first_s = event.at - found.arrived.at
+
+    def _attempt_failed(self, event: ev.AttemptFailed) -> None:
+        if event.retry_in_s is not None:
+            return
+        found = self._open.get(event.ticket)
+        status = event.status
+        if found is not None and found.first_s is not None:
+            status = 200  # it had begun, and was cut
+        elif status is None:
+            status = 504 if event.kind is FailureKind.TIMEOUT else 502
+        self._ended(event.ticket, event.at, status, event.kind.value, event.usage)
+
+    def _finished(self, event: ev.Finished) -> None:
+        self._ended(event.ticket, event.at, event.status, "", event.usage)
+
+    def _abandoned(self, event: ev.Abandoned) -> None:
+        self._ended(event.ticket, event.at, None, LEFT, event.usage)
+
+    def _refused(self, event: ev.Refused) -> None:
+        if event.ticket is not None:
+            self._ended(event.ticket, event.at, event.status, event.reason, None)
+
+    def _ended(self, ticket: int, at: float, status: int | None, error: str, usage: Usage | None) -> None:
+        found = self._open.pop(ticket, None)
+        if found is not None:
+            result = RequestResult(status, intern(error), found.first_s, at - found.arrived.at, usage)
+            self._over.append(self._recorded_request(found, result))
+
+    def _recorded_request(self, found: _Open, recorded: RequestResult) -> RecordedRequest:
+        # Interned, because there may be a million requests with few different texts.
+        arrived = found.arrived
+        return RecordedRequest(
+            ticket=arrived.ticket,
+            at_s=max(0.0, arrived.at - self._began),
+            agent=intern(arrived.agent),
+            priority=arrived.asked,
+            provider=found.provider,
+            path=intern(arrived.path),
+            model=intern(arrived.model),
+            size_chars=arrived.size_chars,
+            max_output_tokens=arrived.max_output_tokens,
+            stream=arrived.stream,
+            recorded=recorded,
+        )
+
+
+def predecessors(requests: Sequence[RecordedRequest]) -> list[Predecessor | None]:
+    """Return for each request the one of the same agent that ended last before it arrived, if any."""
+    ends: dict[str, list[tuple[float, int]]] = {}
+    latest: dict[str, tuple[float, int]] = {}
+    found: list[Predecessor | None] = []
+    for number, request in enumerate(requests):
+        waiting = ends.setdefault(request.agent, [])
+        while waiting and waiting[0][0] <= request.at_s:
+            latest[request.agent] = heapq.heappop(waiting)
+        last = latest.get(request.agent)
+        found.append(None if last is None else Predecessor(last[1], request.at_s - last[0]))
+        if request.recorded.took_s is not None:
+            heapq.heappush(waiting, (request.at_s + request.recorded.took_s, number))
+    return found
+
+
+def wall_s(requests: Iterable[RecordedRequest]) -> float:
+    """Return the time from the first request to the last end, as recorded."""
+    spans = [(request.at_s, request.at_s + (request.recorded.took_s or 0.0)) for request in requests]
+    return max(end for _, end in spans) - min(begin for begin, _ in spans) if spans else 0.0
+
+
+def _wanted(request: RecordedRequest, selection: Selection) -> bool:
+    if selection.agents and request.agent not in selection.agents:
+        return False
+    if selection.from_s is not None and request.at_s < selection.from_s:
+        return False
+    return selection.to_s is None or request.at_s <= selection.to_s
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
