@@ -40,11 +40,11 @@ from hivemind.host.processes import Processes
 from hivemind.journal.write.bodies import Bodies
 from hivemind.journal.write.recorder import Recorder
 from hivemind.prices import Prices
-from hivemind.providers.asking import SHORT, facts_in_steps
 from hivemind.providers.base import Dialect
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
 from hivemind.providers.free import METHOD_OVERRIDES, is_free
+from hivemind.providers.request_body import SHORT, facts_in_steps
 from hivemind.proxy.access import Admission, Unwelcome, own_names
 from hivemind.proxy.asgi import not_http, plain
 from hivemind.proxy.body_budget import BodyBudget, BodyRefused

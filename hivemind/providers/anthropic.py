@@ -7,14 +7,14 @@ import re
 import msgspec
 from msgspec import Raw, Struct
 
-from hivemind.providers import jsonread
+from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, Headers, StreamForm, Tap, TapState
 from hivemind.providers.dialect import RETRYABLE, JsonDialect, encode, failure_status
 from hivemind.providers.encoding import decode_body
 from hivemind.providers.errors import read_error
 from hivemind.providers.prompt import size_chars
 from hivemind.providers.sse import fields
-from hivemind.providers.tapping import tap_for
+from hivemind.providers.taps import tap_for
 from hivemind.providers.verdict import judge_event
 from hivemind.scheduler.types import Failure, Usage
 
@@ -90,7 +90,7 @@ class _Usage(Struct):
 
 
 class _Counts(Struct):
-    """A usage object as it nearly always comes; :class:`_Usage` reads any other."""
+    """The usual usage object; :class:`_Usage` reads unusual ones."""
 
     input_tokens: int = 0
     cache_creation_input_tokens: int = 0
@@ -105,21 +105,21 @@ class _Iteration(Struct):
     output_tokens: Raw = Raw()
 
 
-_request = jsonread.decoder(_Request)
-_batch = jsonread.decoder(_Batch)
-_metadata = jsonread.decoder(_Metadata)
-_user_id = jsonread.decoder(_UserId)
-_typed = jsonread.decoder(_Typed)
-_event = jsonread.decoder(_Event)
-_delta = jsonread.decoder(_Delta)
-_message = jsonread.decoder(_Message)
-_usage = jsonread.decoder(_Usage)
+_request = json_fields.decoder(_Request)
+_batch = json_fields.decoder(_Batch)
+_metadata = json_fields.decoder(_Metadata)
+_user_id = json_fields.decoder(_UserId)
+_typed = json_fields.decoder(_Typed)
+_event = json_fields.decoder(_Event)
+_delta = json_fields.decoder(_Delta)
+_message = json_fields.decoder(_Message)
+_usage = json_fields.decoder(_Usage)
 _counts = msgspec.json.Decoder(_Counts)
-_iterations = jsonread.decoder(list[_Iteration])
+_iterations = json_fields.decoder(list[_Iteration])
 
 
 class AnthropicReader:
-    """Counts one Messages reply."""
+    """Reader of one Messages reply."""
 
     __slots__ = ("state",)
 
@@ -128,20 +128,20 @@ class AnthropicReader:
 
     def record(self, record: bytes) -> None:
         name, data = fields(record)
-        event = jsonread.read(_event, data)
+        event = json_fields.read(_event, data)
         if event is None:
             return
         state = self.state
-        kind = name.decode("latin-1") or jsonread.text(event.type)
+        kind = name.decode("latin-1") or json_fields.text(event.type)
         if kind == "content_block_delta":
             state.content_started = True
-            delta = jsonread.read(_delta, event.delta)
+            delta = json_fields.read(_delta, event.delta)
             if delta is not None:
-                state.output_chars += sum(map(jsonread.length, (delta.text, delta.thinking, delta.partial_json)))
+                state.output_chars += sum(map(json_fields.length, (delta.text, delta.thinking, delta.partial_json)))
         elif kind == "content_block_stop":
-            state.content_started = True  # a block that came whole, in its start
+            state.content_started = True  # a block that was complete in its start
         elif kind == "message_start":
-            message = jsonread.read(_message, event.message)
+            message = json_fields.read(_message, event.message)
             self._count(message.usage if message else Raw())
         elif kind == "message_delta":
             state.content_started = True  # a message without any block: the reply is decided
@@ -152,14 +152,14 @@ class AnthropicReader:
             state.error = judge_event(read_error(data))
 
     def whole(self, body: bytes) -> None:
-        message = jsonread.read(_message, body)
+        message = json_fields.read(_message, body)
         self._count(message.usage if message else Raw())
 
     def closed(self) -> None:
         """Only `message_stop` completes a message."""
 
     def _count(self, raw: Raw) -> bool:
-        """Take in a usage object. Its counts are cumulative; what a later one leaves out stays."""
+        """Add a usage object. Its counts are cumulative; fields that a later one omits keep their value."""
         found = _read_counts(raw)
         if found is None:
             return False
@@ -181,44 +181,45 @@ def _sum(found: _Counts) -> int:
 
 
 def _read_counts(raw: Raw) -> _Counts | None:
-    """A usage object; None where there is none. A field of an unexpected kind counts as absent."""
+    """Return the usage, or None if there is none. A field of an unexpected type counts as absent."""
     if not raw:
         return None
-    found = jsonread.read(_counts, raw)
-    if found is not None and min(found.input_tokens, found.output_tokens or 0) >= 0 and _sum(found) < jsonread.MOST:
+    found = json_fields.read(_counts, raw)
+    if found is not None and min(found.input_tokens, found.output_tokens or 0) >= 0 and _sum(found) < json_fields.MOST:
         return found
-    odd = jsonread.read(_usage, raw)
+    odd = json_fields.read(_usage, raw)
     if odd is None:
         return None
     return _Counts(
-        jsonread.count(odd.input_tokens) or 0,
-        jsonread.count(odd.cache_creation_input_tokens) or 0,
-        jsonread.count(odd.cache_read_input_tokens) or 0,
-        jsonread.count(odd.output_tokens),
+        json_fields.count(odd.input_tokens) or 0,
+        json_fields.count(odd.cache_creation_input_tokens) or 0,
+        json_fields.count(odd.cache_read_input_tokens) or 0,
+        json_fields.count(odd.output_tokens),
         odd.iterations,
     )
 
 
 def _compaction(raw: Raw) -> tuple[int, int]:
-    """Tokens of server-side compaction, which the sums at the top of a usage object leave out."""
-    rounds = [r for r in jsonread.several(_iterations, raw) if jsonread.text(r.type) == "compaction"]
+    """Return input and output tokens of server-side compaction, which the totals of a usage object omit."""
+    rounds = [r for r in json_fields.several(_iterations, raw) if json_fields.text(r.type) == "compaction"]
     if not rounds:
         return 0, 0
     return (
-        sum(jsonread.count(r.input_tokens) or 0 for r in rounds),
-        sum(jsonread.count(r.output_tokens) or 0 for r in rounds),
+        sum(json_fields.count(r.input_tokens) or 0 for r in rounds),
+        sum(json_fields.count(r.output_tokens) or 0 for r in rounds),
     )
 
 
 def _session(raw: Raw) -> str:
-    """Claude Code's session, from `metadata.user_id`: JSON in a string, in older versions joined by underscores."""
-    metadata = jsonread.read(_metadata, raw)
-    user_id = jsonread.text(metadata.user_id) if metadata else ""
+    """Return Claude Code's session from `metadata.user_id`: JSON in a string, underscore-separated in older
+    versions."""
+    metadata = json_fields.read(_metadata, raw)
+    user_id = json_fields.text(metadata.user_id) if metadata else ""
     if len(user_id) > _LONGEST_USER:
         return ""
-    inner = jsonread.read(_user_id, user_id.encode())
+    inner = json_fields.read(_user_id, user_id.encode())
     if inner is not None:
-        return jsonread.text(inner.session_id)
+        return json_fields.text(inner.session_id)
     old = _OLD_SESSION.search(user_id)
     return old[1] if old else ""
 
@@ -228,15 +229,15 @@ def _event_bytes(error: object) -> bytes:
 
 
 def _batch_facts(body: bytes) -> Facts:
-    """A batch costs, later, what its requests cost; it is estimated by its size and the model of its first request."""
-    batch = jsonread.read(_batch, body)
+    """Return the facts of a batch. Its cost is estimated from its size and the model of its first request."""
+    batch = json_fields.read(_batch, body)
     first = _MODEL.search(bytes(batch.requests)[:_BATCH_SEARCHED]) if batch else None
     model = first[1].decode() if first else ""
     return Facts(model=model, size_chars=size_chars(body), continues_state=True, unmetered=True)
 
 
 class Anthropic(JsonDialect):
-    """Messages, their token counts and their batches."""
+    """Dialect of messages, token counts and batches."""
 
     name = "anthropic"
 
@@ -244,15 +245,15 @@ class Anthropic(JsonDialect):
         plain = decode_body(headers, body)
         if _BATCHES.search(path):
             return _batch_facts(plain)
-        found = jsonread.read(_request, plain) or _Request()
-        stream = jsonread.flag(found.stream) is True
-        thread = jsonread.read(_typed, found.thread)
+        found = json_fields.read(_request, plain) or _Request()
+        stream = json_fields.flag(found.stream) is True
+        thread = json_fields.read(_typed, found.thread)
         return Facts(
-            model=jsonread.text(found.model),
+            model=json_fields.text(found.model),
             stream=stream,
             size_chars=size_chars(plain),
-            max_output_tokens=jsonread.count(found.max_tokens),
-            continues_state=thread is not None and jsonread.text(thread.type) == "continue",
+            max_output_tokens=json_fields.count(found.max_tokens),
+            continues_state=thread is not None and json_fields.text(thread.type) == "continue",
             session=_session(found.metadata),
             form=StreamForm.SSE if stream else StreamForm.WHOLE,
         )
@@ -265,15 +266,15 @@ class Anthropic(JsonDialect):
         return encode({"type": "error", "error": {"type": kind, "message": message}})
 
     def stream_error(self, status: int, reason: str, message: str) -> bytes:
-        """What may pass is told as `overloaded_error`, after which Claude Code tries again with backoff; any other type
-        makes it ask again at once, without streaming."""
+        """Temporary errors are sent as `overloaded_error`, which Claude Code retries with backoff; any other type
+        makes it retry at once, without streaming."""
         if status in RETRYABLE:
             return _event_bytes({"type": "overloaded_error", "message": message})
         return b"event: error\ndata: " + self.error_body(status, reason, message, None) + b"\n\n"
 
     def failure_event(self, failure: Failure, body: bytes) -> bytes:
-        """The provider's own error object; where another try could help, under the type after which clients try."""
-        envelope = jsonread.anything(body)
+        """Return the provider's own error object; retryable ones with the type that clients retry."""
+        envelope = json_fields.anything(body)
         error = envelope.get("error") if isinstance(envelope, dict) else None
         if not isinstance(error, dict):
             return self.stream_error(failure_status(failure), failure.kind.value, failure.message)

@@ -1,4 +1,4 @@
-"""Who is asking, by what each client says of itself in its headers, and what it is known to bear.
+"""Recognising clients by their headers, and what each is known to tolerate.
 
 How long clients wait, and which delays they accept, was observed with the real programs against a silent server; where
 a client states its own deadline (`x-stainless-timeout`), that counts.
@@ -15,32 +15,32 @@ from hivemind.providers.times import parse_number
 from hivemind.scheduler.types import Priority
 
 _NODE_S = 290.0
-"""Node's own fetch gives up after 300 s without headers, whatever the SDK above it allows."""
+"""Node's fetch times out after 300 s without headers, whatever the SDK allows."""
 _PYTHON_S = 590.0
 _ID = re.compile(r"[\x21-\x7e]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One request's client."""
+    """The client of one request."""
 
     name: str = ""
     """`claude-code`, `codex`, `opencode`, `gemini-cli`, `anthropic-sdk`, `openai-sdk`, `google-sdk`, `ollama-sdk`,
     `litellm`, `langchain`, `vercel-ai`, `openai-agents`; empty for others."""
     patience_s: float | None = None
-    """It surely waits this long for response headers; None: for ever, or nobody knows."""
+    """How long it certainly waits for response headers; None: for ever, or unknown."""
     session: str = ""
-    """One run of the program, in its own words."""
+    """Its id for one run of the program."""
     agent: str = ""
     """The sub-agent within the session; empty for the main one."""
     parent: str = ""
     """The sub-agent or thread that started this one."""
     priority: Priority | None = None
-    """A hint that this request is less urgent than its agent; None: as urgent as the agent is."""
+    """A hint that this request is less urgent than its agent; None: no hint."""
     retry_count: int | None = None
-    """How many times the client itself has sent this before; None where it doesn't say or can't be believed."""
+    """How many times the client has sent this request before; None if it doesn't say, or not reliably."""
     max_retry_after_s: float | None = None
-    """The longest Retry-After it follows rather than giving up; None: any."""
+    """The longest Retry-After it obeys; None: any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ _SESSIONS = (
     "x-session-affinity",
 )
 _LOW_CLASSES = frozenset({"auxiliary", "side_reply", "background-task", "summary-extraction", "followup-generation"})
-"""Claude Code's request classes that no work waits for: titles, asides, suggestions, summaries for later.
+"""Claude Code's request classes that no work depends on: titles, asides, suggestions, summaries.
 
-`main`, `subagent`, `workflow` and `compaction` keep the agent's own priority: somebody's next step needs each of them,
-and a class that named NORMAL would undo what the operator set."""
+`main`, `subagent`, `workflow` and `compaction` keep the agent's own priority: the next step depends on them, and
+naming NORMAL here would undo what the operator set."""
 
 
 _TELLING = frozenset(
@@ -113,22 +113,22 @@ _TELLING = frozenset(
         "x-stainless-timeout",
     )
 )
-"""Every header that is read here. None carries a credential, so what was read of them may be remembered."""
+"""Every header that is read here. None carries a credential, so results can be cached."""
 
 
 _LONGEST_REMEMBERED = 2048
-"""Bytes of these headers' values that are remembered with what they say; all of a usual client's have some hundred."""
+"""Largest total of these headers' values in bytes that is cached; usual clients send some hundred."""
 
 
 def client_of(headers: Headers) -> Client:
-    """Read a request's headers. Never raises; ids are taken as they come, if they are short and printable."""
+    """Read a request's headers. Never raises; ids are accepted if they are short and printable."""
     telling = tuple([pair for pair in headers if pair[0] in _TELLING])
     short = sum([len(value) for _, value in telling]) <= _LONGEST_REMEMBERED
     return _remembered(telling) if short else _client_of(telling)
 
 
 def _client_of(headers: tuple[tuple[bytes, bytes], ...]) -> Client:
-    """The same headers come again with each request of an agent, so each agent's are read once."""
+    """Uncached: an agent sends the same headers with each request."""
     said = {name.decode("latin-1"): value.decode("latin-1").strip() for name, value in headers}
     program = _recognise(said)
     session = next((found for name in _SESSIONS if (found := _id(said, name))), "")
@@ -158,9 +158,9 @@ def _recognise(said: dict[str, str]) -> _Program:
 
 
 def _patience(program: _Program, said: dict[str, str]) -> float | None:
-    """The deadline that the client states, less a margin, but no more than its program is known to keep.
+    """Return the deadline that the client states, less a margin, but no more than its program is known to wait.
 
-    The SDKs for Python state theirs and keep it; on Node the runtime's own limit is shorter than what the SDK states.
+    Python SDKs keep the deadline they state; on Node the runtime's limit is shorter than the SDK's.
     """
     stated = next(
         (s for name in ("x-stainless-read-timeout", "x-stainless-timeout") if (s := parse_number(said.get(name, "")))),
@@ -174,7 +174,7 @@ def _patience(program: _Program, said: dict[str, str]) -> float | None:
 
 
 def _lineage(said: dict[str, str], session: str) -> tuple[str, str]:
-    """Sub-agent and parent, as Claude Code and Codex tell them.
+    """Return sub-agent and parent, as Claude Code and Codex report them.
 
     A Codex sub-agent is a thread of its own within the session of its parent.
     """

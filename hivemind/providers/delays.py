@@ -1,4 +1,4 @@
-"""When the provider says to come back."""
+"""Delays that a provider asks for."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hivemind.providers.times import LONGEST_S, clocks, parse_duration, parse_mo
 _IN_WORDS = re.compile(r"(?:retry|try again)\s+(?:in|after)\s+((?:\d+(?:\.\d+)?\s?(?:ms|h|m|s)(?![a-z])\s?)+)", re.I)
 _IN_SECONDS = re.compile(r"(?:retry|try again)\s+(?:in|after)\s+(\d+(?:\.\d+)?)\s+(milli)?seconds?", re.I)
 _SEARCHED = 2000
-"""Characters of a message that are looked at."""
+"""Characters of a message that are searched."""
 
 
 def header_delay(headers: Headers, now_wall_s: float) -> float | None:
-    """Seconds asked for by `retry-after-ms` or `retry-after` (seconds or an HTTP date), from 0 to
+    """Return the seconds requested by `retry-after-ms` or `retry-after` (seconds or an HTTP date), from 0 to
     :data:`~hivemind.providers.times.LONGEST_S`."""
     milliseconds = parse_number(header(headers, b"retry-after-ms"))
     if milliseconds is not None and milliseconds >= 0:
@@ -30,13 +30,13 @@ def header_delay(headers: Headers, now_wall_s: float) -> float | None:
 
 
 def duration_delay(value: str) -> float | None:
-    """Seconds of a protobuf or Go duration: `34s`, `34.07s`, `900ms` (Google's RetryInfo)."""
+    """Return the seconds of a protobuf or Go duration: `34s`, `34.07s`, `900ms` (Google's RetryInfo)."""
     seconds = parse_duration(value)
     return None if seconds is None else min(seconds, LONGEST_S)
 
 
 def worded_delay(message: str) -> float | None:
-    """Seconds named in a message: "Please retry in 12.3s", "try again in 6m0s", "retry after 26 seconds"."""
+    """Return the seconds named in a message: "Please retry in 12.3s", "try again in 6m0s", "retry after 26 seconds"."""
     message = message[:_SEARCHED]
     if found := _IN_SECONDS.search(message):
         return min(float(found[1]) / (1000 if found[2] else 1), LONGEST_S)

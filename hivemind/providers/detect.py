@@ -1,4 +1,4 @@
-"""Which API a path belongs to, whatever base path a gateway or a client put in front of it."""
+"""Selecting the dialect by the path, with any base path in front of it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ DIALECTS: dict[str, Dialect] = {
 
 
 def _path(pattern: str) -> re.Pattern[str]:
-    """In either case: Azure and other servers on IIS don't tell them apart."""
+    """Ignore case, as Azure and other servers on IIS do."""
     return re.compile(pattern, re.IGNORECASE)
 
 
 _PATHS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    # Without its version too, as Vercel's AI SDK asks where the base URL has none; `/threads/t/messages` is OpenAI's.
+    # Without its version too, as Vercel's AI SDK sends it; `/threads/t/messages` is OpenAI's.
     ("anthropic", _path(r"(?:^|/v1)/messages(?:/count_tokens|/batches(?:/[^/]+(?:/cancel|/results)?)?)?$")),
     ("openai_responses", _path(r"/responses(?:/compact|/input_tokens)?$")),
     ("ollama", _path(r"/api/(?:chat|generate|embed|embeddings)$")),
@@ -39,18 +39,18 @@ _PATHS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 _LONGEST_PATH = 2048
-"""In characters. No API that we know has a longer one; this bounds what is remembered too."""
+"""In characters. No known API has a longer one; this bounds the cache."""
 
 
 def dialect_for(path: str) -> Dialect:
-    """The dialect of a request path (without our own prefixes and without the query); `plain` for unknown ones.
+    """Return the dialect of a request path (without our prefixes and without the query); `plain` for unknown ones.
 
-    Ollama's `/api/chat` is told from a gateway's `/api/v1/chat/completions` by its end.
+    Ollama's `/api/chat` differs from a gateway's `/api/v1/chat/completions` by its end.
     """
     return _dialect_for(path) if len(path) <= _LONGEST_PATH else DIALECTS["plain"]
 
 
-@lru_cache(maxsize=256)  # the same few paths are asked for again and again
+@lru_cache(maxsize=256)  # few different paths are in use
 def _dialect_for(path: str) -> Dialect:
     path = path.rstrip("/")
     for name, pattern in _PATHS:

@@ -1,4 +1,4 @@
-"""What all dialects do alike: judging answers, tapping replies, and the headers of errors of our own."""
+"""Common parts of the JSON dialects: classifying answers, and the headers of our own errors."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hivemind.providers.base import Facts, Headers, StreamForm, Tap
 from hivemind.scheduler.types import Failure
 
 LONGEST_RETRY_AFTER_S = 60
-"""Claude Code gives up at once when told to wait longer."""
+"""Claude Code gives up at once if asked to wait longer."""
 RETRYABLE = frozenset({408, 429, 500, 502, 503, 504, 529})
-"""Statuses that our own refusals ask the client to come back from."""
+"""Statuses of our own refusals that the client should retry."""
 _JSON = b"application/json"
 
 
 def retry_seconds(status: int, retry_after_s: float | None) -> int | None:
-    """The Retry-After of a refusal: whole seconds from 1 to :data:`LONGEST_RETRY_AFTER_S`, None for none.
+    """Return the Retry-After of a refusal: whole seconds from 1 to :data:`LONGEST_RETRY_AFTER_S`, None for none.
 
-    A 429 always has one, because Codex takes one without it for final.
+    A 429 always has one, because Codex doesn't retry one without it.
     """
     if retry_after_s is None:
         return 1 if status == 429 else None
@@ -31,12 +31,12 @@ def retry_seconds(status: int, retry_after_s: float | None) -> int | None:
 
 
 def encode(value: object) -> bytes:
-    """Compact JSON, on one line."""
+    """Return compact JSON on one line."""
     return msgspec.json.encode(value)
 
 
 def failure_status(failure: Failure) -> int:
-    """The status under which a failure is told: its own, or 502 where the upstream gave none."""
+    """Return the failure's own status, or 502 if the upstream gave none."""
     return failure.status if failure.status is not None else 502
 
 
@@ -45,35 +45,35 @@ class JsonDialect(ABC):
 
     name: str
     form = StreamForm.SSE
-    """How its streams come."""
+    """The form of its streams."""
 
     @abstractmethod
     def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
         """Read a request. Never raises."""
 
     def is_opaque(self, headers: Headers) -> bool:
-        """Whether a request's body is of a kind that isn't read; only `plain` knows such."""
+        """Whether this kind of body isn't read; only `plain` has such."""
         return False
 
     @abstractmethod
     def tap(self, status: int, headers: Headers, facts: Facts) -> Tap:
-        """A tap for one reply."""
+        """Return a tap for one reply."""
 
     @abstractmethod
     def error_body(self, status: int, reason: str, message: str, retry_s: int | None) -> bytes:
-        """An error of our own as the body of an answer."""
+        """Return an error of our own as the body of an answer."""
 
     @abstractmethod
     def stream_error(self, status: int, reason: str, message: str) -> bytes:
-        """An error of our own as the end of a committed stream."""
+        """Return an error of our own as the end of a stream already answered with 200."""
 
     @abstractmethod
     def failure_event(self, failure: Failure, body: bytes) -> bytes:
-        """An upstream's error answer as the end of a committed stream."""
+        """Return an upstream's error answer as the end of a stream already answered with 200."""
 
     @abstractmethod
     def keepalive(self, client: str) -> bytes:
-        """Bytes that this client skips between events."""
+        """Return bytes that this client ignores between events."""
 
     def classify(self, status: int, headers: Headers, body: bytes, now_wall_s: float) -> Failure | None:
         return verdict.classify(status, headers, body, now_wall_s)

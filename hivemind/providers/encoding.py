@@ -1,7 +1,7 @@
 """Content encodings, decoded in a copy beside the traffic: identity, gzip, deflate, br, zstd and chains of them.
 
-Nothing here raises on bad input. What comes out is bounded, so that a few hostile bytes can't fill the memory, and
-comes in small steps, so that whoever decodes on the event loop can give way between them.
+Nothing here raises on bad input. Output is bounded, so that a few hostile bytes can't exhaust memory, and produced
+in small steps, so that an event loop can run other work between them.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from hivemind.providers.base import Headers
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
-    from backports import zstd  # the zstandard package can't be told to stop after so many bytes
+    from backports import zstd  # the zstandard package can't limit its output
 
 MAX_DECODED = 64 * 1024 * 1024
-"""Bytes a decoder gives in all, those between the codings of a chain included; what unpacks to more is left unread."""
+"""Total output of a decoder in bytes, intermediate codings of a chain included; the rest is left unread."""
 MAX_ENCODINGS = 4
-"""Longest chain that is taken seriously."""
+"""Longest chain of codings that is decoded."""
 PIECE = 64 * 1024
-"""Bytes of one step's output; brotli may give half as much again."""
+"""Output of one step in bytes; brotli may exceed it by half."""
 _SLICE = 16 * 1024
-"""Bytes of input that a coding takes at a time."""
+"""Input of a coding per call, in bytes."""
 _STEP_BYTES = 4096
-"""A decoder may take a step for so many bytes of its limit: empty members cost time and give nothing."""
+"""Output bytes per allowed step: empty members cost time and produce nothing."""
 _FREE_STEPS = 64
-"""And for so many more, so that short limits hold too."""
+"""Steps that are always allowed, for small limits."""
 _LONGEST_HEADER = 256
 """Characters of a Content-Encoding header that are read."""
 _ZSTD_WINDOW_LOG = 23
-"""RFC 9659: a zstd content coding may ask its decoder for a window of 8 MiB at most."""
+"""RFC 9659: a zstd content coding may require a window of at most 8 MiB."""
 _IS_BROKEN = "the content encoding is broken"
 _BROKEN = (zlib.error, brotli.error, zstd.ZstdError, EOFError)
 
 
 class _TooMuch(Exception):
-    """The output passed its bound."""
+    """The output exceeded its bound."""
 
 
 class _Unpacker(Protocol):
-    """One coding."""
+    """Decoder of one coding."""
 
     more: bool
-    """It can go on without any more input, and must before it's given some."""
+    """It has pending output, which must be taken before more input is given."""
 
     def step(self, data: bytes) -> bytes:
-        """What the next bytes give, as far as one step goes, which may be nothing. Raises its library's own error."""
+        """Return the output of one step, which may be empty. Raises the library's own error."""
 
 
 class _Zlib:
@@ -89,11 +89,11 @@ class _Zlib:
             self.more = bool(self._rest)
         else:
             self._rest = inflate.unconsumed_tail
-            self.more = len(piece) == PIECE or bool(self._rest)  # a full one may not be all that its input gives
+            self.more = len(piece) == PIECE or bool(self._rest)  # a full output may not be all of it
         return piece
 
     def _begin(self, data: bytes) -> zlib._Decompress | None:
-        """Tell zlib from raw deflate by the two header bytes, as soon as both are there."""
+        """Distinguish zlib from raw deflate by the two header bytes, once both have arrived."""
         if len(data) < 2:
             return None
         wrapped = data[0] & 0x0F == 8 and (data[0] * 256 + data[1]) % 31 == 0
@@ -121,7 +121,7 @@ class _Brotli:
             self.more = False
             return b""
         piece: bytes = self._decompressor.process(data, output_buffer_limit=PIECE)
-        # It may say that it can take more while it still holds output back; only silence means that it's empty.
+        # It may accept input while it still has output; only an empty result means that it is drained.
         self.more = bool(piece) or not self._decompressor.can_accept_more_data()
         return piece
 
@@ -161,7 +161,7 @@ _UNPACKERS: dict[str, Callable[[], _Unpacker]] = {
 
 
 class Decoder:
-    """Decodes a body as it comes. `failed` says, for good, why the bytes can't be read; empty while they can."""
+    """Incremental decoder of a body. `failed` says why the rest can't be read; empty while it can."""
 
     __slots__ = ("_chain", "_left", "_limit", "_steps_left", "_waiting", "failed", "more")
 
@@ -176,12 +176,12 @@ class Decoder:
         self._waiting = b""
 
     def feed(self, data: bytes) -> bytes:
-        """The plain bytes that the next encoded ones give; empty after a failure."""
+        """Return the decoded bytes of the next piece; empty after a failure."""
         plain = b"".join(self.steps(data))
         return b"" if self.failed else plain
 
     def first(self, data: bytes) -> bytes:
-        """What the next encoded bytes give in one step, which is all of it in a stream of small events."""
+        """Return the first step's output for the next piece, which is all of it in a stream of small events."""
         if self.failed:
             return b""
         if len(self._chain) > 1 or len(data) > _SLICE:
@@ -197,14 +197,14 @@ class Decoder:
         return piece
 
     def steps(self, data: bytes) -> Iterator[bytes]:
-        """The plain bytes in pieces of about :data:`PIECE` bytes, some of them empty: each takes little time, so give
-        way between them. What came before a failure was good."""
+        """Yield the decoded bytes in pieces of about :data:`PIECE` bytes, some empty, each in little time. Output
+        before a failure is valid."""
         if self.failed:
             return
         if self._waiting:
             data, self._waiting = self._waiting + data, b""
         self.more = False
-        self._steps_left += len(self._chain)  # as many as it takes, in a stream of small events that each is flushed
+        self._steps_left += len(self._chain)  # as many as needed, in a stream of small flushed events
         try:
             if self._left < 0:
                 raise _TooMuch
@@ -236,12 +236,12 @@ class Decoder:
 
 
 def header(headers: Headers, name: bytes) -> str:
-    """A header's value, several joined by commas; empty where absent."""
+    """Return a header's value, several joined by commas; empty if absent."""
     return ",".join([value.decode("latin-1") for key, value in headers if key == name]).strip()
 
 
 def decoder_for(headers: Headers, limit: int = MAX_DECODED) -> Decoder | None:
-    """A decoder for a body with these headers, or None where it comes as it is."""
+    """Return a decoder for a body with these headers, or None if it isn't encoded."""
     stated = header(headers, b"content-encoding")
     if not stated:
         return None
@@ -252,6 +252,6 @@ def decoder_for(headers: Headers, limit: int = MAX_DECODED) -> Decoder | None:
 
 
 def decode_body(headers: Headers, body: bytes, limit: int = MAX_DECODED) -> bytes:
-    """A whole body without its content encoding; empty where it can't be read."""
+    """Return a complete body, decoded; empty if it can't be read."""
     decoder = decoder_for(headers, limit)
     return body if decoder is None else decoder.feed(body)

@@ -1,6 +1,5 @@
-"""Error bodies of every provider, read into one shape.
-
-One reader for all: gateways answer in another dialect than they were asked in, and edges (Cloudflare) in none. The
+"""Reading the error bodies of every provider. One reader for all, since gateways answer in another dialect than
+the request's, and edges (Cloudflare) in none. The
 envelopes: Anthropic `{"type":"error","error":{"type","message","details":{"error_code"}}}`, OpenAI
 `{"error":{"message","type","param","code"}}`, Google `{"error":{"code","message","status","details":[...]}}` (also as
 an array of one), Ollama `{"error":"text"}`, OpenAI's error event `{"type":"error","code","message"}`.
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 
 from msgspec import Raw, Struct
 
-from hivemind.providers import jsonread
+from hivemind.providers import json_fields
 from hivemind.providers.delays import duration_delay, worded_delay
 from hivemind.scheduler.types import WindowKind, WindowReading
 
@@ -30,23 +29,23 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.:\-]{0,79}")
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
-    """What an error object says."""
+    """The fields of an error object."""
 
     words: tuple[str, ...] = ()
-    """Its type, codes and status names, as written; machine words only."""
+    """Its type, codes and status names, as written; codes only, no text."""
     message: str = ""
-    """The provider's text, which may quote the request: for judging, never for showing."""
+    """The provider's text. It may quote the request, so it is used for classifying, never shown."""
     status: int | None = None
-    """An HTTP status carried inside the object."""
+    """The HTTP status inside the object."""
     delay_s: float | None = None
     quotas: str = ""
     """Names of the exhausted quotas, Google's."""
     readings: tuple[WindowReading, ...] = ()
-    """Google's quotas a minute with their limits, used up as they are."""
+    """Google's exhausted quotas per minute with their limits."""
 
     @property
     def word(self) -> str:
-        """The most specific machine word."""
+        """The most specific code."""
         return self.words[0] if self.words else ""
 
 
@@ -87,45 +86,45 @@ class _Detail(Struct):
     violations: Raw = Raw()
 
 
-_envelope = jsonread.decoder(_Envelope)
-_envelopes = jsonread.decoder(list[_Envelope])
-_object = jsonread.decoder(_ErrorObject)
-_coded = jsonread.decoder(_Coded)
-_metadata = jsonread.decoder(_Metadata)
-_details = jsonread.decoder(list[_Detail])
-_violations = jsonread.decoder(list[_Violation])
+_envelope = json_fields.decoder(_Envelope)
+_envelopes = json_fields.decoder(list[_Envelope])
+_object = json_fields.decoder(_ErrorObject)
+_coded = json_fields.decoder(_Coded)
+_metadata = json_fields.decoder(_Metadata)
+_details = json_fields.decoder(list[_Detail])
+_violations = json_fields.decoder(list[_Violation])
 
 
 def read_error(body: bytes) -> ErrorInfo:
-    """What an error body (decoded) says; an empty ErrorInfo where it isn't one of ours. Never raises."""
+    """Read a decoded error body; return an empty ErrorInfo if its format is unknown. Never raises."""
     envelope = _unwrap(body[:MAX_ERROR_BODY])
     if envelope is None:
         return ErrorInfo()
-    if jsonread.filled(envelope.error):
+    if json_fields.filled(envelope.error):
         return read_error_object(envelope.error)
     return _plain(envelope)
 
 
 def carries_error(body: bytes) -> bool:
-    """Whether a body is an object with an error in its `error` field, whatever its status."""
+    """Whether a body is an object with an error in its `error` field."""
     if b'"error"' not in body:
-        return False  # most replies, which needn't be parsed for that
+        return False  # most replies, without parsing
     envelope = _unwrap(body)
-    return envelope is not None and jsonread.filled(envelope.error)
+    return envelope is not None and json_fields.filled(envelope.error)
 
 
 def read_error_object(raw: Raw) -> ErrorInfo:
-    """What the object (or the bare text) in an `error` field says."""
-    found = jsonread.read(_object, raw)
+    """Read the object (or the bare text) in an `error` field."""
+    found = json_fields.read(_object, raw)
     if found is None:
-        message = jsonread.text(raw)[:_LONGEST_MESSAGE]
+        message = json_fields.text(raw)[:_LONGEST_MESSAGE]
         return ErrorInfo(message=message, delay_s=worded_delay(message))
-    message = jsonread.text(found.message)[:_LONGEST_MESSAGE]
-    coded = jsonread.read(_coded, found.details)
+    message = json_fields.text(found.message)[:_LONGEST_MESSAGE]
+    coded = json_fields.read(_coded, found.details)
     detail_words, delay_s, quotas, readings = _google_details(found.details)
     code = coded.error_code if coded else Raw()
     return ErrorInfo(
-        words=_words(*detail_words, *map(jsonread.text, (code, found.code, found.reason, found.type, found.status))),
+        words=_words(*detail_words, *map(json_fields.text, (code, found.code, found.reason, found.type, found.status))),
         message=message,
         status=_http_status(found.code),
         delay_s=delay_s if delay_s is not None else worded_delay(message),
@@ -135,16 +134,16 @@ def read_error_object(raw: Raw) -> ErrorInfo:
 
 
 def _unwrap(body: bytes) -> _Envelope | None:
-    envelope = jsonread.read(_envelope, body)
+    envelope = json_fields.read(_envelope, body)
     if envelope is None and body.lstrip()[:1] == b"[":
-        several = jsonread.several(_envelopes, body)
+        several = json_fields.several(_envelopes, body)
         envelope = several[0] if several else None
     return envelope
 
 
 def _plain(envelope: _Envelope) -> ErrorInfo:
-    message = jsonread.text(envelope.message)[:_LONGEST_MESSAGE]
-    words = _words(jsonread.text(envelope.code), jsonread.text(envelope.type))
+    message = json_fields.text(envelope.message)[:_LONGEST_MESSAGE]
+    words = _words(json_fields.text(envelope.code), json_fields.text(envelope.type))
     return ErrorInfo(words, message, _http_status(envelope.code), worded_delay(message))
 
 
@@ -153,26 +152,26 @@ def _google_details(raw: Raw) -> tuple[list[str], float | None, str, tuple[Windo
     quotas: list[str] = []
     limits: dict[WindowKind, int] = {}
     delay_s: float | None = None
-    for detail in jsonread.several(_details, raw):
-        stated = duration_delay(jsonread.text(detail.retryDelay))
+    for detail in json_fields.several(_details, raw):
+        stated = duration_delay(json_fields.text(detail.retryDelay))
         delay_s = stated if stated is not None else delay_s
-        reasons.append(jsonread.text(detail.reason))
-        metadata = jsonread.read(_metadata, detail.metadata)
+        reasons.append(json_fields.text(detail.reason))
+        metadata = json_fields.read(_metadata, detail.metadata)
         if metadata:
-            quotas.append(jsonread.text(metadata.quota_limit)[:_LONGEST_NAME])
-        for violation in jsonread.several(_violations, detail.violations):
-            names = [jsonread.text(name)[:_LONGEST_NAME] for name in (violation.quotaId, violation.quotaMetric)]
+            quotas.append(json_fields.text(metadata.quota_limit)[:_LONGEST_NAME])
+        for violation in json_fields.several(_violations, detail.violations):
+            names = [json_fields.text(name)[:_LONGEST_NAME] for name in (violation.quotaId, violation.quotaMetric)]
             quotas += names
-            limit = jsonread.number(violation.quotaValue)
+            limit = json_fields.number(violation.quotaValue)
             if limit and limit > 0 and _PER_MINUTE.search(names[0]):
                 kind = WindowKind.INPUT if _TOKENS.search(" ".join(names)) else WindowKind.REQUESTS
                 limits[kind] = min(int(limit), limits.get(kind, int(limit)))
     readings = tuple(WindowReading(kind, limit, 0, delay_s) for kind, limit in limits.items())
-    return reasons, delay_s, " ".join(filter(None, quotas[: jsonread.MOST_ITEMS])), readings
+    return reasons, delay_s, " ".join(filter(None, quotas[: json_fields.MOST_ITEMS])), readings
 
 
 def _http_status(raw: Raw) -> int | None:
-    value = jsonread.count(raw)
+    value = json_fields.count(raw)
     return value if value is not None and 400 <= value < 600 else None
 
 

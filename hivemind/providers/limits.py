@@ -1,4 +1,4 @@
-"""Rate-limit headers of every provider, read into one vocabulary.
+"""Reading the rate-limit headers of every provider.
 
 Anthropic: `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}` and, for
 subscriptions, `anthropic-ratelimit-unified-*`. OpenAI, Azure: `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`,
@@ -28,19 +28,19 @@ _KINDS = {
 _FIELDS = ("limit", "remaining", "reset")
 _PLAN_FIELDS = ("utilization", "status", "reset")
 _LONGEST_PLAN_S = 366 * DAY_S
-"""No plan's limit lasts longer than a year; a later reset is none."""
+"""No plan's limit lasts longer than a year; a later reset is ignored."""
 _NOTHING = Limits()
 
 Stated = dict[str, dict[str, str]]
-"""What a reply states, field by field, under the name of its window."""
+"""The fields that a reply states for one window."""
 
 
 def read_limits(headers: Headers, now_wall_s: float) -> Limits:
-    """What a reply's headers say about rate windows; never raises.
+    """Read what a reply's headers say about rate windows. Never raises.
 
-    `now_wall_s` is seconds since the epoch. Absolute resets are read against the reply's own `Date` where the clocks
-    disagree and that makes sense (:func:`~hivemind.providers.times.seconds_until`). A limit of 0 or -1 states nothing.
-    Where a reply states a window twice (an organization's and a project's tokens), the tighter one counts.
+    `now_wall_s` is seconds since the epoch. Absolute resets are relative to the reply's `Date` if the clocks
+    disagree and it is plausible (:func:`~hivemind.providers.times.seconds_until`). A limit of 0 or -1 is ignored.
+    If a reply states a window twice (an organization's and a project's tokens), the tighter one counts.
     """
     windows: Stated = {}
     plan: Stated = {}
@@ -58,7 +58,7 @@ def read_limits(headers: Headers, now_wall_s: float) -> Limits:
 
 @lru_cache(maxsize=256)
 def _place(raw: bytes) -> tuple[bool, str, str] | None:
-    """What a header's name stands for: whether it is of a plan, its window or claim, and its field."""
+    """Parse a header's name: whether it is a plan's, its window or claim, and its field."""
     name = raw.decode("latin-1")
     if name.startswith(_UNIFIED):
         claim, _, field = name[len(_UNIFIED) :].rpartition("-")
@@ -86,7 +86,7 @@ def _reading(window: str, stated: dict[str, str], by: Clocks) -> WindowReading |
 
 
 def _tightest(readings: Iterable[WindowReading | None]) -> tuple[WindowReading, ...]:
-    """One reading a kind: the one that leaves least."""
+    """Return one reading per kind: the one with the least remaining."""
     kept: dict[WindowKind, WindowReading] = {}
     for reading in readings:
         if reading and (reading.kind not in kept or _room(reading) < _room(kept[reading.kind])):

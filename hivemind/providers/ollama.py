@@ -1,4 +1,4 @@
-"""Ollama's own API (docs/api of ollama/ollama): newline-delimited JSON, streaming unless told otherwise."""
+"""Ollama's own API (docs/api of ollama/ollama): newline-delimited JSON, streaming by default."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 
 from msgspec import Raw, Struct
 
-from hivemind.providers import jsonread
+from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, Headers, StreamForm, Tap, TapState
 from hivemind.providers.dialect import JsonDialect, encode, failure_status
 from hivemind.providers.encoding import decode_body
 from hivemind.providers.errors import read_error
 from hivemind.providers.prompt import size_chars
 from hivemind.providers.sse import fields
-from hivemind.providers.tapping import tap_for
+from hivemind.providers.taps import tap_for
 from hivemind.providers.verdict import judge_event
 from hivemind.scheduler.types import Failure, Usage
 
@@ -46,14 +46,14 @@ class _Object(Struct):
     eval_count: Raw = Raw()
 
 
-_request = jsonread.decoder(_Request)
-_options = jsonread.decoder(_Options)
-_object = jsonread.decoder(_Object)
-_message = jsonread.decoder(_Message)
+_request = json_fields.decoder(_Request)
+_options = json_fields.decoder(_Options)
+_object = json_fields.decoder(_Object)
+_message = json_fields.decoder(_Message)
 
 
 class OllamaReader:
-    """Counts one reply."""
+    """Reader of one Ollama reply."""
 
     __slots__ = ("state",)
 
@@ -62,18 +62,18 @@ class OllamaReader:
 
     def record(self, record: bytes) -> None:
         data = record if record.startswith(b"{") else fields(record)[1]
-        found = jsonread.read(_object, data)
+        found = json_fields.read(_object, data)
         if found is None:
             return
         state = self.state
-        if jsonread.filled(found.error):
+        if json_fields.filled(found.error):
             state.error = judge_event(read_error(data))
             return
-        message = jsonread.read(_message, found.message) or _Message()
+        message = json_fields.read(_message, found.message) or _Message()
         parts = (message.content, message.thinking, message.tool_calls, found.response, found.thinking)
-        chars = sum(map(jsonread.length, parts))
+        chars = sum(map(json_fields.length, parts))
         state.output_chars += chars
-        done = jsonread.flag(found.done) is True
+        done = json_fields.flag(found.done) is True
         if chars or done:
             state.content_started = True
         if done:
@@ -82,36 +82,36 @@ class OllamaReader:
             state.usage_final = state.usage is not None
 
     def whole(self, body: bytes) -> None:
-        found = jsonread.read(_object, body)
+        found = json_fields.read(_object, body)
         if found is not None:
             self._count(found)
 
     def closed(self) -> None:
-        """Only `done` completes a reply."""
+        """Do nothing: only `done` completes a reply."""
 
     def _count(self, found: _Object) -> None:
-        prompt = jsonread.count(found.prompt_eval_count)
-        output = jsonread.count(found.eval_count)
+        prompt = json_fields.count(found.prompt_eval_count)
+        output = json_fields.count(found.eval_count)
         if prompt is not None or output is not None:
             self.state.usage = Usage(input_tokens=prompt or 0, output_tokens=output or 0)
 
 
 class Ollama(JsonDialect):
-    """Chat, generate and embeddings."""
+    """Dialect of chat, generate and embeddings."""
 
     name = "ollama"
     form = StreamForm.NDJSON
 
     def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
         plain = decode_body(headers, body)
-        found = jsonread.read(_request, plain) or _Request()
-        options = jsonread.read(_options, found.options) or _Options()
-        stream = _STREAMING.search(path) is not None and jsonread.flag(found.stream) is not False
+        found = json_fields.read(_request, plain) or _Request()
+        options = json_fields.read(_options, found.options) or _Options()
+        stream = _STREAMING.search(path) is not None and json_fields.flag(found.stream) is not False
         return Facts(
-            model=jsonread.text(found.model),
+            model=json_fields.text(found.model),
             stream=stream,
             size_chars=size_chars(plain),
-            max_output_tokens=jsonread.count(options.num_predict),
+            max_output_tokens=json_fields.count(options.num_predict),
             form=StreamForm.NDJSON if stream else StreamForm.WHOLE,
         )
 
@@ -129,5 +129,5 @@ class Ollama(JsonDialect):
         return self.stream_error(failure_status(failure), failure.kind.value, message or failure.message)
 
     def keepalive(self, client: str) -> bytes:
-        """A space before the next object. An empty line would be parsed, and fail, in Ollama's Python client."""
+        """Return a space before the next object. Ollama's Python client fails to parse an empty line."""
         return b" "

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, legacy completions and embeddings, which most other servers speak too."""
+"""OpenAI's chat completions, legacy completions and embeddings, also spoken by most other servers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import islice
 
 from msgspec import Raw, Struct
 
-from hivemind.providers import jsonread
+from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, Headers, StreamForm, Tap, TapState
 from hivemind.providers.dialect import JsonDialect, encode
 from hivemind.providers.encoding import decode_body
@@ -16,7 +16,7 @@ from hivemind.providers.openai_errors import error_body, error_object, provider_
 from hivemind.providers.openai_usage import openai_usage
 from hivemind.providers.prompt import size_chars
 from hivemind.providers.sse import fields
-from hivemind.providers.tapping import tap_for
+from hivemind.providers.taps import tap_for
 from hivemind.providers.verdict import judge_event
 from hivemind.scheduler.types import Failure
 
@@ -58,13 +58,13 @@ class _Whole(Struct):
     usage: Raw = Raw()
 
 
-_request = jsonread.decoder(_Request)
-_chunk = jsonread.decoder(_Chunk)
-_whole = jsonread.decoder(_Whole)
+_request = json_fields.decoder(_Request)
+_chunk = json_fields.decoder(_Chunk)
+_whole = json_fields.decoder(_Whole)
 
 
 class ChatReader:
-    """Counts one reply of chat completions or completions."""
+    """Reader of one reply of chat completions or completions."""
 
     __slots__ = ("_finished", "state")
 
@@ -77,15 +77,15 @@ class ChatReader:
         if data.startswith(b"[DONE]"):
             self._complete()
             return
-        chunk = jsonread.read(_chunk, data)
+        chunk = json_fields.read(_chunk, data)
         if chunk is None:
             return
-        if name == b"error" or jsonread.filled(chunk.error):
+        if name == b"error" or json_fields.filled(chunk.error):
             self.state.error = judge_event(read_error(data))
             return
-        for choice in islice(chunk.choices or (), jsonread.MOST_ITEMS):
+        for choice in islice(chunk.choices or (), json_fields.MOST_ITEMS):
             self._choice(choice)
-        if jsonread.filled(chunk.usage) and (usage := openai_usage(chunk.usage)):
+        if json_fields.filled(chunk.usage) and (usage := openai_usage(chunk.usage)):
             self.state.usage = usage
             self.state.usage_final = not chunk.choices
 
@@ -96,9 +96,9 @@ class ChatReader:
         if delta is not None:
             parts += [delta.content, delta.tool_calls, delta.reasoning, delta.reasoning_content, delta.refusal]
             parts += [delta.function_call, delta.audio]
-        chars = sum(map(jsonread.length, parts))
+        chars = sum(map(json_fields.length, parts))
         state.output_chars += chars
-        if jsonread.filled(choice.finish_reason):
+        if json_fields.filled(choice.finish_reason):
             self._finished = True
         if chars or self._finished:
             state.content_started = True
@@ -108,11 +108,11 @@ class ChatReader:
         self.state.usage_final = self.state.usage is not None
 
     def whole(self, body: bytes) -> None:
-        found = jsonread.read(_whole, body)
+        found = json_fields.read(_whole, body)
         self.state.usage = openai_usage(found.usage) if found else None
 
     def closed(self) -> None:
-        """Some compatible servers leave `[DONE]` out; a finish reason then a clean end is as good."""
+        """Complete after a finish reason too, since some compatible servers omit `[DONE]`."""
         if self._finished and not self.state.complete:
             self._complete()
 
@@ -122,23 +122,23 @@ def _event_bytes(error: object) -> bytes:
 
 
 class OpenAIChat(JsonDialect):
-    """Chat completions, completions and embeddings, at OpenAI, Azure and everybody compatible."""
+    """Dialect of chat completions, completions and embeddings, at OpenAI, Azure and compatible servers."""
 
     name = "openai_chat"
 
     def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
         plain = decode_body(headers, body)
-        found = jsonread.read(_request, plain) or _Request()
-        stream = jsonread.flag(found.stream) is True
+        found = json_fields.read(_request, plain) or _Request()
+        stream = json_fields.flag(found.stream) is True
         deployment = _DEPLOYMENT.search(path)
-        most = jsonread.count(found.max_completion_tokens)
+        most = json_fields.count(found.max_completion_tokens)
         return Facts(
-            model=jsonread.text(found.model) or (deployment[1] if deployment else ""),
+            model=json_fields.text(found.model) or (deployment[1] if deployment else ""),
             stream=stream,
             size_chars=size_chars(plain),
-            max_output_tokens=jsonread.count(found.max_tokens) if most is None else most,
-            continues_state=jsonread.flag(found.store) is True,
-            session=jsonread.text(found.prompt_cache_key),
+            max_output_tokens=json_fields.count(found.max_tokens) if most is None else most,
+            continues_state=json_fields.flag(found.store) is True,
+            session=json_fields.text(found.prompt_cache_key),
             form=StreamForm.SSE if stream else StreamForm.WHOLE,
         )
 
@@ -155,5 +155,6 @@ class OpenAIChat(JsonDialect):
         return _event_bytes(provider_error(failure, body))
 
     def keepalive(self, client: str) -> bytes:
-        """A bare newline: the one form that every streaming parser skips, those for compatible servers included."""
+        """Return a newline: the only form that every streaming parser skips, those for compatible servers
+        included."""
         return b"\n"

@@ -1,10 +1,10 @@
-"""Errors of our own in OpenAI's shape, which most compatible servers share."""
+"""Errors of our own in OpenAI's format, which most compatible servers share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hivemind.providers import jsonread
+from hivemind.providers import json_fields
 from hivemind.providers.dialect import RETRYABLE, encode
 from hivemind.scheduler.types import Failure
 
@@ -19,19 +19,19 @@ _TYPES = {
 
 
 def error_object(status: int, reason: str, message: str) -> dict[str, object]:
-    """The object under `error`."""
+    """Return the object under `error`."""
     kind = _TYPES.get(status, "server_error" if status in RETRYABLE else "invalid_request_error")
     return {"message": message, "type": kind, "param": None, "code": reason}
 
 
 def error_body(status: int, reason: str, message: str) -> bytes:
-    """The whole answer."""
+    """Return the complete answer."""
     return encode({"error": error_object(status, reason, message)})
 
 
 def provider_error(failure: Failure, body: bytes) -> Mapping[str, object]:
-    """The error object of an upstream's answer; one made from the failure where the body has none."""
-    envelope = jsonread.anything(body)
+    """Return the error object of an upstream's answer, or one made from the failure if the body has none."""
+    envelope = json_fields.anything(body)
     if isinstance(envelope, list) and envelope:
         envelope = envelope[0]
     error = envelope.get("error") if isinstance(envelope, dict) else None

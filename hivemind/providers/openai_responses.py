@@ -1,10 +1,10 @@
-"""OpenAI's Responses API."""
+"""OpenAI's Responses API (platform.openai.com, "Responses")."""
 
 from __future__ import annotations
 
 from msgspec import Raw, Struct
 
-from hivemind.providers import jsonread
+from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, Headers, StreamForm, Tap, TapState
 from hivemind.providers.dialect import RETRYABLE, JsonDialect, encode, failure_status
 from hivemind.providers.encoding import decode_body
@@ -13,12 +13,12 @@ from hivemind.providers.openai_errors import error_body, error_object, provider_
 from hivemind.providers.openai_usage import openai_usage
 from hivemind.providers.prompt import size_chars
 from hivemind.providers.sse import fields
-from hivemind.providers.tapping import tap_for
+from hivemind.providers.taps import tap_for
 from hivemind.providers.verdict import judge_event
 from hivemind.scheduler.types import Failure
 
 _CONTENT = frozenset({"response.output_item.done", "response.content_part.done"})
-"""The end of a piece that came without deltas; its beginning is still empty."""
+"""The end of a piece without deltas; its start is still empty."""
 _TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 
 
@@ -43,13 +43,13 @@ class _Response(Struct):
     usage: Raw = Raw()
 
 
-_request = jsonread.decoder(_Request)
-_event = jsonread.decoder(_Event)
-_response = jsonread.decoder(_Response)
+_request = json_fields.decoder(_Request)
+_event = json_fields.decoder(_Event)
+_response = json_fields.decoder(_Response)
 
 
 class ResponsesReader:
-    """Counts one response."""
+    """Reader of one response or its stream."""
 
     __slots__ = ("state",)
 
@@ -58,14 +58,14 @@ class ResponsesReader:
 
     def record(self, record: bytes) -> None:
         name, data = fields(record)
-        event = jsonread.read(_event, data)
+        event = json_fields.read(_event, data)
         if event is None:
             return
         state = self.state
-        kind = name.decode("latin-1") or jsonread.text(event.type)
+        kind = name.decode("latin-1") or json_fields.text(event.type)
         if kind.endswith(".delta"):
             state.content_started = True
-            state.output_chars += jsonread.length(event.delta)
+            state.output_chars += json_fields.length(event.delta)
         elif kind in _CONTENT:
             state.content_started = True
         elif kind in _TERMINAL:
@@ -84,39 +84,39 @@ class ResponsesReader:
             state.content_started = True
 
     def whole(self, body: bytes) -> None:
-        found = jsonread.read(_response, body)
+        found = json_fields.read(_response, body)
         self.state.usage = openai_usage(found.usage) if found else None
 
     def closed(self) -> None:
-        """Only a closing event completes a response."""
+        """Do nothing: only a closing event completes a response."""
 
 
 def _failed(error: object) -> bytes:
-    """`response.failed`, which Codex tries again after, with the error also where the SDKs look for one to raise."""
+    """Return `response.failed`, which Codex retries, with the error also where the SDKs look for one to raise."""
     response = {"id": "resp_hivemind", "object": "response", "status": "failed", "error": error, "output": []}
     event = {"type": "response.failed", "sequence_number": 0, "response": response, "error": error}
     return b"event: response.failed\ndata: " + encode(event) + b"\n\n"
 
 
 class OpenAIResponses(JsonDialect):
-    """Responses and their compaction."""
+    """Dialect of responses and their compaction."""
 
     name = "openai_responses"
 
     def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
         plain = decode_body(headers, body)
-        found = jsonread.read(_request, plain) or _Request()
-        stream = jsonread.flag(found.stream) is True
-        chained = jsonread.filled(found.previous_response_id) or jsonread.filled(found.conversation)
-        # Absent, `store` means true at OpenAI, yet nothing that a client didn't ask for by name is worth losing it for.
-        stored = jsonread.flag(found.store) is True or jsonread.flag(found.background) is True
+        found = json_fields.read(_request, plain) or _Request()
+        stream = json_fields.flag(found.stream) is True
+        chained = json_fields.filled(found.previous_response_id) or json_fields.filled(found.conversation)
+        # Without `store` OpenAI stores, but a client that didn't request it explicitly loses nothing by a retry.
+        stored = json_fields.flag(found.store) is True or json_fields.flag(found.background) is True
         return Facts(
-            model=jsonread.text(found.model),
+            model=json_fields.text(found.model),
             stream=stream,
             size_chars=size_chars(plain),
-            max_output_tokens=jsonread.count(found.max_output_tokens),
+            max_output_tokens=json_fields.count(found.max_output_tokens),
             continues_state=chained or stored,
-            session=jsonread.text(found.prompt_cache_key),
+            session=json_fields.text(found.prompt_cache_key),
             form=StreamForm.SSE if stream else StreamForm.WHOLE,
         )
 
@@ -127,7 +127,7 @@ class OpenAIResponses(JsonDialect):
         return error_body(status, reason, message)
 
     def stream_error(self, status: int, reason: str, message: str) -> bytes:
-        """The code of a temporary error is `server_error`: Codex takes `server_is_overloaded` for final."""
+        """Use the code `server_error` for temporary errors: Codex doesn't retry `server_is_overloaded`."""
         code = "server_error" if status in RETRYABLE else reason
         return _failed({"code": code, "message": message, "type": error_object(status, reason, message)["type"]})
 
@@ -140,5 +140,5 @@ class OpenAIResponses(JsonDialect):
         return _failed(error)
 
     def keepalive(self, client: str) -> bytes:
-        """A bare newline; Codex alone counts only parsed events as life."""
+        """Return a newline; only Codex counts just parsed events as activity."""
         return b'event: ping\ndata: {"type":"ping"}\n\n' if client == "codex" else b"\n"

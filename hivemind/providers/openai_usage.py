@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct
 
-from hivemind.providers import jsonread
+from hivemind.providers import json_fields
 from hivemind.scheduler.types import Usage
 
 
@@ -22,27 +22,27 @@ class _Usage(Struct):
     input_tokens_details: Raw = Raw()
 
 
-_usage = jsonread.decoder(_Usage)
-_details = jsonread.decoder(_Details)
+_usage = json_fields.decoder(_Usage)
+_details = json_fields.decoder(_Details)
 
 
 def openai_usage(raw: Raw) -> Usage | None:
-    """A `usage` object of chat completions (`prompt_tokens` …) or of responses (`input_tokens` …)."""
-    found = jsonread.read(_usage, raw)
+    """Read a `usage` object of chat completions (`prompt_tokens` …) or of responses (`input_tokens` …)."""
+    found = json_fields.read(_usage, raw)
     if found is None:
         return None
     prompt = _either(found.prompt_tokens, found.input_tokens)
     output = _either(found.completion_tokens, found.output_tokens)
     if prompt is None and output is None:
         return None
-    filled = jsonread.filled(found.prompt_tokens_details)
-    details = jsonread.read(_details, found.prompt_tokens_details if filled else found.input_tokens_details)
+    filled = json_fields.filled(found.prompt_tokens_details)
+    details = json_fields.read(_details, found.prompt_tokens_details if filled else found.input_tokens_details)
     total = prompt or 0
-    cached = min(total, jsonread.count(details.cached_tokens) or 0) if details else 0
-    written = min(total - cached, jsonread.count(details.cache_write_tokens) or 0) if details else 0
+    cached = min(total, json_fields.count(details.cached_tokens) or 0) if details else 0
+    written = min(total - cached, json_fields.count(details.cache_write_tokens) or 0) if details else 0
     return Usage(total - cached - written, cached, written, output or 0)
 
 
 def _either(first: Raw, second: Raw) -> int | None:
-    value = jsonread.count(first)
-    return jsonread.count(second) if value is None else value
+    value = json_fields.count(first)
+    return json_fields.count(second) if value is None else value

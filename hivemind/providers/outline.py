@@ -1,8 +1,8 @@
-"""The outline of a long JSON object: what its short members say, read in small steps and kept in little memory.
+"""The outline of a long JSON object: its short members, read in small steps and in bounded memory.
 
-A body may be tens of megabytes, nearly all of it one conversation or one picture, while what the proxy wants to know
-(model, stream, usage, an error) stands in short members beside that. An outline is a JSON object with those members
-alone, so whoever reads short bodies reads outlines too. Long strings are left out of it, and long members.
+A body may be tens of megabytes, nearly all of it one conversation or image, while the fields that the proxy needs
+(model, stream, usage, an error) are short members beside it. An outline is a JSON object with only those members,
+so readers of short bodies read outlines too. Long strings and long members are omitted.
 """
 
 from __future__ import annotations
@@ -13,45 +13,45 @@ from collections.abc import Iterable, Iterator
 from hivemind.providers.prompt import SAMPLE, payload_in
 
 SLICE = 8 * 1024
-"""Bytes that are looked at in one go. Where each is a bracket, that takes 2 or 3 ms."""
+"""Bytes scanned at a time. If each is a bracket, that takes 2 or 3 ms."""
 LONGEST_STRING = 1024
-"""Bytes of a string that stays as it is."""
+"""Longest string in bytes that is kept."""
 LONGEST_MEMBER = 64 * 1024
-"""Bytes of a member that stays, without its long strings."""
+"""Largest member in bytes that is kept, without its long strings."""
 LONGEST = 256 * 1024
-"""Bytes of the whole outline."""
+"""Largest outline in bytes."""
 MOST_TOKENS = 400_000
-"""Strings and brackets that are looked at, some 150 ms of work; twenty times as many as a long conversation has."""
+"""Most strings and brackets scanned, some 150 ms of work; twenty times as many as a long conversation has."""
 STEP_TOKENS = 2000
-"""Strings and brackets of one step, about a millisecond."""
+"""Strings and brackets per step, about a millisecond."""
 _ODD_TOKENS = 4
-"""What a string that is long, or has escapes, costs more than another, in the same measure."""
+"""Extra cost of a string that is long or has escapes, in the same unit."""
 _BULK = 8
-"""How many strings and brackets are passed over in the time that it takes to look at one."""
+"""Strings and brackets that can be skipped in the time of scanning one."""
 _SLICE_TOKENS = 48
-"""What a slice without any of them costs."""
+"""Cost of a slice without any."""
 _PIECE_TOKENS = 24
-"""And a piece, which may have been decoded for it."""
+"""Cost of a piece, which may have been decoded."""
 
 _TOKEN = re.compile(rb'["{}\[\]]')
 _TOKEN_OUTSIDE = re.compile(rb'["{}\[\],]')
-"""Where members are told apart."""
+"""The depth at which members are distinguished."""
 _TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
-"""Of a string, as far as it goes: possessive, because it never has to be read another way."""
+"""The rest of a string: possessive, to avoid backtracking."""
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _ALIKE = bytes.maketrans(b"[]", b"{}")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _MOST_NESTED = 32
-"""Levels that members are passed over at; what goes deeper within one slice is looked at bracket by bracket."""
+"""Depth up to which members are skipped; deeper nesting in one slice is scanned bracket by bracket."""
 _PAYLOAD_HINTS = (b'"data"', b'"images"', b";base64,")
 _KEYS = (b"data", b"images")
 _LEFT_OUT = b'"..."'
 _HEAD = SAMPLE + 64
-"""Bytes of a string's beginning from which a payload is recognised."""
+"""Bytes of a string's start by which a payload is recognised."""
 
 
 class Outline:
-    """One object's. What isn't an object, or isn't JSON, gives an empty one."""
+    """The outline of one object. Anything else gives an empty one."""
 
     __slots__ = (
         "_before",
@@ -77,13 +77,13 @@ class Outline:
 
     def __init__(self) -> None:
         self.failed = ""
-        """Why the rest wasn't looked at; empty while there is no such reason."""
+        """Why the rest wasn't scanned; empty if it was."""
         self.size = 0
-        """Bytes that came."""
+        """Bytes received."""
         self.payload = 0
-        """Of these, bytes of base64 (see :func:`.prompt.size_chars`)."""
+        """Bytes of base64 among them (see :func:`.prompt.size_chars`)."""
         self.is_json = True
-        """Whether it begins as an object."""
+        """Whether the body begins as an object."""
         self._started = False
         self._work = 0
         self._over = False
@@ -100,12 +100,12 @@ class Outline:
         self._opened = 0
         self._escaped = False
         self._before = b""
-        """The short string before the next one: its key, if it has one."""
+        """The short string before the next one, which may be its key."""
         self._run = False
-        """The string before was a payload, as the next item of its array will be."""
+        """The previous string was a payload, so the next item of its array is one too."""
 
     def look_at(self, pieces: Iterable[bytes]) -> Iterator[None]:
-        """Look at a body, or at the next part of one, giving way every millisecond or so."""
+        """Scan a body, or the next part of one, in steps of about a millisecond."""
         for piece in pieces:
             self._work += _PIECE_TOKENS
             for at in range(0, len(piece), SLICE):
@@ -117,7 +117,7 @@ class Outline:
                     yield
 
     def feed(self, data: bytes) -> int:
-        """Look at the next bytes, at most :data:`SLICE` of them. Returns how many strings and brackets these were."""
+        """Scan the next bytes, at most :data:`SLICE`. Return the number of strings and brackets."""
         self.size += len(data)
         if self.failed or self._over:
             return 0
@@ -179,7 +179,7 @@ class Outline:
         return self._count(tokens)
 
     def end(self) -> bytes:
-        """The outline as JSON."""
+        """Return the outline as JSON."""
         return b"{" + b",".join(self._kept) + b"}"
 
     def _count(self, tokens: int) -> int:
@@ -199,7 +199,7 @@ class Outline:
     # --- Strings that are long, have escapes, or go on in the next slice -----------------------------------------
 
     def _string(self, data: bytes, at: int) -> int:
-        """Go on with the string that is open. Returns the place after its closing quote, -1 where that isn't here."""
+        """Continue the open string. Return the position after its closing quote, -1 if it isn't in this slice."""
         end = self._close(data, at)
         stop = len(data) if end < 0 else end - 1
         if len(self._head) < _HEAD:
@@ -222,8 +222,8 @@ class Outline:
         return -1 if self._escaped else at + 1
 
     def _opened_at(self, data: bytes, at: int, mark: int = 0) -> int:
-        """A string that was open has ended before `at`, or (-1) goes on. Returns from where on what follows is still
-        to be kept, and keeps what there is of a short one."""
+        """Handle an open string that has ended before `at`, or (-1) continues. Keep what there is of a short one;
+        return the position from which the following bytes are still to be kept."""
         if not self._dropping:
             if self._length <= LONGEST_STRING:
                 self._keep(data[mark:] if at < 0 else data[mark:at])
@@ -236,7 +236,7 @@ class Outline:
         return max(at, 0)
 
     def _weigh(self) -> None:
-        """Count the string that has ended, if it is a payload."""
+        """Count the ended string if it is a payload."""
         payload = payload_in(self._head, self._length, self._run or self._before in _KEYS)
         self.payload += payload
         self._run = payload > 0
@@ -245,8 +245,8 @@ class Outline:
     # --- A member that is left out, which is most of a long body ---------------------------------------------------
 
     def _pass_over(self, data: bytes, at: int) -> int:
-        """Pass over all that follows, if the member doesn't end there and there is no payload in it: the brackets that
-        are left once strings and pairs are taken out tell the depth. Returns what that cost, 0 where it can't be done.
+        """Skip the rest of the slice if the member doesn't end in it and it has no payload; the brackets that
+        remain without strings and pairs give the depth. Return the cost, 0 if it can't be skipped.
         """
         if self._run or self._before in _KEYS or any(hint in data for hint in _PAYLOAD_HINTS):
             return 0

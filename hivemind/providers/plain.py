@@ -1,14 +1,13 @@
-"""Every path that no other dialect knows: other servers' own, and those of known providers that answer in other forms
-(images, sound, assistants).
-
-What is asked for is unknown, so it is passed on untouched and at once, and its cost is estimated by its size.
+"""Paths without a dialect: other servers' APIs, and those of known providers with other formats (images, sound,
+assistants). Their content is unknown, so it is forwarded unchanged and at once, and the cost is estimated from
+the size.
 """
 
 from __future__ import annotations
 
 from msgspec import Raw, Struct
 
-from hivemind.providers import jsonread
+from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap, TapState
 from hivemind.providers.dialect import JsonDialect, failure_status
 from hivemind.providers.encoding import decode_body, header
@@ -16,15 +15,15 @@ from hivemind.providers.openai_errors import error_body
 from hivemind.providers.openai_usage import openai_usage
 from hivemind.providers.prompt import size_chars
 from hivemind.providers.sse import fields
-from hivemind.providers.tapping import BlindTap, tap_for
+from hivemind.providers.taps import BlindTap, tap_for
 from hivemind.scheduler.types import Failure, Usage
 
 BYTES_PER_CHAR = 250
-"""Bytes of sound, pictures and the like that are estimated as one character of a prompt, so that a megabyte (a minute
-of sound, a photograph) counts as about a thousand tokens."""
+"""Bytes of media that count as one character of a prompt, so a megabyte (a minute of sound, a photograph) counts
+as about a thousand tokens."""
 _TEXT = ("application/json", "text/", "application/x-www-form-urlencoded")
 _TAPPED = ("application/json", "text/event-stream", "application/x-ndjson", "application/jsonl")
-"""Media types of replies in which usage is looked for."""
+"""Media types of replies that may contain usage."""
 
 
 class _Request(Struct):
@@ -45,14 +44,14 @@ class _CacheCounts(Struct):
     cache_read_input_tokens: Raw = Raw()
 
 
-_request = jsonread.decoder(_Request)
-_reply = jsonread.decoder(_Reply)
-_cache_counts = jsonread.decoder(_CacheCounts)
+_request = json_fields.decoder(_Request)
+_reply = json_fields.decoder(_Reply)
+_cache_counts = json_fields.decoder(_CacheCounts)
 
 
 class PlainReader:
-    """Looks for a `usage` object as OpenAI's and Anthropic's APIs have it, at the top of a reply or of an event, or in
-    the `response` or `message` of one. The last one counts."""
+    """Reader of a `usage` object as in OpenAI's and Anthropic's APIs, at the top level of a reply or event, or in
+    its `response` or `message`. The last one counts."""
 
     __slots__ = ("state",)
 
@@ -64,21 +63,21 @@ class PlainReader:
             self.whole(fields(record)[1] or record)
 
     def whole(self, body: bytes) -> None:
-        found = jsonread.read(_reply, body)
+        found = json_fields.read(_reply, body)
         if found is None:
             return
-        inner = jsonread.read(_reply, found.response) or jsonread.read(_reply, found.message)
+        inner = json_fields.read(_reply, found.response) or json_fields.read(_reply, found.message)
         usage = _usage(found.usage) or (_usage(inner.usage) if inner else None)
         if usage is not None:
             self.state.usage, self.state.usage_final = usage, True
 
     def closed(self) -> None:
-        """Nobody knows its end marker, so any clean end is one."""
+        """Complete, since the end marker is unknown."""
         self.state.complete = True
 
 
 class PlainTap:
-    """Reads like another tap, but the reply begins with its first byte, and an error in it is nobody's to judge."""
+    """A tap whose reply begins with its first byte and whose errors aren't classified."""
 
     __slots__ = ("_inner", "state")
 
@@ -106,7 +105,7 @@ class PlainTap:
 
 
 class Plain(JsonDialect):
-    """Passed through as it is; errors of our own in the shape that most servers share."""
+    """Dialect of unknown paths, with errors in OpenAI's format, which most servers share."""
 
     name = "plain"
 
@@ -115,17 +114,17 @@ class Plain(JsonDialect):
         return bool(media) and not media.startswith(_TEXT)
 
     def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
-        """An attempt that reached the upstream isn't repeated, since nobody knows what it did there."""
+        """Mark as stateful: an attempt that reached the upstream isn't repeated, since its effect is unknown."""
         if self.is_opaque(headers):
             return Facts(
                 size_chars=len(body) // BYTES_PER_CHAR, continues_state=True, unmetered=True, form=StreamForm.ANY
             )
         plain = decode_body(headers, body)
-        found = jsonread.read(_request, plain) or _Request()
+        found = json_fields.read(_request, plain) or _Request()
         limits = (found.max_tokens, found.max_tokens_to_sample, found.max_output_tokens)
-        most = [count for limit in limits if (count := jsonread.count(limit)) is not None]
+        most = [count for limit in limits if (count := json_fields.count(limit)) is not None]
         return Facts(
-            model=jsonread.text(found.model),
+            model=json_fields.text(found.model),
             size_chars=size_chars(plain),
             max_output_tokens=most[0] if most else None,
             continues_state=True,
@@ -152,10 +151,13 @@ class Plain(JsonDialect):
 
 def _usage(raw: Raw) -> Usage | None:
     found = openai_usage(raw)
-    if found is None or (counts := jsonread.read(_cache_counts, raw)) is None:
+    if found is None or (counts := json_fields.read(_cache_counts, raw)) is None:
         return found
-    written, read = jsonread.count(counts.cache_creation_input_tokens), jsonread.count(counts.cache_read_input_tokens)
-    # Anthropic's input tokens are those besides the cache's, so these add to them.
+    written, read = (
+        json_fields.count(counts.cache_creation_input_tokens),
+        json_fields.count(counts.cache_read_input_tokens),
+    )
+    # Anthropic's input tokens exclude cached ones, so these are added.
     return Usage(
         found.input_tokens,
         found.cache_read_tokens + (read or 0),

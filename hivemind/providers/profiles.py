@@ -9,10 +9,10 @@ from hivemind.providers.base import Profile
 from hivemind.scheduler.config import AimdConfig, LaneConfig
 
 _HOST = r"^[a-z]+://(?:[^/?#]*@)?"
-"""Up to where the host's name begins."""
+"""The part of a URL before the host name."""
 _END = r"(?=[:/?#]|$)"
 _EDGE = frozenset({520, 521, 522, 523, 524, 525, 526})
-"""Cloudflare's own statuses, in front of the hosted providers."""
+"""Cloudflare's own statuses; it is in front of the hosted providers."""
 _HOSTED = frozenset({408, 429, 500, 502, 503, 504, 529}) | _EDGE
 _OPENAI_LIMITS = tuple(
     f"x-ratelimit-{field}-{window}".encode()
@@ -100,13 +100,13 @@ _CLAUDE_4 = re.compile(r"claude-(opus|sonnet)-4(?:[-.]\d{1,2})?$")
 
 
 def profile_for(url: str) -> Profile:
-    """The profile that fits an upstream URL, by its pattern; :data:`GENERIC` where none does."""
+    """Return the profile whose pattern matches an upstream URL, otherwise :data:`GENERIC`."""
     lowered = url.lower()
     return next((p for p in PROFILES.values() if p.pattern and re.search(p.pattern, lowered)), GENERIC)
 
 
 def assumed_lane(upstream: str, profile: Profile) -> LaneConfig:
-    """A lane to an upstream of that name, as long as nobody says otherwise."""
+    """Return the profile's configuration of a lane to that upstream."""
     return LaneConfig(
         upstream=upstream,
         provider=profile.name,
@@ -121,10 +121,8 @@ def assumed_lane(upstream: str, profile: Profile) -> LaneConfig:
 
 @lru_cache(maxsize=256)
 def family(model: str) -> str:
-    """The models that share a rate window with this one, by one name.
-
-    Dated snapshots and aliases share their model's window. All of Claude Opus 4 share one, and all of Claude Sonnet 4
-    (Anthropic, "Rate limits"); later models have their own.
+    """Return the name of the rate window of a model. Dated snapshots and aliases share their model's window. All of
+    Claude Opus 4 share one, and all of Claude Sonnet 4 (Anthropic, "Rate limits"); later models have their own.
     """
     name = model.strip().lower().rpartition("/")[2]
     while (base := _SNAPSHOT.sub("", name)) != name:

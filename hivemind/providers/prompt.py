@@ -7,24 +7,24 @@ import re
 _HINTS = (b"base64", b"inlineData", b"inline_data", b"input_audio", b'"images"')
 _DATA_URL = b";base64,"
 _KEYS = (b'"data"', b'"images"')
-# Possessive: a run of spaces can be read in one way only, and trying all of them would take its length squared.
+# Possessive, since backtracking over a run of spaces would take quadratic time.
 _OPENING = re.compile(rb'\s*+:\s*+\[?+\s*+"')
 _NEXT_ITEM = re.compile(rb'"\s*+,\s*+"')
 _BASE64 = re.compile(rb"[A-Za-z0-9+/_\\-]++={0,2}+")
 _BEGINNING = 64
 SAMPLE = 256
-"""Bytes from which base64 is recognised; a shorter payload isn't worth taking off."""
+"""Shortest base64 payload in bytes that is subtracted."""
 LONGEST = 1024 * 1024
-"""Bytes of a body that is searched here."""
+"""Largest body in bytes that is searched here."""
 _MOST_PAYLOADS = 2000
-"""Places of each kind that are looked at; the rest counts as text."""
+"""Most payloads of each kind that are found; the rest counts as text."""
 
 
 def size_chars(body: bytes) -> int:
-    """Length of a JSON body without its base64 payloads (images, documents, sound), which cost by other rules.
-
-    Payloads follow a data URL's head, or stand under the keys `data` (Anthropic, Google, OpenAI's sound) and `images`
-    (Ollama). They are found by plain search; :class:`.outline.Outline` counts those of bodies beyond a megabyte.
+    """Return the length of a JSON body without its base64 payloads (images, documents, sound), which are priced by
+    other rules. Payloads follow a data URL's head, or are values of the keys `data` (Anthropic, Google, OpenAI's
+    sound) and `images` (Ollama). They are found by plain search; :class:`.outline.Outline` counts those of bodies
+    beyond a megabyte.
     """
     if len(body) > LONGEST and not is_object(body):
         return len(body)
@@ -37,13 +37,13 @@ def size_chars(body: bytes) -> int:
 
 
 def is_object(body: bytes) -> bool:
-    """Whether a long body begins as a JSON object, or might after many spaces."""
+    """Whether a long body begins as a JSON object, possibly after many spaces."""
     return body[:_BEGINNING].lstrip()[:1] in (b"", b"{")
 
 
 def payload_in(head: bytes, length: int, under_key: bool) -> int:
-    """How many bytes of a string of this length, which begins like this, are base64. `under_key`: it stands under one
-    of the keys for payloads."""
+    """Return how many bytes of a string with this length and start are base64. `under_key`: it is the value of a
+    payload key."""
     if length < SAMPLE:
         return 0
     start = head.find(_DATA_URL) + len(_DATA_URL)
@@ -88,8 +88,8 @@ def _under_key(body: bytes, key: bytes) -> int:
 
 
 def _payload(body: bytes, start: int) -> int:
-    """Length of the base64 text that starts here and ends with its string; 0 where it isn't base64, -1 where nothing
-    ends it."""
+    """Return the length of the base64 text from here to the end of its string; 0 if it isn't base64, -1 if the
+    string doesn't end."""
     if not _BASE64.fullmatch(body, start, min(start + SAMPLE, len(body))):
         return 0
     end = body.find(b'"', start)

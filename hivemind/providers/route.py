@@ -1,4 +1,4 @@
-"""Which of several upstreams a path is meant for."""
+"""Selecting one of several upstreams by the path."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROUTES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def provider_for_path(path: str) -> str | None:
-    """The name of the profile whose provider serves a path, or None where several do (`/v1/models`, `/v1/files`).
+    """Return the name of the profile whose provider serves a path, or None if several do (`/v1/models`, `/v1/files`).
 
     `/v1beta/openai/...` is Google's, though its dialect is OpenAI's.
     """

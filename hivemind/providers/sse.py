@@ -1,7 +1,6 @@
-"""Server-sent events, split as they come (WHATWG HTML, section 9.2), and the two JSON stream forms beside them.
-
-A splitter is fed bytes cut anywhere and gives whole records. It keeps at most one unfinished record, of bounded size; a
-larger one is dropped and the next is found again.
+"""Incremental splitting of server-sent events (WHATWG HTML, section 9.2) and of the two JSON stream forms. A
+splitter takes bytes cut anywhere and returns complete records. It keeps at most one incomplete record of bounded
+size; a larger one is dropped, and splitting resumes at the next.
 """
 
 from __future__ import annotations
@@ -10,31 +9,31 @@ import re
 from typing import Protocol
 
 MAX_RECORD = 16 * 1024 * 1024
-"""Bytes of one record; images in a closing event are a few megabytes."""
+"""Largest record in bytes; images in a closing event take a few megabytes."""
 MAX_LINES = 2000
-"""Lines of one event; more than JSON takes that somebody has laid out for people."""
+"""Most lines of one event; more than indented JSON needs."""
 _COMMENTS = re.compile(rb"(?<=\n\n)(?::[^\n]*+\n\n)++")
-"""Comments between events, taken out a run at a time where there may be thousands."""
+"""A run of comments between events, removed together, as there may be thousands."""
 _MANY_COMMENTS = 4096
-"""Bytes from which on they are looked for."""
+"""Shortest piece in bytes that is searched for them."""
 _BOM = b"\xef\xbb\xbf"
 
 
 class Splitter(Protocol):
-    """Cuts a decoded stream into records."""
+    """Splitter of a decoded stream into records."""
 
     slice_bytes: int
-    """What takes about a millisecond at most, be it all separators; feed it with no more at a time."""
+    """Most bytes per call; all separators take about a millisecond."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The records that these bytes complete."""
+        """Return the records that these bytes complete."""
 
     def end(self) -> list[bytes]:
-        """The stream is over: a last record that lacks only its separator."""
+        """Return a last record without separator at the end of the stream."""
 
 
 class _Buffer:
-    """The unfinished end of a stream, searched for a separator without looking twice at the same bytes."""
+    """The incomplete end of a stream; no byte is searched twice for a separator."""
 
     __slots__ = ("_data", "_dropping", "_seen", "_separator")
 
@@ -45,7 +44,7 @@ class _Buffer:
         self._dropping = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Records ended by the separator, without it."""
+        """Return records ended by the separator, without it."""
         if not self._data and data.endswith(self._separator) and not self._dropping:
             return data.split(self._separator)
         buffer = self._data
@@ -59,7 +58,7 @@ class _Buffer:
                 del buffer[: len(buffer) - overlap]
                 self._seen = len(buffer)
             return []
-        # The first may be long, and is copied once; all after it came in these bytes.
+        # The first may be long and is copied once; all others are within these bytes.
         with memoryview(buffer) as view:
             record, after = bytes(view[:first]), bytes(view[first + len(self._separator) :])
         *records, rest = after.split(self._separator)
@@ -72,7 +71,7 @@ class _Buffer:
         return records
 
     def end(self) -> bytes:
-        """What is left."""
+        """Return the remaining bytes."""
         rest = b"" if self._dropping else bytes(self._data)
         self._data.clear()
         self._seen = 0
@@ -80,8 +79,8 @@ class _Buffer:
 
 
 class SseSplitter:
-    """Cuts an event stream into blocks: the lines of one event, joined by LF whatever ended them on the wire. Comments
-    between events may be blocks of their own, or left out, where there are many."""
+    """Splitter of an event stream into blocks: the lines of one event, joined by LF. Comments between events are
+    blocks of their own, or omitted if there are many."""
 
     __slots__ = ("_buffer", "_cr", "_head", "_started")
 
@@ -120,7 +119,7 @@ class SseSplitter:
 
 
 def fields(block: bytes) -> tuple[bytes, bytes]:
-    """The event name (empty where none is given) and the data of one block; neither where it has too many lines."""
+    """Return the event name (empty if absent) and the data of one block; both empty if it has too many lines."""
     if block.startswith(b"data: ") and b"\n" not in block:
         return b"", block[6:]
     name = b""
@@ -139,7 +138,7 @@ def fields(block: bytes) -> tuple[bytes, bytes]:
 
 
 class LineSplitter:
-    """Cuts newline-delimited JSON into its lines."""
+    """Splitter of newline-delimited JSON into lines."""
 
     __slots__ = ("_buffer",)
 
@@ -157,7 +156,7 @@ class LineSplitter:
 
 
 class ArraySplitter:
-    """Cuts a JSON array into its objects as they come; a bare object counts as an array of one."""
+    """Splitter of a JSON array into its objects; a bare object counts as an array of one."""
 
     __slots__ = ("_depth", "_dropping", "_escaped", "_in_string", "_object")
 

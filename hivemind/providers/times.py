@@ -1,4 +1,4 @@
-"""Points in time and lengths of time as providers write them in headers and error bodies."""
+"""Parsing times and durations in headers and error bodies."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hivemind.providers.base import Headers
 from hivemind.providers.encoding import header
 
 MAX_SKEW_S = 2.0
-"""A `Date` that differs by more from our clock than a reply's age explains means that the clocks disagree."""
+"""A larger difference between `Date` and our clock means that the clocks disagree."""
 DAY_S = 86400.0
 LONGEST_S = 1e12
-"""A longer time (this is some 30,000 years) is cut to it, so that whoever reckons with it or shows it may."""
+"""Longer times (this is some 30,000 years) are limited to it, so that they can be calculated with and shown."""
 _LONGEST = 64
-"""Characters of a value worth reading."""
+"""Longest value in characters that is parsed."""
 _EPOCH_FROM_S = 1e9
 _EPOCH_FROM_MS = 1e12
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
@@ -26,22 +26,22 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d{1,2})?")
 
 
 def parse_number(value: str) -> float | None:
-    """A plain decimal number."""
+    """Return a plain decimal number, or None."""
     value = value.strip()
     return float(value) if len(value) <= _LONGEST and _NUMBER.fullmatch(value) else None
 
 
 def parse_duration(value: str) -> float | None:
-    """Seconds of a Go duration (`6m0s`, `1h2m`, `20ms`, `1.5s`)."""
+    """Return the seconds of a Go duration (`6m0s`, `1h2m`, `20ms`, `1.5s`)."""
     value = value.strip()
     if len(value) > _LONGEST or not _DURATION.fullmatch(value):
         return None
     return sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(value))
 
 
-@lru_cache(maxsize=256)  # replies of the same second have the same Date, and often the same resets
+@lru_cache(maxsize=256)  # replies of one second share their Date, and often their resets
 def parse_moment(value: str) -> float | None:
-    """Seconds since the epoch of an RFC 3339 time or an HTTP date; a time without a zone is UTC."""
+    """Return an RFC 3339 time or HTTP date in seconds since the epoch; a time without a zone is UTC."""
     value = value.strip()
     if not value or len(value) > _LONGEST:
         return None
@@ -53,22 +53,22 @@ def parse_moment(value: str) -> float | None:
 
 
 Clocks = tuple[float, ...]
-"""Ideas of what time it is, in seconds since the epoch, the one to be trusted most first."""
+"""Current times in seconds since the epoch, the most trusted first."""
 
 
 def clocks(headers: Headers, now_wall_s: float) -> Clocks:
-    """What the provider's absolute times may be read against: the reply's own `Date` where it is off our clock by more
+    """Return the clocks that absolute times may refer to: the reply's `Date` if it differs from our clock by more
     than :data:`MAX_SKEW_S`, and our clock."""
     date = parse_moment(header(headers, b"date"))
     return (date, now_wall_s) if date is not None and abs(date - now_wall_s) > MAX_SKEW_S else (now_wall_s,)
 
 
 def seconds_until(value: str, by: Clocks, within_s: float = DAY_S) -> float | None:
-    """Seconds from the reply to a stated moment or for a stated time, from 0 to :data:`LONGEST_S`.
+    """Return the seconds from the reply to a stated time, or of a stated duration, from 0 to :data:`LONGEST_S`.
 
     Understands RFC 3339, HTTP dates, Go durations, seconds, and seconds or milliseconds since the epoch.
 
-    A moment is read against the first clock that puts it within `within_s` of now. Either clock may be wrong, by years:
+    A time is relative to the first clock that puts it within `within_s` of now. Either clock may be wrong, by years:
     a machine without a battery for its clock starts in 1970, and a `Date` is whatever the upstream says. The two that
     come from one machine, moment and `Date`, agree even then; a `Date` that makes nonsense of the moment isn't
     believed. A moment in the past is now. What a moment means that only our own clock can be asked about, and that is
@@ -85,7 +85,7 @@ def seconds_until(value: str, by: Clocks, within_s: float = DAY_S) -> float | No
 
 @lru_cache(maxsize=256)
 def _stated(value: str) -> tuple[float | None, bool]:
-    """Seconds, and whether they count from the epoch."""
+    """Return seconds, and whether they count from the epoch."""
     amount = parse_number(value)
     if amount is not None:
         if amount >= _EPOCH_FROM_MS:

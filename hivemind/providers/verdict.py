@@ -1,6 +1,5 @@
-"""What a failed answer means: how it failed, and whether trying again could help and can't do harm.
-
-One judgement for all providers, over the status, the machine words of the error object and the headers.
+"""Classification of failed answers: the kind of failure, and whether a retry can help and is safe. One function
+for all providers, by status, codes of the error object and headers.
 """
 
 from __future__ import annotations
@@ -69,12 +68,12 @@ WORD_STATUS = {
     "deadline_exceeded": 504,
     "overloaded_error": 529,
 }
-"""The status that a provider gives an error of this word when it still can, for judging one inside a stream."""
+"""The status that goes with an error code, for errors inside a stream."""
 _FAULT_OF_REQUEST = re.compile(r"invalid|image|unsupported|content_policy|too_large|too_long|not_found", re.I)
 
 
 def classify(status: int, headers: Headers, body: bytes, now_wall_s: float) -> Failure | None:
-    """Judge an answer by its status, headers and (still encoded) body; None below 400. Never raises."""
+    """Classify an answer by its status, headers and (still encoded) body; None below 400. Never raises."""
     if status < 400:
         return None
     info = read_error(decode_body(headers, body, MAX_ERROR_BODY))
@@ -84,12 +83,12 @@ def classify(status: int, headers: Headers, body: bytes, now_wall_s: float) -> F
 
 
 def judge_event(info: ErrorInfo) -> Failure:
-    """Judge an error object inside a stream as if it had come with its own status."""
+    """Classify an error object inside a stream as if it had come with its own status."""
     return judge(status_of(info), info)
 
 
 def status_of(info: ErrorInfo) -> int:
-    """The status that fits an error object: its own, else by its words, else 500."""
+    """Return the status of an error object: its own, otherwise by its codes, otherwise 500."""
     if info.status is not None:
         return info.status
     lowered = [word.lower() for word in info.words]
@@ -101,9 +100,8 @@ def status_of(info: ErrorInfo) -> int:
 
 
 def judge(status: int, info: ErrorInfo, *, delay_s: float | None = None, hint: str = "") -> Failure:
-    """Put together what status, words, delay and `x-should-retry` say.
-
-    An exhausted quota can't be helped by trying again, whatever the hint; else the hint wins over the status.
+    """Combine status, codes, delay and `x-should-retry`. An exhausted quota isn't retryable, whatever the hint;
+    otherwise the hint overrides the status.
     """
     kind, retryable = _by_status(status, info)
     if kind is FailureKind.QUOTA:
@@ -137,7 +135,7 @@ def _by_status(status: int, info: ErrorInfo) -> tuple[FailureKind, bool]:
         return FailureKind.SERVER_ERROR, status in _RETRYABLE_5XX
     if status == 499 and "cancelled" in words:
         return FailureKind.SERVER_ERROR, True  # Google's own abort, not our client's
-    # 408: the provider waited in vain for the request, which says nothing of its own load.
+    # 408: the provider timed out waiting for the request, which says nothing about its load.
     return FailureKind.CLIENT_ERROR, status == 408
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from hivemind.providers.base import Facts, StreamForm
-from hivemind.providers.tapping import form_of
+from hivemind.providers.taps import form_of
 from hivemind.upstream.base import UpstreamResponse
 from hivemind.wire.headers import Headers, value
 

@@ -13,12 +13,13 @@ import brotli
 import pytest
 import zstandard
 
-from hivemind.providers import asking, encoding
-from hivemind.providers.asking import SHORT, facts_in_steps
+from hivemind.providers import encoding
+from hivemind.providers import request_body as asking
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.detect import DIALECTS
 from hivemind.providers.outline import Outline
 from hivemind.providers.plain import BYTES_PER_CHAR
+from hivemind.providers.request_body import SHORT, facts_in_steps
 
 T = TypeVar("T")
 PACK: dict[str, Callable[[bytes], bytes]] = {

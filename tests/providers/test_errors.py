@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemind.providers import jsonread
+from hivemind.providers import json_fields
 from hivemind.providers.errors import ErrorInfo, carries_error, read_error
 
 GOOGLE = {
@@ -125,14 +125,14 @@ HOSTILE = {
 def test_a_hostile_error_is_read_in_part(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a megabyte that should be an error a bounded number of fields is read, and of a message its beginning."""
     fields = 0
-    read = jsonread.read
+    read = json_fields.read
 
     def counting(reader: Any, data: Any) -> Any:
         nonlocal fields
         fields += 1
         return read(reader, data)
 
-    monkeypatch.setattr(jsonread, "read", counting)
+    monkeypatch.setattr(json_fields, "read", counting)
     info = read_error(HOSTILE[name])
     assert fields < 2000
     assert len(info.message) <= 4096

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw, Struct
 
-from hivemind.providers import jsonread
+from hivemind.providers import json_fields
 
 
 class Pair(Struct):
@@ -13,25 +13,25 @@ class Pair(Struct):
     b: Raw = Raw()
 
 
-PAIR = jsonread.decoder(Pair)
+PAIR = json_fields.decoder(Pair)
 
 
 def test_a_field_of_another_type_costs_itself_alone() -> None:
     """What one field holds never hides its neighbour."""
-    pair = jsonread.read(PAIR, b'{"a": {"deep": [1]}, "b": "text", "unknown": null}')
+    pair = json_fields.read(PAIR, b'{"a": {"deep": [1]}, "b": "text", "unknown": null}')
     assert pair is not None
-    assert (jsonread.text(pair.a), jsonread.text(pair.b)) == ("", "text")
+    assert (json_fields.text(pair.a), json_fields.text(pair.b)) == ("", "text")
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b"\xff", b'"x"', b'{"a": ' + b"[" * 100_000, b"{} x"])
 def test_unreadable_is_none(data: bytes) -> None:
     """Other shapes, broken, endless or binary input: None, never an exception."""
-    assert jsonread.read(PAIR, data) is None
+    assert json_fields.read(PAIR, data) is None
 
 
 def test_text_that_is_no_unicode() -> None:
     """A string of invalid bytes is no text."""
-    assert jsonread.text(Raw(b'"\xff\xfe"')) == ""
+    assert json_fields.text(Raw(b'"\xff\xfe"')) == ""
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_text_that_is_no_unicode() -> None:
 )
 def test_counts(raw: bytes, count: int | None) -> None:
     """Whole numbers from 0, in whatever way they are written."""
-    assert jsonread.count(Raw(raw)) == count
+    assert json_fields.count(Raw(raw)) == count
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_counts(raw: bytes, count: int | None) -> None:
 )
 def test_flags(raw: bytes, flag: bool | None) -> None:
     """Only true booleans count."""
-    assert jsonread.flag(Raw(raw)) is flag
+    assert json_fields.flag(Raw(raw)) is flag
 
 
 @pytest.mark.parametrize(
@@ -74,5 +74,5 @@ def test_flags(raw: bytes, flag: bool | None) -> None:
 )
 def test_filled_and_length(raw: bytes, filled: bool, length: int) -> None:
     """Absent, null and empty are the same; a string's length is without its quotes."""
-    assert jsonread.filled(Raw(raw)) is filled
-    assert jsonread.length(Raw(raw)) == length
+    assert json_fields.filled(Raw(raw)) is filled
+    assert json_fields.length(Raw(raw)) == length

@@ -14,12 +14,12 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemind.providers import tapping
+from hivemind.providers import taps as tapping
 from hivemind.providers.base import Facts, Headers, StreamForm, TapState
 from hivemind.providers.detect import DIALECTS
 from hivemind.providers.openai_chat import ChatReader
 from hivemind.providers.sse import SseSplitter
-from hivemind.providers.tapping import end_through, feed_through
+from hivemind.providers.taps import end_through, feed_through
 from hivemind.scheduler.types import FailureKind, Usage
 
 SSE_HEADERS: Headers = [(b"content-type", b"text/event-stream")]

@@ -13,7 +13,7 @@ from hivemind.providers.detect import dialect_for
 from hivemind.providers.free import is_free
 from hivemind.providers.limits import read_limits
 from hivemind.providers.profiles import profile_for
-from hivemind.providers.tapping import end_through, feed_through, form_of
+from hivemind.providers.taps import end_through, feed_through, form_of
 from hivemind.redaction.heads import masked_path
 from hivemind.redaction.text import less, redact
 from hivemind.redaction.values import credentials_in

@@ -1,7 +1,6 @@
-"""Taps: what every dialect's reading beside the stream has in common.
-
-A dialect gives a :class:`Reader`, which knows its events; what is here undoes the content encoding, cuts the stream
-into records and sees to it that nothing unreadable holds a reply up, and nothing long the event loop.
+"""Taps: the common part of reading beside the stream. A dialect provides a :class:`Reader` for its events. A tap
+decodes the content encoding, splits the stream into records, and ensures that unreadable data doesn't delay the
+reply and long data doesn't hold the event loop.
 """
 
 from __future__ import annotations
@@ -18,45 +17,45 @@ from hivemind.providers.sse import MAX_LINES, ArraySplitter, LineSplitter, Split
 from hivemind.providers.verdict import judge_event
 
 MAX_PRELUDE = 64 * 1024
-"""Bytes after which a stream counts as begun even if no content was recognised: nothing is held for ever."""
+"""Bytes after which a stream counts as begun even without recognised content, so nothing is held for ever."""
 SHORT_WHOLE = 256 * 1024
-"""Bytes of a whole reply, decoded, that are kept to be read at its end; of a longer one an outline is made."""
+"""Largest whole reply, decoded, in bytes, that is kept and read at its end; a longer one is outlined."""
 LONG_RECORD = 128 * 1024
-"""Bytes of a record from which on its outline is read in its place. A shorter one takes 5 ms at worst."""
+"""Size in bytes from which a record's outline is read instead. A shorter record takes 5 ms at worst."""
 STEP_RECORDS = 256
-"""Records that are read in one step, which takes about a millisecond."""
+"""Records per step, which takes about a millisecond."""
 MOST_RECORDS = 1_000_000
-"""Records of a stream that are read out of large pieces, in which no provider sends its tokens."""
+"""Most records of a stream that are read from large pieces, in which no provider sends tokens."""
 _RECORD_BYTES = 2 * 1024
-"""A record counts once more for each so many bytes."""
+"""A record counts once more per this many bytes."""
 _DECODING = 16
-"""What decoding a piece costs, in records."""
+"""Cost of decoding a piece, in records."""
 _SPLITTING = 256
-"""What splitting a slice costs at most."""
+"""Highest cost of splitting a slice, in records."""
 
 _NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 
 _VAGUE_TYPES = ("", "text/plain", "application/octet-stream", "application/stream+json")
-"""Media types that servers give a stream which they don't describe."""
+"""Media types of streams that servers don't describe."""
 
 
 class Reader(Protocol):
-    """Knows the events of one dialect and keeps the state of one reply."""
+    """Reader of one dialect's events, with the state of one reply."""
 
     state: TapState
 
     def record(self, record: bytes) -> None:
-        """One SSE block, or one JSON object of the other forms. Never raises."""
+        """Read one SSE block, or one JSON object of the other forms. Never raises."""
 
     def whole(self, body: bytes) -> None:
-        """A whole JSON reply (decoded) that carries no error."""
+        """Read a whole JSON reply (decoded) without an error."""
 
     def closed(self) -> None:
-        """The stream ended cleanly; decide what only that decides."""
+        """Handle the clean end of the stream."""
 
 
 class StreamTap:
-    """Reads a stream record by record."""
+    """A tap that reads a stream record by record."""
 
     __slots__ = ("_blind", "_decoder", "_direct", "_many", "_passed", "_reader", "_slice", "_splitter", "state")
 
@@ -66,7 +65,7 @@ class StreamTap:
         self._splitter = splitter
         self._slice = splitter.slice_bytes
         self._direct = -1 if decoder is not None else self._slice
-        """Bytes of a piece that is read as it comes."""
+        """Largest piece in bytes that is read directly."""
         self._decoder = decoder
         self._passed = 0
         self._many = 0
@@ -94,7 +93,7 @@ class StreamTap:
         return None
 
     def _indirectly(self, data: bytes) -> Steps | None:
-        """Read what is encoded, or much."""
+        """Read an encoded or long piece."""
         if self._blind:
             return None
         if self._decoder is None:
@@ -114,7 +113,7 @@ class StreamTap:
         return None
 
     def _in_steps(self, pieces: Iterable[bytes], size: int) -> Steps:
-        """Read plain pieces; `size` is what they were before they were decoded, if they were."""
+        """Read plain pieces; `size` is their encoded size, if they were encoded."""
         work = 0
         for piece in pieces:
             size += len(piece)
@@ -128,7 +127,7 @@ class StreamTap:
                 if work >= STEP_RECORDS:
                     work = 0
                     yield
-            if work >= STEP_RECORDS:  # of pieces that are empty
+            if work >= STEP_RECORDS:  # for empty pieces
                 work = 0
                 yield
         if self._decoder is not None and self._decoder.failed:
@@ -146,7 +145,7 @@ class StreamTap:
         self._close()
 
     def _read(self, records: list[bytes], work: int) -> Generator[None, None, int]:
-        """Read records in steps, the first of which has done so much already. Returns what its last one has done."""
+        """Read records in steps, the first of which begins with this cost. Return the cost of the last step."""
         self._many += len(records)
         if self._many > MOST_RECORDS:
             self._give_up("the stream has too many events")
@@ -163,7 +162,7 @@ class StreamTap:
         return work
 
     def _give_up(self, why: str) -> None:
-        """Look at nothing more; the reply flows on."""
+        """Stop reading; the reply continues."""
         self._direct = -1
         self._blind = self.state.content_started = True
         self.state.gave_up = why
@@ -174,13 +173,13 @@ class StreamTap:
 
     def _close(self) -> None:
         if self._blind:
-            self.state.complete = True  # its framing is all that is known of it
+            self.state.complete = True  # only its framing is known
         else:
             self._reader.closed()
 
 
 def shortened(record: bytes) -> Generator[None, None, bytes]:
-    """A long record with its outline in the place of its JSON; empty where it can't be read."""
+    """Return a long record with its outline instead of its JSON; empty if it can't be read."""
     outline = Outline()
     if record[:64].lstrip().startswith(b"{"):
         yield from outline.look_at((record,))
@@ -201,7 +200,7 @@ def shortened(record: bytes) -> Generator[None, None, bytes]:
 
 
 class WholeTap:
-    """Keeps a whole reply that is short, to read it at its end; of a long one, the outline."""
+    """A tap that reads a whole reply at its end: completely if short, as an outline if long."""
 
     __slots__ = ("_decoder", "_kept", "_outline", "_parts", "_reader", "state")
 
@@ -228,7 +227,7 @@ class WholeTap:
         elif self._outline is None:
             self._read(b"".join(self._parts))
         elif self._outline.failed:
-            self.state.gave_up = self._outline.failed if self._outline.is_json else ""  # sound isn't meant to be read
+            self.state.gave_up = self._outline.failed if self._outline.is_json else ""  # sound and other media
         else:
             self._read(self._outline.end())
         self._parts.clear()
@@ -267,7 +266,7 @@ class WholeTap:
 
 
 class BlindTap:
-    """For replies that nothing is known of: they begin with their first byte and are complete when they end."""
+    """A tap for replies of unknown format: they begin with the first byte and are complete at their end."""
 
     __slots__ = ("state",)
 
@@ -284,19 +283,19 @@ class BlindTap:
 
 
 def feed_through(tap: Tap, data: bytes) -> None:
-    """Have a tap look at bytes without giving way, where nobody waits for it to."""
+    """Feed bytes to a tap and run all steps at once, where no other work waits."""
     for _ in tap.feed(data) or ():
         pass
 
 
 def end_through(tap: Tap) -> None:
-    """Tell a tap of the end likewise."""
+    """Close a tap and run all steps at once."""
     for _ in tap.end() or ():
         pass
 
 
 def form_of(headers: Headers, expected: StreamForm) -> StreamForm:
-    """How a reply really arrives: by its content type, and as the request expected where that says nothing."""
+    """Return the form of a reply by its content type, or as the request expected."""
     media = header(headers, b"content-type").partition(";")[0].strip().lower()
     if media == "text/event-stream":
         return StreamForm.SSE
@@ -304,12 +303,12 @@ def form_of(headers: Headers, expected: StreamForm) -> StreamForm:
         return StreamForm.NDJSON
     if expected not in (StreamForm.SSE, StreamForm.NDJSON) or media in _VAGUE_TYPES:
         return expected
-    # An object of JSON is a line of NDJSON too.
+    # A JSON object is a line of NDJSON too.
     return expected if media == "application/json" and expected is StreamForm.NDJSON else StreamForm.WHOLE
 
 
 def tap_for(reader: Reader, headers: Headers, facts: Facts) -> Tap:
-    """The tap that fits a reply's content type and encoding."""
+    """Return the tap for a reply's content type and encoding."""
     form = form_of(headers, facts.form)
     if form in (StreamForm.WHOLE, StreamForm.ANY):
         return WholeTap(reader, decoder_for(headers))

@@ -1,4 +1,4 @@
-"""Reading a request's body: all of it where it's short, its outline where it's long."""
+"""Reading a request's body: completely if it is short, as an outline if it is long."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from hivemind.providers.outline import Outline
 from hivemind.providers.prompt import LONGEST, is_object
 
 SHORT = LONGEST
-"""Bytes of a body, decoded, that a dialect reads in one go, which takes 10 ms at worst."""
+"""Largest decoded body in bytes that a dialect parses in one step, which takes 10 ms at worst."""
 _STEP_PIECES = 4
-"""Decoded pieces of one step."""
+"""Decoded pieces per step."""
 
 
 def facts_in_steps(
     dialect: Dialect, path: str, query: str, headers: Headers, body: bytes
 ) -> Generator[None, None, Facts]:
-    """What :meth:`Dialect.facts` says of a body that is long or encoded, read in little memory and in steps: give way
-    at each. What can't be read is left out, and :attr:`Facts.unread` says why; the size is then estimated."""
+    """Return :meth:`Dialect.facts` of a long or encoded body, in bounded memory and in steps; other work can run
+    between them. Parts that can't be read are omitted, :attr:`Facts.unread` says why, and the size is an estimate."""
     if dialect.is_opaque(headers):
         return dialect.facts(path, query, headers, body)
     decoder = decoder_for(headers)
     if decoder is None and not is_object(body):
-        return dialect.facts(path, query, headers, body)  # a form or a file, which says nothing but its length
+        return dialect.facts(path, query, headers, body)  # a form or a file, of which only the length is known
     others = [pair for pair in headers if pair[0] != b"content-encoding"]
     pieces = iter((body,)) if decoder is None else decoder.steps(body)
     short = yield from _short(pieces)
@@ -43,7 +43,7 @@ def facts_in_steps(
 
 
 def _short(pieces: Iterator[bytes]) -> Generator[None, None, bytes | list[bytes]]:
-    """The whole of a short body, or the first pieces of a long one."""
+    """Return a short body, or the first pieces of a long one."""
     parts: list[bytes] = []
     size = 0
     for piece in pieces:
