@@ -142,10 +142,10 @@ def test_the_card_tells_all_of_an_agent() -> None:
         "cost         $2.58+  1.2k tok without price",
         "budget         126%  ━━━━━━━━━━━━━━━━ of 500k",
         "131k over, this run",
-        "asked            60 requests",
+        "requests         60",
         "failed            1",
-        "saved             4 errors it never saw",
-        "waited        1m12s in the queue, in all",
+        "retried OK        4 after failed attempts",
+        "waited        1m12s in the queue in total",
         "first token    1.2s of the last answer",
         "last error    429 rate_limit_error",
         "http://127.0.0.1:8765/agent/alice",
@@ -190,11 +190,11 @@ def test_the_short_card_has_the_same_facts() -> None:
     """Side by side in seven rows."""
     rows = card(View(bad_afternoon(), selected="alice"), 100, 8, boxed=False)
     for words in (
-        "cache read 500k",
+        "500k cached",
         "cost $2.58+",
-        "131k over of 500k this run",
-        "failed 1",
-        "saved 4",
+        "126% of 500k  131k over  this run",
+        "1 failed",
+        "4 retried OK",
         "/agent/alice",
     ):
         assert words in rows, words
@@ -208,11 +208,11 @@ def test_the_short_card_has_the_same_facts() -> None:
         ({"priority": Priority.HIGH}, "lower", "to norm"),
         ({"boosted_for_s": 3.0}, "boost", "ends the boost"),
         ({"boosted_for_s": 0.0}, "boost", "boosts it"),
-        ({"paused": True}, "hold", "lets it go"),
+        ({"paused": True}, "hold", "releases it"),
         ({"paused": False}, "hold", "holds it"),
         ({"budget": None}, "budget", "gives a budget"),
         ({"budget": budget(ALICE, 9)}, "budget", "changes the budget"),
-        ({"stopped": True}, "stop", "lets it ask again"),
+        ({"stopped": True}, "stop", "allows it again"),
         ({"stopped": False}, "stop", "stops it"),
     ],
 )
@@ -246,17 +246,17 @@ def test_every_key_of_the_card_is_in_the_table_of_keys() -> None:
 @pytest.mark.parametrize("width", range(80, 200, 7))
 @pytest.mark.parametrize("page", ["overview", "agents", "requests", "tuning", "log"])
 def test_what_was_kept_from_agents_always_stays(width: int, page: str) -> None:
-    """Failures, errors that no agent saw and agents saved, whatever else must go, and however many there are."""
+    """Failures, requests retried and agents recovered, whatever else must go, and however many there are."""
     full = world()
     many = replace(full, totals=replace(full.totals, failed=12_300, rescued=45_600, agents_saved=1_200))
     rows = head(View(many, trail=(page,)), width)
-    assert "12k failed · 46k errors no agent saw · 1.2k agents saved" in rows
+    assert "12k failed · 46k retried OK · 1.2k agents recovered" in rows
 
 
 def test_all_totals_fit_on_a_wide_terminal() -> None:
     """Asked, answered, saved, tokens, money, wasted, left."""
     rows = head(View(bad_afternoon()), 250)
-    for words in ("214 asked", "2 refused", "182k tokens saved", "$18.42+ spent", "in 9.6M", "wasted 0"):
+    for words in ("214 requests", "2 refused", "182k tokens saved", "$18.42+ spent", "in 9.6M", "wasted 0"):
         assert words in rows
 
 
@@ -279,7 +279,7 @@ def test_a_lost_connection_takes_the_first_row() -> None:
         (View(world(), trail=("log",), log_filter="429"), "filter 429"),
         (View(with_lane(world(), circuit="open", circuit_reopens_in_s=8.0)), "✕ open 8.0s"),
         (View(with_lane(world(), circuit="closed", circuit_forced=True)), "closed forced"),
-        (View(world()), "parked 3.1s"),
+        (View(world()), "rate-limited 3.1s"),
     ],
 )
 @pytest.mark.parametrize("width", [100, 160])

@@ -225,22 +225,22 @@ def test_forced_open_circuit_says_so() -> None:
     line = Line(5000.0, forced.wall, "info", "you", "anthropic", "circuit forced open")
     rows = circuit_of(replace(forced, lines=(*forced.lines, line)))
     assert "✕ OPEN forced" in rows
-    assert "none while it is forced open" in rows
+    assert "none while forced open" in rows
     assert "you: circuit forced open" in rows
 
 
 def test_half_open_tells_of_the_probe() -> None:
     """Whether it flies or waits for somebody to come."""
-    assert "under way, its end decides" in circuit_of(with_lane(world(), circuit="half_open"))
-    assert "goes with the next request" in circuit_of(with_lane(world(), circuit="half_open", active=0))
+    assert "in flight, its result decides" in circuit_of(with_lane(world(), circuit="half_open"))
+    assert "the next request" in circuit_of(with_lane(world(), circuit="half_open", active=0))
 
 
-@pytest.mark.parametrize(("mode", "words"), [("paused", "no admissions"), ("draining", "nothing new is taken")])
+@pytest.mark.parametrize(("mode", "words"), [("paused", "no admissions"), ("draining", "new requests are refused")])
 def test_what_else_stands_in_the_way_is_told(mode: str, words: str) -> None:
     """A pause of the operator's, of the provider's, and a drain."""
     rows = circuit_of(replace(world(), mode=mode))
     assert words in rows
-    assert "3.1s more" in rows
+    assert "paused by the provider, 3.1s left" in rows
 
 
 # --- The curve ---------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def test_a_curve_without_a_cut_says_so() -> None:
     """Nothing bent it."""
     lane = world().lanes[0]
     calm = tuple(replace(point, mark="") for point in lane.curve)
-    assert "no cut in sight" in curve_of(replace(world(), lanes=(replace(lane, curve=calm),)))
+    assert "no cut in this span" in curve_of(replace(world(), lanes=(replace(lane, curve=calm),)))
 
 
 def test_a_cut_from_no_level_has_no_ratio() -> None:
@@ -313,7 +313,7 @@ def test_a_cut_from_no_level_has_no_ratio() -> None:
 
 def test_a_pinned_level_is_told() -> None:
     """And which key gives it back."""
-    assert "pinned, a gives it back" in curve_of(with_lane(world(), pinned=True))
+    assert "pinned, a returns it to AIMD" in curve_of(with_lane(world(), pinned=True))
 
 
 def test_the_trend_bears_the_signs_too() -> None:

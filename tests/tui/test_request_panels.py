@@ -240,8 +240,8 @@ def test_agent_without_budget_or_errors() -> None:
     full = world()
     agent = replace(full.agents[0], budget=None, dollars=0.0, finished=0, last_error="")
     rows = text(agent_facts.render(View(replace(full, agents=(agent,))), 100, 12, PLAIN))
-    assert "none, B gives it one" in rows
-    assert "none among those remembered" in rows
+    assert "no budget, B gives it one" in rows
+    assert "none among the remembered requests" in rows
     assert "— a request" in rows
 
 

@@ -109,14 +109,14 @@ async def test_what_is_wrong_is_a_toast(tmp_path: Path) -> None:
 async def test_small_screens_show_the_settings_or_the_answer(tmp_path: Path) -> None:
     """The answer once there is one; a key that chooses brings the settings back, and so does escape."""
     async with on_page(live(write(tmp_path)), SMALL) as (pilot, _):
-        assert "C_max" in whole_screen(pilot)
+        assert "max concurrency" in whole_screen(pilot)
         await press(pilot, "right enter")
-        assert "C_max" not in whole_screen(pilot)
+        assert "max concurrency" not in whole_screen(pilot)
         assert "agents finished" in whole_screen(pilot)
         await press(pilot, "escape")
-        assert "C_max" in whole_screen(pilot)
+        assert "max concurrency" in whole_screen(pilot)
         await press(pilot, "enter j")
-        assert "C_max" in whole_screen(pilot)
+        assert "max concurrency" in whole_screen(pilot)
         await press(pilot, "escape")
         assert room(pilot).view.page == "overview"
 

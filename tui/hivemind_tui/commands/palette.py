@@ -131,7 +131,7 @@ def _knob(app: ControlRoom, knob: str) -> Choice:
     value = "" if now is None else shown_value(knob, now)
     called = " ".join(word for word, name in _KNOBS_TOO.items() if name == knob)
     ask = partial(what_if.ask_value, app, knob) if wonder else partial(asking.a_knob, app, knob)
-    return Choice(knob, f"{dial.symbol}: {dial.meaning}", value, ask, f"knob {called}")
+    return Choice(knob, f"{dial.label}: {dial.meaning}", value, ask, f"knob {called} {dial.symbol}")
 
 
 def _sorting(app: ControlRoom, column: str) -> Choice:

@@ -1,4 +1,4 @@
-"""One agent closer, beside the table of all: what it does, why it waits, what it used, what each key would do."""
+"""The selected agent beside the table: state, open requests, tokens, budget, and what each key would do now."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ from textual.strip import Strip
 
 from hivemind.scheduler.types import Priority
 from hivemind.setup import Target
-from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
+from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
 from hivemind.world.snapshot import AgentView, TicketView
 from hivemind_tui.keys.keymap import BY_ID
-from hivemind_tui.panels.agent_table import at_least, nudged, process, state
-from hivemind_tui.render import wait_reason as why
+from hivemind_tui.panels.agent_facts import budget_fact, cost_of, requests_fact, state_fact, tokens_fact
+from hivemind_tui.panels.agent_table import nudged, process, state
+from hivemind_tui.render import wait_reason
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
+from hivemind_tui.render.facts import Chunk, Fact, Row, fact_rows, named
 from hivemind_tui.render.format import about, fit, wrapped
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
 from hivemind_tui.render.pen import Pen, Span, fitting, linked
 from hivemind_tui.state.view import View, join
 
-Row = list[Span]
-
 _TALL = 18
-"""Rows from which every fact has one of its own."""
+"""Rows from which every fact has its own."""
 _LABEL = 13
 _BAR = 16
 _OPEN = 6
-"""Open requests told of where there is room for all else too."""
+"""Most open requests that are listed."""
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows: in a tall place one fact a row, in a short one the same facts side by side."""
+    """Return the panel's rows: one fact a row where it is tall, the same facts side by side where it is short."""
     cells, rows = pen.body_size(width, height)
     agent = view.agent
     if agent is None:
-        note: Row = [("Nobody yet. Whoever is selected is told of here.", "dim")]
-        return pen.frame("Agent", "", [pen.row(cells, *note)], width, height)
+        return pen.message("Agent", "No agent yet. The selected agent is shown here.", width, height)
     tickets = [each for each in chain(view.snapshot.slots, view.snapshot.queue) if each.agent == agent.name]
     lines = (
         _tall(view, agent, tickets, cells, rows, pen)
@@ -76,7 +75,7 @@ def _labelled(label: str, *spans: Span) -> Row:
 
 
 def _who(agent: AgentView, cells: int, pen: Pen) -> list[Row]:
-    client = agent.client or "of an unknown client"
+    client = agent.client or "unknown client"
     started = f", started by {agent.parent}" if agent.parent else ""
     rows = [_state(agent, pen)]
     rows += [
@@ -86,7 +85,7 @@ def _who(agent: AgentView, cells: int, pen: Pen) -> list[Row]:
 
 
 def _work(agent: AgentView) -> list[tuple[int, Row]]:
-    """Its process and its task, where it has either."""
+    """Return its process and its task, where it has them."""
     ran, chunks = process(agent), list[tuple[int, Row]]()
     if ran is not None:
         chunks.append((0, [("process ", "dim"), ran]))
@@ -99,7 +98,7 @@ def _state(agent: AgentView, pen: Pen) -> Row:
     word, colour = PRIORITIES[agent.priority]
     spans: Row = [state(agent, pen), ("  priority ", "dim"), (word, colour)]
     if agent.nudge:
-        spans.append((f" {nudged(agent, pen)} {'sinks' if agent.nudge > 0 else 'rises'} for now", "dim"))
+        spans.append((f" {nudged(agent, pen)} {'lowered' if agent.nudge > 0 else 'raised'} for now", "dim"))
     if agent.boosted_for_s > 0:
         spans.append((f"  {pen.glyphs.boost} boosted, {about(agent.boosted_for_s)} left", "accent"))
     if agent.paused and agent.state != "paused":
@@ -110,7 +109,7 @@ def _state(agent: AgentView, pen: Pen) -> Row:
 
 
 def _open(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, room: int, pen: Pen) -> list[Row]:
-    """Each open request with how far it is or why it waits."""
+    """Return each open request with how far it is or why it waits."""
     if not tickets:
         return _unlisted(view, agent, pen)
     told: list[list[Row]] = []
@@ -127,22 +126,24 @@ def _open(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: in
 
 
 def _unlisted(view: View, agent: AgentView, pen: Pen) -> list[Row]:
-    """None of its requests is among those that are shown one by one."""
-    behind = why.far_back(agent.state, view.snapshot.queue)
+    """Return what to say of an agent that has none of the tickets shown one by one."""
+    behind = wait_reason.far_back(agent.state, view.snapshot.queue)
     if behind:
         return [[(f"{pen.glyphs.clock} waits {behind} others", "wait")]]
-    return [[("nothing asked at the moment", "dim")]]
+    return [[("no open request", "dim")]]
 
 
 def _progress(view: View, agent: AgentView, ticket: TicketView) -> Span:
-    """How far a flying request is, or why a waiting one waits."""
+    """Return how far a request in flight is, or why a queued one waits."""
     again = f", try {ticket.attempt}" if ticket.attempt > 1 else ""
     if ticket.state == "streaming":
         pace = f", {short_count(ticket.output_tokens / ticket.since_s)}/s" if ticket.since_s >= 1 else ""
         return f"{short_count(ticket.output_tokens)} tokens in {short_duration(ticket.since_s)}{pace}{again}", "text"
     if ticket.state == "waiting":
         return f"sent {short_duration(ticket.since_s)} ago, no content yet{again}", "text"
-    return why.sentence(ticket, why.lane_of(view.snapshot.lanes, ticket), agent), gate_sign(ticket.gate).role
+    return wait_reason.sentence(ticket, wait_reason.lane_of(view.snapshot.lanes, ticket), agent), gate_sign(
+        ticket.gate
+    ).role
 
 
 def _tokens(agent: AgentView, pen: Pen) -> list[Row]:
@@ -161,10 +162,10 @@ def _tokens(agent: AgentView, pen: Pen) -> list[Row]:
 
 
 def _money(agent: AgentView, cells: int, pen: Pen) -> list[Row]:
-    rows = [_labelled("cost", (f"{_cost(agent):>6}", "strong"), *_unpriced(agent))]
+    rows = [_labelled("cost", (f"{cost_of(agent):>6}", "strong"), *_unpriced(agent))]
     budget = agent.budget
     if budget is None:
-        return [*rows, _labelled("budget", (f"{NOTHING:>6}", "dim"), ("  none, B gives one", "dim"))]
+        return [*rows, _labelled("budget", (f"{NOTHING:>6}", "dim"), ("  none, B sets one", "dim"))]
     for row, each in enumerate(ceilings(budget)):
         share = (f"{figures(each.share):>6}  ", each.role)
         rows.append(_labelled("" if row else "budget", share, *bar(pen, _BAR, each), (f" of {each.of}", "dim")))
@@ -176,21 +177,17 @@ def _money(agent: AgentView, cells: int, pen: Pen) -> list[Row]:
     return [*rows, _labelled("", (blind(budget), "wait"))] if blind(budget) else rows
 
 
-def _cost(agent: AgentView) -> str:
-    return at_least(agent.dollars) if agent.unpriced else short_dollars(agent.dollars)
-
-
 def _unpriced(agent: AgentView) -> list[Span]:
     return [(f"  {short_count(agent.unpriced)} tok without price", "wait")] if agent.unpriced else []
 
 
 def _requests(agent: AgentView, cells: int) -> list[Row]:
     facts: tuple[tuple[str, str, str, str], ...] = (
-        ("asked", short_count(agent.requests), "strong", " requests"),
+        ("requests", short_count(agent.requests), "strong", ""),
         ("answered", short_count(agent.finished), "ok", ""),
         ("failed", short_count(agent.failed), "bad" if agent.failed else "dim", ""),
-        ("saved", short_count(agent.rescued), "recover" if agent.rescued else "dim", " errors it never saw"),
-        ("waited", short_duration(agent.waited_s), "text", " in the queue, in all"),
+        ("retried OK", short_count(agent.rescued), "recover" if agent.rescued else "dim", " after failed attempts"),
+        ("waited", short_duration(agent.waited_s), "text", " in the queue in total"),
         ("first token", short_duration(agent.ttft_s), "text", " of the last answer"),
     )
     rows = [_labelled(label, (f"{value:>6}", role), (more, "dim")) for label, value, role, more in facts]
@@ -212,43 +209,21 @@ def _url(view: View, agent: AgentView) -> str:
 
 
 def _short(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, rows: int, pen: Pen) -> list[Row]:
-    usage = agent.usage
-    who: list[tuple[int, Row]] = [(0, _state(agent, pen)), (2, [(agent.client, "dim")])]
-    if agent.parent:
-        who.append((3, [("of ", "dim"), (agent.parent, "dim")]))
-    who += [(2 + rank, chunk) for rank, chunk in _work(agent)]
-    who.append((4, [(f"seen {short_duration(agent.last_seen_s)} ago", "dim")]))
-    used: list[tuple[int, Row]] = [
-        (0, _fact("in", short_count(usage.input_tokens))),
-        (1, _fact("cache read", short_count(usage.cache_read_tokens))),
-        (2, _fact("written", short_count(usage.cache_write_tokens))),
-        (0, _fact("out", short_count(usage.output_tokens))),
-        (0, _fact("cost", _cost(agent))),
-        (3, _fact("unpriced", short_count(agent.unpriced)) if agent.unpriced else []),
-    ]
-    asked: list[tuple[int, Row]] = [
-        (0, _budget_fact(agent, pen)),
-        (2, _fact("asked", short_count(agent.requests))),
-        (0, _fact("failed", short_count(agent.failed), "bad" if agent.failed else "dim")),
-        (1, _fact("saved", short_count(agent.rescued), "recover")),
-        (3, _fact("waited", short_duration(agent.waited_s))),
-        (4, _fact("first token", short_duration(agent.ttft_s))),
-    ]
-    error: Row = [("last error ", "dim"), (agent.last_error, "text")] if agent.last_error else []
-    rest = [
-        fitting(cells, [chunk for chunk in used if chunk[1]]),
-        fitting(cells, asked),
-        fitting(cells, [(1, [("y copies ", "dim"), (_url(view, agent), "info")]), *([(0, error)] if error else [])]),
-        fitting(cells, [(rank, _key(key, what)) for rank, (key, what) in enumerate(effects(view))]),
-    ]
+    address: list[Chunk] = [(1, [("y copies ", "dim"), (_url(view, agent), "info")])]
+    if agent.last_error:
+        address.append((0, named("last error", agent.last_error)))
+    keys = [(rank, _key(key, what)) for rank, (key, what) in enumerate(effects(view))]
+    spent = [*budget_fact(agent, pen, 8, view.live).chunks, *requests_fact(agent).chunks]
+    facts = [tokens_fact(agent, with_cost=True), Fact(0, "", spent), Fact(0, "", address), Fact(0, "", keys)]
+    rest = fact_rows(facts, cells, len(facts), label=0)
     open_ = _open_short(view, agent, tickets, cells, max(1, rows - 1 - len(rest)), pen)
-    return [fitting(cells, [chunk for chunk in who if chunk[1][-1][0]]), *open_, *rest]
+    return [*fact_rows([state_fact(agent, pen)], cells, 1, label=0), *open_, *rest]
 
 
 def _open_short(
     view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, room: int, pen: Pen
 ) -> list[Row]:
-    """A row each, and more where there is room; where there are too many, the last row says how many."""
+    """Return a row for each ticket, and more where there is room; the last row counts those left out."""
     if not tickets:
         return _unlisted(view, agent, pen)
     shown = tickets if len(tickets) <= room else tickets[: max(1, room - 1)]
@@ -269,23 +244,11 @@ def _open_short(
     return rows
 
 
-def _fact(label: str, value: str, role: str = "strong") -> Row:
-    return [(f"{label} ", "dim"), (value, role)]
-
-
-def _budget_fact(agent: AgentView, pen: Pen) -> Row:
-    if agent.budget is None:
-        return [("no budget", "dim")]
-    nearest = ceilings(agent.budget)[0]
-    of = f" of {nearest.of} {period(agent.budget)}"
-    return [("budget ", "dim"), *bar(pen, 8, nearest), (f" {nearest.left}", nearest.role), (of, "dim")]
-
-
 # --- Keys --------------------------------------------------------------------------------------------------------
 
 
 def effects(view: View) -> list[tuple[str, str]]:
-    """What the keys that act on agents would do now: each key's id, and its effect in a few words."""
+    """Return what the keys that act on agents would do now: each key's id, and its effect in a few words."""
     targets = view.targets
     if not targets or not view.live:
         return []
@@ -298,14 +261,14 @@ def effects(view: View) -> list[tuple[str, str]]:
         ("raise", _to(targets, -1)),
         ("lower", _to(targets, 1)),
         ("boost", "ends the boost" if boosted else f"boosts {it}"),
-        ("hold", f"lets {it} go" if paused else f"holds {it}"),
+        ("hold", f"releases {it}" if paused else f"holds {it}"),
         ("budget", "changes the budget" if limited else "gives a budget"),
-        ("stop", f"lets {it} ask again" if stopped else f"stops {it}"),
+        ("stop", f"allows {it} again" if stopped else f"stops {it}"),
     ]
 
 
 def _to(targets: Sequence[AgentView], step: int) -> str:
-    """The priority that a step leads to."""
+    """Return the priority that a step leads to."""
     if len(targets) > 1:
         return "more urgent" if step < 0 else "less urgent"
     wanted = targets[0].priority + step
@@ -320,7 +283,7 @@ def _key(name: str, what: str) -> Row:
 
 
 def _keys_listed(view: View, cells: int) -> list[Row]:
-    """In two columns, where there is room for both."""
+    """Return the keys in two columns where there is room for both."""
     if not view.live:
         return [_key("open", "its requests")]
     marked = view.agent is not None and view.agent.name in view.marked

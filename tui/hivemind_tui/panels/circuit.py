@@ -1,4 +1,4 @@
-"""The circuit breaker and whatever else stands between a request and the upstream."""
+"""The circuit breaker, and other reasons why a lane sends nothing."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _LABEL = 8
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows: state and how it is steered, errors against the threshold, a provider's pause."""
+    """Return the panel's rows: state and mode, errors against the threshold, probe, pauses, last event, upstream."""
     cells, rows = pen.body_size(width, height)
     lane = view.lane
     if lane is None:
-        return pen.message("Circuit", "closed until the first request says otherwise", width, height)
+        return pen.message("Circuit", "No lane yet: the circuit is closed.", width, height)
     state = lane.state
     lines = [_state(state, pen), _errors(state, cells, pen)]
     lines += [
-        line for line in (_probe(state, cells, pen), _parked(view, state, pen), _paused(view, state, pen)) if line
+        line for line in (_probe(state, cells, pen), _limited(view, state, pen), _paused(view, state, pen)) if line
     ]
     quiet = [line for line in (_last(view, state, pen), _upstream(view, state)) if line]
     lines += quiet[: max(0, rows - len(lines))]
@@ -34,12 +34,12 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 
 def summary(state: LaneState, width: int, pen: Pen) -> list[Span]:
-    """In one line: the state, and what comes next."""
+    """Return the state and what comes next, in one line."""
     chunks: list[tuple[int, list[Span]]] = [(0, [("circuit ", "text"), _word(state, pen)])]
     if state.circuit == "open" and state.circuit_reopens_in_s is not None:
         chunks.append((1, [(f"probe in {short_duration(state.circuit_reopens_in_s)}", "wait")]))
     if state.parked_for_s > 0:
-        chunks.append((1, [(f"{pen.glyphs.clock} parked {short_duration(state.parked_for_s)}", "wait")]))
+        chunks.append((1, [(f"{pen.glyphs.clock} rate-limited {short_duration(state.parked_for_s)}", "wait")]))
     if state.circuit == "closed":
         chunks.append((2, [(f"{state.circuit_errors} of {state.circuit_results} failed", "dim")]))
     return fitting(width, chunks)
@@ -60,7 +60,7 @@ def _state(state: LaneState, pen: Pen) -> list[Span]:
 
 
 def _errors(state: LaneState, width: int, pen: Pen) -> list[Span]:
-    """The share of errors, on a bar that also shows where it opens."""
+    """Return the error rate, on a bar that also shows the threshold."""
     errors, results = state.circuit_errors, state.circuit_results
     share = errors / results if results else 0.0
     full = results >= state.circuit_window
@@ -77,34 +77,34 @@ def _errors(state: LaneState, width: int, pen: Pen) -> list[Span]:
 
 
 def _probe(state: LaneState, width: int, pen: Pen) -> list[Span]:
-    """The countdown to the probe, or the probe itself."""
+    """Return the countdown to the probe, or the probe's progress."""
     label = (fit("probe", _LABEL), "dim")
     if state.circuit == "half_open":
-        under_way = "under way, its end decides" if state.active else "goes with the next request"
+        under_way = "in flight, its result decides" if state.active else "the next request"
         return [label, (f"{pen.glyphs.half} {under_way}", "recover")]
     left = state.circuit_reopens_in_s
     if state.circuit != "open":
         return []
     if left is None:
-        return [label, ("none while it is forced open; c changes that", "wait")]
+        return [label, ("none while forced open; c changes that", "wait")]
     cooldown = state.knobs.get("circuit.cooldown_s") or left or 1.0
     gauge = pen.gauge(max(4, min(_BAR, width - _LABEL - 10)), 1 - left / cooldown, role="wait")
     return [label, *gauge, (f" in {short_duration(left)}", "wait")]
 
 
-def _parked(view: View, state: LaneState, pen: Pen) -> list[Span]:
+def _limited(view: View, state: LaneState, pen: Pen) -> list[Span]:
     if state.parked_for_s <= 0:
         return []
     return [
-        (fit("parked", _LABEL), "dim"),
-        (f"{pen.glyphs.clock} {short_duration(state.parked_for_s)} more", "wait"),
-        (", the provider asked for it" + ("; r ends it" if view.live else ""), "dim"),
+        (fit("limited", _LABEL), "dim"),
+        (f"{pen.glyphs.clock} paused by the provider, {short_duration(state.parked_for_s)} left", "wait"),
+        ("; r ends it" if view.live else "", "dim"),
     ]
 
 
 def _paused(view: View, state: LaneState, pen: Pen) -> list[Span]:
     if view.snapshot.mode == "draining":
-        label, what, key = "drain", f"{pen.glyphs.half} nothing new is taken", "; D ends it"
+        label, what, key = "drain", f"{pen.glyphs.half} new requests are refused", "; D ends it"
     elif state.paused or view.snapshot.mode == "paused":
         label, what, key = "paused", f"{pen.glyphs.pause} no admissions", "; p resumes"
     else:
@@ -113,7 +113,7 @@ def _paused(view: View, state: LaneState, pen: Pen) -> list[Span]:
 
 
 def _last(view: View, state: LaneState, pen: Pen) -> list[Span]:
-    """What the log last said of this circuit: since when, why, by whom."""
+    """Return the newest log line about this circuit."""
     line = next((line for line in reversed(view.snapshot.lines) if _about(line, state.lane)), None)
     if line is None:
         return []

@@ -1,5 +1,4 @@
-"""The concurrency level over time, what bent it, and the time to first token under it: plotext's figure, or a sketch
-of our own."""
+"""The concurrency level over time with its causes, and the time to first token: plotext's figure, or a sketch."""
 
 from __future__ import annotations
 
@@ -22,17 +21,17 @@ from hivemind_tui.render.pen import Pen, Span, fitting
 from hivemind_tui.state.view import View, join
 
 _WORDS_FROM = 7
-"""Rows from which what bent the curve has one under it."""
+"""Rows from which the causes of changes have one below the curve."""
 _SPLIT_FROM = 9
-"""Rows from which the time to first token has a part of its own."""
+"""Rows from which the time to first token is drawn below."""
 _SCALE = 6
 """Cells of the sketch's scale."""
 _TREND = 24
-"""Narrowest trend beside which the last cut is told."""
+"""Narrowest trend beside which the last change is described."""
 
 
 def wanted(view: View, width: int, height: int, pen: Pen) -> Job | None:
-    """The figure that the panel wants in this size; None where it draws without one."""
+    """Return the figure that the panel wants in this size; None where it draws without one."""
     cells, rows = pen.body_size(width, height)
     if view.lane is None or not pen.glyphs.braille:
         return None
@@ -40,7 +39,7 @@ def wanted(view: View, width: int, height: int, pen: Pen) -> Job | None:
 
 
 def render(view: View, width: int, height: int, pen: Pen, figure: Figure | None = None) -> list[Strip]:
-    """The panel's rows: the newest figure where it has the right size, else a sketch; under it what there is to say."""
+    """Return the panel's rows: the newest figure where it has the right size, else a sketch; gauges below."""
     cells, rows = pen.body_size(width, height)
     lane = view.lane
     if lane is None:
@@ -63,7 +62,7 @@ def _picture(rows: int) -> int:
 def _how(view: View, state: LaneState) -> str:
     if not state.pinned:
         return "AIMD automatic"
-    return "pinned, a gives it back" if view.live else "pinned"
+    return "pinned, a returns it to AIMD" if view.live else "pinned"
 
 
 # --- In words ----------------------------------------------------------------------------------------------------
@@ -77,14 +76,14 @@ def _gauges(state: LaneState, width: int) -> list[Span]:
         width,
         [
             (0, [("level ", "dim"), (level(state.level), "ok"), (reach, "dim")]),
-            (1, [("flying ", "dim"), (f"{state.active}", "info")]),
+            (1, [("in flight ", "dim"), (f"{state.active}", "info")]),
             (2, [("first token ", "dim"), (short_duration(state.mean_ttft_s), "bad" if slow else "recover"), *target]),
         ],
     )
 
 
 def _bends(view: View, lane: LaneView, width: int, pen: Pen) -> list[Span]:
-    """What bent the level last, and what each other sign on the curve stands for."""
+    """Return the last change of the level, and the meaning of each other sign on the curve."""
     last = _last_bent(lane)
     told = None if last is None else mark(lane.curve[last].mark)
     now, span_s = (lane.curve[-1].at, span_of(lane.curve)) if lane.curve else (0.0, 0.0)
@@ -104,10 +103,10 @@ def _sign(sign: Mark, pen: Pen, times: int = 1) -> list[Span]:
 
 
 def last_bend(view: View, lane: LaneView, pen: Pen) -> list[Span]:
-    """What bent the level last: `×0.5 at 14:04:02: 429`, or a hand on the dial."""
+    """Return the last change of the level: `×0.5 at 14:04:02: 429`, or what the operator set."""
     index = _last_bent(lane)
     if index is None:
-        return [("no cut in sight", "dim")]
+        return [("no cut in this span", "dim")]
     point = lane.curve[index]
     when = f" at {clock(view.snapshot.wall - (view.snapshot.at - point.at))}"
     sign = mark(point.mark)
@@ -118,7 +117,7 @@ def last_bend(view: View, lane: LaneView, pen: Pen) -> list[Span]:
 
 
 def _last_bent(lane: LaneView) -> int | None:
-    """Where on the curve; None where nothing is in sight."""
+    """Return its index on the curve; None where there is none."""
     return next((index for index in range(len(lane.curve) - 1, 0, -1) if lane.curve[index].mark), None)
 
 
@@ -129,7 +128,7 @@ def _cut(before: CurvePoint, after: CurvePoint) -> str:
 
 
 def trend(view: View, lane: LaneView, width: int, pen: Pen) -> Strip:
-    """The level's course as one row of bars with the signs of what bent it, and the last cut in words."""
+    """Return the level as one row of bars with the signs of its causes, and the last change in words."""
     label, told = f"level {level(lane.state.level)} of {whole(lane.state.ceiling)}  ", last_bend(view, lane, pen)
     cells = width - len(label) - 2 - sum(len(text) for text, _ in told)
     if cells < _TREND:
@@ -152,7 +151,7 @@ def trend(view: View, lane: LaneView, width: int, pen: Pen) -> Strip:
 
 
 def _sketch(lane: LaneView, width: int, height: int, pen: Pen) -> list[Runs]:
-    """What the figure shows, drawn here."""
+    """Return what the figure shows, drawn in this process."""
     if height < 1:
         return []
     job = job_for(lane, width, max(4, height), braille=pen.glyphs.braille)
@@ -184,7 +183,7 @@ def _first_tokens(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
 
 
 def _times(span_s: float, width: int) -> Runs:
-    """The time axis: when it begins, and now."""
+    """Return the time axis: its start, and now."""
     begin = f"-{span_s:.0f}s" if span_s < 120 else f"-{span_s / 60:g}m"
     return [(f"{' ' * _SCALE}{begin}{'now':>{max(0, width - len(begin))}}", "dim")]
 
@@ -194,7 +193,7 @@ def _course(points: Points, job: Job, canvas: Canvas) -> Sequence[float | None]:
 
 
 def _scaled(rows: list[Runs], top: str, pen: Pen) -> list[Runs]:
-    """With the scale's two ends at the left."""
+    """Return the rows with the two ends of the scale at the left."""
     labels = [top] + [""] * (len(rows) - 2) + ["0"] if len(rows) > 1 else [""]
     side = pen.glyphs.frame[5]
     return [[(f"{label:>{_SCALE - 1}}", "dim"), (side, "rule"), *row] for label, row in zip(labels, rows, strict=True)]

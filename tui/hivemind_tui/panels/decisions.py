@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.strip import Strip
 
 from hivemind.world.request_view import Decision, RequestView
-from hivemind_tui.panels.request_timeline import subject, told
+from hivemind_tui.panels.request_timeline import detail_of, subject
 from hivemind_tui.render.format import clock
 from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.render.phases import fine
@@ -21,7 +21,7 @@ _NARROW = 60
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows, scrolled: time of day, time since the arrival, how grave, and what."""
     cells, rows = pen.body_size(width, height)
-    request, detail = subject(view), told(view)
+    request, detail = subject(view), detail_of(view)
     if request is None or detail is None:
         note = absent(request)
         return pen.message("Decisions", note, width, height)

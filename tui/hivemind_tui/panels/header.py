@@ -1,4 +1,4 @@
-"""Who we are, how we are, and what was kept from the agents: the one part that no size of terminal hides."""
+"""The header: mode, health, pages and totals. It is shown at every terminal size."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from hivemind_tui.state.view import PAGES, View
 
 Chunk = tuple[int, list[Span]]
 _WITH_NAMES = 4
-"""Totals up to this rank go before the names of the pages that aren't shown."""
+"""Totals up to this rank take precedence over the names of the pages that aren't shown."""
 _FILTER = 24
 _NAME = 32
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """One row of identity and health, and under it, where there is a second, the pages and the totals since start."""
+    """Return one row of identity and health, and below it the pages and the totals since start."""
     lost = view.link.lost_for_s is not None
     chunks = _lost(view, width - 2, pen) if lost else _health(view, pen)
     if height == 1 and not lost:
@@ -46,7 +46,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 
 def _lost(view: View, width: int, pen: Pen) -> list[Chunk]:
-    """Nothing comes from the proxy: all else that could stand here would be old. The reason stays, cut if need be."""
+    """Return what to show without a connection, when everything else would be outdated: since when, to where, why."""
     link = view.link
     where = link.where or view.snapshot.address
     head = f"{pen.glyphs.cross} NOT CONNECTED for {short_duration(link.lost_for_s)}"
@@ -55,7 +55,7 @@ def _lost(view: View, width: int, pen: Pen) -> list[Chunk]:
         (0, [(head, "bad")]),
         (1, [(f"to {where}", "bad")]),
         (0, [(why, "bad")] if why else []),
-        (2, [("what is shown is old", "dim")]),
+        (2, [("what is shown is outdated", "dim")]),
     ]
 
 
@@ -79,7 +79,7 @@ def _health(view: View, pen: Pen) -> list[Chunk]:
         chunks += _lane(lane.state, pen)
     chunks.append((2, [("queue ", "dim"), (str(snapshot.queued), "wait" if snapshot.queued else "strong")]))
     if lane is not None and lane.state.parked_for_s > 0:
-        chunks.append((1, [(f"{pen.glyphs.clock} parked {short_duration(lane.state.parked_for_s)}", "wait")]))
+        chunks.append((1, [(f"{pen.glyphs.clock} rate-limited {short_duration(lane.state.parked_for_s)}", "wait")]))
     elsewhere = sum(1 for other in snapshot.lanes if other is not lane and _in_trouble(other.state))
     if elsewhere:
         which = "another lane is" if elsewhere == 1 else f"{elsewhere} other lanes are"
@@ -89,7 +89,7 @@ def _health(view: View, pen: Pen) -> list[Chunk]:
 
 
 def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], pen: Pen) -> Strip:
-    """A recording, which nobody may take for what happens now: its banner stands out from everything else."""
+    """Return the first row of a replay, with a banner that tells it from a live screen."""
     glyph, _, _ = state_of(playback, pen)
     banner = f" {glyph} REPLAY {shown_speed(playback.speed)} "
     day = time.strftime("%a %d %b %H:%M:%S", local(playback.wall))
@@ -113,7 +113,7 @@ def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], p
 
 
 def _recorded(recording: RecordingView | None, pen: Pen) -> list[Chunk]:
-    """That a journal is written, and whether all of it is."""
+    """Return the journal's size, or what is missing from it."""
     if recording is None:
         return []
     size = short_size(recording.bytes)
@@ -135,7 +135,7 @@ def _recorded(recording: RecordingView | None, pen: Pen) -> list[Chunk]:
 
 
 def _pool(snapshot: Snapshot) -> list[Chunk]:
-    """The budget of all agents together, where there is one: it matters most when little of it is left."""
+    """Return the budget of all agents together, if there is one; more important as it runs out."""
     state = snapshot.pool
     if state is None:
         return []
@@ -146,7 +146,7 @@ def _pool(snapshot: Snapshot) -> list[Chunk]:
 
 
 def _tasks(snapshot: Snapshot) -> list[Chunk]:
-    """How far the task graph is, where there is one."""
+    """Return the progress of the task graph, if there is one."""
     counts = snapshot.task_counts
     if not counts:
         return []
@@ -171,7 +171,7 @@ def _mode(view: View, pen: Pen) -> list[Span]:
 
 
 def _lane(state: LaneState, pen: Pen) -> list[Chunk]:
-    """The lane shown: its circuit and its slots."""
+    """Return the circuit and the slots of the lane shown."""
     glyph, role = pen.mark(state.circuit)
     forced = " forced" if state.circuit_forced else ""
     circuit: list[Span] = [("circuit ", "dim"), (f"{glyph} {sign(state.circuit).word}{forced}", role)]
@@ -190,7 +190,7 @@ def _in_trouble(state: LaneState) -> bool:
 
 
 def _second(view: View, width: int, pen: Pen) -> Strip:
-    """The pages at the left; at the right as many totals as fit. The pages' names make way for those that must stay."""
+    """Return the pages at the left and as many totals as fit; names of pages give way to the totals of rank 0."""
     totals = _totals(view.snapshot)
     tabs = _tabs(view, ())
     for names, rank in ((PAGES, _WITH_NAMES), ((view.trail[0],), 0)):
@@ -223,14 +223,14 @@ def _s(value: int) -> str:
 
 
 def _totals(snapshot: Snapshot) -> list[Chunk]:
-    """What matters to whoever pays comes first: did anything fail, and what was kept from failing."""
+    """Return the totals since start; failures and what retries saved are always shown."""
     totals = snapshot.totals
     chunks: list[Chunk] = [
-        (6, [(short_count(totals.requests), "strong"), (" asked", "dim")]),
+        (6, [(short_count(totals.requests), "strong"), (" requests", "dim")]),
         (5, [(short_count(totals.finished), "ok"), (" answered", "dim")]),
         *_endings(totals),
-        (0, [(short_count(totals.rescued), "recover"), (f" error{_s(totals.rescued)} no agent saw", "dim")]),
-        (0, [(short_count(totals.agents_saved), "recover"), (f" agent{_s(totals.agents_saved)} saved", "dim")]),
+        (0, [(short_count(totals.rescued), "recover"), (" retried OK", "dim")]),
+        (0, [(short_count(totals.agents_saved), "recover"), (f" agent{_s(totals.agents_saved)} recovered", "dim")]),
         (3, [(short_count(totals.tokens_saved), "recover"), (" tokens saved", "dim")]),
         (7, [("in ", "dim"), (short_count(totals.usage.total_input), "strong")]),
         (7, [("out ", "dim"), (short_count(totals.usage.output_tokens), "strong")]),

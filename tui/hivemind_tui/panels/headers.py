@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.strip import Strip
 
 from hivemind_tui.panels.decisions import absent
-from hivemind_tui.panels.request_timeline import subject, told
+from hivemind_tui.panels.request_timeline import detail_of, subject
 from hivemind_tui.render.format import clean, fit
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.render.table import GAP
@@ -21,7 +21,7 @@ _ROWS = 4
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows, scrolled: method and path, what the client sent, what came back last."""
     cells, rows = pen.body_size(width, height)
-    detail = told(view)
+    detail = detail_of(view)
     if detail is None:
         return pen.message("Headers", absent(subject(view)), width, height)
     pairs = (*detail.request_headers, *detail.response_headers)

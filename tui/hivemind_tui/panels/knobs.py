@@ -1,14 +1,13 @@
-"""The knobs of the lane shown: their values, how far each was turned from where it stood, and what it does."""
+"""The knobs of the lane shown: their values, what they were before the operator tuned them, and what they do."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
 from textual.strip import Strip
 
 from hivemind.scheduler.operator.knobs import KNOBS
-from hivemind.text.humanise import short_plural
+from hivemind.text.humanise import NOTHING, short_plural
 from hivemind_tui.render.dials import DIALS, NAMES, leap, number, shown_value, tuned
 from hivemind_tui.render.format import fit
 from hivemind_tui.render.pen import Pen, Span, call
@@ -18,83 +17,80 @@ from hivemind_tui.state.view import View, join
 GROUPS = (
     ("Concurrency", ("max_concurrency", "aimd.floor", "aimd.alpha", "aimd.beta", "aimd.latency_target_s")),
     ("Circuit breaker", ("circuit.threshold", "circuit.window", "circuit.cooldown_s")),
-    ("Rate limits of ours", ("rpm", "tpm")),
+    ("Own rate limits", ("rpm", "tpm")),
     ("Retry, every upstream", tuple(name for name in NAMES if name.startswith("retry."))),
 )
-"""By what they are about."""
-_SYMBOL, _VALUE, _WAS = 12, 11, 12
+VALUE = 11
+_LABEL, _WAS = 16, 12
 _ABOUT = 3
-"""Rows at the bottom that tell about the knob under the cursor."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """A row of the list: a heading, or a knob."""
-
-    heading: str = ""
-    knob: str = ""
+"""Rows at the bottom that describe the knob under the cursor."""
+Groups = Sequence[tuple[str, Sequence[str]]]
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows: every knob by group, and under them all about the one under the cursor."""
+    """Return the panel's rows: every knob by group, and below them a description of the one under the cursor."""
     cells, rows = pen.body_size(width, height)
     lane = view.lane
     if lane is None:
         return pen.message("Tuning", "Knobs belong to a lane, and the first request opens one.", width, height)
-    first = view.untuned.get(lane.state.upstream, {})
-    changed = tuned(first, lane.state.knobs)
+    now, first = lane.state.knobs, view.untuned.get(lane.state.upstream, {})
+    changed = tuned(first, now)
+
+    def row(name: str) -> Strip:
+        value = shown_value(name, now[name]) if name in now else NOTHING
+        was = f"was {number(first[name])}" if name in changed else ""
+        spans: list[Span] = [
+            (fit(value, VALUE, ">"), "accent" if name in changed else "strong"),
+            ("  " + fit(was, _WAS), "wait"),
+            (DIALS[name].meaning, "dim"),
+        ]
+        return knob_row(name, name == view.knob, spans, call("app.pick_knob", name), cells, pen)
+
     about = _ABOUT if rows >= len(NAMES) // 2 + _ABOUT else 0
-    room = rows - about
-    items = [_Item(knob=name) for name in NAMES]
-    if room >= len(NAMES) + len(GROUPS):
-        items = [item for title, names in GROUPS for item in (_Item(heading=title), *(_Item(knob=n) for n in names))]
-    at = next((index for index, item in enumerate(items) if item.knob == view.knob), 0)
-    top = scrolled(at, len(items), room)
-    body = [_row(item, view, lane.state.knobs, first, cells, pen) for item in items[top : top + room]]
-    body += [pen.row(cells)] * (room - len(body))
+    body = listed(GROUPS, NAMES, view.knob, row, cells, rows - about, pen)
     if about:
-        body += _about(view, lane.state.upstream, cells, pen)
-    note = join(f"{short_plural(len(changed), 'knob')} turned, W writes" if changed else "", view.lane_note())
+        scope = "every upstream" if KNOBS[view.knob].shared else f"{lane.state.upstream}, future lanes included"
+        how = f"left right {step(view.knob)}, with shift {leap(view.knob)}, enter types; for {scope}"
+        body += described(view.knob, (how if view.live else "as it was then; w simulates other values",), cells, pen)
+    note = join(f"{short_plural(len(changed), 'knob')} tuned, W writes" if changed else "", view.lane_note())
     return pen.frame(f"Tuning {lane.state.upstream}", note, body, width, height)
 
 
-def _row(
-    item: _Item,
-    view: View,
-    knobs: Mapping[str, float],
-    first: Mapping[str, float],
-    cells: int,
-    pen: Pen,
-) -> Strip:
-    if item.heading:
-        return pen.row(cells, (item.heading, "title"))
-    name, dial = item.knob, DIALS[item.knob]
-    here = name == view.knob
-    turned = name in first and name in knobs and first[name] != knobs[name]
-    value = shown_value(name, knobs[name]) if name in knobs else "—"
-    was = f"was {number(first[name])}" if turned else ""
-    spans: list[Span] = [
-        (pen.glyphs.cursor if here else " ", "accent"),
-        (" " + fit(dial.symbol, _SYMBOL), "strong" if here else "text"),
-        (fit(value, _VALUE, ">"), "accent" if turned else "strong"),
-        ("  " + fit(was, _WAS), "wait"),
-        (dial.meaning, "dim"),
-    ]
-    return pen.row(cells, *spans, selected=here, link=call("app.pick_knob", name))
+def listed(
+    groups: Groups, names: Sequence[str], at: str, row: Callable[[str], Strip], cells: int, rows: int, pen: Pen
+) -> list[Strip]:
+    """Return the rows of the settings, scrolled to `at`; with the titles of groups where everything fits."""
+    items = [("", name) for name in names]
+    if rows >= len(names) + len(groups):
+        items = [item for title, group in groups for item in ((title, ""), *(("", name) for name in group))]
+    index = next((index for index, (_, name) in enumerate(items) if name == at), 0)
+    top = scrolled(index, len(items), rows)
+    body = [row(name) if name else pen.row(cells, (title, "title")) for title, name in items[top : top + rows]]
+    return body + [pen.row(cells)] * (rows - len(body))
 
 
-def _about(view: View, upstream: str, cells: int, pen: Pen) -> list[Strip]:
-    name = view.knob
+def knob_row(name: str, here: bool, spans: Iterable[Span], link: str, cells: int, pen: Pen) -> Strip:
+    """Return the row of one knob: cursor, label, and whatever is shown beside them."""
+    cursor = (pen.glyphs.cursor if here else " ", "accent")
+    label = (" " + fit(DIALS[name].label, _LABEL), "strong" if here else "text")
+    return pen.row(cells, cursor, label, *spans, selected=here, link=link)
+
+
+def described(name: str, lines: Iterable[str], cells: int, pen: Pen) -> list[Strip]:
+    """Return a rule, a knob's name with its range, unit and symbol, and further lines."""
     knob, dial = KNOBS[name], DIALS[name]
-    step = f"{dial.step:.0%}" if dial.by_ratio else number(dial.step)
     none = "; 0: no limit" if knob.zero_is_none else ""
     unit = f" {dial.unit}" if dial.unit else ""
-    scope = "every upstream" if knob.shared else f"{upstream}, its lanes to come too"
-    how = f"left right {step}, with shift {leap(name)}, enter types; for {scope}"
-    if not view.live:
-        how = "as it stood then; w asks what other values would have done"
+    symbol = f"; {dial.symbol} in the paper" if dial.symbol else ""
+    span = f"  {number(knob.lowest)} to {number(knob.highest)}{unit}{none}{symbol}"
     return [
         pen.row(cells, (pen.glyphs.frame[4] * cells, "rule")),
-        pen.row(cells, (name, "accent"), (f"  {number(knob.lowest)} to {number(knob.highest)}{unit}{none}", "text")),
-        pen.row(cells, (how, "dim")),
+        pen.row(cells, (name, "accent"), (span, "text")),
+        *(pen.row(cells, (line, "dim")) for line in lines),
     ]
+
+
+def step(name: str) -> str:
+    """Return how far one key press turns a knob."""
+    dial = DIALS[name]
+    return f"{dial.step:.0%}" if dial.by_ratio else number(dial.step)

@@ -1,4 +1,4 @@
-"""One request's course: facts, and its attempts as bars on one time axis, with their phases in numbers."""
+"""One request's timeline: facts, and its attempts as bars on one time axis, with the length of each phase."""
 
 from __future__ import annotations
 
@@ -11,45 +11,35 @@ from hivemind.text.humanise import NOTHING, short_count, short_dollars
 from hivemind.world.request_view import AttemptView, RequestDetail, RequestView
 from hivemind_tui.panels.request_card import reason, shortened
 from hivemind_tui.render.bars import Axis, bar, beginning, times_since
+from hivemind_tui.render.facts import Chunk, Fact, fact_rows, named
 from hivemind_tui.render.format import clock, fit
 from hivemind_tui.render.glyphs import PRIORITIES, sign
-from hivemind_tui.render.pen import Pen, Span, fitting
+from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.render.phases import FINE, Phase, failure, fine, phases_of
 from hivemind_tui.render.table import GAP
 from hivemind_tui.state.view import View
 
-_LABEL = 10
 _LENGTHS = (("QUEUE", "queue"), ("SENT", "first"), ("STREAM", "stream"), ("PAUSE", "pause"))
-"""Columns of durations, and the phases whose length they tell."""
+"""Columns of durations, and the phases that they show."""
 _NUMBER = 6
 _BAR = 12
 """Cells of the narrowest bar."""
 _MESSAGE = 20
-"""Cells that what became of an attempt should have, before the bar gets more than the least."""
-_Chunks = list[tuple[int, list[Span]]]
+"""Cells for an attempt's outcome, before the bar gets more than its least width."""
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows: facts, with few rows not all of them, then a row for each attempt."""
+    """Return the panel's rows: facts, as many as fit, then a row for each attempt."""
     cells, rows = pen.body_size(width, height)
     request = subject(view)
     if request is None:
-        return pen.message(
-            f"Request #{view.ticket}",
-            f"Request #{view.ticket} is forgotten: only the newest are remembered.",
-            width,
-            height,
-        )
+        title = f"Request #{view.ticket}"
+        return pen.message(title, f"{title} is forgotten: only the newest are remembered.", width, height)
     at = view.snapshot.at
-    facts = _facts(view, request, pen)
     attempts = _rows(request, phases_of(request, at))
     room = min(len(attempts), max(3, rows // 2)) + 1
-    while len(facts) > 1 and len(facts) + room > rows:
-        facts.remove(max(facts, key=lambda fact: fact[0]))
-    body = [
-        pen.row(cells, (f"{label:<{_LABEL}}", "dim"), *fitting(cells - _LABEL, chunks)) for _, label, chunks in facts
-    ]
-    if rows > len(facts) + room:
+    body = [pen.row(cells, *row) for row in fact_rows(_facts(view, request, pen), cells, rows - room)]
+    if rows > len(body) + room:
         body.append(pen.row(cells))
     body += _attempts(request, attempts, at, cells, rows - len(body), pen)
     title = f"Request #{request.ticket} of {request.agent}"
@@ -61,14 +51,14 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 
 def subject(view: View) -> RequestView | None:
-    """The request that the page is about, as newly as it is known; None where it is forgotten."""
+    """Return the request that the page shows, as newly as it is known; None where it is forgotten."""
     found = next((request for request in view.requests if request.ticket == view.ticket), None)
-    detail = told(view)
+    detail = detail_of(view)
     return found if found is not None or detail is None else detail.view
 
 
-def told(view: View) -> RequestDetail | None:
-    """All about it; None until it is there, or where it is forgotten."""
+def detail_of(view: View) -> RequestDetail | None:
+    """Return the request's details; None until they have arrived, or where it is forgotten."""
     detail = view.detail
     return detail if detail is not None and detail.view.ticket == view.ticket else None
 
@@ -76,38 +66,39 @@ def told(view: View) -> RequestDetail | None:
 # --- Facts ---------------------------------------------------------------------------------------------------------
 
 
-def _facts(view: View, request: RequestView, pen: Pen) -> list[tuple[int, str, _Chunks]]:
-    """Rank (the highest goes first where there are too few rows), label, and chunks with ranks of their own."""
-    detail = told(view)
-    facts = [(2, "from", _origin(view, request, detail)), (1, "model", _model(request, detail, pen))]
-    facts.append((0, "tokens", _tokens(request, detail, pen)))
+def _facts(view: View, request: RequestView, pen: Pen) -> list[Fact]:
+    detail = detail_of(view)
     why = reason(view, request, pen)
-    if why:
-        return [*facts, (0, "why", [(0, why)])]
-    return [*facts, (0, "error", [(0, [(request.last_error, "text")])])] if request.last_error else facts
+    error: list[Chunk] = [(0, [(request.last_error, "text")])] if request.last_error else []
+    return [
+        Fact(2, "from", _origin(view, request, detail)),
+        Fact(1, "model", _model(request, detail, pen)),
+        Fact(0, "tokens", _tokens(request, detail, pen)),
+        Fact(0, "why", [(0, why)]) if why else Fact(0, "error", error),
+    ]
 
 
-def _origin(view: View, request: RequestView, detail: RequestDetail | None) -> _Chunks:
+def _origin(view: View, request: RequestView, detail: RequestDetail | None) -> list[Chunk]:
     word, role = PRIORITIES[request.priority]
-    chunks: _Chunks = [(0, [(request.agent, "strong")])]
+    chunks: list[Chunk] = [(0, [(request.agent, "strong")])]
     if detail is not None and detail.client:
         chunks.append((1, [(detail.client, "text")]))
     if detail is not None and detail.parent:
-        chunks.append((3, [("child of ", "dim"), (detail.parent, "text")]))
-    chunks.append((2, [("priority ", "dim"), (word, role)]))
+        chunks.append((3, named("child of", detail.parent)))
+    chunks.append((2, named("priority", word, role)))
     arrived = clock(request.arrived_at + view.snapshot.wall - view.snapshot.at)
-    return [*chunks, (1, [("arrived ", "dim"), (arrived, "text")])]
+    return [*chunks, (1, named("arrived", arrived))]
 
 
-def _model(request: RequestView, detail: RequestDetail | None, pen: Pen) -> _Chunks:
-    chunks: _Chunks = [(0, [(shortened(request.model, 40, pen), "strong")])]
+def _model(request: RequestView, detail: RequestDetail | None, pen: Pen) -> list[Chunk]:
+    chunks: list[Chunk] = [(0, [(shortened(request.model, 40, pen), "strong")])]
     if detail is not None and detail.family:
-        chunks.append((3, [("family ", "dim"), (detail.family, "text")]))
-    chunks.append((2, [("lane ", "dim"), (request.lane, "text")]))
+        chunks.append((3, named("family", detail.family)))
+    chunks.append((2, named("lane", request.lane)))
     return [*chunks, (1, [("streamed" if request.stream else "not streamed", "text")])]
 
 
-def _tokens(request: RequestView, detail: RequestDetail | None, pen: Pen) -> _Chunks:
+def _tokens(request: RequestView, detail: RequestDetail | None, pen: Pen) -> list[Chunk]:
     about, usage = pen.glyphs.about, request.usage
     parts = (
         f" ({short_count(detail.estimated_input)} in, {short_count(detail.estimated_output)} out)"
@@ -127,7 +118,7 @@ def _tokens(request: RequestView, detail: RequestDetail | None, pen: Pen) -> _Ch
         ]
     used: list[Span] = [("used ", "dim"), (short_count(usage.total), "text"), (" = in ", "dim")]
     used += [(short_count(usage.total_input), "text"), (" + out ", "dim"), (short_count(usage.output_tokens), "text")]
-    chunks: _Chunks = [(0, used), (0, [("cost ", "dim"), (short_dollars(request.dollars), "text")])]
+    chunks: list[Chunk] = [(0, used), (0, [("cost ", "dim"), (short_dollars(request.dollars), "text")])]
     for rank, word, tokens in ((1, "from cache ", usage.cache_read_tokens), (3, "to cache ", usage.cache_write_tokens)):
         chunks += [(rank, [(word, "dim"), (short_count(tokens), "text")])] if tokens else []
     return [*chunks, (2, estimate)]
@@ -137,13 +128,13 @@ def _tokens(request: RequestView, detail: RequestDetail | None, pen: Pen) -> _Ch
 
 
 def _rows(request: RequestView, made: Sequence[Phase]) -> list[tuple[AttemptView | None, list[Phase]]]:
-    """The phases by attempt, with the pause after each; what comes after the last one has a row of its own."""
+    """Return the phases by attempt, each with the pause after it; what follows the last attempt has its own row."""
     rows: list[tuple[AttemptView | None, list[Phase]]] = [(attempt, []) for attempt in request.attempts]
     index = {id(attempt): n for n, attempt in enumerate(request.attempts)}
     left: list[Phase] = []
     for phase in made:
         at = index[id(phase.attempt)] if phase.attempt is not None else len(request.attempts)
-        # A pause belongs to the failure that it follows.
+        # A pause belongs to the failed attempt before it.
         at -= phase.kind == "pause" and at > 0
         (rows[at][1] if at < len(rows) else left).append(phase)
     return [*rows, (None, left)] if left else rows
@@ -169,7 +160,7 @@ def _attempts(
 
 
 def _squeezed(lines: list[Strip], rows: int, cells: int, pen: Pen) -> list[Strip]:
-    """Where they are too many, those in the middle make room for a row that says so."""
+    """Replace lines in the middle by a row that counts them where there are too many."""
     if len(lines) <= rows or rows < 3:
         return lines[-max(1, rows) :]
     first = (rows - 1) // 2
@@ -211,7 +202,7 @@ def _outcome(attempt: AttemptView | None, request: RequestView, cells: int, pen:
         if not more and attempt.status is not None:
             more = attempt.outcome.replace("_", " ")
         return [(what, "bad"), (f" {shortened(more, cells - cell_len(what) - 1, pen)}", "text")]
-    left = "its agent was stopped" if request.state == "stopped" else "the client left"
+    left = "the agent was stopped" if request.state == "stopped" else "the client left"
     words = {"flying": "in flight", "left": left}.get(attempt.outcome, attempt.outcome)
     status = f"{attempt.status} " if attempt.status is not None else ""
     return [(status + words, "ok" if attempt.outcome == "answered" else "text")]

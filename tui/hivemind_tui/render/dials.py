@@ -1,4 +1,4 @@
-"""Knobs as the operator turns them: what they are called in the paper, what they do, and how far one key press goes."""
+"""How knobs are shown and turned: their labels, what they do, and how far one key press goes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from hivemind.scheduler.operator.knobs import KNOBS
 class Dial:
     """How one knob of :data:`~hivemind.scheduler.operator.knobs.KNOBS` is shown and turned."""
 
+    label: str
     symbol: str
-    """The paper's name, or a word where it has none."""
+    """The paper's name; empty where it has none."""
     meaning: str
     step: float
     """One press; ten times this with shift. A ratio where `by_ratio`."""
@@ -25,21 +26,21 @@ class Dial:
 
 
 DIALS: Mapping[str, Dial] = {
-    "max_concurrency": Dial("C_max", "most requests in flight", 1),
-    "aimd.floor": Dial("C_min", "the level never goes below", 1),
-    "aimd.alpha": Dial("alpha", "added to the level a step", 0.1),
-    "aimd.beta": Dial("beta", "the level times this on congestion", 0.05),
-    "aimd.latency_target_s": Dial("L_target", "slower first tokens count as congestion", 0.5, "s"),
-    "circuit.threshold": Dial("tau", "share of errors that opens the circuit", 0.05),
-    "circuit.window": Dial("N", "results it looks at", 1),
-    "circuit.cooldown_s": Dial("T_cool", "from opening to the probe", 1, "s"),
-    "rpm": Dial("RPM", "requests a minute", 0.1, by_ratio=True),
-    "tpm": Dial("TPM", "tokens a minute", 0.1, by_ratio=True),
-    "retry.max_attempts": Dial("attempts", "a request, the first included", 1),
-    "retry.base_s": Dial("d_base", "first delay; doubles with each attempt", 0.1, "s"),
-    "retry.max_s": Dial("d_max", "longest delay of our own", 5, "s"),
-    "retry.deadline_s": Dial("deadline", "from arrival; no attempt starts later", 30, "s"),
-    "retry.budget_ratio": Dial("retry share", "retries earned by each request", 0.05),
+    "max_concurrency": Dial("max concurrency", "C_max", "most requests in flight", 1),
+    "aimd.floor": Dial("min concurrency", "C_min", "the level never goes below", 1),
+    "aimd.alpha": Dial("increase", "alpha", "added to the level each step", 0.1),
+    "aimd.beta": Dial("decrease", "beta", "factor of the level on congestion", 0.05),
+    "aimd.latency_target_s": Dial("TTFT target", "L_target", "slower answers count as congestion", 0.5, "s"),
+    "circuit.threshold": Dial("error threshold", "tau", "error rate that opens the circuit", 0.05),
+    "circuit.window": Dial("window", "N", "results that the error rate covers", 1),
+    "circuit.cooldown_s": Dial("cooldown", "T_cool", "from opening to the probe", 1, "s"),
+    "rpm": Dial("RPM", "", "requests a minute", 0.1, by_ratio=True),
+    "tpm": Dial("TPM", "", "tokens a minute", 0.1, by_ratio=True),
+    "retry.max_attempts": Dial("attempts", "", "per request, the first included", 1),
+    "retry.base_s": Dial("base delay", "d_base", "before a retry; doubles each time", 0.1, "s"),
+    "retry.max_s": Dial("max delay", "d_max", "longest backoff", 5, "s"),
+    "retry.deadline_s": Dial("deadline", "", "from arrival; no attempt starts later", 30, "s"),
+    "retry.budget_ratio": Dial("retry budget", "", "retries earned by each request", 0.05),
 }
 """In the order of the page."""
 

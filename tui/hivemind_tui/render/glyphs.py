@@ -1,4 +1,4 @@
-"""The characters and words that stand for states. A state is never told by colour alone."""
+"""The characters and words for states. No state is shown by colour alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hivemind.errors import UsageError
 from hivemind.scheduler.types import Priority
 
 VARIABLE = "HIVEMIND_GLYPHS"
-"""Says `unicode` or `ascii` where the terminal's own word isn't right."""
+"""Environment variable that overrides what the terminal claims: `unicode` or `ascii`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class Glyphs:
     cursor: str = "▌"
     arrow: str = "→"
     after: str = "⋯"
-    """Waits for something before it."""
+    """A task that waits for others."""
     about: str = "≈"
     ellipsis: str = "…"
     branch: str = "├"
-    """Of a tree: to one of several, to the last of them, past others, and one whose branches aren't shown."""
+    """Lines of a tree: a child, the last child, past other children, and a folded agent."""
     bend: str = "└"
     trunk: str = "│"
     closed: str = "▸"
@@ -61,7 +61,7 @@ class Glyphs:
     braille: bool = True
 
     def plain(self, text: str) -> str:
-        """The text with the signs of ours that this terminal's font lacks replaced."""
+        """Return the text without signs that this terminal's font lacks."""
         return text if self.braille or text.isascii() else text.translate(_PLAIN)
 
 
@@ -116,7 +116,7 @@ _POOR = re.compile(r"(?:.*\.)?(?:linux(?:-.*)?|vt\d+.*|dumb)")
 
 
 def glyphs_for(environment: Mapping[str, str]) -> Glyphs:
-    """The set that the terminal can draw: the one asked for, else by TERM and by the locale's character set.
+    """Return the set that the terminal can draw: the configured one, else by TERM and the locale's character set.
 
     Raises: UsageError: there is no such set.
     """
@@ -125,7 +125,7 @@ def glyphs_for(environment: Mapping[str, str]) -> Glyphs:
         if asked not in SETS:
             raise UsageError(f"{VARIABLE} (environment): must be {' or '.join(SETS)}, not {asked[:40]!r}")
         return SETS[asked]
-    # The first that is set decides, as for setlocale(3). Where none is, containers mostly, terminals speak UTF-8 still.
+    # The first that is set decides, as for setlocale(3). Without any, mostly in containers, terminals use UTF-8 anyway.
     locale = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(name))), "UTF-8")
     poor = _POOR.fullmatch(environment.get("TERM", "")) is not None
     return ASCII if poor or "utf" not in locale.lower() else UNICODE
@@ -133,7 +133,7 @@ def glyphs_for(environment: Mapping[str, str]) -> Glyphs:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """How a state is shown: which glyph, which word, which colour role, and what it means."""
+    """The glyph, word, colour role and meaning of a state."""
 
     glyph: str
     """Name of a field of :class:`Glyphs`."""
@@ -145,30 +145,30 @@ class Sign:
 SIGNS: Mapping[str, Sign] = {
     "streaming": Sign("dot", "stream", "ok", "the answer is arriving"),
     "waiting": Sign("ring", "sent", "info", "sent upstream, no content yet"),
-    "queued": Sign("clock", "queued", "wait", "waits for a slot or for rate allowance"),
-    "retry": Sign("retry", "retry", "recover", "failed upstream; tries again, unseen by the agent"),
+    "queued": Sign("clock", "queued", "wait", "waits for a slot or a rate limit"),
+    "retry": Sign("retry", "retry", "recover", "failed upstream; it is retried, unseen by the agent"),
     "paused": Sign("pause", "paused", "wait", "its requests are held in the queue"),
-    "stopped": Sign("stop", "stopped", "bad", "cut off: what it asks is refused"),
-    "spent": Sign("warn", "spent", "bad", "a budget of its is used up"),
+    "stopped": Sign("stop", "stopped", "bad", "stopped: its requests are refused"),
+    "spent": Sign("warn", "spent", "bad", "one of its budgets is used up"),
     "pending": Sign("after", "pending", "wait", "its task waits for others"),
-    "idle": Sign("idle", "idle", "dim", "nothing asked at the moment"),
+    "idle": Sign("idle", "idle", "dim", "no open request"),
     "answered": Sign("good", "done", "ok", "answered in full"),
-    "failed": Sign("cross", "failed", "bad", "ended in an error that the agent saw"),
-    "refused": Sign("warn", "refused", "wait", "HiveMind answered it with an error itself"),
-    "left": Sign("arrow", "left", "dim", "the client went before the end"),
+    "failed": Sign("cross", "failed", "bad", "the agent got an error"),
+    "refused": Sign("warn", "refused", "wait", "HiveMind itself answered with an error"),
+    "left": Sign("arrow", "left", "dim", "the client disconnected before the end"),
     "closed": Sign("dot", "closed", "ok", "requests flow"),
     "half_open": Sign("half", "half-open", "recover", "one probe decides"),
     "open": Sign("cross", "open", "bad", "nothing is sent upstream"),
-    "boosted": Sign("boost", "boosted", "accent", "counts as CRITICAL for a while"),
-    "marked": Sign("marked", "marked", "accent", "what you do next is done to all of these"),
+    "boosted": Sign("boost", "boosted", "accent", "has priority CRITICAL for a while"),
+    "marked": Sign("marked", "marked", "accent", "the next command applies to all marked"),
     "info": Sign("idle", "", "dim", ""),
     "good": Sign("good", "", "ok", ""),
     "warn": Sign("warn", "", "wait", ""),
     "bad": Sign("cross", "", "bad", ""),
     "serving": Sign("dot", "SERVING", "ok", ""),
     "draining": Sign("half", "DRAINING", "wait", ""),
-    "attached": Sign("dot", "ATTACHED", "info", "to a proxy that goes on without this screen"),
-    "lost": Sign("cross", "LOST", "bad", "nothing comes from the proxy; what is shown is old"),
+    "attached": Sign("dot", "ATTACHED", "info", "to a proxy that runs without this screen"),
+    "lost": Sign("cross", "LOST", "bad", "no connection to the proxy; what is shown is outdated"),
 }
 LEGEND = (
     "streaming",
@@ -194,56 +194,56 @@ LEGEND = (
 
 GATE_SIGNS: Mapping[str, Sign] = {
     "paused": Sign("pause", "paused", "wait", "you paused all admissions"),
-    "parked": Sign("clock", "parked", "wait", "the provider asked for a pause"),
+    "parked": Sign("clock", "limited", "wait", "rate-limited: the provider asked for a pause"),
     "circuit": Sign("cross", "circuit", "bad", "the circuit is open, so nothing is sent upstream"),
     "slot": Sign("clock", "slot", "wait", "every slot is taken"),
-    "upstream": Sign("clock", "upstream", "wait", "all keys together have as many requests in flight as they may"),
-    "requests": Sign("clock", "requests", "wait", "the rate window has no request left for it"),
-    "tokens": Sign("clock", "tokens", "wait", "the rate window has too few tokens left for it"),
-    "budget": Sign("warn", "budget", "bad", "what is left of its agent's budget isn't enough"),
+    "upstream": Sign("clock", "upstream", "wait", "the upstream's limit for all keys together is reached"),
+    "requests": Sign("clock", "requests", "wait", "the rate window has no request left"),
+    "tokens": Sign("clock", "tokens", "wait", "the rate window has too few tokens left"),
+    "budget": Sign("warn", "budget", "bad", "too little of its agent's budget is left"),
     "held": Sign("pause", "held", "wait", "its agent is paused"),
     "dependency": Sign("after", "task", "wait", "its agent's task waits for others"),
-    "backoff": Sign("retry", "backoff", "recover", "it failed upstream and pauses before the next try"),
-    "next": Sign("dot", "next", "ok", "nothing holds it: its turn has come"),
+    "backoff": Sign("retry", "backoff", "recover", "it failed upstream and waits before the next attempt"),
+    "next": Sign("dot", "next", "ok", "nothing holds it: it is next"),
 }
-"""What keeps a request waiting: :data:`hivemind.scheduler.GATES`, and `next`."""
+"""The gates that hold a request: :data:`hivemind.scheduler.GATES`, and `next`."""
 
 TASK_SIGNS: Mapping[str, Sign] = {
     "waiting": Sign("after", "waits", "wait", "tasks before it aren't done yet"),
     "ready": Sign("ring", "ready", "info", "may be started"),
     "running": Sign("dot", "runs", "ok", "its agent works on it"),
-    "done": Sign("good", "done", "ok", "ended well"),
-    "failed": Sign("cross", "failed", "bad", "ended badly"),
-    "blocked": Sign("warn", "blocked", "wait", "a task before it ended badly; waits for that to be mended"),
-    "skipped": Sign("arrow", "skipped", "dim", "a task before it ended badly, so it never runs"),
-    "cancelled": Sign("stop", "cancelled", "dim", "not wanted any more"),
+    "done": Sign("good", "done", "ok", "succeeded"),
+    "failed": Sign("cross", "failed", "bad", "failed"),
+    "blocked": Sign("warn", "blocked", "wait", "a task before it failed; waits for its retry"),
+    "skipped": Sign("arrow", "skipped", "dim", "a task before it failed, so it never runs"),
+    "cancelled": Sign("stop", "cancelled", "dim", "cancelled by an operator or a batch"),
 }
 """States of a task: :data:`hivemind.scheduler.tasks.graph.TASK_STATES`."""
 
 PHASES: Mapping[str, Sign] = {
-    "queue": Sign("queue", "queue", "wait", "waits for a slot or for rate allowance"),
-    "failed": Sign("lost", "failed", "bad", "an attempt that came to nothing"),
+    "queue": Sign("queue", "queue", "wait", "waits for a slot or a rate limit"),
+    "failed": Sign("lost", "failed", "bad", "a failed attempt"),
     "pause": Sign("idle", "pause", "dim", "between two attempts"),
     "first": Sign("asked", "sent", "info", "sent upstream, no content yet"),
     "stream": Sign("stream", "stream", "ok", "the answer arrives"),
 }
-"""What a waterfall is drawn of."""
+"""The phases of a waterfall."""
 
 _UNKNOWN = Sign("idle", "?", "dim", "")
 
 
 def sign(state: str) -> Sign:
-    """How a state is shown; a state this screen doesn't know yet shows as `?`."""
+    """Return how a state is shown; an unknown state is shown as `?`."""
     return SIGNS.get(state, _UNKNOWN)
 
 
 def task_sign(state: str) -> Sign:
-    """How a task's state is shown."""
+    """Return how a task's state is shown."""
     return TASK_SIGNS.get(state, _UNKNOWN)
 
 
 def gate_sign(gate: str) -> Sign:
-    """How a gate is shown; one this screen doesn't know yet goes by its own name."""
+    """Return how a gate is shown; an unknown gate is shown by its own name."""
     return GATE_SIGNS.get(gate) or Sign("clock", gate[:9], "wait", "")
 
 
@@ -253,4 +253,4 @@ PRIORITIES: Mapping[Priority, tuple[str, str]] = {
     Priority.NORMAL: ("norm", "text"),
     Priority.LOW: ("low", "dim"),
 }
-"""Short word and colour role of each nice level."""
+"""Short word and colour role of each priority."""
