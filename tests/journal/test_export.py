@@ -16,10 +16,12 @@ import pytest
 from journal.lines import LANE, NAME, PATH, answered, arrived, began, opened, run, written
 
 from hivemind.cli.main import main
-from hivemind.journal.read.lifecycle import requests
+from hivemind.journal.export.requests import requests
 from hivemind.journal.records import JournalEnded, RequestBody, ResponseBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind
+from hivemind.world.state import Carried
+from hivemind.world.world import World
 
 SCHEMA = json.loads((Path(__file__).parent / "har.schema.json").read_text("utf-8"))
 
@@ -186,3 +188,21 @@ def test_damage_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     shown = capsys.readouterr()
     assert len(shown.out.splitlines()) == 3
     assert shown.err.startswith(f"hivemind: {NAME}.jsonl: the last line isn't whole")
+
+
+def test_a_journal_that_begins_in_the_middle(tmp_path: Path) -> None:
+    """What was open then is exported whole, as far as it was carried over; what ended before isn't."""
+    events = ends()
+    world = World(at=100.0, wall=0.0, address="", upstreams=())
+    for event in events[:10]:
+        world.apply(event)
+    carried = Carried(112.0, world.keep(112.0))
+    (bob, *others) = rows(exported(tmp_path, [events[0], carried, *events[10:]], "csv"))
+    assert (bob["agent"], bob["arrived"], bob["end"], bob["attempts"], bob["waited_s"]) == (
+        "bob",
+        rows(exported(tmp_path, events, "csv"))[1]["arrived"],
+        "failed",
+        "2",
+        "1.000",
+    )
+    assert [row["agent"] for row in others] == ["carol", "dave", "erin"]

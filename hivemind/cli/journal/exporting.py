@@ -11,8 +11,8 @@ from hivemind.cli.journal.options import add_file, journal_asked_for, tell
 from hivemind.cli.journal.stats import prices_at
 from hivemind.errors import UsageError
 from hivemind.journal.atomic_write import written_whole
-from hivemind.journal.read.lifecycle import UNUSED, requests
-from hivemind.journal.read.reader import Journal
+from hivemind.journal.export.requests import requests
+from hivemind.journal.read.reader import FREQUENT, Journal
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,10 +48,10 @@ def run(namespace: argparse.Namespace) -> int:
 def _csv(journal: Journal) -> Iterator[bytes]:
     from hivemind.journal.export.csv import rows
 
-    return rows(requests(journal.events(UNUSED)), journal.wall, prices_at(journal.began.wall))
+    return rows(requests(journal.events(FREQUENT)), journal.wall, prices_at(journal.began.wall))
 
 
 def _har(journal: Journal) -> Iterator[bytes]:
     from hivemind.journal.export.har import har
 
-    return har(requests(journal.events(UNUSED), bodies=True), journal.began, journal.wall)
+    return har(requests(journal.events(FREQUENT), bodies=True), journal.began, journal.wall)

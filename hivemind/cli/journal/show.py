@@ -13,8 +13,7 @@ from hivemind.errors import UsageError
 from hivemind.journal.codec import KINDS, line_of
 from hivemind.journal.event_text import clock, told
 from hivemind.journal.read.follow import follow
-from hivemind.journal.read.lifecycle import UNUSED
-from hivemind.journal.read.reader import Journal
+from hivemind.journal.read.reader import FREQUENT, Journal
 from hivemind.journal.timecode import parse_moment
 from hivemind.scheduler.events import Event
 from hivemind.text.suggest import did_you_mean
@@ -68,7 +67,7 @@ def run(namespace: argparse.Namespace) -> int:
         agents=frozenset(namespace.agent),
         kinds=kinds,
     )
-    events = follow(journal, _rest) if namespace.follow else journal.events(UNUSED - kinds if kinds else frozenset())
+    events = follow(journal, _rest) if namespace.follow else journal.events(FREQUENT - kinds if kinds else frozenset())
     shown = _json(journal) if namespace.json else _text(journal)
     count = 0
     try:

@@ -11,8 +11,7 @@ import msgspec
 from hivemind.cli.journal.options import add_file, journal_asked_for, tell
 from hivemind.console import json_text
 from hivemind.journal.figures import Figures, Tally
-from hivemind.journal.read.lifecycle import UNUSED
-from hivemind.journal.read.reader import Journal
+from hivemind.journal.read.reader import FREQUENT, Journal
 from hivemind.prices import Prices
 from hivemind.scheduler.types import Price
 from hivemind.text.humanise import dollars, duration
@@ -49,7 +48,7 @@ def run(namespace: argparse.Namespace) -> int:
 def figures_of(journal: Journal, price: Price | None) -> Figures:
     """Counts all that can be read. Raises: UsageError."""
     tally = Tally(price)
-    for event in journal.events(UNUSED):
+    for event in journal.events(FREQUENT):
         tally.apply(event)
     return tally.figures()
 

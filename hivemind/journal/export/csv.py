@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Literal
 
-from hivemind.journal.read.lifecycle import Asked, Attempt
+from hivemind.journal.export.requests import ExportedRequest
+from hivemind.scheduler.events import AttemptFailed
 from hivemind.scheduler.types import Price, Usage
 
 COLUMNS = (
@@ -39,17 +40,17 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
 """What a spreadsheet may take for the beginning of a formula."""
 
 
-def rows(requests: Iterable[Asked], wall: Callable[[float], float], price: Price) -> Iterator[bytes]:
-    """The lines, titles first. `wall` gives the time of day, in seconds since the epoch, of a journal's moment."""
+def rows(requests: Iterable[ExportedRequest], wall: Callable[[float], float], price: Price) -> Iterator[bytes]:
+    """Yield the lines, titles first. `wall` gives the time of day (seconds since the epoch) of a journal's moment."""
     yield _line(COLUMNS)
-    for asked in requests:
-        yield _line(_cells(asked, wall, price))
+    for request in requests:
+        yield _line(_cells(request, wall, price))
 
 
-def _cells(asked: Asked, wall: Callable[[float], float], price: Price) -> list[str]:
-    arrived, last = asked.arrived, asked.attempts[-1] if asked.attempts else None
-    usage = asked.usage
-    dollars = _dollars(asked, price)
+def _cells(request: ExportedRequest, wall: Callable[[float], float], price: Price) -> list[str]:
+    arrived, last = request.arrived, request.attempts[-1] if request.attempts else None
+    dollars = _dollars(request, price)
+    faults = [_fault(each.failed) for each in request.attempts if each.failed is not None]
     return [
         moment(wall(arrived.at)),
         _safe(arrived.agent),
@@ -59,15 +60,15 @@ def _cells(asked: Asked, wall: Callable[[float], float], price: Price) -> list[s
         "yes" if arrived.stream else "no",
         _safe(arrived.path),
         _safe(arrived.lane),
-        asked.end,
-        "" if asked.status is None else str(asked.status),
-        str(len(asked.attempts)),
-        f"{asked.waited_s:.3f}",
-        "" if last is None or last.first_at is None else f"{last.first_at - last.granted_at:.3f}",
-        "" if asked.ended_at is None else f"{asked.ended_at - arrived.at:.3f}",
-        *_tokens(usage),
+        request.outcome,
+        "" if request.status is None else str(request.status),
+        str(len(request.attempts)),
+        f"{request.queue_s:.3f}",
+        "" if last is None or last.first_content_at is None else f"{last.first_content_at - last.granted.at:.3f}",
+        "" if request.end is None else f"{request.end.at - arrived.at:.3f}",
+        *_tokens(request.usage),
         "" if dollars is None else f"{dollars:.6f}",
-        _safe("; ".join([*map(_fault, (each for each in asked.attempts if each.kind)), *filter(None, [asked.reason])])),
+        _safe("; ".join([*faults, *filter(None, [request.reason])])),
     ]
 
 
@@ -78,21 +79,20 @@ def _tokens(usage: Usage | None) -> list[str]:
     return [str(each) for each in parts]
 
 
-def _dollars(asked: Asked, price: Price) -> float | None:
-    """None: nothing was used that is known, or some of it has no known price."""
+def _dollars(request: ExportedRequest, price: Price) -> float | None:
+    """Return the cost of all attempts; None if no usage is known, or the price of some of it isn't."""
     total = None
-    for attempt in asked.attempts:
+    for attempt in request.attempts:
         if attempt.usage is not None:
-            cost = price(asked.provider, asked.arrived.model, attempt.usage)
+            cost = price(request.provider, request.arrived.model, attempt.usage)
             if cost is None:
                 return None
             total = (total or 0.0) + cost
     return total
 
 
-def _fault(attempt: Attempt) -> str:
-    assert attempt.kind is not None
-    return f"{'' if attempt.status is None else f'{attempt.status} '}{attempt.kind.value}"
+def _fault(failed: AttemptFailed) -> str:
+    return f"{'' if failed.status is None else f'{failed.status} '}{failed.kind.value}"
 
 
 def moment(wall: float, *, precision: Literal["milliseconds", "microseconds"] = "milliseconds") -> str:

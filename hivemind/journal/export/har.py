@@ -16,73 +16,74 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from hivemind.journal.export.csv import moment
-from hivemind.journal.read.lifecycle import Asked, Attempt
+from hivemind.journal.export.requests import ExportedRequest
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
+from hivemind.world.lifecycle import Attempt
 
 _JSON = "application/json"
 _EVENTS = "text/event-stream"
 Pair = dict[str, str]
 
 
-def har(requests: Iterable[Asked], began: JournalBegan, wall: Callable[[float], float]) -> Iterator[bytes]:
+def har(requests: Iterable[ExportedRequest], began: JournalBegan, wall: Callable[[float], float]) -> Iterator[bytes]:
     """The file, piece by piece. `wall` gives the time of day, in seconds since the epoch, of a journal's moment."""
     creator = {"name": "HiveMind", "version": began.program.rpartition(" ")[2] or "unknown"}
     head = msgspec.json.encode({"version": "1.2", "creator": creator, "pages": []})
     yield b'{"log":' + head[:-1] + b',"entries":['
     between = b"\n"
     upstreams = dict(began.upstreams)
-    for asked in requests:
-        for each in _entries(asked, upstreams, wall):
+    for request in requests:
+        for each in _entries(request, upstreams, wall):
             yield between + msgspec.json.encode(each)
             between = b",\n"
     yield b"\n]}}\n"
 
 
-def _entries(asked: Asked, upstreams: Mapping[str, str], wall: Callable[[float], float]) -> Iterator[dict[str, Any]]:
-    base = upstreams.get(asked.arrived.lane.rpartition(":")[0], "")
-    request = _request(asked, base)
-    for attempt in asked.attempts:
-        first = attempt is asked.attempts[0]
-        began = asked.arrived.at if first else attempt.queued_at
-        times = _times(began, attempt)
-        yield _entry(asked, attempt, began, times, request, wall)
-    if not asked.attempts:
-        end = asked.arrived.at if asked.ended_at is None else asked.ended_at
-        yield _entry(asked, None, asked.arrived.at, (end - asked.arrived.at, 0.0, 0.0), request, wall)
+def _entries(
+    request: ExportedRequest, upstreams: Mapping[str, str], wall: Callable[[float], float]
+) -> Iterator[dict[str, Any]]:
+    arrived_at = request.arrived.at
+    sent = _request(request, upstreams.get(request.arrived.lane.rpartition(":")[0], ""))
+    for attempt in request.attempts:
+        began = arrived_at if attempt is request.attempts[0] else attempt.queued_at
+        yield _entry(request, attempt, began, _times(began, attempt), sent, wall)
+    if not request.attempts:
+        end = arrived_at if request.end is None else request.end.at
+        yield _entry(request, None, arrived_at, (end - arrived_at, 0.0, 0.0), sent, wall)
 
 
 def _entry(
-    asked: Asked,
+    request: ExportedRequest,
     attempt: Attempt | None,
     began: float,
     times: tuple[float, float, float],
-    request: dict[str, Any],
+    sent: dict[str, Any],
     wall: Callable[[float], float],
 ) -> dict[str, Any]:
     blocked, wait, receive = (round(max(0.0, each) * 1000, 3) for each in times)
-    arrived = asked.arrived
-    last = attempt is None or attempt is asked.attempts[-1]
+    arrived, failed = request.arrived, None if attempt is None else attempt.failed
+    last = attempt is None or attempt is request.attempts[-1]
     ours: dict[str, Any] = {
         "agent": arrived.agent,
         "client": arrived.client,
         "priority": arrived.priority.name.lower(),
         "ticket": arrived.ticket,
-        "attempt": 0 if attempt is None else attempt.number,
+        "attempt": 0 if attempt is None else attempt.granted.attempt,
         "model": arrived.model,
         "stream": arrived.stream,
         "size_chars": arrived.size_chars,
-        "end": asked.end if last else "retried",
+        "end": request.outcome if last else "retried",
     }
-    if attempt is not None and attempt.kind is not None:
-        ours["kind"] = attempt.kind.value
-    if last and asked.reason:
-        ours["reason"] = asked.reason
-    error = asked.reason if attempt is None else attempt.message or (attempt.kind.value if attempt.kind else "")
+    if failed is not None:
+        ours["kind"] = failed.kind.value
+    if last and request.reason:
+        ours["reason"] = request.reason
+    error = (failed.message or failed.kind.value) if failed is not None else request.reason if attempt is None else ""
     return {
         "startedDateTime": moment(wall(began), precision="microseconds") or "1970-01-01T00:00:00.000Z",
         "time": round(blocked + wait + receive, 3),
-        "request": request,
-        "response": _response(asked, attempt),
+        "request": sent,
+        "response": _response(request, attempt),
         "cache": {},
         "timings": {
             "blocked": blocked,
@@ -99,15 +100,16 @@ def _entry(
 
 
 def _times(began: float, attempt: Attempt) -> tuple[float, float, float]:
-    """In the queue, until the first content, and from there to the end, in seconds."""
-    end = attempt.ended_at if attempt.ended_at is not None else attempt.first_at or attempt.granted_at
-    first = end if attempt.first_at is None else attempt.first_at
-    return attempt.granted_at - began, first - attempt.granted_at, end - first
+    """Return the seconds in the queue, until the first content, and from there to the end."""
+    granted_at, first, end = attempt.granted.at, attempt.first_content_at, attempt.ended_at
+    end = first or granted_at if end is None else end
+    first = end if first is None else first
+    return granted_at - began, first - granted_at, end - first
 
 
-def _request(asked: Asked, base: str) -> dict[str, Any]:
-    body = asked.body
-    path = asked.arrived.path if body is None else body.path
+def _request(request: ExportedRequest, base: str) -> dict[str, Any]:
+    body = request.body
+    path = request.arrived.path if body is None else body.path
     headers = [] if body is None else _headers(body.headers)
     size = -1 if body is None or body.left_out else len(_raw(body))
     made: dict[str, Any] = {
@@ -127,12 +129,12 @@ def _request(asked: Asked, base: str) -> dict[str, Any]:
     return made
 
 
-def _response(asked: Asked, attempt: Attempt | None) -> dict[str, Any]:
-    body = None if attempt is None else attempt.body
-    status = asked.status if attempt is None else attempt.status
+def _response(request: ExportedRequest, attempt: Attempt | None) -> dict[str, Any]:
+    body = None if attempt is None else request.response_bodies.get(attempt.granted.attempt)
+    status = request.status if attempt is None else attempt.status
     headers = [] if body is None else _headers(body.headers)
     size = 0 if body is None or body.left_out else len(_raw(body))
-    guess = _EVENTS if asked.arrived.stream and (status or 500) < 400 else _JSON
+    guess = _EVENTS if request.arrived.stream and (status or 500) < 400 else _JSON
     content: dict[str, Any] = {"size": size, "mimeType": _media(headers) or guess}
     if body is not None and not body.left_out:
         content["text"] = body.body

@@ -1,0 +1,150 @@
+"""A journal's requests, each with its attempts, bodies and end, for export to other formats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from hivemind.journal.records import RequestBody, ResponseBody
+from hivemind.scheduler import events as ev
+from hivemind.world.lifecycle import Lifecycle, OpenRequests
+from hivemind.world.state import Carried
+
+_HELD_REQUESTS = 5000
+_HELD_CHARS = 32 << 20
+"""How much is held back so that requests come in the order of their arrival. Beyond that, ended ones come at once."""
+_BODY_WITHIN = 200
+"""The body of an answer is written after its end, by so many requests later at most."""
+
+
+class ExportedRequest(Lifecycle):
+    """One request, with the bodies that were recorded of it."""
+
+    __slots__ = ("body", "body_chars", "ended_as", "response_bodies")
+
+    def __init__(self, arrived: ev.Arrived, provider: str) -> None:
+        super().__init__(arrived, provider)
+        self.body: RequestBody | None = None
+        self.response_bodies: dict[int, ResponseBody] = {}
+        """By attempt."""
+        self.body_chars = 0
+        self.ended_as = 0
+        """How many requests had ended when it did, itself included."""
+
+    @property
+    def outcome(self) -> str:
+        """How it ended: `answered`, `failed`, `refused`, `left`, or `open` if the events end before it does."""
+        return "open" if self.end is None else self.state
+
+    @property
+    def status(self) -> int | None:
+        """The status that the agent got, if it got one."""
+        return None if self.end is None or isinstance(self.end, ev.Abandoned) else self.end.status
+
+    @property
+    def reason(self) -> str:
+        """Why it was refused, if it was."""
+        return self.end.reason if isinstance(self.end, ev.Refused) else ""
+
+    @property
+    def queue_s(self) -> float:
+        """Seconds in the queue, over all attempts."""
+        return self.waited_after(-math.inf)
+
+
+def requests(events: Iterable[ev.Event], *, bodies: bool = False) -> Iterator[ExportedRequest]:
+    """Yield every request, in the order of arrival as far as that takes little memory; unended ones come last.
+
+    `bodies`: wait for the bodies of answers.
+    """
+    collector = _Collector(bodies)
+    for event in events:
+        handle = collector.handlers.get(type(event))
+        if handle is not None:
+            handle(event)
+            if collector.progressed:
+                yield from collector.ready()
+    yield from collector.held.values()
+
+
+class _Collector:
+    def __init__(self, bodies: bool) -> None:
+        self._bodies = bodies
+        self._open = OpenRequests(ExportedRequest)
+        self.held: dict[int, ExportedRequest] = {}
+        """By ticket, in the order of arrival."""
+        self._chars = self._ended = 0
+        self.progressed = False
+        """A request or its last body has ended since :meth:`ready` was called."""
+        self.handlers: dict[type[ev.Event], Callable[[Any], object]] = {
+            Carried: self._carried,
+            ev.LaneOpened: self._open.lane_opened,
+            ev.Arrived: self._arrived,
+            ev.Granted: self._open.granted,
+            ev.FirstContent: self._open.first_content,
+            ev.AttemptFailed: self._attempt_failed,
+            ev.Finished: self._end,
+            ev.Abandoned: self._end,
+            ev.Refused: self._end,
+        }
+        if bodies:
+            self.handlers |= {RequestBody: self._request_body, ResponseBody: self._response_body}
+
+    def ready(self) -> Iterator[ExportedRequest]:
+        """Yield the oldest requests as far as they have ended, or all ended ones where too many are held."""
+        self.progressed = False
+        crowded = len(self.held) > _HELD_REQUESTS or self._chars > _HELD_CHARS
+        found = []
+        for ticket, request in self.held.items():
+            if request.end is not None and (crowded or self._is_complete(request)):
+                found.append(ticket)
+            elif not crowded:
+                break
+        for ticket in found:
+            request = self.held.pop(ticket)
+            self._chars -= request.body_chars
+            yield request
+
+    def _is_complete(self, request: ExportedRequest) -> bool:
+        if not self._bodies or not request.attempts:
+            return True
+        return request.attempts[-1].granted.attempt in request.response_bodies or (
+            self._ended - request.ended_as > _BODY_WITHIN
+        )
+
+    def _carried(self, event: Carried) -> None:
+        for request in self._open.carried(event)[0]:
+            self.held[request.arrived.ticket] = request
+
+    def _arrived(self, event: ev.Arrived) -> None:
+        self.held[event.ticket] = self._open.arrived(event)
+
+    def _attempt_failed(self, event: ev.AttemptFailed) -> None:
+        self._note_end(self._open.attempt_failed(event))
+
+    def _end(self, event: ev.Finished | ev.Abandoned | ev.Refused) -> None:
+        self._note_end(self._open.ended(event))
+
+    def _note_end(self, request: ExportedRequest | None) -> None:
+        if request is not None and request.end is not None:
+            self._ended += 1
+            request.ended_as = self._ended
+            self.progressed = True
+
+    def _request_body(self, event: RequestBody) -> None:
+        request = self.held.get(event.ticket)
+        if request is not None and request.body is None:
+            request.body = event
+            self._hold(request, event)
+
+    def _response_body(self, event: ResponseBody) -> None:
+        request = self.held.get(event.ticket)
+        if request is not None and event.attempt not in request.response_bodies:
+            request.response_bodies[event.attempt] = event
+            self._hold(request, event)
+            self.progressed = True
+
+    def _hold(self, request: ExportedRequest, body: RequestBody | ResponseBody) -> None:
+        request.body_chars += len(body.body)
+        self._chars += len(body.body)
