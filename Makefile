@@ -38,10 +38,11 @@ test: check ## make check, then the quick tests
 test-all: $(VENV)/.ready ## after make test: slow and end-to-end tests, and property tests with many more examples
 	$(PYTEST) -m "slow or e2e or hypothesis" --hypothesis-profile=large
 
-bench: $(VENV)/.ready ## the paper's scenarios; what the proxy and its screen cost; hostile traffic (*.json)
+bench: $(VENV)/.ready ## the paper's scenarios, fairness, predictions, overhead, and hostile traffic (*.json)
 	@$(BIN)/hivemind bench --json bench.json
-	@PYTHONPATH=mock $(BIN)/python -m benchmarks.perf --json perf.json
-	@PYTHONPATH=mock $(BIN)/python -m benchmarks.attacks --json attacks.json
+	@for name in fairness prediction perf attacks; do \
+	  PYTHONPATH=mock $(BIN)/python -m benchmarks.$$name --json $$name.json || exit; \
+	done
 
 docs: $(VENV)/.ready ## build the manual into docs/_build/html
 	$(DOCS)

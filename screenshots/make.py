@@ -29,9 +29,9 @@ from hivemind.prices import Prices
 from hivemind.scheduler.events import Event
 from hivemind.settings import Settings
 from hivemind_mock.agents.demo import SEED, bad_day, run_demo_agents, run_demo_provider
-from hivemind_mock.agents.work import at_tasks
-from hivemind_mock.bench.runs import Plan, run
-from hivemind_mock.bench.scenarios import SCENARIOS
+from hivemind_mock.agents.tasks import at_tasks
+from hivemind_mock.bench.runs import Run, execute_run
+from hivemind_mock.provider.scenarios import SCENARIOS
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.export import CONVERTER, placed_text
@@ -136,10 +136,10 @@ async def live_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str]]:
 def evening(folder: Path) -> Path:
     """A journal of a whole run, which takes no time: eleven agents before a provider that is slow and has faults."""
     slow = replace(SCENARIOS["replay-11"], turns=14, rpm=600, tpm=2_000_000, base_s=2.0, jitter_s=0.8)
-    plan = Plan(replace(slow, bad_gateway=0.05, reset=0.03, spike=0.05, concurrency=8), "hivemind", 1, journals=folder)
-    run(plan)
-    assert plan.journal is not None
-    return plan.journal
+    run = Run(replace(slow, bad_gateway=0.05, reset=0.03, spike=0.05, concurrency=8), "hivemind", 1, journals=folder)
+    execute_run(run)
+    assert run.journal is not None
+    return run.journal
 
 
 async def recorded_pictures(journal: Path, pictures: Sequence[Picture]) -> AsyncIterator[tuple[Picture, str]]:

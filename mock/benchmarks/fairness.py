@@ -1,23 +1,25 @@
-"""Who gets how much through HiveMind when there isn't enough for everybody: saturated agents in virtual time."""
+"""`python -m benchmarks.fairness`: how HiveMind shares slots among agents that saturate it, in virtual time."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
 
+from benchmarks.figures import Figure, run
+from benchmarks.perf.load import percentile
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.scheduler.config import QueueConfig
-from hivemind_mock.agents.agents import Agent, AgentConfig
-from hivemind_mock.bench.inprocess import InProcessTransport
-from hivemind_mock.bench.targets import Figure
-from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.agents.agent import Agent, AgentConfig
+from hivemind_mock.bench.output import show_progress
+from hivemind_mock.bench.proxied import in_process
 from hivemind_mock.provider.config import LatencyConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.inprocess import provider_in_loop_time
 
-NAME = "fairness"
 _SLOTS = 4
 _SLOT_S = 0.5
 """How long an answer takes, each as long as any other."""
@@ -28,12 +30,11 @@ _OUTPUT_WEIGHT = 5
 _WINDOW_S = 60.0
 _JAIN = 0.95
 _MANY = 50
-_EPOCH = 1_800_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """So many agents alike, each of which always has so many requests with the proxy."""
+    """Identical agents, each of which always has `requests` requests open."""
 
     name: str
     agents: int
@@ -44,30 +45,31 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One answer."""
+    """An answered request."""
 
     agent: str
     at: float
-    """When it came, in seconds from the beginning."""
+    """Seconds from the beginning to the answer."""
     waited_s: float
     weighted: float
-    """Its tokens in units of a plain input token."""
+    """Tokens, in units of one input token."""
 
 
 _LIGHT = Crowd("light", 9, requests=8)
 _HEAVY = Crowd("heavy", 1, requests=8, prompt_tokens=20 * _PROMPT)
 SET_UPS: tuple[tuple[str, int, tuple[Crowd, ...]], ...] = (
-    ("it asks first", _SLOTS, (_HEAVY, _LIGHT)),
-    ("it asks last", _SLOTS, (_LIGHT, _HEAVY)),
+    ("it starts first", _SLOTS, (_HEAVY, _LIGHT)),
+    ("it starts last", _SLOTS, (_LIGHT, _HEAVY)),
     ("10 slots", 10, (_HEAVY, _LIGHT)),
     ("a request at a time", 5, (replace(_LIGHT, requests=1), replace(_HEAVY, requests=1))),
     ("in 20 x the requests", _SLOTS, (Crowd("heavy", 1, requests=160), _LIGHT)),
 )
-"""Ten agents of which one sends 20 x the tokens: how, and with how many slots."""
+"""Ten agents of which one sends 20 x the tokens: variant, slots, agents."""
 
 
 def figures() -> list[Figure]:
-    """Run all of it, some seconds of work. Must not be called from a running event loop."""
+    """Measure every figure, which takes some seconds. Must not be called from a running event loop."""
+    show_progress("fairness")
     shares = [
         Figure(f"Jain's index, one of 10 agents with 20 x the tokens, {how}", worst_minute(served), _JAIN, True)
         for how, slots, crowds in SET_UPS
@@ -78,9 +80,9 @@ def figures() -> list[Figure]:
     )
     flooded = saturate(Crowd("critical", 30, priority="critical"), Crowd("low", 1, requests=1, priority="low"))
     passes_s = (QueueConfig().max_passes + 1) * _SLOT_S / _SLOTS
-    # The urgent one may have a slot all the time, and while answers' lengths are guesses a turn may come a round late.
+    # The urgent agent may hold a slot all the time, and while lengths are estimates a turn may come a round late.
     rounds_s = 2 * (_MANY + 1) * _SLOT_S / (_SLOTS - 1)
-    urgent_s = percentile(_waits(urgent, "critical"), 0.95)
+    urgent_s = percentile(sorted(_waits(urgent, "critical")), 0.95)
     return [
         *shares,
         Figure(f"wait of CRITICAL beside {_MANY} LOW agents, p95", urgent_s, _SLOT_S, False, "s"),
@@ -90,13 +92,13 @@ def figures() -> list[Figure]:
 
 
 def saturate(*crowds: Crowd, slots: int = _SLOTS) -> list[Served]:
-    """Every answer of some minutes, in the order in which they came."""
+    """Return every answered request of four minutes, in order of completion."""
     return run_virtual(_saturate(crowds, slots))
 
 
 def worst_minute(served: Sequence[Served]) -> float:
-    """The smallest Jain index of the weighted tokens over any minute: one that begins with an answer, as between two
-    answers it is the same."""
+    """Return the smallest Jain index of the weighted tokens over any minute that begins with an answer; between two
+    answers the index doesn't change."""
     names = {each.agent for each in served}
     worst, end = 1.0, 0
     amounts = dict.fromkeys(names, 0.0)
@@ -112,15 +114,9 @@ def worst_minute(served: Sequence[Served]) -> float:
 
 
 def jain(amounts: Iterable[float]) -> float:
-    """Jain's fairness index: 1 where all have the same, 1/n where one has all."""
+    """Return Jain's fairness index: 1 if all have the same, 1/n if one has everything."""
     values = list(amounts)
     return sum(values) ** 2 / (len(values) * sum(value**2 for value in values))
-
-
-def percentile(values: Iterable[float], share: float) -> float:
-    """The smallest of them that so large a share doesn't exceed."""
-    ranked = sorted(values)
-    return ranked[min(len(ranked) - 1, int(share * len(ranked)))]
 
 
 def _waits(served: Iterable[Served], crowd: str) -> list[float]:
@@ -128,9 +124,6 @@ def _waits(served: Iterable[Served], crowd: str) -> list[float]:
 
 
 async def _saturate(crowds: Sequence[Crowd], slots: int) -> list[Served]:
-    from hivemind_mock.bench.through import in_process  # the proxy is slow to import
-
-    loop = asyncio.get_running_loop()
     provider = MockConfig(
         seed=1,
         formats=("anthropic",),
@@ -139,31 +132,23 @@ async def _saturate(crowds: Sequence[Crowd], slots: int) -> list[Served]:
     )
     changes: dict[str, Any] = {"max_concurrency": slots, "rpm": 0, "tpm": 0, "aimd": {"floor": float(slots)}}
 
-    def wall() -> float:
-        return _EPOCH + loop.time()
-
-    mock = MockProvider(provider, clock=loop.time, wall=wall, sleep=asyncio.sleep)
-    upstream = InProcessTransport(mock)
     served: list[Served] = []
-    try:
-        async with in_process(upstream, 1, changes, wall) as transport:
-            asking = [
-                _keep_asking(crowd, f"{crowd.name}-{number}", place, transport, served)
-                for crowd in crowds
-                for number in range(crowd.agents)
-                for place in range(crowd.requests)
-            ]
-            await asyncio.gather(*asking)
-    finally:
-        await upstream.aclose()
+    async with in_process(provider_in_loop_time(provider), 1, changes) as transport:
+        senders = [
+            _send_repeatedly(crowd, f"{crowd.name}-{number}", place, transport, served)
+            for crowd in crowds
+            for number in range(crowd.agents)
+            for place in range(crowd.requests)
+        ]
+        await asyncio.gather(*senders)
     return served
 
 
-async def _keep_asking(
+async def _send_repeatedly(
     crowd: Crowd, name: str, place: int, transport: httpx.AsyncBaseTransport, served: list[Served]
 ) -> None:
-    """Ask again as soon as the answer is there. What the agent asks at several places differs: the same request, sent
-    again, would join the one that still waits."""
+    """Send the next request as soon as the last one is answered. An agent's parallel requests differ, because an
+    identical request would join the one that still waits."""
     loop = asyncio.get_running_loop()
     headers = (("x-hivemind-priority", crowd.priority),)
     config = AgentConfig(f"{name}, {place}", turns=0, prompt_tokens=crowd.prompt_tokens, headers=headers)
@@ -174,3 +159,12 @@ async def _keep_asking(
         now = loop.time()
         served.append(Served(name, now, now - began - _SLOT_S, tokens - _ANSWER + _OUTPUT_WEIGHT * _ANSWER))
         began = now
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code."""
+    return run("fairness", __doc__, figures, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -25,11 +25,10 @@ import httpx
 from benchmarks.paths import environment
 from hivemind.errors import HiveMindError
 from hivemind.host.server import run_loop
-from hivemind_mock.bench.output import JsonTarget, tell_progress
-from hivemind_mock.bench.scenarios import SCENARIOS, Scenario
-from hivemind_mock.bench.tables import laid_out
-from hivemind_mock.bench.through import on_sockets
+from hivemind_mock.bench.output import JsonOutput, format_table, show_progress
+from hivemind_mock.bench.proxied import on_sockets
 from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.scenarios import SCENARIOS, Scenario
 from hivemind_mock.provider.serve import serving
 
 _SCENARIOS = ("micro-10", "replay-11")
@@ -83,7 +82,7 @@ async def measure(names: Sequence[str], litellm: str | None, seed: int) -> list[
             gateways["litellm"] = lambda url, scenario=scenario: _litellm(litellm, url, scenario)  # type: ignore[misc]
         gateways["hivemind"] = lambda url: _hivemind(url, seed)
         for gateway, before in gateways.items():
-            tell_progress(f"{name} through {gateway}")
+            show_progress(f"{name} through {gateway}")
             mock = MockProvider(scenario.provider(seed))
             async with serving(mock) as url, before(url) as base_url:
                 results.append(await _run(scenario, gateway, mock, base_url))
@@ -200,7 +199,7 @@ def _table(results: Sequence[Result]) -> str:
         )
         for one in results
     ]
-    return laid_out([head, *rows], left=2)
+    return format_table([head, *rows], left=2)
 
 
 def main() -> int:
@@ -218,14 +217,14 @@ def main() -> int:
     if unknown := [name for name in namespace.scenarios if name not in SCENARIOS]:
         parser.error(f"{unknown[0]}: no such scenario; there are {', '.join(SCENARIOS)}")
     try:
-        target = JsonTarget(namespace.json)
+        target = JsonOutput(namespace.json)
         results = run_loop(measure(namespace.scenarios, namespace.litellm, namespace.seed))
     except HiveMindError as error:
         print(f"benchmarks.gateways: {error}", file=sys.stderr)
         return 2
-    tell_progress("")
+    show_progress("")
     target.write(json.dumps([asdict(one) for one in results], indent=2).encode() + b"\n")
-    if not target.takes_output:
+    if not target.replaces_tables:
         print(_table(results))
     return 0
 

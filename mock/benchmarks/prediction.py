@@ -1,9 +1,12 @@
-"""How far what is simulated can be trusted: runs are recorded, replayed with their own settings, and foretold with
-others, which are then really run."""
+"""`python -m benchmarks.prediction`: compare what-if predictions with real runs.
+
+Runs are recorded, simulated with their own settings, and predicted with others, which are then really run.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -11,29 +14,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import httpx
-
+from benchmarks.figures import Figure, run
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.whatif import Change, parse_changes, simulate
-from hivemind_mock.agents.agents import Agent, AgentConfig
-from hivemind_mock.bench.inprocess import InProcessTransport
-from hivemind_mock.bench.output import tell_progress
-from hivemind_mock.bench.scenarios import SCENARIOS
-from hivemind_mock.bench.targets import Figure
-from hivemind_mock.bench.through import in_process, on_sockets
-from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.agents.agent import Agent, AgentConfig
+from hivemind_mock.bench.output import show_progress
+from hivemind_mock.bench.proxied import in_process
+from hivemind_mock.bench.runs import scenario_agents
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
-from hivemind_mock.provider.serve import serving
-
-NAME = "foretold"
-_EPOCH = 1_800_000_000.0
-_NO_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+from hivemind_mock.provider.inprocess import provider_in_loop_time
+from hivemind_mock.provider.scenarios import SCENARIOS
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Agents, and the provider that they ask."""
+    """Agents, their provider and the proxy's settings."""
 
     name: str
     agents: tuple[AgentConfig, ...]
@@ -44,7 +40,7 @@ class World:
 def _agents(
     count: int, turns: int, think_s: float, *, tokens: int = 60, every_streams: int = 2
 ) -> tuple[AgentConfig, ...]:
-    """Some slower than others, some with longer prompts, some more urgent."""
+    """Return agents that differ in pace, prompt length and priority."""
     return tuple(
         AgentConfig(
             f"agent-{number:02}",
@@ -58,17 +54,12 @@ def _agents(
     )
 
 
-def _scenario(name: str) -> World:
-    scenario = SCENARIOS[name]
-    agents = tuple(
-        AgentConfig(f"agent-{number:02}", scenario.turns, stream=number % 2 == 0)
-        for number in range(1, scenario.agents + 1)
-    )
-    return World(name, agents, scenario.provider(1))
-
-
 WORLDS: tuple[World, ...] = (
-    *(_scenario(name) for name in SCENARIOS if name != "micro-5"),
+    *(
+        World(each.name, scenario_agents(each), each.provider(1))
+        for each in SCENARIOS.values()
+        if each.name != "micro-5"
+    ),
     World(
         "long streams",
         _agents(12, 8, 3.0, tokens=400),
@@ -109,88 +100,60 @@ WORLDS: tuple[World, ...] = (
 )
 
 
-def record(
-    world: World, path: Path, *, settings: dict[str, Any] | None = None, seed: int = 1, real_time: bool = False
-) -> None:
-    """Run a world through HiveMind, and leave its journal there."""
-    chosen = {**world.settings, **(settings or {})}
-    provider = replace(world.provider, seed=seed)
-    if real_time:
-        asyncio.run(_on_sockets(world, provider, chosen, seed, path))
-    else:
-        run_virtual(_in_process(world, provider, chosen, seed, path))
+def record(world: World, path: Path, *, settings: dict[str, Any] | None = None, seed: int = 1) -> None:
+    """Run a world through HiveMind in virtual time, and write its journal to `path`."""
+
+    async def main() -> None:
+        mock = provider_in_loop_time(replace(world.provider, seed=seed))
+        async with in_process(mock, seed, {**world.settings, **(settings or {})}, path) as transport:
+            agents = (Agent(each, transport, f"http://hivemind.localhost/agent/{each.name}") for each in world.agents)
+            await asyncio.gather(*(agent.run() for agent in agents))
+
+    run_virtual(main())
 
 
-async def _in_process(world: World, provider: MockConfig, settings: dict[str, Any], seed: int, path: Path) -> None:
-    clock = asyncio.get_running_loop().time
-
-    def wall() -> float:
-        return _EPOCH + clock()
-
-    upstream = InProcessTransport(MockProvider(provider, clock=clock, wall=wall, sleep=asyncio.sleep))
-    try:
-        async with in_process(upstream, seed, settings, wall, path) as transport:
-            await _work(world, transport, "http://hivemind.localhost")
-    finally:
-        await upstream.aclose()
-
-
-async def _on_sockets(world: World, provider: MockConfig, settings: dict[str, Any], seed: int, path: Path) -> None:
-    async with (
-        serving(MockProvider(provider)) as url,
-        on_sockets(url, seed, settings, path) as base_url,
-        httpx.AsyncHTTPTransport(limits=_NO_LIMITS) as transport,
-    ):
-        await _work(world, transport, base_url)
-
-
-async def _work(world: World, transport: httpx.AsyncBaseTransport, base_url: str) -> None:
-    await asyncio.gather(
-        *(Agent(config, transport, f"{base_url}/agent/{config.name}").run() for config in world.agents)
-    )
-
-
-FORETOLD = ("max_concurrency=3", "aimd.beta=0.8", "rpm=40")
-"""Settings that are foretold and then tried."""
-_TRIED_ON = "replay-11"
+CHANGES = ("max_concurrency=3", "aimd.beta=0.8", "rpm=40")
+"""Settings whose effect is predicted and then measured."""
+_CHANGED_WORLD = "replay-11"
 _HOUR_S = 3600.0
 
 
-def figures(*, real_time: bool) -> list[Figure]:
-    """Run all of it: a minute of work, in real time a quarter of an hour. Must not be called from a running loop."""
-    with tempfile.TemporaryDirectory(prefix="hivemind-foretold-") as folder:
+def figures() -> list[Figure]:
+    """Measure every figure, which takes a minute. Must not be called from a running loop."""
+    with tempfile.TemporaryDirectory(prefix="hivemind-prediction-") as folder:
         return [
-            *(_replayed(world, Path(folder), real_time=real_time) for world in WORLDS),
-            *_foretold(Path(folder), real_time=real_time),
+            *(_simulated(world, Path(folder)) for world in WORLDS),
+            *_predicted(Path(folder)),
             _an_hour(Path(folder)),
         ]
 
 
-def _replayed(world: World, folder: Path, *, real_time: bool) -> Figure:
-    tell_progress(f"{NAME} {world.name}")
+def _simulated(world: World, folder: Path) -> Figure:
+    show_progress(f"prediction: {world.name}")
     path = folder / f"{world.name}.jsonl"
-    record(world, path, real_time=real_time)
+    record(world, path)
     recording = load(path)
     recorded, again = recording.figures, simulate(recording)
-    off = max(_off(again.wall_s, recorded.wall_s), _off(again.waited_s, recorded.waited_s))
-    return Figure(f"replayed with its own settings, {world.name}: wall time and waits off by", off, 5.0, False, "%")
+    error = max(_error(again.wall_s, recorded.wall_s), _error(again.waited_s, recorded.waited_s))
+    what = f"simulated with its own settings, {world.name}: error of wall time and waits"
+    return Figure(what, error, 5.0, False, "%")
 
 
-def _foretold(folder: Path, *, real_time: bool) -> Iterator[Figure]:
-    world = next(each for each in WORLDS if each.name == _TRIED_ON)
+def _predicted(folder: Path) -> Iterator[Figure]:
+    world = next(each for each in WORLDS if each.name == _CHANGED_WORLD)
     recording = load(folder / f"{world.name}.jsonl")
-    for number, text in enumerate(FORETOLD):
-        tell_progress(f"{NAME} {text}")
+    for number, text in enumerate(CHANGES):
+        show_progress(f"prediction: {text}")
         changes = parse_changes([text])
-        path = folder / f"tried-{number}.jsonl"
-        record(world, path, settings=_as_settings(changes), seed=2, real_time=real_time)
-        off = _off(simulate(recording, changes).wall_s, load(path).figures.wall_s)
-        yield Figure(f"foretold for {world.name} with {text}: wall time off by", off, 10.0, False, "%")
+        path = folder / f"changed-{number}.jsonl"
+        record(world, path, settings=_as_settings(changes), seed=2)
+        error = _error(simulate(recording, changes).wall_s, load(path).figures.wall_s)
+        yield Figure(f"predicted for {world.name} with {text}: error of wall time", error, 10.0, False, "%")
 
 
 def _an_hour(folder: Path) -> Figure:
-    """How long a simulation of an hour of 50 agents takes, the median of three."""
-    tell_progress(f"{NAME} an hour")
+    """Time the simulation of an hour of 50 agents; the median of three."""
+    show_progress("prediction: an hour")
     path = folder / "hour.jsonl"
     record(_BUSY, path)
     recording = load(path)
@@ -216,8 +179,8 @@ _BUSY = World(
 )
 
 
-def _off(measured: float, real: float) -> float:
-    """In percent. What is nothing in both is right."""
+def _error(measured: float, real: float) -> float:
+    """Return the relative error in percent, of at least one second."""
     return 100 * abs(measured - real) / max(real, 1.0)
 
 
@@ -227,3 +190,12 @@ def _as_settings(changes: Sequence[Change]) -> dict[str, Any]:
         section, _, key = change.name.rpartition(".")
         (settings.setdefault(section, {}) if section else settings)[key] = change.value
     return settings
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code."""
+    return run("prediction", __doc__, figures, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

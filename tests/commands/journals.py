@@ -10,8 +10,8 @@ from hivemind.cli.main import main
 from hivemind.lab.simulate.output import write_journal
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.tune.overrides import parse_changes
-from hivemind_mock.bench.runs import Plan, run
-from hivemind_mock.bench.scenarios import SCENARIOS
+from hivemind_mock.bench.runs import Run, execute_run
+from hivemind_mock.provider.scenarios import SCENARIOS
 
 
 def does(capsys: pytest.CaptureFixture[str], *args: str) -> str:
@@ -24,10 +24,10 @@ def does(capsys: pytest.CaptureFixture[str], *args: str) -> str:
 
 def recorded(folder: Path, scenario: str = "replay-11") -> Path:
     """A journal of a run of a scenario."""
-    plan = Plan(SCENARIOS[scenario], "hivemind", seed=1, journals=folder)
-    run(plan)
-    assert plan.journal is not None
-    return plan.journal
+    run = Run(SCENARIOS[scenario], "hivemind", seed=1, journals=folder)
+    execute_run(run)
+    assert run.journal is not None
+    return run.journal
 
 
 def badly_set(folder: Path) -> Path:

@@ -18,7 +18,6 @@ KNOWN = (
     "hivemind.upstream",
     "hivemind.wire",
     "hivemind.world",
-    "hivemind_mock",
     "hivemind_tui",
 )
 

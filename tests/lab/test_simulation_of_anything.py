@@ -26,7 +26,7 @@ from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.whatif import Faults, parse_changes, simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
-from hivemind_mock.agents.agents import AgentConfig
+from hivemind_mock.agents.agent import AgentConfig
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig
 
 CHANGES = ("max_concurrency=1", "retry.max_attempts=1", "rpm=5", "feedback.enabled=on", "features.admission=off")

@@ -18,7 +18,7 @@ from hivemind.lab.simulate.whatif import simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority
 from hivemind.world.world import World as LiveWorld
-from hivemind_mock.agents.agents import AgentConfig
+from hivemind_mock.agents.agent import AgentConfig
 from hivemind_mock.provider.config import LatencyConfig, MockConfig
 
 

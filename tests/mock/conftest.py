@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from hivemind.lab.simulate.clock import run_virtual
-from hivemind_mock.bench.inprocess import InProcessTransport
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import MockConfig
+from hivemind_mock.provider.inprocess import InProcessTransport
 
 T = TypeVar("T")
 EPOCH = 1_800_000_000.0

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from hivemind.lab.simulate.clock import run_virtual
-from hivemind_mock.agents.agents import Agent, AgentConfig, AgentDied, AgentResult
-from hivemind_mock.bench.inprocess import InProcessTransport
+from hivemind_mock.agents.agent import Agent, AgentConfig, AgentDied, AgentResult
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.inprocess import InProcessTransport
 
 CALM = MockConfig(latency=LatencyConfig(0.1, 0.0), reply=ReplyConfig(tokens=150, spread=0))
 

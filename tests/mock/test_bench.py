@@ -11,13 +11,13 @@ from hivemind.cli import main as cli
 from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.reader import open_journal
 from hivemind_mock.bench.report import ablation_table, records, scenario_table
-from hivemind_mock.bench.runs import Outcome, Plan, run
-from hivemind_mock.bench.scenarios import ABLATIONS, SCENARIOS, Scenario
+from hivemind_mock.bench.runs import ABLATIONS, Run, RunResult, execute_run
+from hivemind_mock.provider.scenarios import SCENARIOS, Scenario
 
 
-def outcome(plan: Plan, *, dead: int = 0, wall_s: float = 66.0, charged: int = 100) -> Outcome:
-    deaths = ("status 429",) * dead
-    return Outcome(plan, plan.scenario.agents - dead, dead, 210 * dead, wall_s, charged, 120, deaths)
+def result_of(run: Run, *, dead: int = 0, wall_s: float = 66.0, charged: int = 100) -> RunResult:
+    errors = ("status 429",) * dead
+    return RunResult(run, run.scenario.agents - dead, dead, 210 * dead, wall_s, charged, 120, errors)
 
 
 def test_the_scenarios_are_the_papers() -> None:
@@ -35,43 +35,43 @@ def test_the_scenarios_are_the_papers() -> None:
 
 def test_direct_agents_die_as_in_the_paper() -> None:
     """Without a scheduler, agents die beyond five at a time, and their tokens are wasted."""
-    assert run(Plan(SCENARIOS["micro-5"], "direct", 1)).dead == 0
-    crowd = run(Plan(SCENARIOS["micro-10"], "direct", 1))
-    assert (crowd.dead, crowd.failure_rate, set(crowd.deaths)) == (10, 1.0, {"status 429"})
+    assert execute_run(Run(SCENARIOS["micro-5"], "direct", 1)).dead == 0
+    crowd = execute_run(Run(SCENARIOS["micro-10"], "direct", 1))
+    assert (crowd.dead, crowd.failure_rate, set(crowd.errors)) == (10, 1.0, {"status 429"})
     assert crowd.wasted_tokens > 5_000
-    assert run(Plan(SCENARIOS["replay-11"], "direct", 1)).dead >= 7
+    assert execute_run(Run(SCENARIOS["replay-11"], "direct", 1)).dead >= 7
 
 
 @pytest.mark.parametrize("name", ["micro-5", "replay-11"])
 def test_a_run_repeats_exactly(name: str) -> None:
     """The same seed gives the same outcome to the last token and microsecond."""
-    plan = Plan(SCENARIOS[name], "direct", 7)
-    assert run(plan) == run(plan)
+    plan = Run(SCENARIOS[name], "direct", 7)
+    assert execute_run(plan) == execute_run(plan)
 
 
 def test_nobody_dies_through_hivemind() -> None:
     """Faults and limits that kill most agents kill none, and every attempt made good was forced by a fault."""
-    result = run(Plan(SCENARIOS["replay-11"], "hivemind", 1))
+    result = execute_run(Run(SCENARIOS["replay-11"], "hivemind", 1))
     assert (result.alive, result.dead, result.wasted_tokens) == (11, 0, 0)
     assert result.charged > SCENARIOS["replay-11"].calls
 
 
 def test_without_retry_agents_die() -> None:
     """The ablation turns off what it says."""
-    assert run(Plan(SCENARIOS["replay-11"], "hivemind", 1, "No retry")).dead > 3
+    assert execute_run(Run(SCENARIOS["replay-11"], "hivemind", 1, "No retry")).dead > 3
     assert list(ABLATIONS) == ["Full", "No admission", "No rate limit", "No backpressure", "No retry", "Adm. only"]
 
 
 @pytest.mark.parametrize(("charged", "bound"), [(0, 0), (60, 0), (61, 60), (120, 60), (121, 120)])
 def test_the_lower_bound_counts_whole_windows(charged: int, bound: float) -> None:
     """The first window is free; each further one must be waited for."""
-    assert outcome(Plan(SCENARIOS["replay-11"], "hivemind", 1), charged=charged).lower_bound_s == bound
+    assert result_of(Run(SCENARIOS["replay-11"], "hivemind", 1), charged=charged).lower_bound_s == bound
 
 
 def test_the_table_shows_means_over_the_seeds() -> None:
     """One row a scenario and mode, the worst ratio beside the mean."""
-    plans = [Plan(SCENARIOS["replay-11"], "hivemind", seed) for seed in (1, 2)]
-    table = scenario_table([outcome(plans[0]), outcome(plans[1], dead=2, wall_s=60.0)])
+    plans = [Run(SCENARIOS["replay-11"], "hivemind", seed) for seed in (1, 2)]
+    table = scenario_table([result_of(plans[0]), result_of(plans[1], dead=2, wall_s=60.0)])
     assert len(table.splitlines()) == 2
     row = table.splitlines()[1].split()
     assert row == ["replay-11", "hivemind", "11", "10.0", "1.0", "9.1%", "210", "63.0", "9.5", "1.050", "1.100"]
@@ -79,14 +79,14 @@ def test_the_table_shows_means_over_the_seeds() -> None:
 
 def test_the_ablation_table_names_what_is_off() -> None:
     """One row a configuration."""
-    rows = [outcome(Plan(SCENARIOS["replay-11"], "hivemind", 1, name)) for name in ABLATIONS]
+    rows = [result_of(Run(SCENARIOS["replay-11"], "hivemind", 1, name)) for name in ABLATIONS]
     assert [line.split("  ")[0] for line in ablation_table(rows).splitlines()[1:]] == list(ABLATIONS)
 
 
 def test_a_record_has_every_figure() -> None:
     """The JSON of a run, with the ablation named only where there is one."""
     plain, ablated = records(
-        [outcome(Plan(SCENARIOS["stress"], "direct", 3, row), dead=5, charged=41) for row in (None, "No retry")]
+        [result_of(Run(SCENARIOS["stress"], "direct", 3, row), dead=5, charged=41) for row in (None, "No retry")]
     )
     assert plain == {
         "scenario": "stress", "mode": "direct", "seed": 3, "agents": 20, "alive": 15, "dead": 5, "failure_rate": 0.25,
@@ -145,7 +145,7 @@ def test_the_command_leaves_journals(tmp_path: Path) -> None:
         "replay-11-no-rate-limit-1.jsonl",
         "replay-11-no-retry-1.jsonl",
     ]
-    plain = run(Plan(SCENARIOS["replay-11"], "hivemind", 1))
+    plain = execute_run(Run(SCENARIOS["replay-11"], "hivemind", 1))
     figures = recorded(tmp_path / "kept" / "replay-11-1.jsonl")
     assert (figures.agents, figures.finished, figures.answered, figures.attempts) == (11, 11, 88, plain.attempts)
     assert figures.wall_s == pytest.approx(plain.wall_s)
@@ -162,9 +162,9 @@ def test_a_journal_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: py
 def test_over_sockets_is_the_same_story(tmp_path: Path) -> None:
     """A small scenario in real time, direct and through the proxy on sockets: nobody dies, and it is recorded too."""
     small = Scenario("small", agents=3, turns=2, rpm=60, tpm=100_000, base_s=0.005, jitter_s=0.0)
-    result = run(Plan(small, "hivemind", 1, journals=tmp_path), real_time=True)
+    result = execute_run(Run(small, "hivemind", 1, journals=tmp_path), real_time=True)
     figures = recorded(tmp_path / "small-1.jsonl")
     assert (figures.agents, figures.answered, figures.attempts) == (3, 6, result.attempts)
     for mode in ("direct", "hivemind"):
-        result = run(Plan(small, mode, 1), real_time=True)
+        result = execute_run(Run(small, mode, 1), real_time=True)
         assert (result.alive, result.attempts) == (3, 6)

@@ -11,11 +11,11 @@ import pytest
 
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind_mock.agents.demo import SEED, Tally, at_work, bad_day, demo, run_demo_agents, run_demo_provider
-from hivemind_mock.bench.inprocess import InProcessTransport
-from hivemind_mock.bench.through import in_process
+from hivemind_mock.bench.proxied import in_process
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig
 from hivemind_mock.provider.faults import Fault
+from hivemind_mock.provider.inprocess import InProcessTransport
 
 
 def test_the_cast_is_varied_and_repeatable() -> None:
@@ -73,7 +73,7 @@ def spend_through_hivemind(seconds: float, seed: int = SEED) -> tuple[Tally, Moc
         world = demo(seed=seed)
         mock = MockProvider(world.provider, clock=loop.time, wall=loop.time)
         async with (
-            in_process(InProcessTransport(mock), seed, {"profile": "anthropic"}, loop.time) as transport,
+            in_process(mock, seed, {"profile": "anthropic"}) as transport,
             httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
             at_work(world, transport, "http://localhost", seed=seed) as tally,
         ):

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from hivemind_mock.agents.client import VOICES
+from hivemind_mock.agents.formats import VOICES
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.formats import FORMATS

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from hivemind_mock.bench.inprocess import InProcessTransport
 from hivemind_mock.provider.asgi import DROP, Receive, Scope, Send
+from hivemind_mock.provider.inprocess import InProcessTransport
 
 START = {"type": "http.response.start", "status": 200, "headers": [(b"x-one", b"1"), (b"x-one", b"2")]}
 URL = "http://app.invalid/a%20b/c?d=e&f"

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hivemind_mock.agents.client import VOICES, Heard
+from hivemind_mock.agents.formats import VOICES, Heard
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.faults import Fault

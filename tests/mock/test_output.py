@@ -7,39 +7,39 @@ from pathlib import Path
 import pytest
 
 from hivemind.errors import UsageError
-from hivemind_mock.bench.output import JsonTarget, tell_progress
+from hivemind_mock.bench.output import JsonOutput, show_progress
 
 
 def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is written, and the tables are still printed."""
-    target = JsonTarget(str(tmp_path / "found.json"))
+    target = JsonOutput(str(tmp_path / "found.json"))
     target.write(b"{}")
     assert (tmp_path / "found.json").read_bytes() == b"{}"
-    assert not target.takes_output
+    assert not target.replaces_tables
     assert capsys.readouterr().out == ""
 
 
 def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     """A dash stands for it, and the tables give way."""
-    target = JsonTarget("-")
+    target = JsonOutput("-")
     target.write(b"{}")
-    assert target.takes_output
+    assert target.replaces_tables
     assert capsys.readouterr().out == "{}"
 
 
 def test_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
     """Without the flag nothing is written."""
-    JsonTarget(None).write(b"{}")
+    JsonOutput(None).write(b"{}")
     assert capsys.readouterr().out == ""
 
 
 def test_a_file_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
     """Before minutes of work, not after."""
     with pytest.raises(UsageError, match="--json: can't write"):
-        JsonTarget(str(tmp_path / "nowhere" / "found.json"))
+        JsonOutput(str(tmp_path / "nowhere" / "found.json"))
 
 
 def test_progress_is_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
     """A log file gets none of it."""
-    tell_progress("half-way")
+    show_progress("half-way")
     assert capsys.readouterr().err == ""

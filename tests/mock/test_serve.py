@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 import uvloop
 
-from hivemind_mock.agents.client import VOICES
+from hivemind_mock.agents.formats import VOICES
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, MockConfig
 from hivemind_mock.provider.serve import serving

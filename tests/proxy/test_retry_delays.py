@@ -16,8 +16,8 @@ from proxy.wire import anthropic_error
 from hivemind.host.proxy import Proxy
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.settings import Settings
-from hivemind_mock.bench.inprocess import InProcessTransport
 from hivemind_mock.provider.asgi import DROP, Receive, Scope, Send, read_body
+from hivemind_mock.provider.inprocess import InProcessTransport
 
 Answer = Callable[[Scope, Send], Awaitable[None]]
 EPOCH = 1_800_000_000.0

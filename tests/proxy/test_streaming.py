@@ -38,10 +38,10 @@ from hivemind.host.proxy import Proxy
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.scheduler.events import FirstContent
 from hivemind.settings import Settings
-from hivemind_mock.agents.agents import Agent, AgentConfig
-from hivemind_mock.bench.inprocess import InProcessTransport
+from hivemind_mock.agents.agent import Agent, AgentConfig
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import LatencyConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.inprocess import InProcessTransport
 
 MESSAGES = "/v1/messages"
 STREAMS: dict[str, tuple[str, bytes, str, bytes, tuple[int, int]]] = {

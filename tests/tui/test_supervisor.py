@@ -16,7 +16,7 @@ from hivemind.console import Console
 from hivemind.host.proxy import Proxy
 from hivemind.host.server import serve
 from hivemind.settings import Settings
-from hivemind_mock.agents.agents import Agent, AgentConfig
+from hivemind_mock.agents.agent import Agent, AgentConfig
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import LatencyConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.serve import serving

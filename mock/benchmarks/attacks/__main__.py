@@ -21,8 +21,7 @@ from benchmarks.perf.load import percentile
 from benchmarks.perf.target import Target
 from hivemind.errors import HiveMindError
 from hivemind.host.server import run_loop
-from hivemind_mock.bench.output import JsonTarget, tell_progress
-from hivemind_mock.bench.tables import laid_out
+from hivemind_mock.bench.output import JsonOutput, format_table, show_progress
 
 GOAL_MS = 100.0
 """The 99th percentile of what `/_health` takes while an attack runs."""
@@ -53,7 +52,7 @@ async def measure(only: str, at_least_s: float = AT_LEAST_S) -> list[Result]:
     chosen = [attack for attack in ATTACKS if only in attack.name]
     async with upstream.serving() as url:
         for number, attack in enumerate(chosen, 1):
-            tell_progress(f"{number} of {len(chosen)}: {attack.name}")
+            show_progress(f"{number} of {len(chosen)}: {attack.name}")
             async with servers.hivemind(Target("upstream", url)) as proxy:
                 results.append(await _measured(attack, *proxy.address, at_least_s))
     return results
@@ -97,7 +96,7 @@ def _table(results: Sequence[Result]) -> str:
         )
         for one in results
     ]
-    return laid_out([("attack", "verdict", "answers", "/_health", "p50 ms", "p99 ms", "worst ms"), *rows], left=3)
+    return format_table([("attack", "verdict", "answers", "/_health", "p50 ms", "p99 ms", "worst ms"), *rows], left=3)
 
 
 def main() -> int:
@@ -107,14 +106,14 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE", help="write the results to a file; - for standard output")
     namespace = parser.parse_args()
     try:
-        target = JsonTarget(namespace.json)
+        target = JsonOutput(namespace.json)
         results = run_loop(measure(namespace.only))
     except HiveMindError as error:
         print(f"benchmarks.attacks: {error}", file=sys.stderr)
         return 2
-    tell_progress("")
+    show_progress("")
     target.write(msgspec.json.format(msgspec.json.encode([asdict(one) for one in results]), indent=2) + b"\n")
-    if not target.takes_output:
+    if not target.replaces_tables:
         print(_table(results))
     return 0
 

@@ -9,7 +9,7 @@ from benchmarks.perf import report, rounds, servers
 from benchmarks.perf.verdicts import verdicts
 from hivemind.errors import HiveMindError
 from hivemind.host.server import run_loop
-from hivemind_mock.bench.output import JsonTarget, tell_progress
+from hivemind_mock.bench.output import JsonOutput, show_progress
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,13 +23,13 @@ def execute(namespace: argparse.Namespace) -> int:
 
     Raises: UsageError: an argument can't be used. PerfError: a server couldn't be measured.
     """
-    target = JsonTarget(namespace.json)
+    target = JsonOutput(namespace.json)
     sizes = rounds.QUICK if namespace.quick else rounds.FULL
-    measured = run_loop(rounds.measure(sizes, nginx=servers.find_nginx(), progress=tell_progress))
-    tell_progress("")
+    measured = run_loop(rounds.measure(sizes, nginx=servers.find_nginx(), progress=show_progress))
+    show_progress("")
     judged = verdicts(measured)
     target.write(report.as_json(measured, judged))
-    if not target.takes_output:
+    if not target.replaces_tables:
         tables = (report.loads_table, report.screen_table, report.journal_table)
         print(report.goals_table(judged), *(table(measured) for table in tables), sep="\n\n")
     return 0

@@ -19,7 +19,7 @@ from benchmarks.perf.streams import Streamed
 from benchmarks.perf.terminal import Held
 from benchmarks.perf.verdicts import Verdict
 from hivemind.text.humanise import plural
-from hivemind_mock.bench.tables import laid_out
+from hivemind_mock.bench.output import format_table
 
 _TARGETS = ("direct", "hivemind", "nginx", "not recording", "recording", "no screen", "screen", "unread")
 
@@ -27,7 +27,7 @@ _TARGETS = ("direct", "hivemind", "nginx", "not recording", "recording", "no scr
 def goals_table(verdicts: Sequence[Verdict]) -> str:
     """Each goal, what was measured over the rounds, and whether it was met."""
     rows = [(one.what, one.verdict, one.goal, *_figures(one)) for one in verdicts]
-    return laid_out([("", "verdict", "goal", "measured", "lowest", "highest"), *rows], left=2)
+    return format_table([("", "verdict", "goal", "measured", "lowest", "highest"), *rows], left=2)
 
 
 def loads_table(rounds: Sequence[Round]) -> str:
@@ -38,7 +38,7 @@ def loads_table(rounds: Sequence[Round]) -> str:
             if isinstance(seen, Load | Streamed):
                 groups.setdefault((_kind(seen), seen.target), []).append(seen)
     rows = [(kind, target, *_medians(groups[kind, target])) for kind, target in sorted(groups, key=_in_order)]
-    return laid_out([("load", "", "p50 ms", "p90 ms", "p99 ms", "worst ms", "per s"), *rows], left=2)
+    return format_table([("load", "", "p50 ms", "p90 ms", "p99 ms", "worst ms", "per s"), *rows], left=2)
 
 
 def screen_table(rounds: Sequence[Round]) -> str:
@@ -55,8 +55,8 @@ def screen_table(rounds: Sequence[Round]) -> str:
         if isinstance(seen, Answered)
     ]
     parts = [
-        laid_out([("the screen's steps", "p99 ms", "longest, processor", "longest, clock", "whose"), *steps], left=1),
-        laid_out([("key to frame", "p50 ms", "p95 ms", "worst ms"), *answers], left=1),
+        format_table([("the screen's steps", "p99 ms", "longest, CPU", "longest, wall", "step"), *steps], left=1),
+        format_table([("key to frame", "p50 ms", "p95 ms", "worst ms"), *answers], left=1),
     ]
     return "\n\n".join(parts)
 
@@ -75,8 +75,8 @@ def journal_table(rounds: Sequence[Round]) -> str:
         if isinstance(seen, Indexed)
     ]
     parts = [
-        laid_out([("moment of a journal", "seeks", "p50 ms", "worst ms", "worst, processor"), *sought], left=1),
-        laid_out([("journal", "events", "read through s", "index"), *indexed], left=1),
+        format_table([("moment of a journal", "seeks", "p50 ms", "worst ms", "worst, CPU"), *sought], left=1),
+        format_table([("journal", "events", "read through s", "index"), *indexed], left=1),
     ]
     return "\n\n".join(parts)
 

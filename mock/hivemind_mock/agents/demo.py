@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import httpx
 
-from hivemind_mock.agents.agents import Agent, AgentConfig, AgentDied
+from hivemind_mock.agents.agent import Agent, AgentConfig, AgentDied
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.serve import serving

@@ -5,54 +5,69 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import httpx
 
 from hivemind.journal.files import SUFFIX
 from hivemind.lab.simulate.clock import run_virtual
-from hivemind_mock.agents.agents import Agent, AgentConfig, AgentResult
-from hivemind_mock.bench.inprocess import InProcessTransport
-from hivemind_mock.bench.scenarios import ABLATIONS, Scenario
+from hivemind_mock.agents.agent import Agent, AgentConfig
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.faults import Fault
+from hivemind_mock.provider.inprocess import InProcessTransport, provider_in_loop_time
+from hivemind_mock.provider.scenarios import Scenario
 from hivemind_mock.provider.serve import serving
 
-_EPOCH = 1_800_000_000.0
-"""What the wall clock says when virtual time begins."""
+ABLATION = "replay-11"
+"""The scenario of the ablation study."""
+
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "Full": {},
+    "No admission": {"features": {"admission": False}},
+    "No rate limit": {"features": {"rate_windows": False}},
+    "No backpressure": {"features": {"backpressure": False}},
+    "No retry": {"retry": {"max_attempts": 1}},
+    "Adm. only": {"features": {"rate_windows": False, "backpressure": False}, "retry": {"max_attempts": 1}},
+}
+"""The rows of the ablation study (paper, Table of the ablation), and the settings that make each."""
+
 _NO_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Run:
     """What to run."""
 
     scenario: Scenario
     mode: Literal["direct", "hivemind"]
     seed: int
     ablation: str | None = None
-    """A row of :data:`hivemind_mock.bench.scenarios.ABLATIONS`; None: not part of the ablation study."""
+    """A row of `ABLATIONS`; None: not part of the ablation study."""
     journals: Path | None = None
-    """Folder in which the proxy's journal is left; None: nowhere."""
+    """Folder for the proxy's journal; None: none is written."""
 
     @property
     def journal(self) -> Path | None:
-        """Where the journal of this run goes: named by scenario, ablation and seed."""
+        """Path of this run's journal: named by scenario, ablation and seed."""
         if self.journals is None:
             return None
         what = [self.scenario.name, *([] if self.ablation is None else [self.ablation]), str(self.seed)]
         return self.journals / f"{re.sub(r'[^a-z0-9]+', '-', '-'.join(what).lower())}{SUFFIX}"
 
+    @property
+    def changes(self) -> dict[str, Any]:
+        """Settings that differ from their default."""
+        return ABLATIONS[self.ablation or "Full"]
+
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of it."""
+class RunResult:
+    """What a run gave."""
 
-    plan: Plan
+    run: Run
     alive: int
     dead: int
     wasted_tokens: int
@@ -63,95 +78,73 @@ class Outcome:
     """Calls answered, and repeats forced by injected 502s and resets."""
     attempts: int
     """Requests that reached the provider."""
-    deaths: tuple[str, ...]
-    """What the dead died of."""
+    errors: tuple[str, ...]
+    """The error that each dead agent saw."""
 
     @property
     def failure_rate(self) -> float:
-        """0 to 1."""
-        return self.dead / self.plan.scenario.agents
+        """Share of the agents that died, 0 to 1."""
+        return self.dead / self.run.scenario.agents
 
     @property
     def lower_bound_s(self) -> float:
         """The shortest time that a fixed window of a minute allows for what was charged."""
-        return 60.0 * max(0, math.ceil(self.charged / self.plan.scenario.rpm) - 1)
+        return 60.0 * max(0, math.ceil(self.charged / self.run.scenario.rpm) - 1)
 
 
-def run(plan: Plan, *, real_time: bool = False) -> Outcome:
-    """Carry out one plan; blocks until it is done. Must not be called from a running event loop.
+def execute_run(run: Run, *, real_time: bool = False) -> RunResult:
+    """Execute one run; blocks until it is done. Must not be called from a running event loop.
 
     Raises: UsageError: its journal can't be written.
     """
-    return asyncio.run(_over_sockets(plan)) if real_time else run_virtual(_in_process(plan))
+    return asyncio.run(_over_sockets(run)) if real_time else run_virtual(_in_process(run))
 
 
-async def _in_process(plan: Plan) -> Outcome:
-    clock = asyncio.get_running_loop().time
+async def _in_process(run: Run) -> RunResult:
+    mock = provider_in_loop_time(run.scenario.provider(run.seed))
+    if run.mode == "direct":
+        async with aclosing(InProcessTransport(mock)) as transport:
+            return await _measure(run, mock, transport, "http://mock.invalid")
+    from hivemind_mock.bench.proxied import in_process  # direct runs don't need the proxy, and it is slow to import
 
-    def wall() -> float:
-        return _EPOCH + clock()
-
-    mock = MockProvider(plan.scenario.provider(plan.seed), clock=clock, wall=wall, sleep=asyncio.sleep)
-    upstream = InProcessTransport(mock)
-    try:
-        if plan.mode == "direct":
-            return await _measure(plan, mock, upstream, "http://mock.invalid")
-        from hivemind_mock.bench.through import in_process  # direct runs don't need the proxy, and it is slow to import
-
-        changes = ABLATIONS[plan.ablation or "Full"]
-        async with in_process(upstream, plan.seed, changes, wall, plan.journal) as transport:
-            return await _measure(plan, mock, transport, "http://hivemind.localhost")
-    finally:
-        await upstream.aclose()
+    async with in_process(mock, run.seed, run.changes, run.journal) as transport:
+        return await _measure(run, mock, transport, "http://hivemind.localhost")
 
 
-async def _over_sockets(plan: Plan) -> Outcome:
-    mock = MockProvider(plan.scenario.provider(plan.seed))
-    async with (
-        serving(mock) as mock_url,
-        _before(plan, mock_url) as base_url,
-        httpx.AsyncHTTPTransport(limits=_NO_LIMITS) as transport,
-    ):
-        return await _measure(plan, mock, transport, base_url)
+async def _over_sockets(run: Run) -> RunResult:
+    mock = MockProvider(run.scenario.provider(run.seed))
+    async with AsyncExitStack() as stack:
+        url = await stack.enter_async_context(serving(mock))
+        if run.mode == "hivemind":
+            from hivemind_mock.bench.proxied import on_sockets
+
+            url = await stack.enter_async_context(on_sockets(url, run.seed, run.changes, run.journal))
+        transport = await stack.enter_async_context(httpx.AsyncHTTPTransport(limits=_NO_LIMITS))
+        return await _measure(run, mock, transport, url)
 
 
-@asynccontextmanager
-async def _before(plan: Plan, mock_url: str) -> AsyncIterator[str]:
-    if plan.mode == "direct":
-        yield mock_url
-        return
-    from hivemind_mock.bench.through import on_sockets
-
-    async with on_sockets(mock_url, plan.seed, ABLATIONS[plan.ablation or "Full"], plan.journal) as url:
-        yield url
-
-
-async def _measure(plan: Plan, mock: MockProvider, transport: httpx.AsyncBaseTransport, base_url: str) -> Outcome:
+async def _measure(run: Run, mock: MockProvider, transport: httpx.AsyncBaseTransport, base_url: str) -> RunResult:
     loop = asyncio.get_running_loop()
     began = loop.time()
-    results = await asyncio.gather(*(agent.run() for agent in _agents(plan, transport, base_url)))
-    return _outcome(plan, mock, results, loop.time() - began)
-
-
-def _agents(plan: Plan, transport: httpx.AsyncBaseTransport, base_url: str) -> list[Agent]:
-    """Every other one streams, so that both ways of answering are part of every run."""
-    configs = [
-        AgentConfig(f"agent-{number:02}", plan.scenario.turns, stream=number % 2 == 0)
-        for number in range(1, plan.scenario.agents + 1)
-    ]
-    return [Agent(config, transport, f"{base_url}/agent/{config.name}") for config in configs]
-
-
-def _outcome(plan: Plan, mock: MockProvider, results: list[AgentResult], wall_s: float) -> Outcome:
-    forced = mock.stats.faults[Fault.BAD_GATEWAY] + mock.stats.faults[Fault.RESET]
+    agents = (Agent(config, transport, f"{base_url}/agent/{config.name}") for config in scenario_agents(run.scenario))
+    results = await asyncio.gather(*(agent.run() for agent in agents))
     dead = [result for result in results if not result.alive]
-    return Outcome(
-        plan=plan,
+    forced = mock.stats.faults[Fault.BAD_GATEWAY] + mock.stats.faults[Fault.RESET]
+    return RunResult(
+        run=run,
         alive=len(results) - len(dead),
         dead=len(dead),
         wasted_tokens=sum(result.tokens for result in dead),
-        wall_s=wall_s,
+        wall_s=loop.time() - began,
         charged=sum(result.turns for result in results) + forced,
         attempts=mock.stats.arrived,
-        deaths=tuple(result.error for result in dead),
+        errors=tuple(result.error for result in dead),
+    )
+
+
+def scenario_agents(scenario: Scenario) -> tuple[AgentConfig, ...]:
+    """Return the scenario's agents. Every second one streams, so that both kinds of answer are part of every run."""
+    return tuple(
+        AgentConfig(f"agent-{number:02}", scenario.turns, stream=number % 2 == 0)
+        for number in range(1, scenario.agents + 1)
     )

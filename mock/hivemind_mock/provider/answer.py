@@ -42,9 +42,7 @@ class Connection:
     def drop(self, *, reset: bool) -> None:
         """End the connection with the reply unfinished. Raises RuntimeError under a server that can't."""
         if self._drop is None:
-            raise RuntimeError(
-                "this server can't drop connections; use hivemind_mock.provider.serve or hivemind_mock.bench.inprocess"
-            )
+            raise RuntimeError("this server can't drop connections; use hivemind_mock.provider's serve or inprocess")
         self.dropped = True
         self._drop(reset)
 

@@ -50,7 +50,7 @@ class MockProvider:
         self.config = config
         self.stats = Stats()
         self._clock = clock
-        self._wall = wall
+        self.wall = wall
         self._sleep = sleep
         self._limiter = Limiter(config.limits)
         self._dice = Dice(config)
@@ -145,7 +145,7 @@ class MockProvider:
 
     async def _answer(self, wire: Format, ask: Ask, fate: Fate, connection: Connection, accepted: bytes) -> None:
         answer = Answer(self.config, wire, ask, fate, connection, self._sleep)
-        if not await answer.run(accepted, self._wall(), lambda: self._limit_headers(wire, ask, fate.ident)):
+        if not await answer.run(accepted, self.wall(), lambda: self._limit_headers(wire, ask, fate.ident)):
             self.stats.left += 1
             return
         if fate.fault is None:
@@ -155,7 +155,7 @@ class MockProvider:
         self._limiter.settle(self._clock(), answer.produced)
 
     def _limit_headers(self, wire: Format, ask: Ask, ident: str) -> Headers:
-        wall = self._wall()
+        wall = self.wall()
         date = (b"date", formatdate(wall, usegmt=True).encode())
         return [date, *wire.headers(ask, ident, self._limiter.readings(self._clock()), wall)]
 

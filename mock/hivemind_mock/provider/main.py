@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.settings import Parser
-from hivemind_mock.bench.scenarios import SCENARIOS
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.flags import add_flags, configured
 from hivemind_mock.provider.formats import FORMATS
+from hivemind_mock.provider.scenarios import SCENARIOS
 from hivemind_mock.provider.serve import serving
 
 _DESCRIPTION = (

@@ -58,7 +58,7 @@ class DemoWorld:
         await self._provider.enter_async_context(world.run_demo_provider(world.bad_day(self._demo.seed), self._socket))
         await self._agents.enter_async_context(world.run_demo_agents(proxy_url, self._demo.agents, self._demo.seed))
         if self._demo.agents >= _CREW:
-            work: Any = await asyncio.to_thread(importlib.import_module, "hivemind_mock.agents.work")
+            work: Any = await asyncio.to_thread(importlib.import_module, "hivemind_mock.agents.tasks")
             await self._agents.enter_async_context(work.at_tasks(apply))
 
     async def dismiss(self) -> None:

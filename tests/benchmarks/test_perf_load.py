@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from benchmarks.perf import wire
+from benchmarks.perf import background, wire
+from benchmarks.perf.background import working
 from benchmarks.perf.load import percentile, put_load
 from benchmarks.perf.streams import Arrival, read_streams, reordered
 from benchmarks.perf.target import PerfError, Target
@@ -143,3 +144,40 @@ def test_wire() -> None:
     assert wire.Pace.of(head.split()[1]) == wire.Pace(60, 0.05)
     assert wire.Pace.of(b"/v1/messages") is None
     assert wire.stamps(wire.stamped(7, 11) + wire.stamped(8, 12)) == [(7, 11), (8, 12)]
+
+
+async def test_background_agents_stream_again_after_thinking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reads a stream to its end, and then another, until the context is left."""
+    monkeypatch.setattr(background, "_ANSWER", wire.Pace(2, 0.001))
+    monkeypatch.setattr(background, "_THINK_S", 0.001)
+    monkeypatch.setattr(background, "_ONE_AFTER_THE_OTHER_S", 0.001)
+    ends: dict[str, int] = {}
+    thrice = asyncio.Event()
+    once = background._Agent.on_message_complete
+
+    def counted(agent: background._Agent) -> None:
+        name = str(id(agent))
+        ends[name] = ends.get(name, 0) + 1
+        if len(ends) == 2 and min(ends.values()) >= 3:
+            thrice.set()
+        once(agent)
+
+    monkeypatch.setattr(background._Agent, "on_message_complete", counted)
+    async with asyncio.timeout(30.0), upstream() as target, working(target, 2):
+        await thrice.wait()
+
+
+async def test_a_failing_background_agent_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was measured beside it would be worth nothing."""
+    refused = asyncio.Event()
+    fail = background._Agent.fail
+
+    def failed(agent: background._Agent, what: str) -> None:
+        fail(agent, what)
+        refused.set()
+
+    monkeypatch.setattr(background._Agent, "fail", failed)
+    async with scripted(b"HTTP/1.1 529 Overloaded\r\ncontent-length: 0\r\n\r\n") as target:
+        with pytest.raises(PerfError, match="scripted answered 529"):
+            async with working(target, 1):
+                await refused.wait()

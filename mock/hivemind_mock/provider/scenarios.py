@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
 
@@ -56,15 +55,3 @@ SCENARIOS = {
         Scenario("latency-spike", 10, 10, 60, 100_000, 0.100, 0.030, spike=0.20),
     )
 }
-ABLATION = "replay-11"
-"""The scenario of the ablation study."""
-
-ABLATIONS: dict[str, dict[str, Any]] = {
-    "Full": {},
-    "No admission": {"features": {"admission": False}},
-    "No rate limit": {"features": {"rate_windows": False}},
-    "No backpressure": {"features": {"backpressure": False}},
-    "No retry": {"retry": {"max_attempts": 1}},
-    "Adm. only": {"features": {"rate_windows": False, "backpressure": False}, "retry": {"max_attempts": 1}},
-}
-"""The rows of the ablation study (paper, Table of the ablation), and the settings that make each."""

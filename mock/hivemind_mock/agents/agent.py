@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from hivemind_mock.agents.client import VOICES
+from hivemind_mock.agents.formats import VOICES
 
 _TIMEOUTS = {"connect": 10.0, "read": 900.0, "write": 10.0, "pool": None}
 _PROMPT = (
@@ -28,7 +28,7 @@ class AgentConfig:
     think_s: float = 0.05
     """Between two turns."""
     format: str = "anthropic"
-    """A name in :data:`hivemind_mock.agents.client.VOICES`."""
+    """A name in :data:`hivemind_mock.agents.formats.VOICES`."""
     model: str = "claude-sonnet-5"
     stream: bool = False
     prompt_tokens: int = 60

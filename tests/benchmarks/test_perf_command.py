@@ -40,6 +40,8 @@ def arguments(*argv: str) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+@pytest.mark.slow
+@pytest.mark.e2e
 def test_perf(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A whole run starts the servers, measures each, prints the tables, writes the file, and leaves nothing behind."""
     monkeypatch.setattr(rounds, "QUICK", TINY)

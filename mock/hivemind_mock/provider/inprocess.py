@@ -13,9 +13,13 @@ from collections.abc import AsyncIterator
 
 import httpx
 
+from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.asgi import DROP, App, Message, Scope
+from hivemind_mock.provider.config import MockConfig
 
 _HIGH_WATER = 65_536
+_EPOCH = 1_800_000_000.0
+"""Wall time when virtual time begins."""
 
 
 class InProcessTransport(httpx.AsyncBaseTransport):
@@ -51,6 +55,12 @@ class InProcessTransport(httpx.AsyncBaseTransport):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+
+def provider_in_loop_time(config: MockConfig) -> MockProvider:
+    """Return a provider whose clocks are the running event loop's, which may be virtual."""
+    clock = asyncio.get_running_loop().time
+    return MockProvider(config, clock=clock, wall=lambda: _EPOCH + clock())
 
 
 def _scope(request: httpx.Request, exchange: _Exchange) -> Scope:

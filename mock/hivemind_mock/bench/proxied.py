@@ -1,11 +1,11 @@
-"""Puts HiveMind between the agents and the mock provider: the real proxy with its default settings."""
+"""The real proxy between agents and the mock provider, with its default settings but for the given changes."""
 
 from __future__ import annotations
 
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,38 +17,32 @@ from hivemind.host.proxy import Proxy
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.sink import JournalSink
 from hivemind.settings import Settings
-from hivemind_mock.bench.inprocess import InProcessTransport
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.inprocess import InProcessTransport
 
 
 @asynccontextmanager
 async def in_process(
-    upstream: httpx.AsyncBaseTransport,
-    seed: int,
-    changes: dict[str, Any],
-    wall: Callable[[], float],
-    journal: Path | None = None,
+    mock: MockProvider, seed: int, changes: dict[str, Any], journal: Path | None = None
 ) -> AsyncIterator[httpx.AsyncBaseTransport]:
-    """The proxy before `upstream`, as a transport; runs in virtual time, of which `wall` is the time of day.
+    """Run the proxy in front of a provider in this process, and give the transport that leads to it.
 
     Raises: UsageError: the journal can't be written.
     """
     settings = Settings(upstream=("mock=http://mock.invalid",), **changes)
-    proxy = Proxy(settings, transports={"mock": upstream}, rng=random.Random(seed), wall=wall)
-    await proxy.start()
-    transport = InProcessTransport(proxy)
-    try:
-        with _recorded(proxy, journal, wall):
-            yield transport
-    finally:
-        await transport.aclose()
-        await proxy.aclose()
+    async with aclosing(InProcessTransport(mock)) as upstream:
+        proxy = Proxy(settings, transports={"mock": upstream}, rng=random.Random(seed), wall=mock.wall)
+        await proxy.start()
+        async with aclosing(proxy), aclosing(InProcessTransport(proxy)) as transport:
+            with _recorded(proxy, journal, mock.wall):
+                yield transport
 
 
 @asynccontextmanager
 async def on_sockets(
     upstream_url: str, seed: int, changes: dict[str, Any], journal: Path | None = None
 ) -> AsyncIterator[str]:
-    """The proxy before a provider on a real socket, on a socket of its own; gives its base URL.
+    """Run the proxy on a socket in front of a provider on another, and give its base URL.
 
     Raises: UsageError: the journal can't be written.
     """
@@ -61,7 +55,7 @@ async def on_sockets(
 
 @contextmanager
 def _recorded(proxy: Proxy, path: Path | None, wall: Callable[[], float]) -> Iterator[None]:
-    """What happens meanwhile goes into a journal at that path; None: nowhere."""
+    """Write the engine's events to a journal at that path; None: nowhere."""
     if path is None:
         yield
         return
