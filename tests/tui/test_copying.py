@@ -16,8 +16,8 @@ from tui.worlds import FakeSource, world
 
 from hivemind.lab.tune.overrides import Change
 from hivemind.setup import Shell
+from hivemind_tui.commands.actions import text_to_copy
 from hivemind_tui.commands.apply_whatif import shell_lines, what_if_line
-from hivemind_tui.commands.palette import worth_copying
 from hivemind_tui.state.view import View
 from hivemind_tui.whatif.state import Sheet
 
@@ -63,7 +63,7 @@ def test_an_agents_line(shell: Shell, token: bool, tmp_path: Path) -> None:
     """The variable has the agent's URL, whatever it is called, and nothing runs."""
     script = []
     for name in NAMES:
-        script += [worth_copying(of(name, shell, token=token)), "printf '%s\\0' \"$ANTHROPIC_BASE_URL\""]
+        script += [text_to_copy(of(name, shell, token=token)), "printf '%s\\0' \"$ANTHROPIC_BASE_URL\""]
     before = ADDRESS + ("/token/t0k" if token else "") + "/agent/"
     found = pasted(shell, "\n".join(script), tmp_path)
     assert [unquote(value.removeprefix(before)) for value in found] == NAMES
@@ -76,7 +76,7 @@ def test_a_false_address(shell: Shell, token: bool, tmp_path: Path) -> None:
     """The address comes from the proxy, which may be another's: nothing in it runs either."""
     for evil in ("http://x$(touch PWNED)", "http://x`touch PWNED`", "'\"; touch PWNED #", "http://x\ntouch PWNED\n"):
         for page in ("overview", "start"):
-            line = worth_copying(of("alice", shell, address=evil, token=token, page=page))
+            line = text_to_copy(of("alice", shell, address=evil, token=token, page=page))
             (value,) = pasted(shell, f"{line}\nprintf '%s\\0' \"$ANTHROPIC_BASE_URL\"", tmp_path)
             assert value.startswith(evil)
 
@@ -102,5 +102,5 @@ async def test_the_clipboard_holds_no_controls() -> None:
     async with screen(FakeSource(replace(world(), lines=(line,)))) as pilot:
         await press(pilot, "5 y")
         assert pilot.app.clipboard.endswith("a·[201~·touch PWNED··x·")
-        room(pilot).put_into_clipboard("one\x1b]52;c;x\x07\ntwo")
+        room(pilot).copy("one\x1b]52;c;x\x07\ntwo")
         assert pilot.app.clipboard == "one·]52;c;x·\ntwo"

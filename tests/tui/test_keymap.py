@@ -29,7 +29,7 @@ def test_every_key_does_something() -> None:
     for key in keymap.KEYS:
         action, _, arguments = key.action.partition("(")
         assert hasattr(ReplayRoom, f"action_{action}"), key.id
-        if action == "tell":
+        if action == "send":
             assert arguments.strip(")").split(",")[0].strip("'") in INTENTS
 
 

@@ -130,7 +130,7 @@ async def test_escape_cancels_and_the_page_is_left_with_it(tmp_path: Path) -> No
         assert "40%" in seen(pilot, "comparison")
         assert "esc cancel" in seen(pilot, "footer")
         await press(pilot, "enter")
-        assert said(pilot) == ["it is being simulated; esc cancels"]
+        assert said(pilot) == ["a simulation is running; esc cancels it"]
         await press(pilot, "escape")
         await wait_until(pilot, lambda: made.cancelled == 1)
         assert "simulating" not in seen(pilot, "comparison")
@@ -146,7 +146,7 @@ async def test_an_answer_finds_its_asker_elsewhere(tmp_path: Path) -> None:
         await press(pilot, "right enter 3")
         made.free.set()
         await wait_until(pilot, lambda: room(pilot).view.sheet.outcome is not None)
-        assert said(pilot) == ["the what-if is answered: w shows it"]
+        assert said(pilot) == ["the simulation is done: w shows it"]
         await press(pilot, "w")
         assert "agents finished" in seen(pilot, "comparison")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
@@ -22,16 +22,11 @@ from hivemind.text.shells import shell_of
 from hivemind_styles import STYLE_SHEETS
 from hivemind_styles.themes import THEMES
 from hivemind_tui.board import Board
-from hivemind_tui.commands import dialogs, navigation
-from hivemind_tui.commands import palette as actions
-from hivemind_tui.commands import prompts as asking
-from hivemind_tui.commands import whatif as what_if
+from hivemind_tui.commands import dialogs, navigation, palette
+from hivemind_tui.commands.actions import Actions
 from hivemind_tui.commands.confirmation import said
-from hivemind_tui.commands.intents import INTENTS
 from hivemind_tui.commands.modals import LayeredApp, Layers
-from hivemind_tui.commands.navigation import NavigationActions
 from hivemind_tui.commands.queue import Intent, Steering
-from hivemind_tui.commands.save_settings import write_down
 from hivemind_tui.keys import keymap
 from hivemind_tui.loop.diagnostics import Insides, memory_mb
 from hivemind_tui.loop.frame_rate import Pace, wanted_fps
@@ -40,10 +35,10 @@ from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.capabilities import coloured, themes_for
 from hivemind_tui.render.format import clean
 from hivemind_tui.render.glyphs import glyphs_for
+from hivemind_tui.render.layout import layout_for
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state.view import View
 from hivemind_tui.state.view_builder import Gatherer
-from hivemind_tui.whatif.actions import WhatIfActions
 from hivemind_tui.whatif.process import Simulation
 from hivemind_tui.widgets.overlay import Overlay
 from hivemind_tui.widgets.palette import Palette
@@ -55,7 +50,7 @@ _WHEEL_ROWS = 3
 _ANSWERS = frozenset({"answer", "run_choice"})
 
 
-class ControlRoom(LayeredApp, NavigationActions, WhatIfActions):
+class ControlRoom(LayeredApp, Actions):
     """One screen on one source. Ends with `quit` when the operator asked for it."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [*STYLE_SHEETS]
@@ -140,8 +135,8 @@ class ControlRoom(LayeredApp, NavigationActions, WhatIfActions):
         self.run_worker(self.monitor.timed(self._board.paint(), "panels"), name="panels")
 
     async def on_unmount(self) -> None:
-        """What is being simulated is of no use any more."""
-        await what_if.close(self)
+        """End the simulating process."""
+        await self.close_whatif()
 
     # --- Looking and drawing ---------------------------------------------------------------------------------------
 
@@ -258,108 +253,64 @@ class ControlRoom(LayeredApp, NavigationActions, WhatIfActions):
             return True
         return not self.layers.is_open and keymap.applies(action, parameters, self._view.page, self._view.live)
 
-    # --- Looking elsewhere -----------------------------------------------------------------------------------------
+    # --- What actions need of the screen ---------------------------------------------------------------------------
 
-    def action_open(self) -> None:
-        if self._view.page == "tuning":
-            asking.a_knob(self)
-        elif self._view.page == "whatif":
-            what_if.run(self)
-        else:
-            self.go(navigation.into(self._view))
+    @property
+    def layout_name(self) -> str:
+        return layout_for(self.size)
 
-    def action_out(self) -> None:
-        if self._view.page != "whatif" or not what_if.leave(self):
-            super().action_out()
+    @property
+    def theme_name(self) -> str:
+        return self.theme
 
-    def action_pick_knob(self, name: str) -> None:
-        if self._view.knob == name:
-            asking.a_knob(self)
-        else:
-            self.go(replace(self._view, knob=name))
-
-    def action_pick_line(self, index: int) -> None:
-        """A click on a line of the first screen chooses and copies it."""
-        self.go(replace(self._view, scroll=index))
-        self.action_copy()
-
-    def action_filter(self) -> None:
-        asking.a_filter(self)
-
-    # --- Steering --------------------------------------------------------------------------------------------------
+    def use_theme(self, name: str) -> None:
+        self.theme = name
 
     def steer(self, intent: Intent) -> None:
-        """Have an intent carried out."""
         self._steering.tell(self._source, intent)
 
-    def action_tell(self, intent: str, *arguments: int) -> None:
-        """Tell the source what a key means at this moment."""
-        self.steer(lambda view: INTENTS[intent](view, *arguments))
+    def steer_next(self, step: Callable[[], Awaitable[None]]) -> None:
+        self._steering.then(step)
 
-    def action_undo(self) -> None:
-        self._steering.undo(self._source)
-
-    def action_budget(self) -> None:
-        asking.a_budget(self)
-
-    def action_stop(self) -> None:
-        asking.whether_to_stop(self)
-
-    def action_cancel(self) -> None:
-        asking.whether_to_cancel(self)
-
-    def action_drain(self) -> None:
-        asking.whether_to_drain(self)
-
-    def action_circuit(self) -> None:
-        asking.the_circuits_mode(self)
-
-    def action_leave(self) -> None:
-        asking.whether_to_leave(self)
+    def settings_written(self, upstream: str) -> None:
+        self._steering.written(upstream)
 
     def ask(self, title: str, rows: dialogs.Rows, choices: Mapping[str, Callable[[], object]]) -> None:
-        """Ask for one key; any that is none of the choices means no."""
         self.layers.overlay.open(title, rows, self._board.pen, choices)
 
     def ask_line(self, label: str, text: str = "", **how: Any) -> None:
-        """Ask for a line, as :meth:`.BottomRow.ask` does."""
         self._board.bottom.ask(label, text, self._board.pen, **how)
 
-    def action_write(self) -> None:
-        self.write_settings(partial(write_down, self))
+    def inform(self, text: str) -> None:
+        self.notify(clean(text), markup=False, timeout=4)
 
-    def write_settings(self, write: Callable[[], Awaitable[None]]) -> None:
-        """As soon as what was told before is carried out."""
-        self._steering.then(write)
+    def copy(self, text: str) -> None:
+        """Put a text on the clipboard. Of what isn't printable only line ends are kept: it is pasted into terminals."""
+        text = "\n".join(map(clean, text.split("\n")))
+        self.copy_to_clipboard(text)
+        self.inform(f"copied: {text}")
 
-    def wrote(self, upstream: str) -> None:
-        """What was turned stands in the file now."""
-        self._steering.written(upstream)
+    def run_task(self, work: Coroutine[Any, Any, None], group: str) -> None:
+        self.run_worker(self.monitor.timed(work, group), group=group)
+
+    def cancel_tasks(self, group: str) -> None:
+        self.workers.cancel_group(self, group)
+
+    def leave(self) -> None:
+        self.exit("quit")
 
     # --- The rest --------------------------------------------------------------------------------------------------
 
-    def action_freeze(self) -> None:
-        self._view = replace(self._view, frozen=not self._view.frozen)
-        self._draw_all()
+    def action_undo(self) -> None:
+        """Undo the last change."""
+        self._steering.undo(self._source)
 
     def action_help(self) -> None:
         rows = dialogs.help_rows(self._board.pen, self._view, self._room)
         self.layers.overlay.open("Help", rows, self._board.pen)
 
     def action_palette(self) -> None:
-        self.layers.palette.open(actions.choices(self), partial(actions.offers, self), self._board.pen)
-
-    def action_theme(self) -> None:
-        self.theme = self.themes[(self.themes.index(self.theme) + 1) % len(self.themes)]
-
-    def action_copy(self) -> None:
-        self.put_into_clipboard(actions.worth_copying(self._view))
-
-    def put_into_clipboard(self, text: str) -> None:
-        """And say so. Of what isn't printable only line ends are kept: the clipboard is pasted into terminals."""
-        text = "\n".join(map(clean, text.split("\n")))
-        self.copy_to_clipboard(text)
-        self.notify(f"copied: {clean(text)}", markup=False, timeout=3)
+        self.layers.palette.open(palette.choices(self), partial(palette.offers, self), self._board.pen)
 
     def action_repaint(self) -> None:
         self.screen.refresh()

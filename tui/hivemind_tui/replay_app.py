@@ -9,7 +9,7 @@ from typing import Any
 
 from hivemind.errors import UsageError
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.commands import palette as actions
+from hivemind_tui.commands import palette
 from hivemind_tui.commands.dialogs import kinds_menu
 from hivemind_tui.commands.queue import Intent
 from hivemind_tui.keys import keymap
@@ -145,12 +145,12 @@ class ReplayRoom(ControlRoom):
         return Stretch(now.begins_at, now.ends_at, now.at, now.wall_offset_s)
 
     def action_palette(self) -> None:
-        self.layers.palette.open(actions.choices(self), self._offers, self._board.pen)
+        self.layers.palette.open(palette.choices(self), self._offers, self._board.pen)
 
     def _offers(self, text: str) -> list[Choice]:
         """What can be typed: a time to go to, a filter; settings where it is asked what they would have done."""
         if self.view.page == "whatif" or text.lower().startswith("filter"):
-            return actions.offers(self, text)
+            return palette.offers(self, text)
         try:
             at = moment_of(text, self.stretch())
         except UsageError:

@@ -18,6 +18,8 @@ from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 from hivemind_tui.whatif import state as sheet
 
 T = TypeVar("T")
+FILTERED = OF_AGENTS | OF_REQUESTS | {"log", "tasks"}
+"""Pages whose list can be filtered."""
 _TROUBLED = frozenset({"retry", "failed", "refused", "stopped", "spent"})
 
 
@@ -250,6 +252,21 @@ def _request_measures(view: View) -> dict[str, Callable[[RequestView], float]]:
 
 class NavigationActions(Room):
     """The keys and clicks that change what is shown and send nothing."""
+
+    def action_filter(self) -> None:
+        """Ask for the words to filter the page's list by; the list follows as they are typed."""
+        now = self.view
+        if now.page not in FILTERED:
+            self.complain("nothing to filter on this page")
+            return
+
+        def changed(text: str) -> None:
+            # What half a word hides comes back with the rest of it, and the cursor with it.
+            view = filtered(self.view, text)
+            self.go(replace(view, selected=now.selected, ticket=now.ticket, chosen=now.chosen))
+
+        hint = "words, !not, state:retry  enter keeps it, esc drops the change"
+        self.ask_line("filter", now.filter, hint=hint, typed=changed)
 
     def action_page(self, name: str) -> None:
         self.go(page(self.view, name))

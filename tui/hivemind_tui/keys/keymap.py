@@ -55,10 +55,10 @@ _LIVE_KEYS = (
     Key("slowest", "greater_than_sign", ">", "jump('slowest')", "slowest", "jump to the slowest", "lists", LISTS),
     Key("dearest", "dollar_sign", "$", "jump('dearest')", "dearest", "jump to the most expensive", "lists", LISTS),
     Key("copy", "y", "y", "copy", "copy", "copy: the line to export, a request's number", "lists"),
-    Key("raise", "plus,equals_sign", "+", "tell('priority', -1)", "priority", "more urgent", "agents", RANKED),
-    Key("lower", "minus", "-", "tell('priority', 1)", "priority", "less urgent", "agents", RANKED),
-    Key("boost", "b", "b", "tell('boost')", "boost", "ahead of everybody for a minute, or no longer", "agents", AGENTS),
-    Key("hold", "h", "h", "tell('hold')", "hold", "hold its requests, or let them go", "agents", AGENTS),
+    Key("raise", "plus,equals_sign", "+", "send('priority', -1)", "priority", "more urgent", "agents", RANKED),
+    Key("lower", "minus", "-", "send('priority', 1)", "priority", "less urgent", "agents", RANKED),
+    Key("boost", "b", "b", "send('boost')", "boost", "ahead of everybody for a minute, or no longer", "agents", AGENTS),
+    Key("hold", "h", "h", "send('hold')", "hold", "hold its requests, or let them go", "agents", AGENTS),
     Key(
         "budget",
         "B",
@@ -76,29 +76,29 @@ _LIVE_KEYS = (
     Key("fold", "z", "z", "fold", "fold", "hide the agents below it and show their sums, or unfold", "agents", MARKED),
     Key("cancel", "X", "X", "cancel", "cancel", "cancel the task; says first what else won't run", "tasks", TASKS),
     Key(
-        "retry", "R", "R", "tell('retry')", "retry", "try a task that failed again, and what it blocked", "tasks", TASKS
+        "retry", "R", "R", "send('retry')", "retry", "try a task that failed again, and what it blocked", "tasks", TASKS
     ),
-    Key("less", "left_square_bracket", "[", "tell('ceiling', -1)", "ceiling", "lower the concurrency ceiling", "lane"),
-    Key("more", "right_square_bracket", "]", "tell('ceiling', 1)", "ceiling", "raise it", "lane"),
-    Key("pin", "a", "a", "tell('pin')", "auto/pin", "pin the level where it is, or give it back to AIMD", "lane"),
+    Key("less", "left_square_bracket", "[", "send('ceiling', -1)", "ceiling", "lower the concurrency ceiling", "lane"),
+    Key("more", "right_square_bracket", "]", "send('ceiling', 1)", "ceiling", "raise it", "lane"),
+    Key("pin", "a", "a", "send('pin')", "auto/pin", "pin the level where it is, or give it back to AIMD", "lane"),
     Key("circuit", "c", "c", "circuit", "circuit", "steer the circuit: automatic, open, closed, probe now", "lane"),
-    Key("release", "r", "r", "tell('release')", "release", "end the provider's pause or used-up window", "lane"),
+    Key("release", "r", "r", "send('release')", "release", "end the provider's pause or used-up window", "lane"),
     Key("lane", "tab", "tab", "lane(1)", "lane", "next lane", "lane"),
     Key("lane_back", "shift+tab", "shift+tab", "lane(-1)", "", "lane before", "lane"),
-    Key("step_up", "right", "right", "tell('turn', 1)", "more", "turn the knob up", "tuning", frozenset({"tuning"})),
-    Key("step_down", "left", "left", "tell('turn', -1)", "less", "turn it down", "tuning", frozenset({"tuning"})),
+    Key("step_up", "right", "right", "send('turn', 1)", "more", "turn the knob up", "tuning", frozenset({"tuning"})),
+    Key("step_down", "left", "left", "send('turn', -1)", "less", "turn it down", "tuning", frozenset({"tuning"})),
     Key(
         "leap_up",
         "shift+right",
         "shift+right",
-        "tell('turn', 10)",
+        "send('turn', 10)",
         "",
         "up by a large step",
         "tuning",
         frozenset({"tuning"}),
     ),
     Key(
-        "leap_down", "shift+left", "shift+left", "tell('turn', -10)", "", "down by one", "tuning", frozenset({"tuning"})
+        "leap_down", "shift+left", "shift+left", "send('turn', -10)", "", "down by one", "tuning", frozenset({"tuning"})
     ),
     Key(
         "write",
@@ -111,7 +111,7 @@ _LIVE_KEYS = (
     ),
     Key("undo", "u", "u", "undo", "undo", "take your last change back", "traffic"),
     Key(
-        "pause", "p", "p", "tell('pause')", "freeze all", "nothing more is sent, or on again; streams go on", "traffic"
+        "pause", "p", "p", "send('pause')", "freeze all", "nothing more is sent, or on again; streams go on", "traffic"
     ),
     Key(
         "drain",

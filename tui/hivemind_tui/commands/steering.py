@@ -1,0 +1,177 @@
+"""The actions that steer the proxy: each sends the commands of an intent, some after a line or an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from hivemind.scheduler.commands import Command, Drain, Rejected, SetCircuit
+from hivemind.scheduler.events import BudgetState
+from hivemind.settings.write import Draft
+from hivemind.text.humanise import short_count, short_dollars
+from hivemind.world.snapshot import AgentView
+from hivemind_tui.commands import dialogs, intents
+from hivemind_tui.commands.room import Room
+from hivemind_tui.render.budgets import ceilings, period
+from hivemind_tui.render.dials import reach, shown_value, tuned
+from hivemind_tui.render.format import clean
+from hivemind_tui.state.view import View
+
+
+class SteeringActions(Room):
+    """Budgets, priorities, stops, knobs, the circuit, draining, and leaving."""
+
+    def action_send(self, intent: str, *arguments: int) -> None:
+        """Send what a key means at this moment."""
+        self.steer(lambda view: intents.INTENTS[intent](view, *arguments))
+
+    def action_budget(self) -> None:
+        """Ask for a budget, for the agents selected now or for all together."""
+        view = self.view
+        if not view.snapshot.agents:
+            self._ask_budget("all agents together", view.snapshot.pool, frozenset(), "pool ")
+            return
+        if not (targets := self._targets()):
+            return
+        names = frozenset(agent.name for agent in targets)
+        if len(targets) > 1:
+            self._ask_budget(named(targets), None, names)
+            return
+        agent = targets[0]
+        used = f"{short_count(agent.usage.total)}, {short_dollars(agent.dollars)} used; "
+        self._ask_budget(named(targets), agent.budget, names, used=used)
+
+    def _ask_budget(
+        self, whose: str, state: BudgetState | None, names: frozenset[str], prefix: str = "", used: str = ""
+    ) -> None:
+        if state is not None:
+            now = " and ".join(f"{each.used} of {each.of}" for each in ceilings(state))
+            used = f"now {now} {period(state)}; "
+        pool = "" if prefix else ", pool 2M"
+
+        def done(text: str) -> None:
+            if text.strip():
+                self.steer(lambda view: intents.budget(view, prefix + text, names))
+
+        self.ask_line(f"budget of {whose}", hint=f"{used}200k, $5/day, +50k, none{pool}", done=done)
+
+    def ask_knob(self, knob: str) -> None:
+        """Ask for a knob's value."""
+        lane = self.view.lane
+        now = lane.state.knobs.get(knob) if lane is not None else None
+
+        def done(text: str) -> None:
+            if text.strip():
+                self.steer(lambda view: intents.set_knob(view, knob, text))
+
+        hint = f"now {shown_value(knob, now)}, {reach(knob)}" if now is not None else reach(knob)
+        self.ask_line(knob, hint=hint, done=done)
+
+    def action_stop(self) -> None:
+        """Stop agents after a question; allow them again without one."""
+        if not (targets := self._targets()):
+            return
+        stopping = [agent for agent in targets if not agent.stopped]
+        if not stopping:
+            self.steer(intents.stop)
+            return
+        stop = partial(intents.stop, meant=frozenset(agent.name for agent in stopping))
+        rows = dialogs.stop_question(self.view, stopping)
+        self.ask(f"Stop {named(stopping)}?", rows, {"y": partial(self.steer, stop)})
+
+    def action_cancel(self) -> None:
+        """Cancel a task after a question."""
+        self.attempt(self._ask_cancel)
+
+    def _ask_cancel(self) -> None:
+        intents.cancel(self.view)
+        task = intents.task_of(self.view)
+        cancel = partial(self.steer, partial(intents.cancel, meant=task.id))
+        self.ask(f"Cancel {clean(task.id)}?", dialogs.cancel_question(self.view, task), {"y": cancel})
+
+    def action_drain(self) -> None:
+        """Drain after a question; take requests again without one."""
+        if self.view.snapshot.mode == "draining":
+            self._send(Drain(False))
+        else:
+            self.ask("Drain?", dialogs.drain_question(self.view), {"y": partial(self._send, Drain(True))})
+
+    def action_circuit(self) -> None:
+        """Open the menu of the circuit's modes."""
+        lane = self.view.lane.state.lane if self.view.lane else None
+        title, rows = dialogs.circuit_menu(self.view)
+        modes = dialogs.CIRCUIT_MODES.items()
+        self.ask(title, rows, {key: partial(self._send, SetCircuit(mode, lane)) for key, mode in modes})
+
+    def action_leave(self) -> None:
+        """Leave, after a question where the screen's own proxy has requests under way; another one goes on."""
+        now = self.source.snapshot()
+        if self.source.link.kind != "live" or not (now.slots or now.queued):
+            self.leave()
+            return
+        rows = dialogs.quit_question(len(now.slots), now.queued, self.view.drain_s)
+        self.ask("Quit?", rows, dict.fromkeys(("y", "ctrl+c", "ctrl+q"), self.leave))
+
+    def action_write(self) -> None:
+        """Write to the settings file what was tuned, on the what-if page what is changed there."""
+        self.steer_next(self._write_tuned)
+
+    async def _write_tuned(self) -> None:
+        lane = self.view.lane
+        if self.view.page == "whatif":
+            await self.offer_to_write(self.view.sheet.knobs)
+        elif lane is None:
+            self.complain("no lane yet: nothing was tuned")
+        else:
+            upstream = lane.state.upstream
+            await self.offer_to_write(tuned(self.view.untuned.get(upstream, {}), lane.state.knobs), upstream)
+
+    async def offer_to_write(self, values: Mapping[str, float], upstream: str = "") -> None:
+        """Show what writing these values changes in the settings file, and write it if the operator agrees.
+
+        `upstream`: whose knobs they are; empty: every upstream's.
+        """
+        if not values:
+            self.complain("nothing was tuned here, so there is nothing to write")
+            return
+        try:
+            draft = await self.source.draft(values)
+        except Rejected as rejected:
+            self.complain(f"nothing to write to: {rejected}")
+            return
+        if not draft.diff:
+            self.complain(f"{draft.path} has these values already")
+            return
+        write = partial(self._write, draft, frozenset(values), upstream)
+        rows = dialogs.write_question(draft)
+        self.ask("Write the settings?", rows, {"y": lambda: self.run_task(write(), "write")})
+
+    async def _write(self, draft: Draft, knobs: frozenset[str], upstream: str) -> None:
+        try:
+            await self.source.write(draft)
+        except Rejected as rejected:
+            self.complain(f"not written: {rejected}")
+            return
+        changed = self.view.untuned
+        for each in [upstream] if upstream else [name for name in changed if changed[name].keys() <= knobs]:
+            self.settings_written(each)
+        self.inform(f"wrote {draft.path}")
+
+    def _send(self, command: Command) -> None:
+        def just(_view: View) -> list[Command]:
+            return [command]
+
+        self.steer(just)
+
+    def _targets(self) -> Sequence[AgentView]:
+        """Return the agents that a command is for; where there are none, say why."""
+        try:
+            return intents.agents_of(self.view)
+        except Rejected as rejected:
+            self.complain(str(rejected))
+            return ()
+
+
+def named(agents: Sequence[AgentView]) -> str:
+    """Return the agent's name, or how many there are."""
+    return clean(agents[0].name) if len(agents) == 1 else f"{len(agents)} agents"
