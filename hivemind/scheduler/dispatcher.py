@@ -176,7 +176,7 @@ class Dispatcher:
         that none has more of the upstream than another that wants it.
         """
         if lane.total is None:
-            while self._grant_next(lane, now):
+            while lane.queue.waiting and self._grant_next(lane, now):
                 pass
             return
         sharing = [each for each in self.lanes.values() if each.total is lane.total and each.queue.waiting]

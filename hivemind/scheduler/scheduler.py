@@ -117,7 +117,8 @@ class Scheduler:
         :meth:`progress`."""
         lane = self.lanes[ticket.request.lane]
         ticket.content_started = True
-        self._note_usage(lane, ticket, so_far)
+        if so_far is not None:
+            self._note_usage(lane, ticket, so_far)
         began, headed_at = ticket.granted_at, ticket.headed_at
         ttft_s, headed_s = now - began, None if headed_at is None else headed_at - began
         self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s, headed_s))
@@ -127,15 +128,15 @@ class Scheduler:
     def progress(self, now: float, ticket: Ticket, output_tokens: int, so_far: Usage | None = None) -> None:
         """Take a stream's progress; `so_far` is what is known of its usage, which counts should the proxy die."""
         lane = self.lanes[ticket.request.lane]
-        self._note_usage(lane, ticket, so_far)
+        if so_far is not None:
+            self._note_usage(lane, ticket, so_far)
         self.events.append(ev.Progress(now, ticket.id, ticket.agent.name, lane.key, output_tokens))
 
-    def _note_usage(self, lane: Lane, ticket: Ticket, so_far: Usage | None) -> None:
-        if so_far is not None:
-            ticket.so_far = so_far
-            if so_far.weighted > ticket.shared:
-                lane.queue.grow(ticket, so_far.weighted)
-            self._ledger.unsaved.add(ticket.agent.name)
+    def _note_usage(self, lane: Lane, ticket: Ticket, so_far: Usage) -> None:
+        ticket.so_far = so_far
+        if so_far.weighted > ticket.shared:
+            lane.queue.grow(ticket, so_far.weighted)
+        self._ledger.unsaved.add(ticket.agent.name)
 
     def succeed(self, now: float, ticket: Ticket, status: int, usage: Usage | None) -> None:
         """Take the end of a complete reply."""

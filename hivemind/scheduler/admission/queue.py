@@ -166,7 +166,8 @@ class LaneQueue:
             self._passes[priority] = 0
             self._unserved_since[priority] = now
         tally.take(ticket.shared, now, contended=contended)
-        self._offer_again(share)
+        if share.waiting:
+            self._offer_again(share)
 
     def grow(self, ticket: Ticket, weighted_tokens: float) -> None:
         """Charge what a request in flight has used beyond its estimate at once, rather than at its end."""
@@ -188,7 +189,8 @@ class LaneQueue:
         if weighted_tokens:  # else it failed, or its client left
             share.away += 1
             self._answered.append((now, share, priority, weighted_tokens))
-        self._offer_again(share)
+        if share.waiting:
+            self._offer_again(share)
 
     def pause(self, agent: str, paused: bool) -> None:
         """Leave an agent's tickets out of the order, or put them back."""

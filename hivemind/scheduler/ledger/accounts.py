@@ -32,12 +32,6 @@ class Spent:
     def copy(self) -> Spent:
         return Spent(self.tokens, self.dollars, self.unpriced)
 
-    def add(self, amount: Spent) -> None:
-        """Add the amount in place."""
-        self.tokens += amount.tokens
-        self.dollars += amount.dollars
-        self.unpriced += amount.unpriced
-
     def plus(self, other: Spent, factor: int = 1) -> Spent:
         """Return the sum of this and `factor` times the other."""
         return Spent(
@@ -141,18 +135,14 @@ class Account:
             return False
         return budget.dollars is None or spent.dollars + self.reserved_dollars + dollars <= budget.dollars
 
-    def reserve(self, tokens: int, dollars: float, requests: int = 1) -> None:
-        """Set aside the estimate of requests that are now in flight; negative: free it again."""
-        self.in_flight += requests
-        self.reserved_tokens += tokens
-        self.reserved_dollars += dollars
-
     def absorb(self, part: Account, factor: int) -> None:
         """Count another account's use here too (`factor` 1), or no longer (-1)."""
         self.ever = self.ever.plus(part.ever, factor)
         self.at_day = self.at_day.plus(part.at_day, factor)
         self.at_run = self.at_run.plus(part.at_run, factor)
-        self.reserve(factor * part.reserved_tokens, factor * part.reserved_dollars, factor * part.in_flight)
+        self.in_flight += factor * part.in_flight
+        self.reserved_tokens += factor * part.reserved_tokens
+        self.reserved_dollars += factor * part.reserved_dollars
 
     def state(self) -> BudgetState:
         """Return the budget and how much of it is used, for people."""

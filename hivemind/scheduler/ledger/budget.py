@@ -93,10 +93,12 @@ class Ledger:
         """Set aside what a granted ticket will likely use. Return the agents to hold because of that."""
         agent = ticket.agent
         tokens = ticket.reserved_tokens = ticket.estimated_input + ticket.estimated_output
-        dollars = ticket.reserved_dollars = self._estimate(ticket)
+        dollars = ticket.reserved_dollars = self._estimate(ticket) if agent.limits else 0.0
         for account in agent.accounts:
-            account.reserve(tokens, dollars)
-        held = []
+            account.in_flight += 1
+            account.reserved_tokens += tokens
+            account.reserved_dollars += dollars
+        held: list[Agent] = []
         for account in agent.limits:
             if account.full and not account.shut:
                 account.shut = True
@@ -108,7 +110,9 @@ class Ledger:
         agent = ticket.agent
         tokens, dollars = ticket.reserved_tokens, ticket.reserved_dollars
         for account in agent.accounts:
-            account.reserve(-tokens, -dollars, -1)
+            account.in_flight -= 1
+            account.reserved_tokens -= tokens
+            account.reserved_dollars -= dollars
         ticket.reserved_tokens, ticket.reserved_dollars, ticket.so_far = 0, 0.0, None
         if usage is not None:
             self._charge(agent, ticket.provider, ticket.request.model, usage, now)
@@ -117,9 +121,10 @@ class Ledger:
     def _charge(self, agent: Agent, provider: str, model: str, usage: Usage, now: float) -> None:
         if self._price is None:
             self._unpriced.append((agent.name, provider, model, usage))
+            _add(agent, Spent(usage.total))
+            return
         amount = self.cost(provider, model, usage)
-        for account in agent.accounts:
-            account.ever.add(amount)
+        _add(agent, amount)
         if amount.unpriced and model not in agent.unpriced_models:
             agent.unpriced_models.add(model)
             if any(account.budget.dollars is not None for account in agent.limits):
@@ -140,15 +145,13 @@ class Ledger:
         for name, provider, model, usage in waiting:
             agent = self._agents.get(name)
             if agent is not None:
-                correction = self.cost(provider, model, usage).minus(Spent(usage.total))
-                for account in agent.accounts:
-                    account.ever.add(correction)
+                _add(agent, self.cost(provider, model, usage).minus(Spent(usage.total)))
                 self.unsaved.add(name)
 
     def _estimate(self, ticket: Ticket) -> float:
         """Return the ticket's estimate in dollars, if a budget counts them."""
         limits = ticket.agent.limits
-        if not limits or self._price is None or all(account.budget.dollars is None for account in limits):
+        if self._price is None or all(account.budget.dollars is None for account in limits):
             return 0.0
         usage = Usage(input_tokens=ticket.estimated_input, output_tokens=ticket.estimated_output)
         return self._price(ticket.provider, ticket.request.model, usage) or 0.0
@@ -294,6 +297,14 @@ def check_budget(command: SetBudget) -> None:
         raise Rejected("covers: the pool covers all agents")
     if command.agent == "":
         raise Rejected("an agent needs a name")
+
+
+def _add(agent: Agent, amount: Spent) -> None:
+    for account in agent.accounts:
+        ever = account.ever
+        ever.tokens += amount.tokens
+        ever.dollars += amount.dollars
+        ever.unpriced += amount.unpriced
 
 
 def _used_up(account: Account) -> Refusal:

@@ -47,7 +47,10 @@ class Allowance:
         """Seconds until a request of this size may go, 0 for now."""
         delay = 0.0
         for kind, window in self.windows.items():
-            delay = max(delay, window.delay_s(now, self.amount(kind, tokens_in, tokens_out, max_out)))
+            amount = 1.0 if kind is WindowKind.REQUESTS else self.amount(kind, tokens_in, tokens_out, max_out)
+            window_delay = window.delay_s(now, amount)
+            if window_delay > delay:
+                delay = window_delay
         return delay
 
     def amount(self, kind: WindowKind, tokens_in: int, tokens_out: int, max_out: int | None) -> float:

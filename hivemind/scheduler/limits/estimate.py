@@ -80,7 +80,7 @@ class Estimators:
     def guess(self, ticket: Ticket) -> None:
         """Write down what the ticket will likely use."""
         request = ticket.request
-        general = self.of(request.model)
+        general = self._models.get(request.model) or self.of(request.model)
         own = self._agents.get(request.agent)
         mine = general if own is None else own.get(request.model, general)
         ticket.estimated_input = general.input_tokens(request.size_chars)
@@ -88,7 +88,7 @@ class Estimators:
 
     def learn(self, request: Request, usage: Usage) -> None:
         """Take in what a request has really used."""
-        general = self.of(request.model)
+        general = self._models.get(request.model) or self.of(request.model)
         own = self._agents.setdefault(request.agent, {})
         mine = own.get(request.model)
         if mine is None:
