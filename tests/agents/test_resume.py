@@ -11,8 +11,8 @@ import pytest
 from agents.kept import keep
 from agents.running import TOKEN, Place, Ran, at, ended, free_port, providing, until
 from proxy.kit import Running, client, playing, proxying
-from proxy.upstream.scripted import serving
 from proxy.wire import ANSWER, PLAIN_BODY
+from upstream.scripted import serving
 
 from hivemind.agents.resume import how_to_raise, standing, used_up
 from hivemind.api_types import AgentBudget, BudgetsPart

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from proxy.kit import Close, Play, Running, client, playing, proxying, raw, request
-from proxy.upstream.scripted import Scripted, serving
 from proxy.wire import ANSWER, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunk, head, http
+from upstream.scripted import Scripted, serving
 
 from hivemind.journal.read.reader import Journal, open_journal
 from hivemind.journal.records import JournalBegan, JournalEnded, RequestBody, ResponseBody

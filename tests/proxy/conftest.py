@@ -12,7 +12,7 @@ _ON_BOTH = (
     "test_unseen_retry.py",
     "test_streaming.py",
     "test_http_forms.py",
-    "test_leaving.py",
+    "test_disconnects.py",
     "test_request_head.py",
 )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from proxy.upstream.scripted import Handler, Scripted, reset, serving
+from upstream.scripted import Handler, Scripted, reset, serving
 
 from hivemind import logs
 from hivemind.host.proxy import Proxy

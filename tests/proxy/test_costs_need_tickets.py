@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 from proxy.kit import Hang, Running, Seen, between, playing, proxying, raw, request
-from proxy.upstream.scripted import Scripted, serving
 from proxy.wire import ANSWER, JSON, PLAIN_BODY, SSE, chunk, data, head, http
+from upstream.scripted import Scripted, serving
 
 from hivemind.proxy.unknown_paths import MOST_SHAPES, UnknownPaths, shape_of
 from hivemind.scheduler.commands import SetBudget, StopAgent

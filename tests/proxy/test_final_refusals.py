@@ -10,8 +10,8 @@ import anthropic
 import openai
 import pytest
 from proxy.kit import Hang, Running, between
-from proxy.upstream.scripted import Scripted
 from proxy.wire import ANSWER
+from upstream.scripted import Scripted
 
 from hivemind.scheduler.commands import SetBudget, StopAgent
 

@@ -7,8 +7,8 @@ import json
 
 import pytest
 from proxy.kit import Close, Hang, Play, Seen, between, client, proxying, raw, request
-from proxy.upstream.scripted import Handler, Scripted, serving
 from proxy.wire import ANSWER, END, JSON, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunk, chunked, http
+from upstream.scripted import Handler, Scripted, serving
 
 MESSAGES = "/v1/messages"
 PAYLOAD = ANSWER.partition(b"\r\n\r\n")[2]

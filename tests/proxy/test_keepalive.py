@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from proxy.kit import Hang, Pairs, Play, Raw, Reset, Running, Seen, playing, proxying, raw, request
-from proxy.upstream.scripted import Scripted, serving
 from proxy.wire import (
     ANSWER,
     CHAT,
@@ -30,6 +29,7 @@ from proxy.wire import (
     chunked,
     http,
 )
+from upstream.scripted import Scripted, serving
 
 MESSAGES = "/v1/messages"
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import pytest
 from proxy.kit import Running, between, client, proxying
-from proxy.upstream.scripted import Handler, Scripted, serving
 from proxy.wire import ANSWER, anthropic_error, http
+from upstream.scripted import Handler, Scripted, serving
 
 from hivemind import agent_names
 from hivemind.agent_names import LOOKS_LIKE_A_KEY

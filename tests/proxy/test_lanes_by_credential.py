@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from proxy.kit import between, proxying, raw, request
-from proxy.upstream.scripted import Handler, Scripted, serving
 from proxy.wire import ANSWER, PLAIN_BODY
+from upstream.scripted import Handler, Scripted, serving
 
 from hivemind.providers.profiles import PROFILES
 from hivemind.wire.identity import ANONYMOUS, EVERYBODY, SEVERAL, lane_credential

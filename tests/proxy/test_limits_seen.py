@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from proxy.kit import Play, Running, between, client, playing, proxying, raw, request
-from proxy.upstream.scripted import serving
 from proxy.wire import JSON, PLAIN_BODY, http
+from upstream.scripted import serving
 
 from hivemind.scheduler.commands import ReleaseLane
 from hivemind.scheduler.limits import window

@@ -11,8 +11,8 @@ import brotli
 import pytest
 import zstandard
 from proxy.kit import Hang, Pairs, Seen, between, playing, proxying, raw, request
-from proxy.upstream.scripted import serving
 from proxy.wire import ANSWER, JSON, MESSAGE, PLAIN_BODY, SSE, chunked, http
+from upstream.scripted import serving
 
 MESSAGES = "/v1/messages"
 

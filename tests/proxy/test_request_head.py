@@ -8,8 +8,8 @@ import json
 
 import pytest
 from proxy.kit import Hang, Pairs, Raw, Running, Seen, between, raw, request
-from proxy.upstream.scripted import Scripted
 from proxy.wire import ANSWER, END, PLAIN_BODY, chunk, http
+from upstream.scripted import Scripted
 
 from hivemind.wire.request_head import MAX_HEAD, MAX_LINES, MAX_TARGET
 

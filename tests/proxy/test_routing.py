@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 from proxy.kit import Running, between, client, playing, proxying
-from proxy.upstream.scripted import Scripted, serving
 from proxy.wire import CHAT, GEMINI, MESSAGE, NDJSON, OLLAMA, RESPONSE, SSE, STREAM_BODY, chunked, http
+from upstream.scripted import Scripted, serving
 
 from hivemind.providers.base import Profile
 from hivemind.providers.profiles import PROFILES

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 from proxy.kit import Close, Play, Reset, between, client, playing, proxying
-from proxy.upstream.scripted import serving, unused_port
 from proxy.wire import ANSWER, PLAIN_BODY, anthropic_error, http
+from upstream.scripted import serving, unused_port
 
 from hivemind.scheduler.events import Event
 from hivemind.world.world import World

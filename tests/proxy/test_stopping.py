@@ -7,7 +7,6 @@ import json
 
 import pytest
 from proxy.kit import Hang, Play, Raw, Running, between, client, proxying, raw, request
-from proxy.upstream.scripted import serving
 from proxy.wire import (
     ANSWER,
     BLOCK_START,
@@ -21,6 +20,7 @@ from proxy.wire import (
     head,
     http,
 )
+from upstream.scripted import serving
 
 from hivemind.proxy import server_protocol
 from hivemind.proxy.server_protocol import ClientProtocol

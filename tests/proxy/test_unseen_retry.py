@@ -6,7 +6,6 @@ import json
 
 import pytest
 from proxy.kit import Close, Hang, Play, Reset, Seen, between, client, playing, proxying, raw, request
-from proxy.upstream.scripted import serving, unused_port
 from proxy.wire import (
     ANSWER,
     BLOCK_START,
@@ -32,6 +31,7 @@ from proxy.wire import (
     http,
     line,
 )
+from upstream.scripted import serving, unused_port
 
 MESSAGES = "/v1/messages"
 BUSY = http(529, anthropic_error("overloaded_error"))

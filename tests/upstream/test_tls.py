@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import trustme
-from proxy.upstream.conftest import Opener
-from proxy.upstream.exchange import OK, post, whole
-from proxy.upstream.scripted import Handler, Scripted, answering, closing, serving
+from upstream.conftest import Opener
+from upstream.exchange import OK, post, whole
+from upstream.scripted import Handler, Scripted, answering, closing, serving
 
 from hivemind.upstream import ConnectFailed, Disconnected, NotTrusted, Timeouts, Upstream, open_upstream
 from hivemind.upstream.tls import client_context

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import trustme
 from proxy.kit import Seen, client, playing, proxying, raw, request
-from proxy.upstream.scripted import Handler, Scripted, serving, unused_port
 from proxy.wire import ANSWER, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunked
+from upstream.scripted import Handler, Scripted, serving, unused_port
 
 MESSAGES = "/v1/messages"
 PAYLOAD = ANSWER.partition(b"\r\n\r\n")[2]

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 from proxy.kit import Play, Raw, Running, playing, proxying, raw, request
-from proxy.upstream.scripted import Scripted, serving
 from proxy.wire import ANSWER, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunked
+from upstream.scripted import Scripted, serving
 
 from hivemind.proxy import client_retries as resend
 

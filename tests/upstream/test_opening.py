@@ -9,8 +9,8 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from proxy.upstream.exchange import OK, post, whole
-from proxy.upstream.scripted import answering, serving
+from upstream.exchange import OK, post, whole
+from upstream.scripted import answering, serving
 
 from hivemind.upstream import open_upstream
 from hivemind.upstream import origin as origin_module

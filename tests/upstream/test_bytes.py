@@ -8,8 +8,8 @@ import itertools
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proxy.upstream.exchange import post, whole
-from proxy.upstream.scripted import Handler, Scripted, serving
+from upstream.exchange import post, whole
+from upstream.scripted import Handler, Scripted, serving
 
 from hivemind.upstream import open_upstream
 

@@ -8,9 +8,9 @@ import socket
 from typing import Any
 
 import pytest
-from proxy.upstream.conftest import Opener
-from proxy.upstream.exchange import OK, post, whole
-from proxy.upstream.scripted import Handler, Scripted, answering, reset, serving, unused_port
+from upstream.conftest import Opener
+from upstream.exchange import OK, post, whole
+from upstream.scripted import Handler, Scripted, answering, reset, serving, unused_port
 
 from hivemind.upstream import Disconnected, Timeouts, Truncated, Upstream, connection, open_upstream
 from hivemind.upstream import native as native_module

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from proxy.kit import HANGS_S, Play, client, playing, raw, request
-from proxy.upstream.scripted import Scripted, serving
 from proxy.wire import END, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunk, head
+from upstream.scripted import Scripted, serving
 
 HIVEMIND = Path(sys.executable).with_name("hivemind")
 MESSAGES = "/v1/messages"

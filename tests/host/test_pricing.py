@@ -7,8 +7,8 @@ import random
 
 import pytest
 from proxy.kit import HANGS_S, Running, client, playing, settings_for
-from proxy.upstream.scripted import serving
 from proxy.wire import ANSWER, PLAIN_BODY
+from upstream.scripted import serving
 
 from hivemind.api_types import LeavePlace, WantPlace
 from hivemind.host import pricing

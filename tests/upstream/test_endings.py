@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from proxy.upstream.conftest import Opener
-from proxy.upstream.exchange import OK, post, whole
-from proxy.upstream.scripted import Handler, Scripted, answering, closing, reset, serving, unused_port
+from upstream.conftest import Opener
+from upstream.exchange import OK, post, whole
+from upstream.scripted import Handler, Scripted, answering, closing, reset, serving, unused_port
 
 from hivemind.upstream import ConnectFailed, Disconnected, Timeouts, Truncated, UpstreamTimeout
 

@@ -11,8 +11,8 @@ from collections.abc import MutableMapping
 
 import pytest
 from proxy.kit import Hang, Play, Running, between, client, playing, proxying, raw, request
-from proxy.upstream.scripted import serving
 from proxy.wire import ANSWER, BLOCK_START, HELLO, MESSAGE_START, PLAIN_BODY, SSE, STREAM_BODY, chunk, head, http
+from upstream.scripted import serving
 
 from hivemind.proxy.keepalive import Company
 from hivemind.proxy.response_writer import Audience

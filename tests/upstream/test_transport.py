@@ -10,7 +10,7 @@ from typing import Any
 import httpcore
 import httpx
 import pytest
-from proxy.upstream.exchange import post, whole
+from upstream.exchange import post, whole
 
 from hivemind.upstream import (
     ConnectFailed,

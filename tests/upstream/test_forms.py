@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from proxy.upstream.conftest import Opener
-from proxy.upstream.exchange import OK, post, whole
-from proxy.upstream.scripted import Handler, Scripted, answering, closing, serving
+from upstream.conftest import Opener
+from upstream.exchange import OK, post, whole
+from upstream.scripted import Handler, Scripted, answering, closing, serving
 
 
 async def test_a_request_goes_out_as_it_was_given(client: Opener) -> None:
