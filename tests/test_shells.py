@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hivemind.agent_names import BadName, normalised
 from hivemind.agents.resume import how_to_raise
 from hivemind.agents.run import Outcome
 from hivemind.api_types import RunUsage
@@ -18,7 +19,7 @@ from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.ticket import Refusal
 from hivemind.setup import CLIENTS, Client, Shell, instructions, shell_of
 from hivemind.text.shells import command_line, curl, exported, filled, removed, variable, word
-from hivemind.wire.identity import BadIdentity, address, checked_name
+from hivemind.wire.target import parse_path
 
 URL = "http://127.0.0.1:8765"
 ENVIRON = {"PATH": os.environ["PATH"], "HIVEMIND_TOKEN": "t0k", "ANTHROPIC_API_KEY": "k3y"}
@@ -72,7 +73,7 @@ def test_lines_work(client: Client, token: bool, shell: Shell) -> None:
     new = {name: value for name, value in seen.items() if name not in environment(shell, "")}
     urls = [value for name, value in new.items() if name.endswith(("_BASE_URL", "_API_BASE"))]
     for url in urls:
-        reached = address(url.removeprefix(URL).encode())
+        reached = parse_path(url.removeprefix(URL).encode())
         assert (reached.agent, reached.path) in (("alice", "/"), ("alice", "/v1"))
         assert reached.token == ("t0k" if token else None)
     assert urls or "OPENCODE_CONFIG_CONTENT" in new
@@ -99,11 +100,11 @@ def test_codex_arguments(token: bool) -> None:
 def test_any_name_survives_the_shell(agent: str, token: bool) -> None:
     """Whatever name the proxy accepts is the name it gets, through bash and the URL."""
     try:
-        checked_name(agent)
-    except BadIdentity:
+        normalised(agent)
+    except BadName:
         return
     seen = environment("bash", "\n".join(lines(CLIENTS["claude-code"], agent, token, "bash")))
-    assert address(seen["ANTHROPIC_BASE_URL"].removeprefix(URL).encode()).agent == agent
+    assert parse_path(seen["ANTHROPIC_BASE_URL"].removeprefix(URL).encode()).agent == agent
 
 
 @pytest.mark.parametrize("text", ["plain", "it's", '{"a":"b c"}', "a\\b", "$HOME `x`"])

@@ -66,14 +66,14 @@ def _told(settings: Settings) -> Mapping[str, str]:
 
 
 def _agent(given: str | None, environ: Mapping[str, str]) -> str | None:
-    from hivemind.wire.identity import BadIdentity, checked_name
+    from hivemind.agent_names import BadName, normalised
 
     name, origin = (given, "--agent") if given else (environ.get(AGENT_VARIABLE), AGENT_VARIABLE)
     if not name:
         return None
     try:
-        return checked_name(name)
-    except BadIdentity as error:
+        return normalised(name)
+    except BadName as error:
         raise UsageError(f"{origin}: {error}") from None
 
 

@@ -66,18 +66,15 @@ def _checked_url(text: str) -> str:
 
 
 def _checked_agent(name: str) -> str:
-    from hivemind.wire.identity import (
-        BadIdentity,
-        checked_name,
-    )  # which brings libraries that other commands don't need
+    from hivemind.agent_names import BadName, normalised
 
     if name in ("", ".", ".."):
         raise UsageError(
             "--agent: must be at least one character, and neither . nor .., which URLs understand as folders"
         )
     try:
-        return checked_name(name)
-    except BadIdentity as error:
+        return normalised(name)
+    except BadName as error:
         raise UsageError(f"--agent: {error}") from None
 
 

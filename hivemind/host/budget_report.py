@@ -1,4 +1,4 @@
-"""What agents used and what they may use, as the control API tells it."""
+"""What agents used and may use, as the control API reports it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from hivemind.scheduler.ledger.accounts import Account
 from hivemind.scheduler.ticket import Agent
 
 
-def books(run: str, agents: Agents, pool: Account, only: str | None) -> BudgetsPart:
-    """Of every agent at hand, or of just one, which may be of an earlier run.
+def budget_report(run: str, agents: Agents, pool: Account, only: str | None) -> BudgetsPart:
+    """Return the budgets of every current agent, or of just one, which may be of an earlier run.
 
-    Raises: Rejected: there is none of that name.
+    Raises: Rejected: no agent has that name.
     """
     if only is None:
         shown = list(agents.values())
@@ -21,19 +21,14 @@ def books(run: str, agents: Agents, pool: Account, only: str | None) -> BudgetsP
         if found is None:
             raise Rejected(f"no agent named {only!r} was seen")
         shown = [found]
-    return BudgetsPart(run, _stands(None, pool, None), tuple(_of(agent) for agent in shown))
+    return BudgetsPart(run, _budget(None, pool), tuple(_budget(agent, agent.own) for agent in shown))
 
 
-def _of(agent: Agent) -> AgentBudget:
-    parent = None if agent.parent is None else agent.parent.name
-    return _stands(agent, agent.own, parent)
-
-
-def _stands(agent: Agent | None, account: Account, parent: str | None) -> AgentBudget:
+def _budget(agent: Agent | None, account: Account) -> AgentBudget:
     limited = account if agent is None or account.budget else agent.tree
     return AgentBudget(
         None if agent is None else agent.name,
-        parent,
+        None if agent is None or agent.parent is None else agent.parent.name,
         limited.state() if limited.budget else None,
         account.used("run"),
         account.used("day"),

@@ -1,7 +1,7 @@
-"""Keeps a checkpoint of every agent that is stopped: sees the events that stop one, and has it written by a thread.
+"""Writes a checkpoint of every agent that is stopped: sees the events that stop one, and writes in a thread.
 
-From being stopped until it is let go again an agent has one checkpoint, which is written again when something is new of
-it: what flew has landed, it asked once more (and so sent a longer conversation), its process has ended.
+From its stop until it is released an agent has one checkpoint, which is written again when something changes: a request
+in flight ends, the agent sends another one (and with it a longer conversation), its process ends.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ from hivemind.settings.secrets import own_credentials
 from hivemind.store.checkpoints import Asked, Checkpoint, Reason, TaskPlace, Used, checkpoint_name, write
 from hivemind.text.amounts import how_used, owner
 from hivemind.text.shells import command_line
-from hivemind.wire.redacted_body import as_kept, path_of
+from hivemind.wire.call import Call
+from hivemind.wire.redacted_body import path_of, with_conversation
 
 _log = logging.getLogger(__name__)
 
 STOPS_KNOWN = 4096
 ANSWER_WITHIN_S = 4.0
-"""Whoever reports the end of a process waits no longer for what is kept of it."""
+"""Longest wait of a runner that reports the end of a process, for its checkpoint."""
 
 
 @dataclass(slots=True)
 class _Stop:
-    """An agent doesn't go on, and its checkpoint."""
+    """An agent's stop, and the state of its checkpoint."""
 
     agent: str
     name: str
@@ -47,48 +48,46 @@ class _Stop:
     why: str
     at: float
     exit_code: int | None = None
-    said: bytes = b""
-    """What was written of the conversation is told again by this."""
+    written_fingerprint: bytes = b""
+    """Fingerprint of the conversation that was written."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
-    """Nothing about it is to be written."""
+    """Set while nothing is left to be written."""
     written: bool = False
 
 
-class Keeper:
-    """Of one proxy, on its loop. `max_bytes` is the longest conversation that is kept, `keep` how many checkpoints of
-    an agent; `secrets` are credentials of the proxy's own."""
+class Checkpointer:
+    """Watches one proxy's agents, on its loop; `wall` is the time of day in seconds since the epoch."""
 
     def __init__(
-        self,
-        folder: Path,
-        engine: Engine,
-        processes: Processes,
-        wall: Callable[[], float],
-        *,
-        max_bytes: int,
-        keep: int,
-        secrets: tuple[str, ...] = (),
+        self, folder: Path, settings: Settings, engine: Engine, processes: Processes, wall: Callable[[], float]
     ) -> None:
-        self.conversations = Conversations(max_bytes)
         self._folder = folder
         self._engine = engine
         self._processes = processes
         self._wall = wall
-        self._max_bytes = max_bytes
-        self._keep = keep
-        self._secrets = secrets
+        self._max_bytes = settings.checkpoint.max_mb << 20
+        self._keep = settings.checkpoint.keep
+        self._secrets = own_credentials(settings)
+        self.conversations = Conversations(self._max_bytes)
         self._stops: dict[str, _Stop] = {}
         self._ran: set[str] = set()
-        """Agents that were seen to run as processes; what others of their names were long ago is none of theirs."""
+        """Agents whose process ran since this proxy started; an earlier run of the name isn't theirs."""
         self._due: OrderedDict[str, _Stop] = OrderedDict()
-        self._work: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
         self._failing = False
         self._latest = 0.0
         engine.watched.update(self._watched())
 
-    async def kept(self, agent: str) -> str | None:
-        """The name of what is kept of an agent that is stopped, once it is written; None: it isn't stopped, or nothing
-        could be written."""
+    def remember(self, call: Call) -> None:
+        """Keep a call as its agent's newest, unless its kind carries no conversation."""
+        if not call.facts.unmetered:
+            self.conversations.keep(call, self._wall())
+
+    async def written(self, agent: str) -> str | None:
+        """Return the name of a stopped agent's checkpoint, once it is written.
+
+        None: the agent isn't stopped, or nothing could be written.
+        """
         stop = self._stops.get(agent)
         if stop is None:
             return None
@@ -99,12 +98,12 @@ class Keeper:
         return stop.name if stop.written else None
 
     async def aclose(self) -> None:
-        """See everything written."""
+        """Wait until everything is written."""
         self._engine.watched.clear()
-        if self._work is not None:
-            await self._work
+        if self._writing is not None:
+            await self._writing
 
-    # --- What happens ---------------------------------------------------------------------------------------------
+    # --- Events ---------------------------------------------------------------------------------------------------
 
     def _watched(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return {
@@ -114,9 +113,9 @@ class Keeper:
             ev.AgentEnded: self._ended,
             ev.Granted: self._granted,
             ev.Refused: self._refused,
-            ev.Finished: self._landed,
-            ev.Abandoned: self._landed,
-            ev.AttemptFailed: self._landed,
+            ev.Finished: self._released,
+            ev.Abandoned: self._released,
+            ev.AttemptFailed: self._released,
         }
 
     def _warned(self, event: ev.BudgetWarned) -> None:
@@ -131,9 +130,9 @@ class Keeper:
         agent = event.arguments["agent"]
         if not event.arguments["stopped"]:
             self._stops.pop(agent, None)
-        elif self._has_anything(agent):
+        elif self._has_state(agent):
             if agent in self._stops and self._stops[agent].reason != "operator":
-                del self._stops[agent]  # it was let go since, or is stopped for another reason now
+                del self._stops[agent]  # it was released since, or is stopped for another reason now
             self._stop(agent, "operator", f"stopped by {event.who}")
 
     def _began(self, event: ev.AgentBegan) -> None:
@@ -147,40 +146,39 @@ class Keeper:
         self._ran.add(agent)
         if agent in self._stops:
             self._stops[agent].exit_code = code
-            self._order(self._stops[agent])
+            self._schedule(self._stops[agent])
         elif code is None:
-            # Else it never ran.
             if agent in self._processes.lost:
-                self._stop(agent, "crash", "its runner is gone, so nobody knows how its process ended")
-        elif code and self._has_anything(agent):
-            self._stop(agent, "crash", _how_it_ended(code))
+                self._stop(agent, "crash", "its runner is gone, so the end of its process is unknown")
+        elif code and self._has_state(agent):
+            self._stop(agent, "crash", _exit_reason(code))
             self._stops[agent].exit_code = code
 
     def _granted(self, event: ev.Granted) -> None:
         self._stops.pop(event.agent, None)
 
     def _refused(self, event: ev.Refused) -> None:
-        """It asked although it is stopped, so there is a newer conversation than the one that was kept."""
+        """A stopped agent sent another request, so its conversation may be newer than the one that was written."""
         if event.reason not in ("budget", "agent_stopped"):
             return
         stop, newest = self._stops.get(event.agent), self.conversations.find(event.agent)
         if newest is None:
             return
         if stop is not None:
-            if stop.said != newest.fingerprint():  # clients that try again and again say the same
-                self._order(stop)
+            if stop.written_fingerprint != newest.fingerprint():  # clients that retry send the same
+                self._schedule(stop)
         elif event.reason == "agent_stopped":
             self._stop(event.agent, "operator", "stopped by the operator")
         else:
             self._stop(event.agent, "budget", self._why_no_budget(event.agent))
 
-    def _landed(self, event: ev.Finished | ev.Abandoned | ev.AttemptFailed) -> None:
+    def _released(self, event: ev.Finished | ev.Abandoned | ev.AttemptFailed) -> None:
         if event.agent in self._stops:
             agent = self._engine.agent(event.agent)
             if agent is not None and not agent.in_flight:
-                self._order(self._stops[event.agent])
+                self._schedule(self._stops[event.agent])
 
-    def _has_anything(self, agent: str) -> bool:
+    def _has_state(self, agent: str) -> bool:
         return self.conversations.find(agent) is not None or self._process(agent) is not None
 
     def _process(self, agent: str) -> Process | None:
@@ -195,24 +193,24 @@ class Keeper:
 
     def _stop(self, agent: str, reason: Reason, why: str) -> None:
         if agent not in self._stops:
-            # No two have the same name.
+            # Later by a millisecond at least, so that no two checkpoints have the same name.
             self._latest = at = max(self._wall(), self._latest + 0.001)
             self._stops[agent] = _Stop(agent, checkpoint_name(agent, at), reason, why, at)
             if len(self._stops) > STOPS_KNOWN:
                 del self._stops[next(iter(self._stops))]
-        self._order(self._stops[agent])
+        self._schedule(self._stops[agent])
 
-    def _order(self, stop: _Stop) -> None:
+    def _schedule(self, stop: _Stop) -> None:
         stop.settled.clear()
         self._due[stop.name] = stop
-        if self._work is None or self._work.done():
-            self._work = asyncio.create_task(self._write_due(), name="write checkpoints")
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write_due(), name="write checkpoints")
 
     async def _write_due(self) -> None:
         while self._due:
             _, stop = self._due.popitem(last=False)
             newest = self.conversations.find(stop.agent)
-            stop.said = b"" if newest is None else newest.fingerprint()
+            stop.written_fingerprint = b"" if newest is None else newest.fingerprint()
             try:
                 await asyncio.to_thread(self._write, self._facts(stop, newest), newest)
             except OSError as error:
@@ -223,10 +221,10 @@ class Keeper:
                 stop.settled.set()
 
     def _write(self, checkpoint: Checkpoint, conversation: Conversation | None) -> None:
-        """In a thread."""
+        """Write a checkpoint, in a thread."""
         body = None
         if conversation is not None and not checkpoint.left_out:
-            checkpoint, body = as_kept(checkpoint, conversation.call, self._max_bytes, self._secrets)
+            checkpoint, body = with_conversation(checkpoint, conversation.call, self._max_bytes, self._secrets)
         write(self._folder, checkpoint, body, self._keep)
 
     def _wrote(self, stop: _Stop) -> None:
@@ -234,19 +232,19 @@ class Keeper:
         if not stop.written:
             stop.written = True
             again = command_line("hivemind checkpoints show", stop.name)
-            _log.info("%s doesn't go on; what it was at is kept: %s", stop.agent, again)
+            _log.info("%s is stopped; its checkpoint: %s", stop.agent, again)
 
     def _failed(self, error: OSError) -> None:
         if not self._failing:
             self._failing = True
             _log.warning(
-                "checkpoints can't be written (%s: %s), so what stopped agents were at isn't kept until that is mended",
+                "checkpoints can't be written (%s: %s), so the state of stopped agents isn't kept until that is fixed",
                 self._folder,
                 error.strerror,
             )
 
     def _facts(self, stop: _Stop, newest: Conversation | None) -> Checkpoint:
-        """All that is known now."""
+        """Return the checkpoint as far as its agent is known now."""
         agent, process = self._engine.agent(stop.agent), self._process(stop.agent)
         return Checkpoint(
             stop.name,
@@ -263,11 +261,11 @@ class Keeper:
             task=None if process is None else process.task,
             command=() if process is None else process.command,
             cwd="" if process is None else process.cwd,
-            request=None if newest is None else self._asked(newest),
-            left_out="it asked for nothing" if newest is None else newest.left_out,
+            request=None if newest is None else self._request(newest),
+            left_out="it sent no request" if newest is None else newest.left_out,
         )
 
-    def _asked(self, conversation: Conversation) -> Asked:
+    def _request(self, conversation: Conversation) -> Asked:
         call = conversation.call
         return Asked(
             call.method.decode("latin-1"),
@@ -284,17 +282,6 @@ class Keeper:
             return ()
         mine = self._engine.tasks.of_agent(agent.name)
         return tuple(_place(task) for task in mine if task.state in OPEN or task.state == "failed")
-
-
-def keeper_of(
-    settings: Settings, folder: Path | None, engine: Engine, processes: Processes, wall: Callable[[], float]
-) -> Keeper | None:
-    """The keeper as the settings want it; None: nothing is to be kept, or nowhere."""
-    if folder is None or not settings.checkpoint.enabled:
-        return None
-    given = settings.checkpoint
-    own = own_credentials(settings)
-    return Keeper(folder, engine, processes, wall, max_bytes=given.max_mb << 20, keep=given.keep, secrets=own)
 
 
 def _place(task: Task) -> TaskPlace:
@@ -318,7 +305,7 @@ def _used_up(state: ev.BudgetState) -> str:
     return f"{owner(state)} is used up ({how_used(state)})"
 
 
-def _how_it_ended(code: int) -> str:
+def _exit_reason(code: int) -> str:
     if code > 0:
         return f"its process ended with exit code {code}"
     try:

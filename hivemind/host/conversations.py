@@ -1,6 +1,6 @@
-"""The newest request of each agent that asks a model: its body is the conversation so far.
+"""The newest request of each agent that calls a model: its body is the conversation so far.
 
-On the path of a request only a reference to what is there anyway is kept.
+On the path of a request only a reference is kept.
 """
 
 from __future__ import annotations
@@ -13,33 +13,32 @@ from hivemind.text import humanise
 from hivemind.wire.call import Call
 
 TOTAL_LIMIT = 256 << 20
-"""Bytes of all bodies together; beyond it those go whose agents were silent longest."""
+"""Bytes of all bodies together; beyond it the bodies of the least recently active agents are dropped."""
 AGENTS_LIMIT = 4096
 _END = 64 << 10
 
 
 @dataclass(slots=True)
 class Conversation:
-    """An agent's."""
+    """An agent's newest request."""
 
     call: Call
     at: float
-    """When it came, in seconds since the epoch."""
+    """Time of arrival, in seconds since the epoch."""
     size: int
-    """Of the body as it was sent."""
+    """Length of the body as it was sent."""
     left_out: str = ""
-    """Why its body isn't held any more, or never was."""
+    """Why its body isn't kept; empty where it is."""
 
     def fingerprint(self) -> bytes:
-        """The same for the same conversation. Of a long one only both ends are looked at, which takes no time: it grows
-        at one of them."""
+        """Return equal bytes for equal conversations. Of a long one only both ends are hashed: it grows at one end."""
         body = self.call.body
         ends = body[:_END], body[-_END:], self.size.to_bytes(8, "big")
         return blake2b(b"".join(ends), digest_size=16).digest()
 
 
 class Conversations:
-    """By agent, the one that was silent longest first. No body is longer than `limit`, in bytes."""
+    """Newest requests by agent, the least recently active agent first. Bodies longer than `limit` bytes aren't kept."""
 
     def __init__(self, limit: int, total: int = TOTAL_LIMIT, agents: int = AGENTS_LIMIT) -> None:
         self._limit = limit
@@ -48,10 +47,10 @@ class Conversations:
         self._held = 0
         self._newest: OrderedDict[str, Conversation] = OrderedDict()
         self._bodies: OrderedDict[str, int] = OrderedDict()
-        """Lengths of those that are held."""
+        """Lengths of the bodies that are kept."""
 
     def keep(self, call: Call, at: float) -> None:
-        """The agent sent this."""
+        """Keep an agent's newest request."""
         agent, size = call.identity.agent, len(call.body)
         self._held -= self._bodies.pop(agent, 0)
         if size > self._limit:
@@ -62,21 +61,21 @@ class Conversations:
             self._bodies[agent] = size
             self._held += size
             while self._held > self._total:
-                self._let_go(next(iter(self._bodies)))
+                self._drop_body(next(iter(self._bodies)))
         self._newest.move_to_end(agent)
         if len(self._newest) > self._agents:
             self.forget(next(iter(self._newest)))
 
     def find(self, agent: str) -> Conversation | None:
-        """The newest that the agent sent; None where it sent none, or long ago."""
+        """Return an agent's newest request; None where it sent none, or long ago."""
         return self._newest.get(agent)
 
     def forget(self, agent: str) -> None:
-        """What it sent is of no interest any more."""
+        """Drop an agent's request."""
         self._newest.pop(agent, None)
         self._held -= self._bodies.pop(agent, 0)
 
-    def _let_go(self, agent: str) -> None:
+    def _drop_body(self, agent: str) -> None:
         self._held -= self._bodies.pop(agent)
         held = self._newest[agent]
         held.call = replace(held.call, body=b"")

@@ -1,4 +1,4 @@
-"""A proxy's journal: begun as the settings want it, beside its state."""
+"""Opening a proxy's journal as the settings define it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _HOUR_S = 3600.0
-_WITH_BODIES = 64 << 20
-"""Bytes that wait for the disk, where bodies are written."""
+_WAITING_WITH_BODIES = 64 << 20
+"""Bytes that may wait for the disk, where bodies are recorded."""
 
 
 def begin_recording(
@@ -37,9 +37,9 @@ def begin_recording(
     upstreams: tuple[tuple[str, str], ...],
     wall: Callable[[], float],
 ) -> Recorder | None:
-    """Record everything that happens from now on in a new journal in that folder.
+    """Record everything from now on in a new journal in that folder.
 
-    None where it can't be made, which is logged: the proxy goes on without.
+    Return None where it can't be created, which is logged: the proxy runs without one.
     """
     given = settings.journal
     try:
@@ -53,35 +53,37 @@ def begin_recording(
         )
         return None
     keeping = Keeping(given.keep_days * 24 * _HOUR_S, given.keep_mb << 20)
+    began = JournalBegan(
+        engine.now(),
+        wall(),
+        name,
+        1,
+        f"hivemind {__version__}",
+        address,
+        upstreams,
+        settings.scheduler_config(),
+        given.bodies,
+    )
+    waiting = _WAITING_WITH_BODIES if given.bodies else WAITING_MOST
     recorder = Recorder(
         Writer(part, tidy=functools.partial(prune, keeping=keeping, wall=wall)),
-        JournalBegan(
-            engine.now(),
-            wall(),
-            name,
-            1,
-            f"hivemind {__version__}",
-            address,
-            upstreams,
-            settings.scheduler_config(),
-            given.bodies,
-        ),
-        Limits(given.max_mb << 20, given.max_hours * _HOUR_S, _WITH_BODIES if given.bodies else WAITING_MOST),
+        began,
+        Limits(given.max_mb << 20, given.max_hours * _HOUR_S, waiting),
         take=engine.world.take,
-        tell=engine.tell,
+        tell=engine.publish,
         wall=wall,
     )
     engine.record = recorder.record
     return recorder
 
 
-def never_begun(folder: Path) -> RecordingView:
-    """What is shown where a journal was wanted and couldn't be made."""
+def failed_recording(folder: Path) -> RecordingView:
+    """Return the view of a journal that couldn't be created."""
     return RecordingView(str(folder), 0, 0, "its file couldn't be made")
 
 
 def bodies_for(recorder: Recorder | None, settings: Settings, engine: Engine) -> Bodies | None:
-    """What hears bodies, where they are to be recorded."""
+    """Return the recorder of bodies; None where they aren't recorded."""
     if recorder is None or not settings.journal.bodies:
         return None
     return Bodies(recorder, engine.now, own_credentials(settings))

@@ -1,4 +1,4 @@
-"""Agents' processes as the proxy knows them: their places, their runs, and the tasks that runners ask for."""
+"""Agents' processes that runners start: their places, their runs, and the tasks that runners claim."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hivemind.scheduler.commands import BeginAgent, ClaimTask, EndAgent, Rejecte
 from hivemind.scheduler.places import ASK_EVERY_S, Places
 from hivemind.scheduler.tasks.graph import OPEN, Task
 from hivemind.wire.claims import Claims
-from hivemind.wire.identity import BadIdentity
+from hivemind.wire.refusal import RequestRefused
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What an agent's process was started with. The command may hold secrets: it isn't for screens or logs."""
+    """How an agent's process was started. The command may hold secrets: it isn't for screens or logs."""
 
     command: tuple[str, ...]
     cwd: str
@@ -24,7 +24,7 @@ class Process:
 
 
 class Processes:
-    """Of one proxy, on a running loop."""
+    """The processes of one proxy's agents, on a running loop."""
 
     def __init__(self, engine: Engine, limit: int, claims: Claims) -> None:
         self._engine = engine
@@ -33,22 +33,19 @@ class Processes:
         self._places = Places(limit)
         self._known: dict[str, Process] = {}
         self.lost: set[str] = set()
-        """Agents whose runner fell silent, so that nobody knows how their processes ended."""
+        """Agents whose runner fell silent, so that the end of their processes is unknown."""
         self._idle = asyncio.Event()
         self._idle.set()
-        self._timer = asyncio.get_running_loop().call_later(ASK_EVERY_S, self._look_again)
+        self._timer = asyncio.get_running_loop().call_later(ASK_EVERY_S, self._check_again)
         for name in () if self._ledger is None else self._ledger.open_runs():
             self._places.keep(engine.now(), name)
 
     def place(self, wanted: WantPlace, who: str) -> PlaceGiven:
-        """A runner asks for a place, or keeps one.
-
-        Raises: Rejected.
-        """
+        """Give a runner a place, or renew the one it has. Raises: Rejected."""
         try:
             agent = self._claims.spelled(wanted.agent)
             parent = wanted.parent and self._claims.spelled(wanted.parent)
-        except BadIdentity as error:
+        except RequestRefused as error:
             raise Rejected(str(error)) from None
         known = self._places.find(agent)
         kept = known is not None and known.until is not None
@@ -58,7 +55,7 @@ class Processes:
             self._places.leave(agent)
             known = None
             if not wanted.running:
-                self._lost(agent)  # it is started anew, so it doesn't run any more
+                self._end_lost(agent)  # it is started anew, so it doesn't run any more
         ran = self._places.runs(agent)
         mine = known is None or (known.runner == wanted.runner and bool(wanted.running or wanted.runner or not ran))
         if not mine:
@@ -68,7 +65,7 @@ class Processes:
         )
         self._idle.clear()
         if granted and not ran:
-            # One that runs already, and isn't known, was started before this proxy was.
+            # A running process that isn't known was started before this proxy.
             resumed = wanted.resumed or wanted.running
             self._engine.apply(BeginAgent(agent, parent, wanted.task, resumed, wanted.running), who)
             self.lost.discard(agent)
@@ -79,21 +76,18 @@ class Processes:
         return PlaceGiven(granted, ahead, token)
 
     def leave(self, ended: LeavePlace, who: str) -> RunUsage:
-        """A process has ended; tells what it used.
-
-        Raises: Rejected.
-        """
+        """Note that a process has ended, and return what it used. Raises: Rejected."""
         check_exit_code(ended.exit_code)
         name = self._engine.spelling(ended.agent)
         agent = self._engine.agent(name)
         place = self._places.find(name)
         if place is not None and place.runner == ended.runner:
             if self._places.leave(name):
-                self._ended(name, ended.exit_code, who)
+                self._end(name, ended.exit_code, who)
             self._note_idle()
         elif (place is None or place.until is not None) and agent is not None and ended.exit_code is not None:
             self._places.leave(name)
-            self._ended(name, ended.exit_code, who)  # it was started before this proxy was
+            self._end(name, ended.exit_code, who)  # it was started before this proxy
         if agent is None:
             return RunUsage(0, 0.0, 0, None)
         spent = agent.tree.used("run")
@@ -101,39 +95,39 @@ class Processes:
         return RunUsage(spent.tokens, spent.dollars, spent.unpriced, None, used_up, agent.stopped)
 
     def lapse(self) -> None:
-        """Notice runners that are gone."""
+        """End the runs of runners that fell silent."""
         for agent in self._places.lapse(self._engine.now()):
-            self._lost(agent)
+            self._end_lost(agent)
         self._note_idle()
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """Those whose processes run, or wait for a place."""
+        """Agents whose processes run, or wait for a place."""
         return self._places.agents
 
     async def idle(self) -> None:
-        """Until there are none."""
+        """Wait until no process runs or waits for a place."""
         await self._idle.wait()
 
     def close(self) -> None:
-        """Let go of the timer."""
+        """Stop the timer."""
         self._timer.cancel()
 
-    def _look_again(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(ASK_EVERY_S, self._look_again)
+    def _check_again(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(ASK_EVERY_S, self._check_again)
         self.lapse()
 
     def _note_idle(self) -> None:
         if not self._places.agents:
             self._idle.set()
 
-    def _lost(self, agent: str) -> None:
+    def _end_lost(self, agent: str) -> None:
         self.lost.add(agent)
-        if self._engine.agent(agent) is None:  # it ran when an earlier proxy ended, and nobody decided anything on it
+        if self._engine.agent(agent) is None:  # it ran when an earlier proxy ended, and had no event since
             self._engine.apply(BeginAgent(agent, resumed=True, goes_on=True), "runner")
-        self._ended(agent, None, "runner")
+        self._end(agent, None, "runner")
 
-    def _ended(self, name: str, exit_code: int | None, who: str) -> None:
+    def _end(self, name: str, exit_code: int | None, who: str) -> None:
         self._claims.run_ended(name)
         self._engine.apply(EndAgent(name, exit_code), who)
         agent = self._engine.agent(name)
@@ -141,13 +135,13 @@ class Processes:
             self._ledger.run_ended(name, exit_code, agent.own.used("run"))
 
     def process(self, agent: str) -> Process | None:
-        """What its process was started with last; None where the runner didn't start it."""
+        """Return how an agent's process was started last; None where no runner started it."""
         known, ledger = self._known.get(agent), self._ledger
         run = None if known is not None or ledger is None else ledger.last_run(agent)
         return known if run is None else Process(run.command, run.cwd, run.task)
 
     def tasks(self, batch: str | None) -> tuple[TaskState, ...]:
-        """All of a batch, or (None) all."""
+        """Return all tasks of a batch, or (None) all tasks."""
         return tuple(_state(t) for t in self._engine.tasks.values() if batch in (None, t.spec.batch))
 
     def claim(self, wanted: WantTask, who: str) -> Claim:

@@ -1,4 +1,4 @@
-"""The proxy on a socket: bind, serve, say that it is ready, drain on a signal."""
+"""The proxy on a socket: bind, serve, report readiness, drain on a signal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import uvicorn
 from hivemind import logs
 from hivemind.console import Console
 from hivemind.errors import BindError, UsageError
-from hivemind.proxy import file_limit as descriptors
+from hivemind.proxy import file_limit
 from hivemind.store.token_file import announced, state_dir
 from hivemind.text.shells import word
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 _BACKLOG = 2048
 _GC_THRESHOLDS = (20_000, 10, 10)
-"""Traffic makes few cycles and much that lives for a request; a full collection holds every stream up."""
+"""Traffic creates few cycles and many objects that live for a request; a full collection delays every stream."""
 _KEEP_ALIVE_S = 75
-"""Longer than agents' clients keep an idle connection, so that they close it, and no request meets a closing one."""
+"""Longer than agents' clients keep an idle connection, so that they close it, and no request hits a closing one."""
 _PROBE_AFTER_S = 60
-"""Silence after which the kernel asks whether a client is still there; one that lost its power never says goodbye."""
+"""Silence after which the kernel probes a client; one that lost its power never closes its connection."""
 _STOP_S = 1
-"""For connections still open once the proxy has drained."""
+"""Grace for connections still open once the proxy has drained."""
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Served:
 
 
 class EmbeddedServer(uvicorn.Server):
-    """uvicorn as a guest in somebody else's event loop: it leaves signals to the host, and waits rather than polls."""
+    """uvicorn inside a running event loop: leaves signals to the program, and waits rather than polls."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -77,8 +77,8 @@ class EmbeddedServer(uvicorn.Server):
         await self.on_tick(0)
         await self._stop.wait()
 
-    async def begun(self) -> None:
-        """Until it accepts connections, or failed to."""
+    async def started_or_failed(self) -> None:
+        """Wait until it accepts connections, or failed to."""
         await self._begun.wait()
 
     def stop(self) -> None:
@@ -88,7 +88,7 @@ class EmbeddedServer(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Bound sockets for every address that `host` stands for, all on one port; port 0 picks a free one.
+    """Return bound sockets for every address of `host`, all on one port; port 0 picks a free one.
 
     Raises: BindError.
     """
@@ -149,15 +149,15 @@ def _refusal(error: OSError, host: str, port: int) -> str:
 async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> AsyncIterator[Served]:
     """Start the proxy and serve it in the running loop; leaving the context stops both.
 
-    While it is served, its control token stands in a file, and (`durable`) usage, decisions and tasks are kept in the
-    same folder, from which the next proxy goes on, and a journal is written. Streams still in flight at the end are
-    cut, so call :meth:`Proxy.drain` first to let them finish.
+    While it is served, its control token is in a file. `durable` keeps usage, decisions and tasks in the same folder,
+    for the next proxy too, and writes a journal. Streams still in flight at the end are cut, so call
+    :meth:`Proxy.drain` first to let them finish.
 
-    Raises: BindError; UsageError: what is kept there can't be used.
+    Raises: BindError; UsageError: the kept state can't be used.
     """
     logs.hush_uvicorn()
-    descriptors.raise_limit()
-    descriptors.tell_of_refused_accepts()
+    file_limit.raise_limit()
+    file_limit.log_refused_accepts_briefly()
     sockets = bind(settings.host, settings.port)
     try:
         port = sockets[0].getsockname()[1]
@@ -179,13 +179,13 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
 
 
 def _store(settings: Settings) -> contextlib.AbstractContextManager[Store | None]:
-    from hivemind.store.opening import opened  # which needs what a wrong setting is told without
+    from hivemind.store.opening import opened  # imported late, so that a wrong setting is reported sooner
 
     return opened(settings.state_dir, settings.port, time.time())
 
 
 def _journals(settings: Settings) -> Path | None:
-    """Where they are; None: there is no place for any, which was said of the store."""
+    """Return the folder of the journals; None where there is none, which was logged for the store."""
     from hivemind.journal.files import folder_in
 
     try:
@@ -198,7 +198,7 @@ def _journals(settings: Settings) -> Path | None:
 async def _listening(server: EmbeddedServer, sockets: list[socket.socket]) -> AsyncIterator[None]:
     task = asyncio.create_task(server.serve(sockets), name="hivemind-server")
     try:
-        await server.begun()
+        await server.started_or_failed()
         if server.started:
             yield
     finally:
@@ -210,7 +210,7 @@ def _config(proxy: Proxy) -> uvicorn.Config:
     from hivemind.proxy.server_protocol import ClientProtocol
 
     return uvicorn.Config(
-        proxy,
+        proxy.app,
         http=ClientProtocol,
         ws="none",
         lifespan="off",
@@ -233,12 +233,12 @@ def _shown(host: str) -> str:
 async def run(settings: Settings, settings_file: Path | None = None) -> int:
     """`hivemind proxy`: serve until SIGINT or SIGTERM, then drain. Returns the exit code.
 
-    A second signal isn't caught, so it ends the process at once, whatever the loop is doing. `settings_file` is where
-    knobs may be written down.
+    A second signal isn't caught, so it ends the process at once, whatever the loop is doing. Settings are saved
+    in `settings_file`, where there is one.
 
     Raises: BindError, UsageError: before anything was served.
     """
-    from hivemind.host.proxy import Proxy  # not needed to say that a setting is wrong, and slow to import
+    from hivemind.host.proxy import Proxy  # slow to import, and not needed to report a wrong setting
     from hivemind.prices import Prices
 
     origins = settings.origins()
@@ -249,8 +249,8 @@ async def run(settings: Settings, settings_file: Path | None = None) -> int:
     stop = _stop_signal()
     proxy.tell = logs.tell
     proxy.settings_file = settings_file
-    async with _aside(settings), serve(proxy, settings) as served:
-        # What is there now stays: the collector needn't walk it again and again, with every agent waiting.
+    async with _log_thread(settings), serve(proxy, settings) as served:
+        # Everything allocated so far stays, so the collector needn't traverse it while agents wait.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
@@ -262,8 +262,8 @@ async def run(settings: Settings, settings_file: Path | None = None) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _aside(settings: Settings) -> AsyncIterator[None]:
-    """Write log lines from a thread of their own: a pipe that nobody reads must not stop the traffic."""
+async def _log_thread(settings: Settings) -> AsyncIterator[None]:
+    """Write log lines in a thread: a pipe that isn't read must not stop the traffic."""
     console = Console(sys.stderr)
     logs.configure(settings.log_level, cast(TextIO, console))
     try:
@@ -273,7 +273,7 @@ async def _aside(settings: Settings) -> AsyncIterator[None]:
 
 
 def _stop_signal() -> asyncio.Event:
-    """Set by the first SIGINT or SIGTERM, which also gives both back to the system."""
+    """Return an event that the first SIGINT or SIGTERM sets, which also restores both handlers."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     signals = (signal.SIGINT, signal.SIGTERM)
 

@@ -1,4 +1,4 @@
-"""Small things of ASGI that a raw application has to do itself."""
+"""Parts of ASGI that a raw application handles itself."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 
-from hivemind.proxy.response_writer import Audience, Message, Receive, Send
+from hivemind.proxy.response_writer import Message, Receive, ResponseWriter, Send
 
 Scope = Mapping[str, Any]
 
 
 async def read_body(receive: Receive, limit: int) -> bytes | None:
-    """The whole body, or a little more than `limit` of it; None when the client left."""
+    """Return the whole body, or a little more than `limit` of it; None when the client left."""
     message = await receive()
     if message["type"] == "http.disconnect":
         return None
     if not message.get("more_body"):
         return bytes(message.get("body", b""))
-    body = BytesIO()  # joining the parts of 64 MiB would hold the loop for 50 ms; this hands on what it was written to
+    body = BytesIO()  # joining the parts of 64 MiB would block the loop for 50 ms; this returns its own buffer
     body.write(message.get("body", b""))
     while message.get("more_body") and body.tell() <= limit:
         message = await receive()
@@ -29,11 +29,13 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
 
 
 async def plain(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    """Send a response of plain text."""
     length = (b"content-length", str(len(body)).encode())
-    await Audience(send).answer(status, [(b"content-type", b"text/plain; charset=utf-8"), length, *headers], body)
+    await ResponseWriter(send).answer(status, [(b"content-type", b"text/plain; charset=utf-8"), length, *headers], body)
 
 
 async def not_http(scope: Scope, receive: Receive, send: Send) -> None:
+    """Close a WebSocket; acknowledge lifespan events."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1000})
         return

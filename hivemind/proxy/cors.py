@@ -1,6 +1,4 @@
-"""What a browser wants to be told before a page of another origin may use the answer (CORS), for origins that a setting
-lets in: https://fetch.spec.whatwg.org/#http-cors-protocol
-"""
+"""CORS for the origins that a setting allows: https://fetch.spec.whatwg.org/#http-cors-protocol"""
 
 from __future__ import annotations
 
@@ -11,22 +9,22 @@ from hivemind.proxy.response_writer import Message, Send
 Fields = Mapping[bytes, bytes]
 Headers = list[tuple[bytes, bytes]]
 
-_KEPT_S = b"600"
-"""For how long a browser needn't ask again."""
+_MAX_AGE_S = b"600"
+"""How long a browser may cache a preflight's answer."""
 _OURS = (b"access-control-allow-origin", b"access-control-expose-headers", b"access-control-allow-credentials")
 
 
 def is_preflight(method: str, headers: Fields) -> bool:
-    """Whether a browser asks what a page may send, before that page may send it."""
+    """Return whether a browser asks what a page may send."""
     return method == "OPTIONS" and b"access-control-request-method" in headers
 
 
-def permission(headers: Fields) -> Headers:
-    """The answer to that: whatever it wants. The key and the token are what guards the upstream and the proxy."""
+def preflight_headers(headers: Fields) -> Headers:
+    """Return a preflight's answer: all is allowed, because credentials and tokens guard the upstream and the proxy."""
     given: Headers = [
         (b"access-control-allow-origin", headers[b"origin"]),
         (b"access-control-allow-methods", headers[b"access-control-request-method"]),
-        (b"access-control-max-age", _KEPT_S),
+        (b"access-control-max-age", _MAX_AGE_S),
         (b"vary", b"origin, access-control-request-method, access-control-request-headers"),
     ]
     wanted = headers.get(b"access-control-request-headers")
@@ -37,17 +35,17 @@ def permission(headers: Fields) -> Headers:
     return given
 
 
-def shared_with(origin: bytes, send: Send) -> Send:
-    """Sends what a page of that origin may read, whatever the upstream says to that."""
+def with_cors(origin: bytes, send: Send) -> Send:
+    """Return a `send` that lets a page of that origin read the answer, whatever the upstream's own CORS headers say."""
     ours: Headers = [
         (b"access-control-allow-origin", origin),
         (b"access-control-expose-headers", b"*"),
         (b"vary", b"origin"),
     ]
 
-    async def sent(message: Message) -> None:
+    async def send_with_cors(message: Message) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*(pair for pair in message["headers"] if pair[0] not in _OURS), *ours]}
         await send(message)
 
-    return sent
+    return send_with_cors

@@ -1,4 +1,4 @@
-"""Which day it is for budgets that count a day's use."""
+"""The local day, for budgets that count a day's use."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import time
 _log = logging.getLogger(__name__)
 
 JUMP_S = 30.0
-"""A wall clock that moves by more than this against the monotonic one, between two looks, was set. Less is what looking
-late and the slewing of NTP come to, and can bring midnight forward by no more than that."""
+"""A wall clock that moves by more than this against the monotonic one, between two checks, was set. Late checks and NTP
+slewing move it by less, and can bring midnight forward by no more than that."""
 STEADY_S = 300.0
-"""For so long a clock that was set must run steadily before a new day is taken from it. Corrections of a wrong clock
-(NTP after the start of a virtual machine, an operator's slip) come sooner as a rule."""
+"""Time that a clock must run steadily after it was set, before a new day is taken from it. Corrections of a wrong clock
+(NTP after the start of a virtual machine, an operator's mistake) usually come sooner."""
 
 
-class Days:
+class DayClock:
     """Begins each day once, by a wall clock that may be set at any time.
 
     A day begins at local midnight. The wall clock alone can't be trusted for that: one that is set forward by a day and
@@ -26,13 +26,12 @@ class Days:
       After a jump it must first agree for :data:`STEADY_S`. That also covers a suspended machine, whose monotonic clock
       stands still on Linux: the day begins some minutes after it wakes up;
     * a day that has begun doesn't begin again. Dates are compared, not times, so that the hour that daylight saving
-    takes
-      or repeats makes no difference, wherever it lies;
+      skips or repeats makes no difference;
     * a date earlier than the last one means that the last one was taken from a wrong clock. Nothing begins until a
       midnight has passed while the clock ran steadily: then the day begins that it shows, and is the last from then on.
       So a clock that was years ahead for a while doesn't end daily budgets for years.
 
-    Of a start after the proxy was down only the wall clock can tell, and its date is believed.
+    At a start only the wall clock can tell the day, and its date is believed.
     """
 
     def __init__(self, wall: float, now: float, last: str = "") -> None:
@@ -44,7 +43,7 @@ class Days:
         self._wall, self._now = wall, now
         self._steady_from = now
         self._seen = today
-        """The date at the last look, while the clock ran steadily; empty after it was set."""
+        """The date at the last check, while the clock ran steadily; empty after it was set."""
         if last > today:
             _log.warning(
                 "it is %s by this machine's clock, but %s had begun already in an earlier run: budgets of a day go on,"
@@ -53,8 +52,8 @@ class Days:
                 last,
             )
 
-    def look(self, wall: float, now: float) -> bool:
-        """See what time it is, about once a second. Returns whether a day begins, which is :attr:`last` then."""
+    def check(self, wall: float, now: float) -> bool:
+        """Check the time, about once a second. Return whether a day begins, which is :attr:`last` then."""
         jump_s = (wall - self._wall) - (now - self._now)
         self._wall, self._now = wall, now
         today = day_of(wall)
@@ -82,5 +81,5 @@ class Days:
 
 
 def day_of(wall: float) -> str:
-    """The local date, as `2026-11-22`."""
+    """Return the local date, as `2026-11-22`."""
     return time.strftime("%Y-%m-%d", time.localtime(wall))

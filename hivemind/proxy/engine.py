@@ -1,4 +1,4 @@
-"""The scheduler on a live event loop: it gets the time, its timers are set, its decisions reach whoever waits."""
+"""The scheduler on a live event loop: passes it the time, sets its timers, wakes the requests it grants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from hivemind.agent_names import BadName, KnownNames, normalised
 from hivemind.providers.base import Limits
-from hivemind.proxy.day_clock import Days
+from hivemind.proxy.day_clock import DayClock
 from hivemind.redaction.text import redact
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Command, Drain, Rejected
@@ -33,10 +33,10 @@ SAMPLE_EVERY_S = 1.0
 
 
 class Engine:
-    """One scheduler, the loop's clock, and the fold that the screen reads.
+    """One scheduler, the loop's clock, and the world that the screen reads.
 
     Created on a running loop. Every method is called from that loop and returns at once. `wall` is the time of day in
-    seconds since the epoch; what `store` holds is where it begins, and what changes goes there.
+    seconds since the epoch; `store` holds the initial state, and gets every change.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class Engine:
         self._scheduler = Scheduler(config, rng.random)
         self.world = world(self._time())
         self.watched: dict[type[Event], Callable[[Any], None]] = {}
-        """Called with each event of that very type, after the fold has heard of it; may look, but change nothing."""
+        """Callbacks by event type, called after the world has applied the event; they may read, but change nothing."""
         self.record: Callable[[Sequence[Event]], object] | None = None
-        """Called with what each step brings about, before the fold hears of it, for a journal."""
+        """Called with each step's events, before the world applies them, for a journal."""
         self._ending = False
         self._wall = wall
-        self._days = Days(wall(), self._time(), "" if store is None else store.day)
-        self.ledger = None if store is None else Ledger(self._scheduler, store, wall, self._days.last)
-        """None: nothing outlives the proxy."""
+        self._day_clock = DayClock(wall(), self._time(), "" if store is None else store.day)
+        self.ledger = None if store is None else Ledger(self._scheduler, store, wall, self._day_clock.last)
+        """Persistent books; None where nothing outlives the proxy."""
         self.names = KnownNames(self._is_called)
-        """The spellings of all agents that are known."""
+        """The spellings of all known agents."""
         agents, tasks = self._scheduler.agents, self._scheduler.tasks
         for name in (*agents, *agents.past, *(task.agent for task in tasks.values())):
             self.names.add(name)
@@ -70,33 +70,28 @@ class Engine:
         self._sampler = self._loop.call_later(SAMPLE_EVERY_S, self._sample_again)
 
     def price_by(self, price: Price) -> None:
-        """Prices are known from now on, for what was used before too."""
+        """Price everything used from now on, and before."""
         self.world.price_by(price)
         self._scheduler.price_by(price, self._time())
         self._settle()
 
     @property
     def counts_dollars(self) -> bool:
-        """Some budget is in dollars, or each new agent's is."""
+        """Whether some budget is in dollars, or each new agent's is."""
         if self._scheduler.config.budget.dollars is not None:
             return True
         return any(state.dollars is not None for state in self._scheduler.budgets())
 
     def now(self) -> float:
-        """The moment, on the clock of every event."""
+        """Return the time on the clock of every event."""
         return self._time()
 
     def agent(self, name: str) -> Agent | None:
-        """The agent of that name, if it is known."""
+        """Return the agent of that name; None where it isn't known."""
         return self._scheduler.agents.get(name)
 
-    @property
-    def pool(self) -> Account:
-        """The books of all agents together, to be read."""
-        return self._scheduler.pool
-
     def covered(self, state: BudgetState) -> list[Agent]:
-        """The agents whose requests that budget is charged with."""
+        """Return the agents whose requests are charged to a budget."""
         if state.owner is None:
             return self._at_hand(self._scheduler.pool)
         agent = self.agent(state.owner)
@@ -108,29 +103,29 @@ class Engine:
         return [agent for name in account.members if (agent := self.agent(name)) is not None]
 
     @property
-    def books(self) -> tuple[Agents, Account]:
-        """Every agent and the account of all together, to be read."""
+    def accounts(self) -> tuple[Agents, Account]:
+        """Every agent, and the account of all together; read-only."""
         return self._scheduler.agents, self._scheduler.pool
 
     @property
     def tasks(self) -> Tasks:
-        """The graph, to be read."""
+        """The graph of tasks; read-only."""
         return self._scheduler.tasks
 
     def open_lane(self, key: str, config: LaneConfig) -> None:
-        """Make the lane known; cheap when it is."""
+        """Open a lane unless it is open; cheap when it is."""
         if key not in self._scheduler.lanes:
             self._scheduler.open_lane(self._time(), key, config)
             self._settle()
 
     def arrive(self, request: Request) -> Ticket:
-        """A request came in; its ticket may fly already, wait, or be turned away."""
+        """Schedule a request; its ticket may be in flight already, wait, or be refused."""
         ticket = self._scheduler.arrive(self._time(), request)
         self._settle()
         return ticket
 
     async def granted(self, ticket: Ticket) -> None:
-        """Wait until the ticket no longer waits: it flies, or was turned away."""
+        """Wait until the ticket is in flight or refused."""
         if not ticket.waiting:
             return
         waiter: asyncio.Future[None] = self._loop.create_future()
@@ -141,43 +136,40 @@ class Engine:
             ticket.tag = None
 
     def headers(self, ticket: Ticket, limits: Limits) -> None:
-        """What a reply said of the rate limits; call before the attempt's end is told."""
+        """Note a reply's rate limits; call before the end of the attempt."""
         if limits.readings or limits.plan:
             self._scheduler.headers(self._time(), ticket, limits.readings, limits.plan)
 
     def first_content(self, ticket: Ticket, so_far: Usage | None = None) -> None:
-        """The first content of the answer came; usage as in :meth:`progress`."""
+        """Note the first content of the answer; usage as in :meth:`progress`."""
         self._scheduler.first_content(self._time(), ticket, so_far)
         self._settle()
 
     def progress(self, ticket: Ticket, output_tokens: int, so_far: Usage | None = None) -> None:
-        """A stream goes on, with so many output tokens so far, and this usage as far as it is known."""
+        """Note a stream's output tokens so far, and its usage as far as it is known."""
         self._scheduler.progress(self._time(), ticket, output_tokens, so_far)
         self._settle()
 
     def succeed(self, ticket: Ticket, status: int, usage: Usage | None) -> None:
-        """The answer is complete."""
+        """Complete a request whose answer came whole."""
         self._scheduler.succeed(self._time(), ticket, status, usage)
         self._settle()
 
     def fail(self, ticket: Ticket, failure: Failure, usage: Usage | None = None) -> bool:
-        """Returns whether the ticket waits for another attempt."""
-        # Its words are the upstream's, which may quote what it was shown.
+        """End an attempt that failed. Return whether the ticket waits for another one."""
+        # The message is the upstream's, which may quote what it was sent.
         failure = replace(failure, message=redact(failure.message))
         retry_at = self._scheduler.fail(self._time(), ticket, failure, usage)
         self._settle()
         return retry_at is not None
 
     def abandon(self, ticket: Ticket, usage: Usage | None = None, *, sent: bool = True) -> None:
-        """The client left, or the attempt was ended; `sent` False: before anything had reached the upstream."""
+        """End a request whose client left or that was cancelled; `sent` False: nothing had reached the upstream."""
         self._scheduler.abandon(self._time(), ticket, usage, sent=sent)
         self._settle()
 
     def apply(self, command: Command, who: str) -> None:
-        """Carry out an operator's command.
-
-        Raises: Rejected.
-        """
+        """Carry out an operator's command. Raises: Rejected."""
         if self._ending and isinstance(command, Drain) and not command.draining:
             raise Rejected("the proxy is shutting down, which can't be taken back")
         command = spelled(command, self.names, self._is_called)
@@ -187,7 +179,7 @@ class Engine:
             self._sample()
 
     def spelling(self, name: str) -> str:
-        """The name under which an agent is known, of whatever spelling of it; the same where it isn't."""
+        """Return the known spelling of an agent's name, or the name itself where the agent isn't known."""
         if self._is_called(name):
             return name
         try:
@@ -196,46 +188,46 @@ class Engine:
             return name
 
     def _is_called(self, name: str) -> bool:
-        """Whether an agent has this very name."""
+        """Return whether an agent has exactly this name."""
         scheduler = self._scheduler
         return name in scheduler.agents or name in scheduler.agents.past or bool(scheduler.tasks.of_agent(name))
 
-    def tell(self, event: Event) -> None:
-        """Something else happened than the scheduler knows of."""
+    def publish(self, event: Event) -> None:
+        """Publish an event that isn't the scheduler's."""
         self._scheduler.events.append(event)
         self._settle()
 
     def drain(self) -> None:
-        """For the end: grant nothing more; whoever waits is turned away."""
+        """Grant nothing more before the end; refuse all that wait."""
         self._ending = True
         self.world.end()
         self._scheduler.drain(self._time())
         self._settle()
 
     def snapshot(self) -> Snapshot:
-        """The world at this moment."""
+        """Return the state of the world at this moment."""
         self._sample()
         return self.world.snapshot(self._time())
 
     def health(self) -> tuple[str, float]:
-        """As :attr:`World.mode`, and for how many seconds it has been up."""
+        """Return :attr:`World.mode` and the uptime in seconds."""
         return self.world.mode, self.world.uptime_s(self._time())
 
     def requests(self, since: int) -> Requests:
-        """What changed among the requests after that revision."""
+        """Return a page of the requests that changed after that revision."""
         return self.world.requests(since, self._time())
 
     def detail(self, ticket: int) -> RequestDetail | None:
-        """What the events tell of one request; None where it is forgotten."""
+        """Return what the events tell of one request; None where it was dropped."""
         return self.world.detail(ticket, self._time())
 
     async def settled(self) -> None:
-        """Until what happened so far would survive a crash, where anything does."""
+        """Wait until the changes so far would survive a crash, where there is a store."""
         if self.ledger is not None:
             await self.ledger.settled()
 
     def close(self) -> None:
-        """Let go of the timers."""
+        """Stop the timers."""
         if self.ledger is not None:
             self.ledger.close()
         self._sampler.cancel()
@@ -248,15 +240,15 @@ class Engine:
 
     def _sample_again(self) -> None:
         self._sampler = self._loop.call_later(SAMPLE_EVERY_S, self._sample_again)
-        self._turn_day()
+        self._check_day()
         self._sample()
 
-    def _turn_day(self) -> None:
-        """Notice midnight, local time."""
-        if self._days.look(self._wall(), self._time()):
+    def _check_day(self) -> None:
+        """Begin a new day at local midnight."""
+        if self._day_clock.check(self._wall(), self._time()):
             self._scheduler.begin_period(self._time(), "day")
             if self.ledger is not None:
-                self.ledger.day = self._days.last
+                self.ledger.day = self._day_clock.last
 
     def _advance(self) -> None:
         self._wake = self._wake_at = None
@@ -265,7 +257,7 @@ class Engine:
         self._settle()
 
     def _settle(self) -> None:
-        """Hand on what the last call brought about."""
+        """Publish the events and decisions of the last call."""
         scheduler = self._scheduler
         if self.record is not None and scheduler.events:
             self.record(scheduler.events)

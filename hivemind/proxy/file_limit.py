@@ -1,8 +1,8 @@
 """Open files: how many the system allows, and how many of them may be connections of clients.
 
 A connection that is accepted and answered 503 tells its client what is wrong; one that the system can't open is closed
-without a word (uvloop) or waits unanswered (asyncio), and so do requests to upstreams. So clients get three quarters of
-what the process may open, and none whose number shows that nearly everything is taken, by whatever it is.
+silently (uvloop) or waits unanswered (asyncio), and so do requests to upstreams. So clients get three quarters of the
+files that the process may open, and no file whose number shows that nearly all are in use, for whatever.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _log = logging.getLogger(__name__)
 
 WANTED = 65_536
 """The soft limit is raised to the hard one, but no further than this, since child processes inherit it."""
-TOLD_EVERY_S = 60.0
+LOG_EVERY_S = 60.0
 _REFUSED_BY_ASYNCIO = "socket.accept() out of system resource"
 
 
 def raise_limit() -> None:
-    """Let this process open as many files as the system allows it."""
+    """Raise the process's limit of open files to what the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED if hard == resource.RLIM_INFINITY else min(hard, WANTED)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -31,38 +31,40 @@ def raise_limit() -> None:
 
 
 def open_file_limit() -> int | None:
-    """How many files this process may open; None where there is no limit."""
+    """Return how many files this process may open; None where there is no limit."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return None if soft == resource.RLIM_INFINITY else soft
 
 
 def reserve(limit: int) -> int:
-    """Of so many open files, those that are never given to clients: for a log, a journal, a request upstream."""
+    """Return how many of the files clients never get: for a log, a journal, a request upstream."""
     return max(8, min(64, limit // 8))
 
 
-class Crowd:
-    """Judges whether one more client connection can be served, and tells the log when not, once a minute."""
+class ConnectionLimit:
+    """Decides whether one more client connection can be served, and logs once a minute when not."""
 
     def __init__(self) -> None:
-        self._told_at = -TOLD_EVERY_S
+        self._logged_at = -LOG_EVERY_S
 
     def is_full(self, clients: int, transport: asyncio.BaseTransport) -> bool:
-        """Whether the newest of so many `clients` is one too many. A new file gets the lowest free number, so its
-        number tells how many are open at least."""
+        """Return whether the newest of so many `clients` is one too many.
+
+        A new file gets the lowest free number, so the number shows how many are open at least.
+        """
         limit = open_file_limit()
         return limit is not None and (clients > limit * 3 // 4 or _number(transport) >= limit - reserve(limit))
 
-    def is_desperate(self, transport: asyncio.BaseTransport) -> bool:
-        """Whether there isn't even room for answering the newest."""
+    def is_exhausted(self, transport: asyncio.BaseTransport) -> bool:
+        """Return whether there isn't even room for answering the newest."""
         limit = open_file_limit()
         return limit is not None and _number(transport) >= limit - reserve(limit) // 2
 
-    def tell(self, clients: int, now: float) -> None:
+    def log_full(self, clients: int, now: float) -> None:
         """Connections are being turned away at the moment `now`, in seconds."""
-        if now - self._told_at < TOLD_EVERY_S:
+        if now - self._logged_at < LOG_EVERY_S:
             return
-        self._told_at = now
+        self._logged_at = now
         _log.warning(
             "%d client connections are open, as many as the limit of open files (%s) allows; new ones are answered"
             " 503. Raise it with `ulimit -n`",
@@ -76,25 +78,27 @@ def _number(transport: asyncio.BaseTransport) -> int:
     return -1 if sock is None else int(sock.fileno())
 
 
-def tell_of_refused_accepts() -> None:
-    """Put :class:`AcceptFilter` where asyncio tells of such things. May be called again."""
+def log_refused_accepts_briefly() -> None:
+    """Install :class:`AcceptFilter` on asyncio's logger. May be called again."""
     logging.getLogger("asyncio").addFilter(_accept_filter)
 
 
 class AcceptFilter(logging.Filter):
-    """Has asyncio's loop tell once a minute, and in one line, that it can't accept a connection for want of files. It
-    tries again every second by itself, and says so for each connection that waits. (uvloop closes them silently.)"""
+    """Reduces asyncio's reports that it can't accept a connection for lack of files to one line a minute.
+
+    The loop retries every second by itself, and logs it for each connection that waits. (uvloop closes them silently.)
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._told_at = -TOLD_EVERY_S
+        self._logged_at = -LOG_EVERY_S
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not str(record.msg).startswith(_REFUSED_BY_ASYNCIO):
             return True
-        if record.created - self._told_at < TOLD_EVERY_S:
+        if record.created - self._logged_at < LOG_EVERY_S:
             return False
-        self._told_at = record.created
+        self._logged_at = record.created
         record.msg = "no file is left for a new connection; raise the limit of open files with `ulimit -n`"
         record.args = record.exc_info = record.exc_text = None
         return True

@@ -1,4 +1,4 @@
-"""How often the scheduler hears of a stream that goes on."""
+"""Throttled reports of a stream's progress to the scheduler."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from collections.abc import Callable
 EVERY_S = 0.5
 
 
-class Telling:
-    """Calls `tell` after content came: half a second later at the latest, and no more often than that.
+class ProgressReporter:
+    """Calls `report` within half a second of new content, and no more often than that.
 
-    So whatever an agent got is known soon, be it followed by a long silence.
+    So the scheduler soon knows what an agent got, even if a long silence follows.
     """
 
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[], None]) -> None:
+        self._report = report
         self._timer: asyncio.TimerHandle | None = None
 
     def content(self) -> None:
-        """Something came."""
+        """Note that content came."""
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(EVERY_S, self._due)
+            self._timer = asyncio.get_running_loop().call_later(EVERY_S, self._expired)
 
     def stop(self) -> None:
-        """Nothing more is to be told."""
+        """Report nothing more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _due(self) -> None:
+    def _expired(self) -> None:
         self._timer = None
-        self._tell()
+        self._report()

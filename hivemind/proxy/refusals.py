@@ -1,4 +1,4 @@
-"""What is said to an agent whose request HiveMind refuses."""
+"""Messages to an agent whose request the scheduler refuses."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _TEXTS = {
     "wait_too_long": "the request waited longer than it may",
     "draining": "the proxy is draining or shutting down, and takes no new requests",
     "too_many_agents": "as many agents are at work as may be (max_agents)",
-    "agent_stopped": "the operator stopped this agent; it is refused until somebody lets it go in the control room",
+    "agent_stopped": "the operator stopped this agent; it is refused until it is released in the control room",
 }
 
 
 def text_of(refusal: Refusal) -> str:
-    """Why, and what would help, in a sentence."""
+    """Return why a request is refused and what would help, in a sentence."""
     if refusal.reason == "price_unknown":
         return f"the price of {refusal.detail or 'this model'} isn't known, and this agent has a budget in dollars"
     if refusal.budget is not None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hivemind.proxy.response_writer import Audience
+from hivemind.proxy.response_writer import ResponseWriter
 from hivemind.upstream.base import UpstreamError, UpstreamTimeout
 from hivemind.wire.call import Call
 from hivemind.wire.headers import for_client
 
 
-async def relay(call: Call, audience: Audience) -> None:
-    """One attempt, passed on byte for byte; a truncated answer ends without its end."""
+async def relay(call: Call, writer: ResponseWriter) -> None:
+    """Send a call once and pass the answer on byte for byte; a truncated one is cut off where it is."""
     try:
         response = await call.route.upstream.send(
             call.method, call.target, call.headers, call.body, retry_stale=call.method in (b"GET", b"HEAD")
@@ -17,13 +17,13 @@ async def relay(call: Call, audience: Audience) -> None:
     except UpstreamError as error:
         status = 504 if isinstance(error, UpstreamTimeout) else 502
         headers, body = call.dialect.refusal(status, "upstream_unreachable", f"HiveMind: {error}", None)
-        await audience.answer(status, headers, body)
+        await writer.answer(status, headers, body)
         return
     try:
-        await audience.start(response.status, for_client(response.headers))
+        await writer.start(response.status, for_client(response.headers))
         while data := await response.read():
-            await audience.write(data)
-        await audience.finish()
+            await writer.write(data)
+        await writer.finish()
     except UpstreamError:
         return
     finally:

@@ -1,4 +1,4 @@
-"""An answer from upstream that counts as a failure, and reading of one no more than is needed."""
+"""Replies from upstream: what counts as an answer, and reading no more of one than is needed."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _MEDIA = re.compile(rb"[a-z0-9][a-z0-9.+-]{0,40}/[a-z0-9][a-z0-9.+-]{0,40}")
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """What came, to be passed on should nothing better come."""
+class FailedReply:
+    """A reply that counts as a failure, passed on unless a retry brings a better one."""
 
     response: UpstreamResponse
     body: bytes
-    """What was read of it."""
+    """The part that was read."""
     stream: bool = False
-    """A stream, of which there may be more to read."""
+    """There may be more to read."""
     cut: bool = False
     """It ended before its own end marker."""
 
 
-async def read_most(response: UpstreamResponse, limit: int) -> tuple[bytes, bool]:
-    """The body as far as about `limit` bytes, and whether that is all of it.
+async def read_up_to(response: UpstreamResponse, limit: int) -> tuple[bytes, bool]:
+    """Return about `limit` bytes of the body at most, and whether that is all of it.
 
     Raises: Truncated, UpstreamTimeout.
     """
@@ -50,21 +50,21 @@ def in_pieces(headers: Headers, facts: Facts) -> bool:
     return facts.stream and form_of(headers, facts.form) is not StreamForm.WHOLE
 
 
-def misfit_of(status: int, headers: Headers, facts: Facts) -> str:
-    """What came in place of an answer, in a few words; empty: an answer.
+def mismatch_of(status: int, headers: Headers, facts: Facts) -> str:
+    """Return in a few words what came in place of an answer; empty where it is one.
 
-    A redirect is never one. Where a stream was asked for, neither is a reply without a body, nor a page: a captive
-    portal's, or a gateway's to log in. A whole reply in JSON is what servers send that know no streams.
+    A redirect is never an answer. Where a stream was requested, neither is a reply without a body, nor a page: of a
+    captive portal, or a gateway's login. Servers without streams send a whole reply in JSON.
     """
     if status >= 300:
-        return misfit_text(status, headers, stream=facts.stream)
+        return mismatch_text(status, headers, stream=facts.stream)
     if not facts.stream or (status not in (204, 205) and not _is_page(headers, facts)):
         return ""
-    return misfit_text(status, headers, stream=True)
+    return mismatch_text(status, headers, stream=True)
 
 
-def misfit_text(status: int, headers: Headers, *, stream: bool) -> str:
-    """Such as `302, not a stream` or `200 text/html, not a stream`."""
+def mismatch_text(status: int, headers: Headers, *, stream: bool) -> str:
+    """Return such as `302, not a stream` or `200 text/html, not a stream`."""
     media = _media(headers) if status < 300 else b""
     what = f"{status} {media.decode()}" if _MEDIA.fullmatch(media) else str(status)
     return f"{what}, not {'a stream' if stream else 'an answer'}"

@@ -1,4 +1,4 @@
-"""Whoever gets an answer: usually one client, several where a request was sent again while the first still waited."""
+"""The response to one request: usually for one client, for several where a request was retried while it waited."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 STALLED_S = 5.0
-"""A client that takes nothing for so long is dropped where another one wants the same answer."""
+"""A client that takes nothing for so long is dropped where another one wants the same response."""
 
 
-class Audience:
-    """One response, sent to each listener. Writes are not concurrent: the caller awaits each."""
+class ResponseWriter:
+    """Writes one response to each of its clients. Writes are not concurrent: the caller awaits each."""
 
-    __slots__ = ("_first", "_head", "_listeners", "deserted", "finished")
+    __slots__ = ("_clients", "_first", "_head", "finished", "on_client_gone")
 
     def __init__(self, send: Send) -> None:
         self._first = send
-        self._listeners = [send]
+        self._clients = [send]
         self._head: Message | None = None
         self.finished = False
-        self.deserted: Callable[[], object] = _nobody_minds
-        """Called when the last listener leaves before the response is complete."""
+        self.on_client_gone: Callable[[], object] = _noop
+        """Called when the last client leaves before the response is complete."""
 
     @property
     def started(self) -> bool:
-        """The status line is out."""
+        """Whether the head was sent."""
         return self._head is not None
 
-    async def join(self, send: Send) -> None:
-        """One more wants the answer, of which at most the head was sent so far."""
-        self._listeners.append(send)
+    async def add(self, send: Send) -> None:
+        """Write to one more client; at most the head was sent so far."""
+        self._clients.append(send)
         if self._head is not None:
             await send(self._head)
 
-    def leave(self, send: Send) -> None:
-        """One of them left."""
-        if send in self._listeners:
-            self._listeners.remove(send)
-            if not (self._listeners or self.finished):
-                self.deserted()
+    def remove(self, send: Send) -> None:
+        """Stop writing to a client, because it left."""
+        if send in self._clients:
+            self._clients.remove(send)
+            if not (self._clients or self.finished):
+                self.on_client_gone()
 
-    def leave_first(self) -> None:
-        """The one it was made for left."""
-        self.leave(self._first)
+    def remove_first(self) -> None:
+        """Stop writing to the client that sent the request first."""
+        self.remove(self._first)
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Send the head."""
@@ -61,14 +61,14 @@ class Audience:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def finish(self, data: bytes = b"") -> None:
-        """The last bytes. Without this call the clients' connections are cut, which tells them that something is
+        """Send the last bytes. Without this call the clients' connections are cut, which tells them that something is
         missing."""
         self.finished = True
         await self._send({"type": "http.response.body", "body": data, "more_body": False})
 
     async def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        """A whole response at once."""
-        cycle = getattr(self._listeners[0], "__self__", None) if len(self._listeners) == 1 else None
+        """Send a whole response at once."""
+        cycle = getattr(self._clients[0], "__self__", None) if len(self._clients) == 1 else None
         if isinstance(cycle, Cycle):
             self.finished = True
             cycle.answer(status, headers, body)
@@ -77,15 +77,15 @@ class Audience:
         await self.finish(body)
 
     async def _send(self, message: Message) -> None:
-        if len(self._listeners) == 1:
-            await self._listeners[0](message)
+        if len(self._clients) == 1:
+            await self._clients[0](message)
             return
-        for send in list(self._listeners):
+        for send in list(self._clients):
             try:
                 await asyncio.wait_for(send(message), STALLED_S)
             except TimeoutError:
-                self.leave(send)
+                self.remove(send)
 
 
-def _nobody_minds() -> None:
-    """For an audience that nothing is done for."""
+def _noop() -> None:
+    pass

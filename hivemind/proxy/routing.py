@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Routes:
-    """The upstreams, open. A single one gets every path; several are told apart by path, or named by `/to/<name>/`."""
+    """The open upstreams. A single one gets every path; several are chosen by path, or named by `/to/<name>/`."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._by_name = {route.origin.name: route for route in routes}
@@ -27,18 +27,18 @@ class Routes:
 
     @property
     def names(self) -> tuple[tuple[str, str], ...]:
-        """Name and URL of each."""
+        """Name and URL of each upstream."""
         return tuple((name, route.origin.url) for name, route in self._by_name.items())
 
     def find(self, name: str | None, path: str, headers: Mapping[bytes, bytes]) -> Route | None:
-        """The upstream for a path, or the one named; None where none fits."""
+        """Return the upstream for a path, or the one named; None where none fits."""
         if name is not None:
             return self._by_name.get(name)
         if len(self._by_name) == 1:
             return self._first
         provider = provider_for_path(path)
         if provider is None:
-            # Lists of models and files have the same path everywhere; the client's headers tell whose are meant.
+            # Lists of models and files have the same path everywhere; the client's headers tell the provider.
             if b"anthropic-version" in headers:
                 provider = "anthropic"
             elif b"x-goog-api-key" in headers:
@@ -48,6 +48,7 @@ class Routes:
         return self._by_provider.get(provider) or self._by_provider.get("generic")
 
     async def aclose(self) -> None:
+        """Close every upstream."""
         for route in self._by_name.values():
             await route.upstream.aclose()
 

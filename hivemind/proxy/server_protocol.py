@@ -1,12 +1,11 @@
 """The server's side of a client connection: uvicorn's httptools protocol, with the bounds that a proxy needs.
 
-*Departure*: ASGI tells of a client's leaving through `receive()`, which must be awaited all the while: a task more for
-every request. This protocol calls back instead, through an object that the application finds in the scope. Reading is
-never paused while a request waits for its answer, because the end of a connection shows only to a reader. Under any
-other server the application does without.
+*Disconnects*: ASGI reports a client's disconnect through `receive()`, which must be awaited all the while: one more
+task for every request. This protocol calls back instead, through an object in the scope. Reading is never paused while
+a request waits for its answer, because only a reader sees the end of a connection.
 
-*Whole answers*: head and body go out in one write. Written one after the other they cost a second system call, a tenth
-of all that a small request costs.
+*Whole answers*: head and body go out in one write. A second system call would cost a tenth of all that a small request
+costs.
 
 *Upgrades declined*: a client that offers HTTP/2 in clear text, as Java's does by default, or WebSocket, is served in
 HTTP/1.1 as if it hadn't (RFC 9110, 7.8). uvicorn would lose the body of its request.
@@ -28,15 +27,16 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from hivemind.proxy.file_limit import Crowd
+from hivemind.proxy.file_limit import ConnectionLimit
 from hivemind.upstream.deadline import Deadline
 from hivemind.wire.headers import Headers
+from hivemind.wire.refusal import RequestRefused
 from hivemind.wire.request_head import (
     FRAMING,
     MAX_HEAD,
     MAX_LINES,
     MAX_TARGET,
-    BadRequest,
+    api_path,
     check,
     head_too_large,
     size_of,
@@ -47,7 +47,7 @@ from hivemind.wire.request_head import (
 
 _log = logging.getLogger(__name__)
 
-EXTENSION = "hivemind.departure"
+EXTENSION = "hivemind.disconnect"
 HEAD_S = 30.0
 """Longest time from the first byte of a request to the end of its head."""
 BODY_WINDOW_S = 30.0
@@ -71,11 +71,11 @@ _OVERHEAD_PER_BYTE = 16
 bounded like a head."""
 
 _IDLE, _HEAD, _BODY, _DISCARD, _UNTIMED = range(5)
-"""What is being received: nothing, a head, a body, or what isn't looked at any more."""
+"""What is being received: nothing, a head, a body, or data to be discarded."""
 
 
-class Departure:
-    """One connection's end, told to those who serve a request on it."""
+class DisconnectNotifier:
+    """Calls back when one connection ends."""
 
     __slots__ = ("_callbacks", "_protocol")
 
@@ -84,23 +84,23 @@ class Departure:
         self._callbacks: list[Callable[[], None]] = []
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """Call back when the connection ends, until :meth:`forget`; at once where it has."""
+        """Call back when the connection ends, until :meth:`forget`; at once where it has ended."""
         self._callbacks.append(callback)
         if self._protocol is None:
             callback()
         else:
-            # A large body leaves reading paused, and then the end would go unnoticed.
+            # A large body leaves reading paused, which would hide the end of the connection.
             self._protocol.flow.resume_reading()
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Call back no more: nothing more is written for this request."""
+        """Call back no more, because nothing more is written for this request."""
         self._callbacks.remove(callback)
         if self._protocol is not None:
             self._protocol.start_linger_timeout()
 
-    def happened(self) -> None:
-        """The connection has ended."""
-        # Each holds the other; in a circle both, and all of their request, would stay until the collector comes.
+    def notify(self) -> None:
+        """Call back, because the connection has ended."""
+        # Broken here, or the reference cycle would keep both, with all of the request, until a garbage collection.
         self._protocol = None
         for callback in list(self._callbacks):
             callback()
@@ -113,7 +113,7 @@ class Cycle(RequestResponseCycle):
     _bodiless = False
 
     def answer(self, status: int, headers: Headers, body: bytes) -> None:
-        """Write a response of which all is there, and complete it. Names of headers are in lower case.
+        """Write a whole response, and complete it. Names of headers are in lower case.
 
         Raises: RuntimeError: something of a response was written already, or a header holds a line break.
         """
@@ -126,7 +126,7 @@ class Cycle(RequestResponseCycle):
         self._complete()
 
     async def send(self, message: Any) -> None:
-        """ASGI's `send`. Raises: RuntimeError: the application breaks the protocol."""
+        """Send an ASGI message. Raises: RuntimeError: the application breaks the protocol."""
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
         if self.disconnected:
@@ -145,12 +145,12 @@ class Cycle(RequestResponseCycle):
                 self._complete()
 
     def _head(self, status: int, headers: Headers, size: int | None) -> bytes:
-        """The head as it goes on the wire. `size` is the body's where all of it is known."""
+        """Return the head as it goes on the wire. `size` is the length of the body, where it is known."""
         self.response_started = True
         self.waiting_for_100_continue = False
         self._bodiless = self.scope["method"] == "HEAD" or status in (204, 304)
         if self.more_body:
-            self.keep_alive = False  # what is left of the request isn't read
+            self.keep_alive = False  # the rest of the request isn't read
         lines = [status_line(status)]
         ends = 2 + len(headers)
         framed = closes = False
@@ -174,7 +174,7 @@ class Cycle(RequestResponseCycle):
             lines.append(b"connection: close\r\n")
         lines.append(b"\r\n")
         head = b"".join(lines)
-        # Upstreams' headers were looked at when they came; this is about our own.
+        # Upstreams' headers were checked when they came; this is about our own.
         if head.count(b"\n") != ends or head.count(b"\r") != ends:
             self.response_started = False
             raise RuntimeError("a response header holds a line break")
@@ -199,56 +199,56 @@ class Cycle(RequestResponseCycle):
 
 
 def status_line(status: int) -> bytes:
-    """With the usual phrase, where the status has one."""
+    """Return the status line, with the usual phrase where the status has one."""
     return STATUS_LINE.get(status) or b"HTTP/1.1 %d \r\n" % status
 
 
 class ClientProtocol(HttpToolsProtocol):
     """One client's connection: receives requests one after the other and serves them in that order.
 
-    Its one timer (:class:`.upstream.deadline.Deadline`) bounds whatever is waited for: a first request, the rest of a
-    head, progress of a body, the next request, the client's taking note of a last answer.
+    One timer (:class:`.upstream.deadline.Deadline`) bounds each wait on the client: for a first request, the rest of a
+    head, progress of a body, the next request, the end of a connection after its last answer.
     """
 
     cycle: Cycle | None  # type: ignore[assignment]  # of the newest request
 
-    _crowd = Crowd()  # of the process, as open files are
+    _connection_limit = ConnectionLimit()  # shared by the process, as its limit of open files is
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.url = b""
-        self._departure: Departure | None = None
+        self._disconnect: DisconnectNotifier | None = None
         self._deadline = Deadline(self.loop, self._expired)
         self._write_deadline = Deadline(self.loop, self._write_stalled)
         self._serving: Cycle | None = None
-        """The request whose answer is due."""
+        """The request that is being answered."""
         self._refusal: bytes | None = None
-        """Goes out after the answers that are due."""
+        """Sent after the answers that are due."""
         self._state = _IDLE
         self._timed = _UNTIMED
-        """What the deadline is for."""
+        """The state that the deadline is for."""
         self._chunk = 0
-        """Length of the data that are being parsed."""
+        """Length of the data being parsed."""
         self._received = self._received_before = 0
-        """Bytes, in all, and when the present stretch of time began."""
+        """Bytes in all, now and when the current window began."""
         self._begins_chunk = False
         self._head_size = self._head_slack = 0
         """Bytes of the head so far, and how many of these may have been the end of the message before it."""
         self._framing: Headers = []
         self._body_size = 0
-        """Bytes of bodies, in all."""
+        """Bytes of all bodies."""
         self._excess = 0
         self._ahead = 0
         self._left = 0
 
-    # --- What the transport tells ---------------------------------------------------------------------------------
+    # --- Transport callbacks --------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if self._crowd.is_full(len(self.connections), transport):
-            self._turn_away(transport)
+        if self._connection_limit.is_full(len(self.connections), transport):
+            self._reject_connection(transport)
         else:
-            self._rest()
+            self._await_request()
 
     def data_received(self, data: bytes) -> None:
         size = len(data)
@@ -269,12 +269,12 @@ class ClientProtocol(HttpToolsProtocol):
         before = self._body_size
         refusal = self._parse(data)
         if refusal is None and self._state:
-            refusal = self._look_at_rest(size, self._body_size - before)
+            refusal = self._check_incomplete(size, self._body_size - before)
         if refusal is not None:
             self._refuse(refusal)
 
     def pause_writing(self) -> None:
-        """Without a deadline a client that stops reading would hold its slot for ever."""
+        """Start a deadline, or a client that stops reading would hold its slot for ever."""
         super().pause_writing()
         self._write_deadline.start(WRITE_STALL_S)
 
@@ -290,14 +290,14 @@ class ClientProtocol(HttpToolsProtocol):
             serving.disconnected = True
             serving.message_event.set()
         super().connection_lost(exc)
-        # Those that were never begun refer to us; in a circle all would stay until the collector comes.
+        # Requests that never began refer to us; the cycle would keep all until a garbage collection.
         self.pipeline.clear()
         self.cycle = None
-        if self._departure is not None:
-            self._departure.happened()
+        if self._disconnect is not None:
+            self._disconnect.notify()
 
     def shutdown(self) -> None:
-        """The server ends: so does the connection, once the answer that is due is out."""
+        """Close the connection for the server's end, once the current answer is sent."""
         if self._serving is None:
             self.transport.close()
         else:
@@ -305,13 +305,13 @@ class ClientProtocol(HttpToolsProtocol):
 
     # --- Parsing --------------------------------------------------------------------------------------------------
 
-    def _parse(self, data: bytes) -> BadRequest | None:
+    def _parse(self, data: bytes) -> RequestRefused | None:
         while data:
             try:
                 self.parser.feed_data(data)
             except httptools.HttpParserCallbackError as error:
                 cause = error.__context__
-                if isinstance(cause, BadRequest):
+                if isinstance(cause, RequestRefused):
                     return cause.with_traceback(None)
                 raise
             except httptools.HttpParserError as error:
@@ -333,8 +333,8 @@ class ClientProtocol(HttpToolsProtocol):
             lines.append(name + b": " + value)
         return b"\r\n".join([*lines, b"", b""])
 
-    def _look_at_rest(self, size: int, grown: int) -> BadRequest | None:
-        """A message is incomplete after so many bytes, of which its body grew by so many."""
+    def _check_incomplete(self, size: int, grown: int) -> RequestRefused | None:
+        """Check a message that is incomplete after `size` more bytes, by which its body grew by `grown`."""
         if self._state == _HEAD:
             if self._head_size - self._head_slack > MAX_HEAD:
                 return head_too_large()
@@ -343,7 +343,7 @@ class ClientProtocol(HttpToolsProtocol):
             return None
         self._excess = max(0, self._excess + size - _OVERHEAD_PER_BYTE * grown)
         if self._excess > MAX_HEAD:
-            return BadRequest(400, "the body's chunk extensions or trailers are too long")
+            return RequestRefused(400, "the body's chunk extensions or trailers are too long")
         if self._timed != _BODY:
             self._time_body()
         return None
@@ -352,9 +352,9 @@ class ClientProtocol(HttpToolsProtocol):
         self.url = b""
         self.expect_100_continue = False
         headers = self.headers = []
-        departure = self._departure
-        if departure is None:
-            departure = self._departure = Departure(self)
+        notifier = self._disconnect
+        if notifier is None:
+            notifier = self._disconnect = DisconnectNotifier(self)
         self.scope = {  # type: ignore[typeddict-item]  # the rest comes with the end of the head
             "type": "http",
             "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
@@ -364,7 +364,7 @@ class ClientProtocol(HttpToolsProtocol):
             "root_path": "",
             "headers": headers,
             "state": {},
-            "extensions": {EXTENSION: departure},  # type: ignore[dict-item]
+            "extensions": {EXTENSION: notifier},  # type: ignore[dict-item]
         }
         self._state, self._timed = _HEAD, _UNTIMED
         self._deadline.stop()
@@ -429,7 +429,7 @@ class ClientProtocol(HttpToolsProtocol):
             self.pipeline.append((cycle, self.app))
 
     def _exact_head_size(self) -> int:
-        """Without what other messages the same data held, which are only looked at where all together are too long."""
+        """Return the size without other messages in the same data; needed only where all together are too long."""
         return len(self.url) + size_of(self.headers) + 4 * len(self.headers)
 
     def on_body(self, body: bytes) -> None:
@@ -438,7 +438,7 @@ class ClientProtocol(HttpToolsProtocol):
         if cycle is None or cycle.response_complete:
             return
         cycle.body += body
-        # One that waits for its turn isn't read by anyone; how far ahead it may come is bounded.
+        # The body of a pipelined request isn't read yet; its size is bounded by MAX_AHEAD.
         if cycle is self._serving and len(cycle.body) > HIGH_WATER_LIMIT:
             self.flow.pause_reading()
         cycle.message_event.set()
@@ -463,7 +463,7 @@ class ClientProtocol(HttpToolsProtocol):
         self._start_asgi_task(cycle, self.app)
 
     def on_response_complete(self) -> None:
-        """An answer is out: the next request's turn, or the end."""
+        """Serve the next request, or close the connection."""
         self.server_state.total_requests += 1
         done, self._serving = self._serving, None
         if self.transport.is_closing() or done is None:
@@ -477,57 +477,57 @@ class ClientProtocol(HttpToolsProtocol):
             assert isinstance(cycle, Cycle)
             self._serve(cycle)
         elif self._refusal is not None:
-            self._say_last(self._refusal)
+            self._write_last(self._refusal)
         elif self._state == _IDLE:
-            self._rest()
+            self._await_request()
 
     def start_linger_timeout(self) -> None:
-        """The application is done. Where it leaves an answer unfinished, uvicorn closes the connection as soon as the
-        client has taken the rest, which one that hangs never does."""
+        """Bound the time of a connection whose answer the application leaves unfinished: uvicorn closes it once the
+        client has read the rest, which one that hangs never does."""
         serving = self._serving
         if serving is not None and serving.response_started and not serving.response_complete:
             self._state, self._left = _DISCARD, LINGER_BYTES
             self._time(_DISCARD, LINGER_S)
 
-    def _refuse(self, refusal: BadRequest) -> None:
-        """Nothing that comes is looked at any more. Those before are answered, then this one, in order."""
-        headers, body = refusal.response(self.url)
+    def _refuse(self, refusal: RequestRefused) -> None:
+        """Discard all further input; answer the earlier requests, then send this refusal."""
+        headers, body = refusal.response(api_path(self.url))
         answer = _whole(refusal.status, headers, body)
         self._state, self._timed = _DISCARD, _UNTIMED
         self._deadline.stop()
         serving, newest = self._serving, self.cycle
         if serving is None:
-            self._say_last(answer)
+            self._write_last(answer)
         elif serving is newest and serving.more_body:
-            # It is this one's own body that can't be read. The application sees its client leave.
+            # The body of the current request can't be read, so the application sees a disconnect.
             serving.disconnected = True
             serving.message_event.set()
             self._serving = None
             if serving.response_started:
                 self.transport.close()
             else:
-                self._say_last(answer)
+                self._write_last(answer)
         else:
             if newest is not None and newest.more_body and self.pipeline:
                 self.pipeline.pop()
             self._refusal = answer
             self._left = 0
 
-    def _turn_away(self, transport: asyncio.Transport) -> None:
-        self._crowd.tell(len(self.connections), self.loop.time())
-        if self._crowd.is_desperate(transport):
+    def _reject_connection(self, transport: asyncio.Transport) -> None:
+        self._connection_limit.log_full(len(self.connections), self.loop.time())
+        if self._connection_limit.is_exhausted(transport):
             transport.abort()
             return
         text = "too many connections are open; as many as the limit of open files allows"
-        self._refuse(BadRequest(503, text, "too_many_connections", retry_after_s=5.0))
+        self._refuse(RequestRefused(503, text, "too_many_connections", retry_after_s=5.0))
 
-    def _say_last(self, answer: bytes) -> None:
+    def _write_last(self, answer: bytes) -> None:
         self.transport.write(answer)
         self._close(sending=True)
 
     def _close(self, *, sending: bool) -> None:
-        """Close. While the client is still `sending`, closing would reset the connection, and the client might lose the
-        answer: so our direction is closed, and the other one is read, and discarded, for a while."""
+        """Close. While the client is still `sending`, that would reset the connection, and the client might lose the
+        answer, so only our direction is closed at first; the other one is read and discarded for a while."""
         if not sending or not self.transport.can_write_eof():
             self.transport.close()
             return
@@ -538,7 +538,7 @@ class ClientProtocol(HttpToolsProtocol):
 
     def _discard(self, size: int) -> None:
         if self._timed != _DISCARD:
-            return  # answers are due, and reading on is how the client's leaving is noticed
+            return  # answers are due, and only a reader notices a disconnect
         self._left -= size
         if self._left < 0:
             # Aborted now, a client that is still sending would get a reset, and lose the answer with it.
@@ -546,7 +546,7 @@ class ClientProtocol(HttpToolsProtocol):
 
     # --- Time -----------------------------------------------------------------------------------------------------
 
-    def _rest(self) -> None:
+    def _await_request(self) -> None:
         self._time(_IDLE, self.timeout_keep_alive)
 
     def _time(self, what: int, seconds: float) -> None:
@@ -565,14 +565,14 @@ class ClientProtocol(HttpToolsProtocol):
             self.transport.close()
         elif timed == _HEAD:
             text = f"the request head didn't come whole within {HEAD_S:g} s"
-            self._refuse(BadRequest(408, text, "request_timeout"))
+            self._refuse(RequestRefused(408, text, "request_timeout"))
         elif timed == _BODY:
             enough = self._received - self._received_before >= MIN_BODY_RATE * BODY_WINDOW_S
             if enough or self.flow.read_paused:
                 self._time_body()
             else:
                 text = f"the request body comes too slowly: less than {MIN_BODY_RATE} bytes/s for {BODY_WINDOW_S:g} s"
-                self._refuse(BadRequest(408, text, "request_timeout"))
+                self._refuse(RequestRefused(408, text, "request_timeout"))
         else:
             self.transport.abort()
 
@@ -581,16 +581,16 @@ class ClientProtocol(HttpToolsProtocol):
         self.transport.abort()
 
 
-def _too_far_ahead() -> BadRequest:
+def _too_far_ahead() -> RequestRefused:
     text = (
         f"more than {MAX_AHEAD >> 10} KiB or {MAX_PIPELINED} requests were sent ahead of an answer;"
         " wait for it before sending more"
     )
-    return BadRequest(503, text, "too_far_ahead")
+    return RequestRefused(503, text, "too_far_ahead")
 
 
 def _whole(status: int, headers: Headers, body: bytes) -> bytes:
-    """A response after which the connection is closed."""
+    """Return a response after which the connection is closed."""
     fields = b"".join(b"%b: %b\r\n" % field for field in headers if field[0] != b"content-length")
     return b"%b%bcontent-length: %d\r\nconnection: close\r\n\r\n%b" % (status_line(status), fields, len(body), body)
 
@@ -602,7 +602,7 @@ def _parser(protocol: ClientProtocol) -> httptools.HttpRequestParser:
     return parser
 
 
-def departure_of(scope: Mapping[str, Any]) -> Departure | None:
-    """The connection's, where our own protocol serves it."""
+def disconnect_notifier(scope: Mapping[str, Any]) -> DisconnectNotifier | None:
+    """Return the notifier of the connection, where our own protocol serves it."""
     extensions = scope.get("extensions")
     return extensions.get(EXTENSION) if extensions else None

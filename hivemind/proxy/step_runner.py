@@ -1,4 +1,4 @@
-"""Long work on the event loop, in steps: one step of one piece of work, then everybody else, then the next one's."""
+"""Cooperative long work on the event loop: one step of one piece of work in each turn of the loop."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Turns:
-    """Shared by all that has long work, so that no turn of the loop takes longer the more of them there are."""
+class StepRunner:
+    """Runs long work step by step. Shared, so that a turn of the loop takes no longer however much work there is."""
 
-    __slots__ = ("_turn",)
+    __slots__ = ("_lock",)
 
     def __init__(self) -> None:
-        self._turn = asyncio.Lock()  # fair: whoever has waited longest is next
+        self._lock = asyncio.Lock()  # fair: the longest waiter is next
 
     async def run(self, work: Generator[None, None, T]) -> T:
-        """Do it, giving way at each of its steps. Returns what it returns. Work of a single step is done at once,
-        unless other work waits for its turn."""
-        if self._turn.locked():
-            await self.give_way()
+        """Do the work, yielding after each step, and return its result. Work of a single step is done at once,
+        unless other work waits."""
+        if self._lock.locked():
+            await self.yield_to_others()
         while True:
             try:
                 next(work)
             except StopIteration as done:
                 result: T = done.value
                 return result
-            await self.give_way()
+            await self.yield_to_others()
 
-    async def give_way(self) -> None:
-        """Until everybody else had a turn."""
-        async with self._turn:
+    async def yield_to_others(self) -> None:
+        """Let everything else on the loop run first."""
+        async with self._lock:
             await asyncio.sleep(0)

@@ -30,11 +30,11 @@ async def setup(desk: Desk, caller: Caller, asked: SetupInput) -> Setup:
 
 
 def _checked(name: str) -> str:
-    from hivemind.wire.identity import BadIdentity, checked_name
+    from hivemind.agent_names import BadName, normalised
 
     if name in ("", ".", ".."):
         raise ToolFailure("agent: must be at least one character, and neither . nor .., which URLs take for folders")
     try:
-        return checked_name(name)
-    except BadIdentity as error:
+        return normalised(name)
+    except BadName as error:
         raise ToolFailure(f"agent: {error}") from None

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Protocol, cast
 
+from hivemind.agent_names import normalised
 from hivemind.control.guard import Guard, Locked
 from hivemind.control.replies import failure
 from hivemind.proxy.asgi import read_body
@@ -18,7 +19,7 @@ from hivemind.redaction.text import redact
 from hivemind.tools.desk import Caller
 from hivemind.tools.here import Here, Proxied
 from hivemind.wire.headers import fields
-from hivemind.wire.identity import checked_name, claimed_name
+from hivemind.wire.identity import claimed_name
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -88,7 +89,7 @@ class ToolsEndpoint:
             return
         try:
             named = claimed_name(fields(scope["headers"]), scope[CALLER])
-            scope[CALLER] = Caller(self._proxy.spelling(checked_name(named)) if named else None)
+            scope[CALLER] = Caller(self._proxy.spelling(normalised(named)) if named else None)
         except ValueError as error:
             await failure(400, str(error))(scope, receive, send)
             return

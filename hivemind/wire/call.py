@@ -1,4 +1,4 @@
-"""One request as the proxy understood it, ready to be tried."""
+"""A request as the proxy understood it, ready to be sent."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from hivemind.wire.headers import Headers, without
 from hivemind.wire.identity import Identity
 
 _LONGEST_PATH = 200
-"""Of the APIs that we know none has a longer one."""
+"""Characters of the longest path of any known API."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An upstream that is open."""
+    """An open upstream and its lane."""
 
     origin: Origin
     upstream: Upstream
     lane: LaneConfig
     secrets: tuple[str, ...] = ()
-    """Credentials of the proxy that the way to it goes through, which may repeat them in what it says."""
+    """Credentials for the outbound proxy, which may repeat them in its errors."""
 
 
 @record
 class Call:
-    """What goes upstream, and what is known about it."""
+    """A request for an upstream, and what is known about it."""
 
     method: bytes
     target: bytes
@@ -55,21 +55,20 @@ class Call:
     lane: str
     """Key of the lane: upstream and credential."""
     secrets: tuple[str, ...] = ()
-    """The values of the credentials that the request came with, the longest first: nothing that is shown or written of
-    it may have them."""
+    """The credentials that the request came with, the longest first: masked in whatever is shown or written of it."""
     free: bool = False
-    """It costs nothing, so it is passed on without a ticket, whatever its agent may still use."""
+    """It costs nothing, so it is relayed without a ticket, even where its agent's budget is used up."""
 
     def headers_for(self, committed: bool) -> Headers:
-        """A response that was begun without an encoding can only go on without one."""
+        """Return the headers to send; a response that was begun without an encoding can only continue without one."""
         if not committed:
             return self.headers
         return [*without(self.headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
 
     def failure_of(self, error: UpstreamError) -> Failure:
-        """What an attempt that ended without a whole response means.
+        """Return what an attempt that ended without a whole response counts as.
 
-        A request that continues state on the server goes out again only if it surely never arrived.
+        A request that continues state on the server is retried only if it surely never arrived.
         """
         kind = FailureKind.TRUNCATED
         if isinstance(error, ConnectFailed):
@@ -84,15 +83,15 @@ class Call:
         return Failure(kind, retryable, message=str(error))
 
     def without_credentials(self, failure: Failure) -> Failure:
-        """The failure as it may be shown: its words are the upstream's, which may quote what it was sent."""
+        """Return the failure as it may be shown: its message is the upstream's, which may quote what it was sent."""
         if not failure.message:
             return failure
         return replace(failure, message=concealed(less(failure.message, self.secrets), self.route.secrets))
 
 
-def described(facts: Facts, client: Client, secrets: tuple[str, ...]) -> tuple[Facts, Client]:
-    """Both with the names in them as they may be shown and remembered: bounded, printable, and without these secrets
-    or keys of known forms. What goes upstream is the request itself."""
+def sanitized(facts: Facts, client: Client, secrets: tuple[str, ...]) -> tuple[Facts, Client]:
+    """Return both with names that may be shown and stored: bounded, printable, without these secrets or keys of known
+    forms. The request itself goes upstream unchanged."""
     model, session = label(facts.model, secrets), identifier(facts.session, secrets)
     if model != facts.model or session != facts.session:
         facts = replace(facts, model=model, session=session)
@@ -103,8 +102,8 @@ def described(facts: Facts, client: Client, secrets: tuple[str, ...]) -> tuple[F
     return facts, client
 
 
-def request_of(call: Call, *, kept_company: bool) -> Request:
-    """What the scheduler is told of it; `kept_company`: its client doesn't lose patience, since it is kept alive."""
+def scheduler_request(call: Call) -> Request:
+    """Return the request as the scheduler sees it; a stream's client is kept alive, so its patience has no end."""
     facts, identity = call.facts, call.identity
     return Request(
         agent=identity.agent,
@@ -115,26 +114,26 @@ def request_of(call: Call, *, kept_company: bool) -> Request:
         max_output_tokens=facts.max_output_tokens,
         stream=facts.stream,
         priority=identity.priority,
-        patience_s=None if kept_company else call.client.patience_s,
+        patience_s=None if facts.stream else call.client.patience_s,
         client=call.client.name,
         parent=identity.parent,
-        path=shown_path(call),
+        path=_display_path(call),
     )
 
 
-def shown_path(call: Call) -> str:
-    """The path as the upstream's API has it, without query, as it may be written down; empty if it is too long to be
-    one that we know."""
+def _display_path(call: Call) -> str:
+    """Return the path as the upstream's API defines it, masked and without query; empty where it is too long for any
+    known API."""
     path, base = call.target.partition(b"?")[0], call.route.origin.base_path
     if len(path) > _LONGEST_PATH + len(base):
         return ""
-    shown = _shown_path(path, base)
+    shown = _masked_path(path, base)
     if call.secrets and shown:
         shown = masked_path(shown, "", call.secrets) if "%" in shown else less(shown, call.secrets)
     return shown
 
 
 @lru_cache(maxsize=1024)  # paths repeat, and looking for secrets takes longer than all else that is done with them
-def _shown_path(path: bytes, base: str) -> str:
+def _masked_path(path: bytes, base: str) -> str:
     text = path.decode("latin-1").removeprefix(base)
     return masked_path(text) if text.isprintable() else ""

@@ -1,68 +1,81 @@
-"""The heads of the newest requests and of their answers, as they came, for whoever wants to look at one.
+"""The heads of the newest requests and of their answers, as they came, to be shown on demand.
 
-On the path of a request only references are kept. What is shown is made on demand, by :mod:`.masking`. Each head is
-bounded, but two thousand large ones would still take hundreds of megabytes, so all together are bounded too.
+On the path of a request only references are kept. Each head is bounded, but two thousand large ones would still take
+hundreds of megabytes, so their total is bounded too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
 from hivemind.wire.headers import Headers
 from hivemind.wire.request_head import size_of
-from hivemind.world.request_view import REQUESTS_KEPT
+from hivemind.world.request_view import REQUESTS_KEPT, RequestDetail
 
 BYTES_KEPT = 16 << 20
-"""Of all heads together, with what keeping them takes; beyond it the oldest are forgotten."""
+"""Bytes of all heads together, with their overhead; beyond it the oldest are dropped."""
 _PER_HEADER = 128
-"""What a pair of byte strings takes beside their bytes."""
+"""Overhead of a pair of byte strings."""
 
 
 class Heads:
-    """One request's, and the last answer's that its attempts got from upstream."""
+    """The head of one request, and of the last answer that its attempts got from upstream."""
 
     __slots__ = ("_kept_by", "method", "query", "raw_path", "request", "response", "size", "ticket")
 
-    def __init__(self, ticket: int, scope: Mapping[str, Any], kept_by: Remembered | None = None) -> None:
+    def __init__(self, ticket: int, scope: Mapping[str, Any], kept_by: RecentHeads | None = None) -> None:
         self.ticket = ticket
         self.method: str = scope["method"]
         self.raw_path: bytes = scope["raw_path"]
         self.query: bytes = scope["query_string"]
         self.request: Headers = scope["headers"]
         self.response: Headers = []
-        self.size = len(self.raw_path) + len(self.query) + _taken_by(self.request)
-        """Bytes, about."""
+        self.size = len(self.raw_path) + len(self.query) + _size(self.request)
+        """Approximate bytes."""
         self._kept_by = kept_by
 
-    def answered(self, headers: Headers) -> None:
-        """An attempt got these from upstream."""
-        grown = _taken_by(headers) - _taken_by(self.response)
+    def set_response(self, headers: Headers) -> None:
+        """Keep the headers that an attempt got from upstream."""
+        grown = _size(headers) - _size(self.response)
         self.response = headers
         self.size += grown
         if self._kept_by is not None:
-            self._kept_by.grew(grown)
+            self._kept_by.add_size(grown)
 
-    def forget(self) -> None:
-        """It isn't remembered any more, and what becomes of it is nobody's concern."""
+    def detach(self) -> None:
+        """Stop counting towards the bytes that are kept."""
         self._kept_by = None
 
+    def added_to(self, detail: RequestDetail, own_secrets: Iterable[str] = ()) -> RequestDetail:
+        """Return the detail with these heads, credentials masked; `own_secrets` are the proxy's own."""
+        found = secrets_of(self, own_secrets)
+        method, path = masked_target(self, found)
+        return replace(
+            detail,
+            method=method,
+            path=path,
+            request_headers=masked_headers(self.request, found),
+            response_headers=masked_headers(self.response, found),
+        )
 
-class Remembered:
-    """A ring by ticket number, so that each new one takes the place of one long gone; at most so many, and at most so
-    many bytes."""
+
+class RecentHeads:
+    """A ring by ticket number, in which each new head replaces one long gone; bounded in number and bytes."""
 
     def __init__(self, kept: int = REQUESTS_KEPT, bytes_kept: int = BYTES_KEPT) -> None:
         self._ring: list[Heads | None] = [None] * kept
         self._bytes_kept = bytes_kept
         self._newest = 0
         self._oldest = 0
-        """No ticket before this one is remembered."""
+        """No ticket before this one is kept."""
         self.size = 0
-        """Bytes of all, about."""
+        """Approximate bytes of all heads."""
 
     def add(self, ticket: int, scope: Mapping[str, Any]) -> Heads:
-        """A request came and has this ticket, a higher one than all before it."""
+        """Keep the head of a request; its ticket number is higher than all before it."""
         slot = ticket % len(self._ring)
         before = self._ring[slot]
         if before is not None:
@@ -70,18 +83,18 @@ class Remembered:
         heads = self._ring[slot] = Heads(ticket, scope, self)
         self._newest = ticket
         self._oldest = max(self._oldest, ticket - len(self._ring) + 1)
-        self.grew(heads.size)
+        self.add_size(heads.size)
         return heads
 
-    def grew(self, size: int) -> None:
-        """One that is remembered takes so many bytes more."""
+    def add_size(self, size: int) -> None:
+        """Count more bytes of a kept head, and drop the oldest heads beyond the limit."""
         self.size += size
         while self.size > self._bytes_kept and self._oldest <= self._newest:
             self._drop(self._oldest)
             self._oldest += 1
 
     def find(self, ticket: int) -> Heads | None:
-        """None where it is forgotten."""
+        """Return a request's heads; None where they were dropped."""
         heads = self._ring[ticket % len(self._ring)]
         return heads if heads is not None and heads.ticket == ticket else None
 
@@ -90,8 +103,8 @@ class Remembered:
         if heads is not None:
             self._ring[ticket % len(self._ring)] = None
             self.size -= heads.size
-            heads.forget()
+            heads.detach()
 
 
-def _taken_by(headers: Headers) -> int:
+def _size(headers: Headers) -> int:
     return size_of(headers) + _PER_HEADER * len(headers)

@@ -1,4 +1,4 @@
-"""A request without its credentials, as it may be written down."""
+"""Requests without their credentials, as they may be stored."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from hivemind.wire.call import Call
 
 
 def path_of(call: Call, own: Iterable[str] = ()) -> str:
-    """The path as an agent asks for it, with its query, and no credential; `own` are the proxy's."""
+    """Return the path as the agent sent it, with its query, without credentials; `own` are the proxy's own."""
     path, _, query = call.target.decode("latin-1").partition("?")
     path = path.removeprefix(call.route.origin.base_path)
     kept = "&".join(field for field, name, _ in query_fields(query) if field and not is_secret(name))
     return masked_path(path, kept, longest_first((*own, *call.secrets)))
 
 
-def as_kept(checkpoint: Checkpoint, call: Call, limit: int, own: Iterable[str] = ()) -> tuple[Checkpoint, bytes | None]:
-    """The checkpoint and the conversation that goes with it: the request's body, decoded, and without the credentials
-    that the request came with or lends the provider, or that are known by their form.
+def with_conversation(
+    checkpoint: Checkpoint, call: Call, limit: int, own: Iterable[str] = ()
+) -> tuple[Checkpoint, bytes | None]:
+    """Return the checkpoint and its conversation: the request's body, decoded, without the credentials that the request
+    came with or lends the provider, or that are recognised by their form.
 
-    Takes a while for a long one, but never holds the interpreter long; meant for a thread.
+    Takes a while for a long body, but never holds the interpreter long; meant for a thread.
     """
     lower = [(name.lower(), value) for name, value in call.headers]
     body = decode_body(lower, call.body, limit)
@@ -41,6 +43,6 @@ def as_kept(checkpoint: Checkpoint, call: Call, limit: int, own: Iterable[str] =
 
 
 def _looks_like_json(body: bytes) -> bool:
-    """A look at its two ends: the dialects whose bodies aren't JSON have forms or sound."""
+    """Return whether a body has the two ends of a JSON document; other dialects send forms or audio."""
     ends = body[:64].lstrip()[:1] + body[-64:].rstrip()[-1:]
     return ends in (b"{}", b"[]")

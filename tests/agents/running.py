@@ -133,7 +133,7 @@ async def before(folder: Path, **values: Any) -> AsyncIterator[tuple[Running, Pl
         proxy.control_key = Key("run-1", TOKEN)
         await proxy.start()
         try:
-            async with serving(proxy, protocol=ClientProtocol) as url:
+            async with serving(proxy.app, protocol=ClientProtocol) as url:
                 proxy.address = url
                 async with at(folder, HIVEMIND_URL=url, HIVEMIND_CONTROL_TOKEN=TOKEN) as place:
                     yield Running(proxy, url, int(url.rpartition(":")[2])), place

@@ -33,8 +33,8 @@ async def ask(proxy: Running, agent: str, body: bytes = PLAIN_BODY, query: str =
 
 async def kept(proxy: Running, folder: Path, agent: str) -> Found:
     """The newest checkpoint of an agent, once nothing more is to be written of it."""
-    assert proxy.proxy._keeper is not None
-    assert await proxy.proxy._keeper.kept(agent)
+    assert proxy.proxy._checkpointer is not None
+    assert await proxy.proxy._checkpointer.written(agent)
     found, wrong = listed(folder)
     assert wrong == []
     newest = latest(found, agent)
@@ -198,7 +198,7 @@ async def test_how_a_process_ended(tmp_path: Path, code: int, why: str) -> None:
         proxy.proxy.place(WantPlace("alice", command=("false",)), "runner")
         assert (await proxy.proxy.leave(LeavePlace("alice", code), "runner")).checkpoint
         found = await kept(proxy, tmp_path, "alice")
-    assert (found.checkpoint.why, found.checkpoint.left_out) == (why, "it asked for nothing")
+    assert (found.checkpoint.why, found.checkpoint.left_out) == (why, "it sent no request")
     assert conversation(found) is None
 
 
@@ -211,7 +211,7 @@ async def test_a_runner_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyP
         proxy.proxy.processes.lapse()
         found = await kept(proxy, tmp_path, "alice")
     assert (found.checkpoint.reason, found.checkpoint.exit_code) == ("crash", None)
-    assert found.checkpoint.why == "its runner is gone, so nobody knows how its process ended"
+    assert found.checkpoint.why == "its runner is gone, so the end of its process is unknown"
 
 
 async def test_what_is_not_kept(tmp_path: Path) -> None:
@@ -355,11 +355,11 @@ async def test_a_folder_that_cannot_be_written(tmp_path: Path, caplog: pytest.Lo
     folder = tmp_path / "state" / "checkpoints"
     folder.parent.write_text("in the way")
     async with between([ANSWER], keep_in=folder) as (proxy, _):
-        assert proxy.proxy._keeper is not None
+        assert proxy.proxy._checkpointer is not None
         for agent in ("alice", "bob"):
             await ask(proxy, agent)
             proxy.proxy.apply(StopAgent(agent, True), "ann")
-            assert await proxy.proxy._keeper.kept(agent) is None
+            assert await proxy.proxy._checkpointer.written(agent) is None
         assert await ask(proxy, "carol") == 200
         lines = [each.getMessage() for each in caplog.records if each.name == "hivemind.host.checkpointing"]
         assert len(lines) == 1

@@ -20,12 +20,12 @@ from hivemind_mock.provider.serve import serving as serving_app
 
 async def test_costs_are_known_once_the_prices_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of before too."""
-    monkeypatch.setattr(pricing, "LATER_S", 0.01)
+    monkeypatch.setattr(pricing, "DELAY_S", 0.01)
     async with serving(playing([ANSWER])) as upstream, asyncio.timeout(HANGS_S):
         proxy = Proxy(settings_for(f"lab={upstream.url}"), rng=random.Random(1), prices=Prices())
         await proxy.start()
         try:
-            async with serving_app(proxy, protocol=ClientProtocol) as base, client() as web:
+            async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
                 body = PLAIN_BODY.replace(b'"m"', b'"claude-sonnet-5"')
                 assert (await web.post(f"{base}/v1/messages", content=body)).status_code == 200
                 totals = (await Running(proxy, base, 0).until(lambda world: world.totals.dollars > 0)).totals
@@ -49,7 +49,7 @@ async def test_a_run_that_was_short_is_priced_when_it_ends() -> None:
         proxy = Proxy(settings_for(f"anthropic={upstream.url}"), rng=random.Random(1), prices=Prices())
         await proxy.start()
         try:
-            async with serving_app(proxy, protocol=ClientProtocol) as base, client() as web:
+            async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
                 assert proxy.place(WantPlace("alice"), "you").granted
                 body = PLAIN_BODY.replace(b'"m"', b'"claude-sonnet-5"')
                 assert (await web.post(f"{base}/agent/alice/v1/messages", content=body)).status_code == 200

@@ -24,11 +24,12 @@ Message = dict[str, Any]
 
 
 class FakeProxy:
-    """An ASGI app with a proxy's life, which writes down what was done to it."""
+    """A proxy's lifecycle and ASGI application, which notes what was called."""
 
     def __init__(self, *_: object) -> None:
         self.calls: list[str] = []
         self.address = ""
+        self.app = self
 
     async def start(self) -> None:
         self.calls.append("start")
@@ -218,6 +219,7 @@ class Proxy:
     async def start(self): pass
     async def drain(self, timeout_s): print("draining", flush=True); await asyncio.Event().wait()
     async def aclose(self): pass
+    async def app(self, scope, receive, send): pass
 sys.modules["hivemind.host.proxy"] = types.SimpleNamespace(Proxy=Proxy)
 sys.exit(server.run_loop(server.run(Settings(upstream=("http://127.0.0.1:9",), port=0))))
 """

@@ -162,7 +162,7 @@ async def proxying(
     proxy.record_in = record_in
     await proxy.start()
     try:
-        async with asyncio.timeout(hangs_s), serving_app(proxy, protocol=ClientProtocol) as url:
+        async with asyncio.timeout(hangs_s), serving_app(proxy.app, protocol=ClientProtocol) as url:
             proxy.address = url
             yield Running(proxy, url, int(url.rpartition(":")[2]))
     finally:

@@ -8,7 +8,7 @@ import pytest
 from proxy.kit import Running, between, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY, http
 
-from hivemind.proxy.access import Admission, own_names
+from hivemind.proxy.access import AccessPolicy, own_names
 from hivemind.settings.hosts import checked_host, checked_origin, host_in
 
 MESSAGES = "/v1/messages"
@@ -150,11 +150,11 @@ async def test_options_of_programs_pass() -> None:
 
 def test_what_is_remembered_is_bounded() -> None:
     """However many names somebody invents."""
-    admission = Admission((), ())
+    policy = AccessPolicy((), ())
     for number in range(1000):
-        assert admission.refusal({b"host": b"a%d.localhost" % number}, own=False) is None
-    assert len(admission._known) == 256
-    assert admission.refusal({b"host": b"evil.example"}, own=False) is not None
+        assert policy.denial({b"host": b"a%d.localhost" % number}, own=False) is None
+    assert len(policy._known) == 256
+    assert policy.denial({b"host": b"evil.example"}, own=False) is not None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 from proxy.kit import Hang, Pairs, Play, Raw, Running, between, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY, STREAM, STREAM_BODY, chunk, http
 
-from hivemind.proxy.body_budget import BodyBudget, BodyRefused
+from hivemind.proxy.body_budget import BodyBudget
+from hivemind.wire.refusal import RequestRefused
 
 MESSAGES = "/v1/messages"
 MIB = 1 << 20
@@ -17,7 +18,7 @@ MIB = 1 << 20
 
 def used(proxy: Running) -> int:
     """Bytes that count as in memory."""
-    return proxy.proxy._body_budget.used
+    return proxy.proxy.app._body_budget.used
 
 
 async def refusal(direct: Raw) -> tuple[int, dict[bytes, bytes], str]:
@@ -152,7 +153,7 @@ async def test_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     body = await budget.read(receive, None)
     assert body is not None
     for _ in range(3):
-        with pytest.raises(BodyRefused):
+        with pytest.raises(RequestRefused):
             await budget.read(receive, None)
     assert (budget.used, len(caplog.records)) == (len(body), 1)
     budget.release(body)

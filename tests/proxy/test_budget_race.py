@@ -62,7 +62,7 @@ async def test_fifty_streams_on_a_budget_for_ten(spread: int) -> None:
             running.proxy.apply(SetBudget(None, budget + one))
         answers = await asyncio.gather(*(stream(running, f"agent-{n % spread}") for n in range(50)))
         given = [tokens for tokens in answers if tokens is not None]
-        pool = running.proxy.engine.pool.ever.tokens - one
+        pool = running.proxy.engine.accounts[1].ever.tokens - one
         assert sum(given) == pool
         assert budget <= pool < budget + 10 * one
         assert len(given) + answers.count(None) == 50
@@ -117,7 +117,7 @@ async def test_a_budget_in_dollars_has_prices_from_the_first_request_on() -> Non
         proxy = Proxy(settings, prices=Prices())
         await proxy.start()
         try:
-            async with serving_app(proxy) as url, client() as web:
+            async with serving_app(proxy.app) as url, client() as web:
                 first = await web.post(f"{url}/agent/alice/v1/messages", content=BODY)
                 second = await web.post(f"{url}/agent/alice/v1/messages", content=BODY)
                 assert (first.status_code, second.status_code) == (200, 403)

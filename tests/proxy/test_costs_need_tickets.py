@@ -255,5 +255,5 @@ def test_only_so_many_are_told(caplog: pytest.LogCaptureFixture) -> None:
     unknown = UnknownPaths()
     for first in range(26):
         for second in range(26):
-            unknown.tell("POST", f"/{chr(97 + first)}/{chr(97 + second)}")
+            unknown.report("POST", f"/{chr(97 + first)}/{chr(97 + second)}")
     assert len(caplog.records) == MOST_SHAPES + 1

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hivemind.proxy.day_clock import STEADY_S, Days
+from hivemind.proxy.day_clock import STEADY_S, DayClock
 
 HOUR_S = 3600.0
 DAY_S = 86400.0
@@ -23,7 +23,7 @@ class Watch:
 
     def __init__(self, wall: float, last: str = "") -> None:
         self.wall, self.now = wall, 1000.0
-        self.days = Days(wall, self.now, last)
+        self.days = DayClock(wall, self.now, last)
         self.begun: list[str] = []
 
     def run(self, seconds: float) -> Watch:
@@ -33,17 +33,17 @@ class Watch:
             seconds -= step
             self.wall += step
             self.now += step
-            self.look()
+            self.check()
         return self
 
     def set(self, by_s: float) -> Watch:
         """The wall clock is set."""
         self.wall += by_s
-        self.look()
+        self.check()
         return self
 
-    def look(self) -> None:
-        if self.days.look(self.wall, self.now):
+    def check(self) -> None:
+        if self.days.check(self.wall, self.now):
             self.begun.append(self.days.last)
 
 

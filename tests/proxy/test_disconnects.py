@@ -14,8 +14,8 @@ from proxy.kit import Hang, Play, Running, between, client, playing, proxying, r
 from proxy.wire import ANSWER, BLOCK_START, HELLO, MESSAGE_START, PLAIN_BODY, SSE, STREAM_BODY, chunk, head, http
 from upstream.scripted import serving
 
-from hivemind.proxy.keepalive import Company
-from hivemind.proxy.response_writer import Audience
+from hivemind.proxy.keepalive import KeepaliveSender
+from hivemind.proxy.response_writer import ResponseWriter
 
 MESSAGES = "/v1/messages"
 MANY = 1000
@@ -137,16 +137,16 @@ async def test_in_the_queue_with_a_large_body(hard: bool) -> None:
         await at_rest(proxy)
 
 
-async def test_while_company_leaves() -> None:
+async def test_while_the_keepalive_stops() -> None:
     """A client that leaves in the moment in which its answer begins is noticed all the same."""
 
     async def send(_: MutableMapping[str, object]) -> None:
         """A client that takes everything."""
 
-    company = Company(Audience(send), [], b"\n", after_s=0, every_s=10)
-    while not company.begun:  # noqa: ASYNC110 - nothing to wait for
+    sender = KeepaliveSender(ResponseWriter(send), [], b"\n", after_s=0, every_s=10)
+    while not sender.started:  # noqa: ASYNC110 - nothing to wait for
         await asyncio.sleep(0)
-    leaving = asyncio.create_task(company.leave())
+    leaving = asyncio.create_task(sender.stop())
     await asyncio.sleep(0)
     leaving.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -188,7 +188,7 @@ async def test_a_thousand_clients() -> None:
         world = proxy.snapshot()
         ended = world.totals.finished + world.totals.abandoned + world.totals.failed + world.totals.refused
         assert world.totals.requests == ended > MANY / 2
-        assert not proxy.proxy._resends._waiting
+        assert not proxy.proxy.app._retries._waiting
         await upstream.until(lambda: not upstream.open)
     assert len(asyncio.all_tasks()) == tasks
     assert open_sockets() == sockets

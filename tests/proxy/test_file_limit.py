@@ -17,7 +17,7 @@ import pytest
 from proxy.kit import HANGS_S, between, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY
 
-from hivemind.proxy.file_limit import WANTED, AcceptFilter, Crowd, open_file_limit, raise_limit, reserve
+from hivemind.proxy.file_limit import WANTED, AcceptFilter, ConnectionLimit, open_file_limit, raise_limit, reserve
 
 FILES = 64
 PROGRAM = f"""
@@ -152,9 +152,9 @@ def test_some_files_are_never_given_to_clients() -> None:
 
 def test_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     """A crowd that stays is told again, but not for each connection."""
-    crowd = Crowd()
+    crowd = ConnectionLimit()
     for now in (0.0, 1.0, 59.0, 60.5, 61.0):
-        crowd.tell(48, now)
+        crowd.log_full(48, now)
     assert len(caplog.records) == 2
 
 

@@ -18,7 +18,7 @@ from hivemind.cli.main import main
 from hivemind.control import commands
 from hivemind.redaction.text import LABEL_LENGTH
 from hivemind.scheduler.commands import Rejected, StopAgent
-from hivemind.wire import identity
+from hivemind.wire import target
 
 KNOWN = "sk-ant-api03-THISISSECRET0123456789"
 """A key that is known by its form."""
@@ -106,8 +106,8 @@ async def test_no_output_has_it(
         shown = await outputs(proxy)
         for agent in proxy.snapshot().agents:
             proxy.proxy.apply(StopAgent(agent.name, True))
-            assert proxy.proxy._keeper is not None
-            assert await proxy.proxy._keeper.kept(agent.name)
+            assert proxy.proxy._checkpointer is not None
+            assert await proxy.proxy._checkpointer.written(agent.name)
     sent = upstream.requests[0]
     assert len(upstream.requests) == 2
     assert sent.endswith(content)
@@ -190,14 +190,14 @@ def test_a_long_name_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(agent_names, "holds_key", searched)
     monkeypatch.setattr(commands, "holds_key", searched)
-    with pytest.raises(identity.BadIdentity, match="at most 80"):
-        identity.checked_name("a-" * 4000)
+    with pytest.raises(agent_names.BadName, match="at most 80"):
+        agent_names.normalised("a-" * 4000)
     with pytest.raises(Rejected, match="1 to 40"):
         commands.checked_who("a-" * 4000)
 
 
 def test_a_long_path_is_not_remembered() -> None:
     """A cache of a thousand paths is bounded in bytes too."""
-    before = identity._remembered.cache_info().currsize
-    assert identity.address(b"/agent/ann/" + b"x" * 8000).agent == "ann"
-    assert identity._remembered.cache_info().currsize == before
+    before = target._parse_cached.cache_info().currsize
+    assert target.parse_path(b"/agent/ann/" + b"x" * 8000).agent == "ann"
+    assert target._parse_cached.cache_info().currsize == before

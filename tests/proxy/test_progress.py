@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from hivemind.lab.simulate.clock import run_virtual
-from hivemind.proxy.progress import Telling
+from hivemind.proxy.progress import ProgressReporter
 
 
 def told(*gaps_s: float) -> list[float]:
@@ -14,7 +14,7 @@ def told(*gaps_s: float) -> list[float]:
     async def main() -> list[float]:
         loop = asyncio.get_running_loop()
         began, moments = loop.time(), list[float]()
-        telling = Telling(lambda: moments.append(round(loop.time() - began, 3)))
+        telling = ProgressReporter(lambda: moments.append(round(loop.time() - began, 3)))
         for gap_s in gaps_s:
             await asyncio.sleep(gap_s)
             telling.content()
@@ -38,7 +38,7 @@ def test_after_the_end() -> None:
     """Nothing is."""
 
     async def main() -> None:
-        telling = Telling(lambda: moments.append("told"))
+        telling = ProgressReporter(lambda: moments.append("told"))
         telling.content()
         telling.stop()
         telling.stop()

@@ -70,7 +70,7 @@ def play(stage: Stage, work: Work, **values: Any) -> None:
         upstream = InProcessTransport(stage)
         proxy = Proxy(settings, transports={"mock": upstream}, rng=random.Random(3), wall=lambda: EPOCH + clock())
         await proxy.start()
-        transport = InProcessTransport(proxy)
+        transport = InProcessTransport(proxy.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=None) as web:
             await work(web, proxy)
         await upstream.aclose()

@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from hivemind.proxy.step_runner import Turns
+from hivemind.proxy.step_runner import StepRunner
 
 
 async def test_one_step_in_a_turn_of_the_loop() -> None:
@@ -28,7 +28,7 @@ async def test_one_step_in_a_turn_of_the_loop() -> None:
             await asyncio.sleep(0)
 
     ticking = asyncio.create_task(tick())
-    turns = Turns()
+    turns = StepRunner()
     assert await asyncio.gather(*(turns.run(work(name)) for name in range(4))) == [0, 1, 2, 3]
     ticking.cancel()
     assert len({at for at, _ in done}) == len(done) == 20
@@ -42,14 +42,14 @@ async def test_work_of_one_step_is_done_at_once() -> None:
         yield from ()
         return "done"
 
-    running = Turns().run(work())
+    running = StepRunner().run(work())
     with pytest.raises(StopIteration, match="done"):
         running.send(None)
 
 
 async def test_who_leaves_is_not_waited_for() -> None:
     """Work that is cancelled while others wait gives its turn up."""
-    turns = Turns()
+    turns = StepRunner()
 
     def endless() -> Generator[None, None, None]:
         while True:

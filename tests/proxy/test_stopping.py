@@ -27,7 +27,7 @@ from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind.scheduler.commands import StopAgent
 
 PATH = "/agent/alice/v1/messages"
-TEXT = "HiveMind: the operator stopped this agent; it is refused until somebody lets it go in the control room"
+TEXT = "HiveMind: the operator stopped this agent; it is refused until it is released in the control room"
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
@@ -200,7 +200,7 @@ async def test_refused_until_it_is_let_go() -> None:
 
 def listening(proxy: Running) -> int:
     """How many wait for the answer of alice's."""
-    return sum(len(each.audience._listeners) for each in proxy.proxy._resends._waiting.get("alice", ()))
+    return sum(len(each.writer._clients) for each in proxy.proxy.app._retries._waiting.get("alice", ()))
 
 
 async def test_all_who_wait_for_the_same_answer() -> None:
@@ -304,7 +304,7 @@ async def test_somebody_else_s_cancellation_is_not_swallowed() -> None:
         sent.append(message)
 
     async with between([Hang()]) as (proxy, upstream):
-        task = asyncio.create_task(proxy.proxy(scope, messages.get, send))
+        task = asyncio.create_task(proxy.proxy.app(scope, messages.get, send))
         await upstream.until(lambda: len(upstream.requests) == 1)
         stop(proxy)
         task.cancel()

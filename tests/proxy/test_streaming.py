@@ -256,7 +256,7 @@ def test_a_long_stream_begins_once() -> None:
         proxy = Proxy(Settings(upstream=("mock=http://mock.invalid",)), transports={"mock": upstream}, wall=clock)
         await proxy.start()
         proxy.engine.watched[FirstContent] = told.append
-        transport = InProcessTransport(proxy)
+        transport = InProcessTransport(proxy.app)
         agent = Agent(AgentConfig("alice", 1, stream=True), transport, "http://hivemind.localhost/agent/alice")
         assert (await agent.run()).alive
         assert clock() > 30

@@ -10,7 +10,7 @@ import pytest
 from hivemind.setup import CLIENTS, SHELLS, Client, Instructions, Shell, Snippet, as_text, instructions, quick_lines
 from hivemind.setup.reach import is_loopback, is_public
 from hivemind.text.shells import TOKEN
-from hivemind.wire.identity import address
+from hivemind.wire.target import parse_path
 
 URL = "http://127.0.0.1:8765"
 PUBLIC = "https://hive.example.com"
@@ -109,7 +109,7 @@ def test_files(client: Client, url: str, agent: str, token: bool, shell: Shell) 
     found = instructions(client, url, agent, token, shell=shell)
     for file_url in urls_in(contents(found)):
         assert file_url.startswith(url)
-        reached = address(file_url.removeprefix(url).encode())
+        reached = parse_path(file_url.removeprefix(url).encode())
         assert reached.agent == agent
         assert reached.path in ("/", "/v1", "/v1/messages")
         assert reached.token in (None, TOKEN, "{env:HIVEMIND_TOKEN}")

@@ -16,7 +16,7 @@ from hivemind.scheduler.commands import PauseAgent, Rejected, SetBudget, SetPrio
 from hivemind.scheduler.types import Priority
 from hivemind.settings.sections import AgentSettings
 from hivemind.wire.claims import Claims
-from hivemind.wire.identity import BadIdentity
+from hivemind.wire.refusal import RequestRefused
 
 MESSAGES = "/v1/messages"
 SESSION = "0f3a9c1e-7a8b-4c2d-9e0f-112233445566"
@@ -306,7 +306,7 @@ def test_a_run_has_a_token_of_its_own() -> None:
     assert token.isascii()
     claims.check("carol", claims.agent_of(token))
     for name, proven in (("carol", None), ("carol/sub", None), ("dave", "Carol"), ("carol/sub", "Carol")):
-        with pytest.raises(BadIdentity):
+        with pytest.raises(RequestRefused):
             claims.check(name, proven)
     claims.run_ended("CAROL")
     claims.check("carol", None)
@@ -337,6 +337,6 @@ def test_names_that_the_settings_bind_keep_their_token() -> None:
     claims = claims_of()
     assert claims.token_of_run("ALICE") == ALICES
     claims.run_ended("alice")
-    with pytest.raises(BadIdentity, match="bound to a token"):
+    with pytest.raises(RequestRefused, match="bound to a token"):
         claims.check("alice", None)
     assert claims_of(None).token_of_run("carol") == ""

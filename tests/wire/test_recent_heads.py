@@ -8,8 +8,7 @@ from hivemind.redaction.names import is_secret
 from hivemind.redaction.values import credentials_in
 from hivemind.scheduler.types import Priority
 from hivemind.wire.headers import Headers
-from hivemind.wire.masking import with_heads
-from hivemind.wire.recent_heads import Heads, Remembered
+from hivemind.wire.recent_heads import Heads, RecentHeads
 from hivemind.world.request_view import RequestDetail, RequestView
 
 NOTHING_YET = RequestView(
@@ -25,7 +24,7 @@ def scope(path: bytes = b"/v1/messages", query: bytes = b"", headers: Headers | 
 
 def test_the_newest_are_remembered() -> None:
     """Each takes the place of the one that many before it."""
-    remembered = Remembered(kept=3)
+    remembered = RecentHeads(kept=3)
     for ticket in range(1, 6):
         remembered.add(ticket, scope())
     found = [remembered.find(ticket) for ticket in range(1, 7)]
@@ -34,11 +33,11 @@ def test_the_newest_are_remembered() -> None:
 
 def test_what_is_remembered_is_bounded_in_bytes() -> None:
     """Requests with large heads are forgotten sooner, the oldest first, and an answer's head counts as well."""
-    remembered = Remembered(kept=100, bytes_kept=100_000)
+    remembered = RecentHeads(kept=100, bytes_kept=100_000)
     for ticket in range(1, 51):
         heads = remembered.add(ticket, scope(headers=[(b"x", b"a" * 8_000)]))
-        heads.answered([(b"y", b"b" * 8_000)])
-        heads.answered([(b"y", b"b" * 10_000)])
+        heads.set_response([(b"y", b"b" * 8_000)])
+        heads.set_response([(b"y", b"b" * 10_000)])
     found = [ticket for ticket in range(1, 51) if remembered.find(ticket)]
     assert found == [46, 47, 48, 49, 50]
     assert remembered.size <= 100_000
@@ -50,19 +49,19 @@ def test_what_is_remembered_is_bounded_in_bytes() -> None:
 
 def test_one_that_is_forgotten_may_still_be_answered() -> None:
     """Its answer doesn't count any more."""
-    remembered = Remembered(kept=2, bytes_kept=100_000)
+    remembered = RecentHeads(kept=2, bytes_kept=100_000)
     old = remembered.add(1, scope())
     for ticket in (2, 3, 7):
         remembered.add(ticket, scope())
     size = remembered.size
-    old.answered([(b"y", b"b" * 90_000)])
+    old.set_response([(b"y", b"b" * 90_000)])
     assert remembered.size == size
     assert [ticket for ticket in range(8) if remembered.find(ticket)] == [2, 7]
 
 
 def test_one_larger_than_all_together_may_be() -> None:
     """It takes all others' place, and isn't kept itself."""
-    remembered = Remembered(kept=10, bytes_kept=1_000)
+    remembered = RecentHeads(kept=10, bytes_kept=1_000)
     remembered.add(1, scope())
     remembered.add(2, scope(headers=[(b"x", b"a" * 2_000)]))
     assert (remembered.find(1), remembered.find(2), remembered.size) == (None, None, 0)
@@ -96,7 +95,7 @@ def test_names_of_other_things(name: str) -> None:
 def test_a_short_credential_is_masked_where_it_stands_and_nowhere_else() -> None:
     """Local servers take any word for a key, and the word may be an innocent one."""
     heads = Heads(1, scope(b"/v1/chat", b"key=v1", [(b"authorization", b"Bearer chat"), (b"user-agent", b"chat/1")]))
-    shown = with_heads(DETAIL, heads)
+    shown = heads.added_to(DETAIL)
     assert shown.path == "/v1/chat?key=***"
     assert shown.request_headers == (("authorization", "Bearer ***"), ("user-agent", "chat/1"))
 
@@ -106,7 +105,7 @@ def test_a_credential_in_another_spelling_hides_the_whole() -> None:
     secret = b"a-gateway-secret"
     spelled = b"".join(b"%%%02x" % byte for byte in secret)
     headers = [(b"x-api-key", secret), (b"referer", b"http://x/" + spelled)]
-    shown = with_heads(DETAIL, Heads(1, scope(b"/v1/" + spelled, b"", headers)))
+    shown = Heads(1, scope(b"/v1/" + spelled, b"", headers)).added_to(DETAIL)
     assert shown.path == "***"
     assert dict(shown.request_headers)["referer"] == "***"
 
@@ -121,6 +120,6 @@ def test_what_follows_a_cookie_is_no_credential() -> None:
 def test_nothing_that_upsets_a_terminal_is_shown() -> None:
     """A header may hold any byte but a line's end."""
     heads = Heads(1, scope(b"/v1/\x1b[2J", b"", [(b"x-\x1b", b"\x1b]0;title\x07")]))
-    shown = with_heads(DETAIL, heads)
+    shown = heads.added_to(DETAIL)
     assert "\x1b" not in f"{shown.path}{shown.request_headers}"
     assert shown.path == "/v1/\N{REPLACEMENT CHARACTER}[2J"

@@ -132,15 +132,15 @@ def job_from(namespace: argparse.Namespace, environ: Mapping[str, str]) -> Job:
 
 def _name(text: str | None) -> str | None:
     """Raises: UsageError."""
-    from hivemind.wire.identity import BadIdentity, checked_name  # with much that a wrong flag needn't wait for
+    from hivemind.agent_names import BadName, normalised
 
     if text is None:
         return None
     if not text.strip():
         raise UsageError("--name: an agent's name can't be empty")
     try:
-        return checked_name(text)
-    except BadIdentity as error:
+        return normalised(text)
+    except BadName as error:
         raise UsageError(f"--name: {error}") from None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from hivemind.agent_names import LOOKS_LIKE_A_KEY
+from hivemind.agent_names import LOOKS_LIKE_A_KEY, BadName, normalised
 from hivemind.journal.importers.entry import Entry
 from hivemind.providers.base import Facts, Limits, StreamForm, TapState
 from hivemind.providers.clients import Client, client_of
@@ -18,19 +18,12 @@ from hivemind.redaction.heads import masked_path
 from hivemind.redaction.text import less, redact
 from hivemind.redaction.values import credentials_in
 from hivemind.scheduler.types import Failure, FailureKind, Usage
-from hivemind.wire.call import described
+from hivemind.wire.call import sanitized
 from hivemind.wire.claims import Claims
 from hivemind.wire.headers import fields
-from hivemind.wire.identity import (
-    Address,
-    BadIdentity,
-    Identity,
-    address,
-    checked_name,
-    fingerprint,
-    identify,
-    lane_credential,
-)
+from hivemind.wire.identity import Identity, fingerprint, identify, lane_credential
+from hivemind.wire.refusal import RequestRefused
+from hivemind.wire.target import RequestPath, parse_path
 
 _LONGEST_PATH = 200
 _REFUSED = (
@@ -52,7 +45,7 @@ class Tried:
     """One attempt at a request of a model."""
 
     entry: Entry
-    address: Address
+    address: RequestPath
     provider: str
     lane: str
     """As of :func:`~hivemind.wire.identity.lane_credential`; the upstream's name is still to be given."""
@@ -74,14 +67,14 @@ class Tried:
 
 def understood(entry: Entry, claims: Claims) -> Tried | None:
     """None: it isn't a request that makes a model generate something. `claims` knows the names of entries before."""
-    place = address(entry.path)
+    place = parse_path(entry.path)
     dialect = dialect_for(place.path)
     # Recorders leave long bodies out; the path tells what was asked for all the same.
     facts = dialect.facts(place.path, entry.query.decode("latin-1"), entry.headers, entry.body or b"{}")
     if dialect.name == "plain" or entry.method != "POST" or is_free(entry.method, place.raw_path, entry.body):
         return None
     secrets = credentials_in(entry.headers, entry.path + b"?" + entry.query)
-    facts, client = described(_with_hints(facts, entry), client_of(entry.headers), secrets)
+    facts, client = sanitized(_with_hints(facts, entry), client_of(entry.headers), secrets)
     profile = profile_for(entry.origin)
     identity = _identity(entry, place, client, facts, profile.auth_headers, secrets, claims)
     state = _tapped(entry, facts)
@@ -121,7 +114,7 @@ def _with_hints(facts: Facts, entry: Entry) -> Facts:
 
 def _identity(
     entry: Entry,
-    place: Address,
+    place: RequestPath,
     client: Client,
     facts: Facts,
     auth_headers: tuple[bytes, ...],
@@ -132,19 +125,19 @@ def _identity(
     headers = fields(entry.headers)
     named = place.agent
     try:
-        named = checked_name(entry.hints.agent) if entry.hints.agent else named
+        named = normalised(entry.hints.agent) if entry.hints.agent else named
         identity = identify(headers, entry.query, named, client, facts.session, auth_headers, claims)
         if any(each in identity.agent for each in secrets):
-            raise BadIdentity(LOOKS_LIKE_A_KEY)
+            raise BadName(LOOKS_LIKE_A_KEY)
         return identity
-    except BadIdentity:
+    except (BadName, RequestRefused):
         credential = fingerprint(headers, entry.query, auth_headers)
         return Identity(f"key-{credential}", None, False, credential, None)
 
 
 def _tapped(entry: Entry, facts: Facts) -> TapState:
     """What the answer's body says."""
-    tap = dialect_for(address(entry.path).path).tap(entry.status, entry.answer_headers, facts)
+    tap = dialect_for(parse_path(entry.path).path).tap(entry.status, entry.answer_headers, facts)
     if 200 <= entry.status < 400 and entry.answer:
         feed_through(tap, entry.answer)
         end_through(tap)
@@ -157,7 +150,7 @@ def _failure(entry: Entry, facts: Facts, state: TapState, secrets: tuple[str, ..
         kind = entry.hints.kind or _kind(entry.error)
         return Failure(kind, True, message=_WORDS.get(kind, kind.value.replace("_", " ")))
     if entry.status >= 400:
-        dialect = dialect_for(address(entry.path).path)
+        dialect = dialect_for(parse_path(entry.path).path)
         failure = dialect.classify(entry.status, entry.answer_headers, entry.answer, wall)
         failure = failure or Failure(FailureKind.CLIENT_ERROR, False, entry.status)
         if entry.hints.kind is not None:

@@ -21,7 +21,8 @@ from hivemind.redaction.text import MASK
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import record
 from hivemind.wire.headers import HOP_BY_HOP, OWN
-from hivemind.wire.identity import CREDENTIAL_HEADERS, address
+from hivemind.wire.identity import CREDENTIAL_HEADERS
+from hivemind.wire.target import parse_path
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -163,7 +164,7 @@ def _bytes_of(recorded: RequestBody) -> bytes | None:
 def _place_of(recorded: RequestBody) -> tuple[str, str]:
     """Return path and query without our own prefixes and without masked values."""
     path, _, query = recorded.path.partition("?")
-    path = address(path.encode("utf-8", "replace")).raw_path.decode("utf-8", "replace")
+    path = parse_path(path.encode("utf-8", "replace")).raw_path.decode("utf-8", "replace")
     kept = [field for field, name, value in query_fields(query) if not is_secret(name) and MASK not in value]
     return path, "&".join(field for field in kept if field)
 

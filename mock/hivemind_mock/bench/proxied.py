@@ -33,7 +33,7 @@ async def in_process(
     async with aclosing(InProcessTransport(mock)) as upstream:
         proxy = Proxy(settings, transports={"mock": upstream}, rng=random.Random(seed), wall=mock.wall)
         await proxy.start()
-        async with aclosing(proxy), aclosing(InProcessTransport(proxy)) as transport:
+        async with aclosing(proxy), aclosing(InProcessTransport(proxy.app)) as transport:
             with _recorded(proxy, journal, mock.wall):
                 yield transport
 

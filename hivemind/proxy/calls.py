@@ -1,0 +1,105 @@
+"""Reading requests: which upstream they are for, what they ask of it, who sent them, and which lane they take."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from hivemind import agent_names
+from hivemind.providers.clients import client_of
+from hivemind.providers.detect import dialect_for
+from hivemind.providers.free import METHOD_OVERRIDES, is_free
+from hivemind.providers.request_body import SHORT, facts_in_steps
+from hivemind.proxy.routing import Routes
+from hivemind.proxy.step_runner import StepRunner
+from hivemind.proxy.unknown_paths import UnknownPaths
+from hivemind.redaction.values import credentials_in
+from hivemind.wire.call import Call, sanitized
+from hivemind.wire.claims import Claims
+from hivemind.wire.headers import for_upstream
+from hivemind.wire.identity import claimed_name, identify, lane_credential
+from hivemind.wire.refusal import RequestRefused
+from hivemind.wire.target import RequestPath
+
+_log = logging.getLogger(__name__)
+
+TOKEN_HEADER = b"x-hivemind-token"
+
+
+class CallReader:
+    """Reads requests as the dialects, the routes and the claims of one proxy define them.
+
+    `secrets` are the proxy's own credentials, which no agent's name may hold.
+    """
+
+    def __init__(self, routes: Routes, claims: Claims, secrets: tuple[str, ...], steps: StepRunner) -> None:
+        self._routes = routes
+        self._claims = claims
+        self._secrets = secrets
+        self._steps = steps
+        self._unknown_paths = UnknownPaths()
+
+    async def read(
+        self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes], place: RequestPath, body: bytes
+    ) -> Call:
+        """Return the call that a request makes. Raises: RequestRefused."""
+        pairs, query = scope["headers"], scope["query_string"]
+        dialect = dialect_for(place.path)
+        text = query.decode("latin-1")
+        if len(body) <= SHORT and b"content-encoding" not in headers:
+            facts = dialect.facts(place.path, text, pairs, body)
+        else:
+            facts = await self._steps.run(facts_in_steps(dialect, place.path, text, pairs, body))
+        client = client_of(pairs)
+        route = self._routes.find(place.upstream, place.path, headers)
+        if route is None:
+            known = ", ".join(f"/to/{name}/" for name, _ in self._routes.names)
+            raise RequestRefused(404, f"no upstream for this path; name one: {known}", "unknown_route")
+        secrets = (*self._secrets, *credentials_in(pairs, scope["raw_path"] + b"?" + query))
+        facts, client = sanitized(facts, client, secrets)
+        profile = route.origin.profile
+        if agent_names.tables_wanted(claimed_name(headers, place.agent)):
+            await asyncio.to_thread(agent_names.load_tables)
+        proven = proven_agent(self._claims, headers, place)
+        identity = identify(
+            headers, query, place.agent, client, facts.session, profile.auth_headers, self._claims, proven
+        )
+        if any(each in identity.agent for each in secrets):
+            raise RequestRefused(400, agent_names.LOOKS_LIKE_A_KEY)
+        method = scope["method"]
+        free = is_free(method, place.raw_path, body) and headers.keys().isdisjoint(METHOD_OVERRIDES)
+        if not free and dialect.name == "plain":
+            self._unknown_paths.report(method, place.path)
+        if facts.unread:
+            _log.info("the size of a request of %s is estimated: %s", identity.agent, facts.unread)
+        return Call(
+            method=method.encode(),
+            target=route.origin.base_path.encode() + place.raw_path + (b"?" + query if query else b""),
+            headers=for_upstream(pairs),
+            body=body,
+            route=route,
+            dialect=dialect,
+            facts=facts,
+            client=client,
+            identity=identity,
+            lane=f"{route.origin.name}:{lane_credential(pairs, query, profile)}",
+            secrets=secrets,
+            free=free,
+        )
+
+
+def shown_tokens(headers: Mapping[bytes, bytes], place: RequestPath) -> tuple[bytes, ...]:
+    """Return the tokens for this proxy that a request shows, in a header and in the path."""
+    header, path = headers.get(TOKEN_HEADER), place.token
+    found = (header,) if header else ()
+    return found if path is None else (*found, path.encode("utf-8", "replace"))
+
+
+def proven_agent(claims: Claims, headers: Mapping[bytes, bytes], place: RequestPath) -> str | None:
+    """Return the agent whose own token a request shows."""
+    for token in shown_tokens(headers, place):
+        if (agent := claims.agent_of(token)) is not None:
+            return agent
+    return None
