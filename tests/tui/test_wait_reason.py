@@ -68,7 +68,7 @@ def test_the_place_in_line_is_told_by_who_goes_first(position: int | None, words
 
 def test_a_level_that_fell_is_told() -> None:
     """After a cut more fly than may, and the sentence doesn't claim that there are so many slots."""
-    assert "8 fly where 4 may" in wait_reason.sentence(waiting(), lane(level=4.0))
+    assert "8 are in flight, the limit is 4" in wait_reason.sentence(waiting(), lane(level=4.0))
     assert "the only one is taken" in wait_reason.sentence(waiting(), lane(level=1.2, active=1))
 
 
@@ -126,11 +126,8 @@ def test_a_budget_above_the_agents_own_may_be_what_holds_it() -> None:
 def test_a_task_that_waits_for_others_is_named() -> None:
     """Where it is known which it is."""
     agent = replace(world().agents[0], task="lint")
-    assert (
-        wait_reason.sentence(waiting(gate="dependency"), lane(), agent)
-        == "waits: task lint waits for others to be done"
-    )
-    assert wait_reason.sentence(waiting(gate="dependency"), lane()) == "waits: its agent's task waits for others"
+    assert wait_reason.sentence(waiting(gate="dependency"), lane(), agent) == "waits: task lint waits for other tasks"
+    assert wait_reason.sentence(waiting(gate="dependency"), lane()) == "waits: its agent's task waits for other tasks"
 
 
 def test_a_pause_between_tries_names_the_error_and_the_next_try() -> None:

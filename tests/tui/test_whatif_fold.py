@@ -13,8 +13,8 @@ from tui.decks import recording
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import FailureKind, Priority
-from hivemind_tui.whatif.fold import STRETCHES, CourseFold, Parting
-from hivemind_tui.whatif.protocol import Course
+from hivemind_tui.whatif.fold import MOST_INTERVALS, Divergence, SeriesFold
+from hivemind_tui.whatif.protocol import RunSeries
 
 LANE = "anthropic"
 
@@ -35,11 +35,11 @@ def finished(at: float, ticket: int) -> ev.Event:
     return ev.Finished(at, ticket, "alice", LANE, "m", 200, 1, None, 1.0)
 
 
-def folded(events: Sequence[ev.Event]) -> Course:
-    fold = CourseFold()
+def folded(events: Sequence[ev.Event]) -> RunSeries:
+    fold = SeriesFold()
     for event in events:
         fold.apply(event)
-    return fold.course()
+    return fold.series()
 
 
 def test_a_run_begins_with_its_first_request() -> None:
@@ -49,7 +49,7 @@ def test_a_run_begins_with_its_first_request() -> None:
     course = folded(events)
     assert course.lasts_s == pytest.approx(4.0)
     assert course.waiting == [1.0] * 4 + [0.0] * 12
-    assert course.flying == [0.0] * 4 + [1.0] * 12
+    assert course.in_flight == [0.0] * 4 + [1.0] * 12
     assert set(course.level) == {4.0}
 
 
@@ -57,14 +57,14 @@ def test_between_two_attempts_a_request_waits() -> None:
     """It is in flight again with its next grant; one whose failure is the client's is over."""
     events = [arrived(0.0, 1), granted(0.0, 1), failed(1.0, 1, 2.0), granted(3.0, 1), failed(4.0, 1, None)]
     course = folded([*events, arrived(5.0, 2), finished(6.0, 2)])
-    assert course.flying == [1.0] * 4 + [0.0] * 8 + [1.0] * 4 + [0.0] * 8
+    assert course.in_flight == [1.0] * 4 + [0.0] * 8 + [1.0] * 4 + [0.0] * 8
     assert course.waiting == [0.0] * 4 + [1.0] * 8 + [0.0] * 8 + [1.0] * 4
 
 
 def test_a_stretch_has_its_mean() -> None:
     """Half of it with one in flight is a half."""
     course = folded([arrived(0.0, 1), granted(0.125, 1), finished(0.25, 1)])
-    assert (course.flying, course.waiting) == ([0.5], [0.5])
+    assert (course.in_flight, course.waiting) == ([0.5], [0.5])
 
 
 def test_levels_of_lanes_are_added_up() -> None:
@@ -84,30 +84,30 @@ def test_however_long_it_takes_nothing_is_lost(asked: list[tuple[float, float, f
         events += [arrived(now, ticket), granted(now + waits, ticket), finished(now + waits + flies, ticket)]
         waited, flew = waited + waits, flew + flies
     course = folded(sorted(events, key=lambda event: event.at))
-    assert len(course.flying) <= STRETCHES
+    assert len(course.in_flight) <= MOST_INTERVALS
     first, last = events[0].at, max(event.at for event in events)
     assert 0 <= course.lasts_s - (last - first) <= course.width_s * 1.001
     # The last stretch may be shorter than its width, so its means count for less.
-    assert sum(course.flying) * course.width_s >= flew * 0.999 - 1e-6
+    assert sum(course.in_flight) * course.width_s >= flew * 0.999 - 1e-6
     assert sum(course.waiting) * course.width_s >= waited * 0.999 - 1e-6
-    assert sum(course.flying[:-1]) * course.width_s <= flew * 1.001 + 1e-6
+    assert sum(course.in_flight[:-1]) * course.width_s <= flew * 1.001 + 1e-6
 
 
 def test_a_whole_recording_has_a_course() -> None:
     """Of every kind of event."""
     course = folded(recording())
-    assert max(course.flying) > 1
+    assert max(course.in_flight) > 1
     assert course.lasts_s == pytest.approx(112, abs=3)
 
 
 def parted(first: Sequence[ev.Event], second: Sequence[ev.Event]) -> float | None:
-    parting = Parting()
+    parting = Divergence()
     for event in first:
         parting.apply(event)
-    parting.second()
+    parting.begin_second()
     for event in second:
         parting.apply(event)
-    parting.ended()
+    parting.end()
     return parting.at
 
 
@@ -123,10 +123,10 @@ def test_runs_part_with_the_first_other_grant() -> None:
 
 def test_one_run_is_compared_with_several() -> None:
     """The first is kept for the next what-if."""
-    parting = Parting()
+    parting = Divergence()
     parting.apply(granted(1.0, 1))
     for at, wanted in ((1.0, None), (0.5, 0.5), (1.0, None)):
-        parting.second()
+        parting.begin_second()
         parting.apply(granted(at, 1))
-        parting.ended()
+        parting.end()
         assert parting.at == wanted

@@ -58,7 +58,7 @@ async def test_settings_are_chosen_and_simulated(tmp_path: Path) -> None:
         assert made.asked == [Look(str(path)), Try(str(path), (CEILING, BETA))]
         assert "As recorded against max_concurrency=8, aimd.beta=0.7" in seen(pilot, "comparison")
         assert "replayed with the recorded settings: wall time +1.2%, waits -0.3%" in seen(pilot, "comparison")
-        assert "they part after 3m00s" in seen(pilot, "courses")
+        assert "they diverge after 3m00s" in seen(pilot, "courses")
         await press(pilot, "right")
         assert "of other settings than those chosen now" in seen(pilot, "comparison")
 

@@ -134,7 +134,7 @@ def test_names_from_outside_are_harmless() -> None:
 def test_no_stretch_of_a_course_is_skipped() -> None:
     """Where several fall on a column it has the highest; one that is over has none."""
     made = course(9.0)
-    values = sampled(made.flying, made.width_s, made.lasts_s * 2, 10)
+    values = sampled(made.in_flight, made.width_s, made.lasts_s * 2, 10)
     assert max(value for value in values if value is not None) == 9.0
     assert values[5:] == [None] * 5
     assert sampled([1.0, 5.0], 1.0, 2.0, 4) == [1.0, 1.0, 5.0, 5.0]
@@ -142,9 +142,9 @@ def test_no_stretch_of_a_course_is_skipped() -> None:
 
 def test_runs_that_part_at_once_have_no_mark() -> None:
     """There is nothing to see before it."""
-    at_once = msgspec.structs.replace(outcome(BETA), parted_s=0.01)
+    at_once = msgspec.structs.replace(outcome(BETA), diverged_after_s=0.01)
     shown = drawn("comparison_chart", replace(CHOSEN, outcome=at_once), "large")
-    assert "they part at once" in shown
+    assert "they diverge at once" in shown
     assert "┊" not in shown
-    alike = msgspec.structs.replace(outcome(BETA), parted_s=None)
+    alike = msgspec.structs.replace(outcome(BETA), diverged_after_s=None)
     assert "make no difference" in drawn("comparison_chart", replace(CHOSEN, outcome=alike), "large")

@@ -20,7 +20,7 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price
 from hivemind_tui.whatif.process import Simulation
 from hivemind_tui.whatif.protocol import Look, Looked, Message, Outcome, Question, Refused, Stage, Try
-from hivemind_tui.whatif.worker import Desk
+from hivemind_tui.whatif.worker import Worker
 
 
 class Lab:
@@ -57,7 +57,7 @@ def recording_of() -> list[ev.Event]:
     return recording()
 
 
-def asked(desk_of: Callable[[Callable[[Message], None]], Desk], *questions: Question) -> list[Message]:
+def asked(desk_of: Callable[[Callable[[Message], None]], Worker], *questions: Question) -> list[Message]:
     """Everything that is said to these questions."""
     said: list[Message] = []
     desk = desk_of(said.append)
@@ -66,10 +66,10 @@ def asked(desk_of: Callable[[Callable[[Message], None]], Desk], *questions: Ques
     return said
 
 
-def at_desk(lab: Lab, seconds: float = 0.0) -> Callable[[Callable[[Message], None]], Desk]:
+def at_desk(lab: Lab, seconds: float = 0.0) -> Callable[[Callable[[Message], None]], Worker]:
     """Every look at the clock is so much later."""
     times = iter(range(1_000_000))
-    return lambda tell: Desk(tell, load=lab.load, simulate=lab.simulate, now=lambda: next(times) * seconds)
+    return lambda tell: Worker(tell, load=lab.load, simulate=lab.simulate, now=lambda: next(times) * seconds)
 
 
 def test_a_recording_is_looked_at(tmp_path: Path) -> None:
@@ -99,12 +99,12 @@ def test_a_what_if_is_two_simulations(tmp_path: Path) -> None:
     said = asked(at_desk(lab), Look(str(path)), Try(str(path), (CEILING,)), Try(str(path), ()))
     first, second = (each for each in said if isinstance(each, Outcome))
     assert (lab.loaded, lab.simulated) == (1, [(), (CEILING,)])
-    assert first.parted_s == pytest.approx(21.0)
-    assert (second.parted_s, second.tried) == (None, second.replayed)
-    assert max(first.recorded.course.flying) > max(first.replayed.course.flying) > 0
+    assert first.diverged_after_s == pytest.approx(21.0)
+    assert (second.diverged_after_s, second.tried) == (None, second.replayed)
+    assert max(first.recorded.series.in_flight) > max(first.replayed.series.in_flight) > 0
     with path.open("ab") as file:
         file.write(b"\n")
-    asked(lambda tell: Desk(tell, load=lab.load, simulate=lab.simulate), Look(str(path)))
+    asked(lambda tell: Worker(tell, load=lab.load, simulate=lab.simulate), Look(str(path)))
     assert lab.loaded == 2
 
 
@@ -135,7 +135,7 @@ def test_one_that_is_too_large_is_let_go_of(tmp_path: Path) -> None:
         raise MemoryError
 
     said: list[Message] = []
-    desk = Desk(said.append, simulate=too_large)
+    desk = Worker(said.append, simulate=too_large)
     desk.answer(Try(path, ()))
     assert said[-1] == Refused("this recording doesn't fit into memory")
 

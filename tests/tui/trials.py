@@ -12,7 +12,7 @@ from tui.worlds import KNOBS
 from hivemind.journal.figures import Figures, Waits
 from hivemind.lab.tune.overrides import Change
 from hivemind_tui.whatif.process import Simulation
-from hivemind_tui.whatif.protocol import Course, Look, Looked, Message, Outcome, Question, Run, Stage, Try
+from hivemind_tui.whatif.protocol import Look, Looked, Message, Outcome, Question, Run, RunSeries, Stage, Try
 
 BETA = Change("aimd.beta", 0.7)
 CEILING = Change("max_concurrency", 8.0)
@@ -54,10 +54,10 @@ FIGURES = Figures(
 )
 
 
-def course(height: float, length: int = 60, width_s: float = 12.0) -> Course:
+def course(height: float, length: int = 60, width_s: float = 12.0) -> RunSeries:
     """A run that rises to so much, and falls."""
     rise = [height * min(index, length - index, 10) / 10 for index in range(length)]
-    return Course(
+    return RunSeries(
         width_s, rise, [value * 2 for value in rise], [height + 2 if index else None for index in range(length)]
     )
 

@@ -76,7 +76,7 @@ def _trouble(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
 
 
 def _facts(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
-    """What there is to simulate, before anything was."""
+    """Return a description of the recording, before anything is simulated."""
     rows: list[Strip] = []
     looked = sheet.looked
     if looked is not None:
@@ -93,17 +93,17 @@ def _facts(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
         ]
         rows += [*_doubts(sheet, cells, pen), pen.row(cells)]
     if looked is not None and looked.foreign:
-        without = "It was recorded without HiveMind; enter shows what HiveMind would have made of it, as it usually is."
+        without = "It was recorded without HiveMind; enter simulates it with HiveMind's default settings."
         rows += [*(pen.row(cells, (line, "text")) for line in wrapped(without, max(1, cells))), pen.row(cells)]
     told = (
-        "Choose settings at the left, then enter: the recorded agents ask again, through the real scheduler, in time"
-        " that is only computed, of a provider fitted to the recording. No proxy feels any of it until A applies it."
+        "Choose settings at the left, then press enter: the recorded traffic is simulated with the real scheduler and a"
+        " model of the provider fitted to the recording. No proxy changes until A applies the settings."
     )
     return [*rows, *(pen.row(cells, (line, "dim")) for line in wrapped(told, max(1, cells)))]
 
 
 def _doubts(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
-    """What is wrong with the recording, and what it can't show."""
+    """Return the defects of the recording, and what can't be concluded from it."""
     rows: list[Strip] = []
     outcome = sheet.outcome
     told = [] if outcome is None else extrapolation_notes(outcome.recorded.figures, [outcome.tried.figures])
@@ -116,8 +116,8 @@ def _doubts(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
 
 
 def _table(outcome: Outcome, cells: int, room: int, pen: Pen) -> list[Strip]:
-    honest = _honesty(outcome, cells, pen)
-    rows = verdict.fitting(verdict.rows(outcome), room - 1 - len(honest))
+    error = _model_error(outcome, cells, pen)
+    rows = verdict.fitting(verdict.rows(outcome), room - 1 - len(error))
     columns = 3 if outcome.changes else 2
     figure = min(_FIGURE[1] + outcome.foreign, max(_FIGURE[0], (cells - _LABEL - _DIFFERENCE - 2) // columns))
     second = "dim" if outcome.changes else "accent"
@@ -134,7 +134,7 @@ def _table(outcome: Outcome, cells: int, room: int, pen: Pen) -> list[Strip]:
         )
     ]
     body += [_row(row, figure, bool(outcome.changes), cells, pen) for row in rows]
-    return [*body, *honest]
+    return [*body, *error]
 
 
 def _row(row: Row, figure: int, changed: bool, cells: int, pen: Pen) -> Strip:
@@ -151,8 +151,8 @@ def _row(row: Row, figure: int, changed: bool, cells: int, pen: Pen) -> Strip:
     )
 
 
-def _honesty(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
-    """How well the model does where the truth is known, and what the signs stand for."""
+def _model_error(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
+    """Return the error of the model, and the meaning of the signs."""
     if outcome.foreign:
         return _foreign(outcome, cells, pen)
     wall, waits = verdict.model_error(outcome)
@@ -169,13 +169,10 @@ def _honesty(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
 
 
 def _foreign(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
-    """Nothing is known by which the model could be held to account."""
-    said = (
-        "recorded without HiveMind: with its usual settings it would have come to that, which nothing can be held"
-        " against"
-    )
+    """Return that the model's error is unknown."""
+    said = "recorded without HiveMind, simulated with its default settings: the model's error is unknown"
     if cells < len(said):
-        said = "recorded without HiveMind, so nothing tells how far the model is off"
+        said = "recorded without HiveMind: the model's error is unknown"
     return [pen.row(cells, (fit(said, cells), "dim")), *_meanings(outcome, cells, pen)]
 
 
@@ -183,7 +180,7 @@ def _meanings(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
     meanings: tuple[tuple[Verdict, str], ...] = (
         ("better", "better"),
         ("worse", "worse"),
-        ("unclear", "too little to tell"),
+        ("unclear", "within noise"),
     )
     if other := _other_work(outcome):
         return [pen.row(cells, (f"{pen.glyphs.warn} ", "wait"), (other, "text"))]

@@ -1,4 +1,4 @@
-"""Two runs over time on one axis: in flight, waiting, and the concurrency level, so that one sees where they part."""
+"""Two runs over time on one axis: in flight, waiting, and the concurrency level, with where they diverge."""
 
 from __future__ import annotations
 
@@ -11,52 +11,56 @@ from hivemind.text.humanise import short_count, short_duration
 from hivemind_tui.plots.canvas import Canvas, Runs
 from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.state.view import View
-from hivemind_tui.whatif.protocol import Course, Outcome
+from hivemind_tui.whatif.protocol import Outcome, RunSeries
 from hivemind_tui.whatif.verdict import WITH_HIVEMIND
 
 _SCALE = 14
-"""Cells at the left for what is drawn, and its scale."""
+"""Cells at the left for labels and scales."""
 _NARROWEST = 20
 _RECORDED, _CHANGED = "info", "accent"
-_STRIPS: tuple[tuple[str, Callable[[Course], Sequence[float | None]]], ...] = (
-    ("in flight", lambda course: course.flying),
-    ("waiting", lambda course: course.waiting),
-    ("level", lambda course: course.level),
+_STRIPS: tuple[tuple[str, Callable[[RunSeries], Sequence[float | None]]], ...] = (
+    ("in flight", lambda series: series.in_flight),
+    ("waiting", lambda series: series.waiting),
+    ("level", lambda series: series.level),
 )
 _APART_FROM = 5
-"""Rows of a strip from which an empty one stands between two."""
+"""Rows of a strip from which strips are separated by an empty row."""
 _AT_ONCE_S = 0.05
 _LEAST = 2
-"""Rows that a strip needs."""
+"""Fewest rows of a strip."""
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows: a strip for each of the three, as many as fit, over one time axis."""
+    """Return the panel's rows: a strip for each quantity, as many as fit, over one time axis."""
     cells, rows = pen.body_size(width, height)
     outcome = view.sheet.outcome
     if outcome is None:
         return pen.message("Over time", "Both runs are drawn here on one axis once they are simulated.", width, height)
-    parted = outcome.parted_s
-    note = "" if not outcome.changes else "the changes make no difference" if parted is None else _parting(parted)
+    diverged = outcome.diverged_after_s
+    note = "" if not outcome.changes else "the changes make no difference" if diverged is None else _diverging(diverged)
     title = f"Over time: recorded and {_second(outcome)}"
     body = [pen.row(cells, *spans) for spans in _drawn(outcome, cells, rows, pen)]
     return pen.frame(title, note, body, width, height)
 
 
 def _second(outcome: Outcome) -> str:
-    """What the recorded run is drawn beside."""
+    """Return the name of the run that is drawn over the recorded one."""
     return "changed" if outcome.changes else WITH_HIVEMIND if outcome.foreign else "replayed"
 
 
-def _parting(parted_s: float) -> str:
-    return "they part at once" if parted_s < _AT_ONCE_S else f"they part after {short_duration(parted_s)}"
+def _diverging(diverged_after_s: float) -> str:
+    return (
+        "they diverge at once"
+        if diverged_after_s < _AT_ONCE_S
+        else f"they diverge after {short_duration(diverged_after_s)}"
+    )
 
 
 def _drawn(outcome: Outcome, cells: int, rows: int, pen: Pen) -> list[Runs]:
     width = cells - _SCALE
     if width < _NARROWEST or rows < _LEAST + 2:
         return []
-    first, second = outcome.recorded.course, outcome.tried.course
+    first, second = outcome.recorded.series, outcome.tried.series
     span_s = max(first.lasts_s, second.lasts_s) or 1.0
     room = rows - 2
     strips = _STRIPS[: max(1, min(len(_STRIPS), room // _LEAST))]
@@ -70,26 +74,26 @@ def _drawn(outcome: Outcome, cells: int, rows: int, pen: Pen) -> list[Runs]:
         if index and apart:
             drawn.append([(" " * (_SCALE - 1), "dim"), (pen.glyphs.frame[5], "rule")])
         drawn += _strip(label, (values(first), values(second)), (first, second), span_s, outcome, width, height, pen)
-    return [*drawn, _axis(span_s, outcome.parted_s if _later(outcome) else None, width)]
+    return [*drawn, _axis(span_s, outcome.diverged_after_s if _diverge_later(outcome) else None, width)]
 
 
 def _strip(
     label: str,
     values: tuple[Sequence[float | None], Sequence[float | None]],
-    courses: tuple[Course, Course],
+    series: tuple[RunSeries, RunSeries],
     span_s: float,
     outcome: Outcome,
     width: int,
     height: int,
     pen: Pen,
 ) -> list[Runs]:
-    """One quantity of both runs, on one scale; where both are alike, the changed one lies over the recorded."""
+    """Return one quantity of both runs on one scale, the second run drawn over the recorded one."""
     canvas = Canvas(width, height, braille=pen.glyphs.braille)
     top = float(max(1, math.ceil(max((value for each in values for value in each if value is not None), default=0.0))))
-    for each, course, role, plain in zip(values, courses, (_RECORDED, _CHANGED), ".*", strict=True):
-        canvas.curve(sampled(each, course.width_s, span_s, canvas.columns), top, role, plain)
-    if _later(outcome):
-        column = min(width - 1, int((outcome.parted_s or 0.0) / span_s * width))
+    for each, run, role, plain in zip(values, series, (_RECORDED, _CHANGED), ".*", strict=True):
+        canvas.curve(sampled(each, run.width_s, span_s, canvas.columns), top, role, plain)
+    if _diverge_later(outcome):
+        column = min(width - 1, int((outcome.diverged_after_s or 0.0) / span_s * width))
         for row in range(height):
             canvas.behind(column, row, pen.glyphs.track, "wait")
     heads = [f"{label:<9}{short_count(top):>4}", *[""] * (height - 2), f"{'0':>13}"] if height > 1 else [label]
@@ -100,8 +104,10 @@ def _strip(
 
 
 def sampled(values: Sequence[float | None], width_s: float, span_s: float, columns: int) -> list[float | None]:
-    """The value at each of so many moments of the span; None where the run is over. No stretch is skipped: where
-    several fall on one column, it has the highest."""
+    """Return the value at so many moments of the span; None where the run is over.
+
+    No interval is skipped: a column for several of them has the highest value.
+    """
     found: list[float | None] = []
     for column in range(columns):
         begin, end = int(column * span_s / columns / width_s), int((column + 1) * span_s / columns / width_s)
@@ -119,25 +125,25 @@ def _legend(outcome: Outcome, pen: Pen) -> Runs:
         ("recorded", "dim"),
         (f"   {signs[1]} ", _CHANGED),
         (name, "dim"),
-        *([(f"   {pen.glyphs.track} ", "wait"), ("they part", "dim")] if _later(outcome) else []),
+        *([(f"   {pen.glyphs.track} ", "wait"), ("they diverge", "dim")] if _diverge_later(outcome) else []),
     ]
 
 
-def _later(outcome: Outcome) -> bool:
-    """They part where there is something to see of both before."""
-    return outcome.parted_s is not None and outcome.parted_s >= _AT_ONCE_S
+def _diverge_later(outcome: Outcome) -> bool:
+    """Return whether there is something to see of both runs before they diverge."""
+    return outcome.diverged_after_s is not None and outcome.diverged_after_s >= _AT_ONCE_S
 
 
-def _axis(span_s: float, parted_s: float | None, width: int) -> Runs:
-    """When it begins and ends, and where the runs part."""
+def _axis(span_s: float, diverged_after_s: float | None, width: int) -> Runs:
+    """Return the axis: its begin, its end, and where the runs diverge."""
     end = short_duration(span_s)
     cells = ["0", *" " * (width - 1)][:width]
     cells[width - len(end) :] = end
     spans: Runs = [(" " * _SCALE, "dim")]
-    if parted_s is None:
+    if diverged_after_s is None:
         return [*spans, ("".join(cells), "dim")]
-    label = f"+{short_duration(parted_s)}"
-    at = max(2, min(width - len(end) - len(label) - 2, int(parted_s / span_s * width)))
+    label = f"+{short_duration(diverged_after_s)}"
+    at = max(2, min(width - len(end) - len(label) - 2, int(diverged_after_s / span_s * width)))
     text = "".join(cells)
     marked: list[Span] = [(text[:at], "dim"), (label, "wait"), (text[at + len(label) :], "dim")]
     return [*spans, *marked]

@@ -87,7 +87,7 @@ def _ttft(plot: Any, job: Job, height: int) -> None:
 
 
 def time_ticks(span_s: float) -> tuple[list[float], list[str]]:
-    """Where the time axis is marked, and with what words."""
+    """Return the ticks of the time axis and their labels."""
     step = next(step for step in (5, 10, 15, 30, 60, 120, 300, 600) if span_s / step <= 5 or step == 600)
     ticks = [-float(at) for at in range(0, int(span_s) + 1, step)][::-1]
     return ticks, ["now" if at == 0 else f"{at:.0f}s" if span_s < 120 else f"{at / 60:g}m" for at in ticks]
@@ -117,8 +117,8 @@ def _read(pipe: BinaryIO) -> Job | None:
 
 
 def main() -> None:
-    """Answer jobs until the input ends."""
-    # Ctrl-C in the terminal reaches the whole process group; when to end is the parent's to say, by closing the pipe.
+    """Draw jobs until the input ends."""
+    # Ctrl-C in the terminal reaches the whole process group, but the parent ends this process by closing the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(10)
     jobs, figures = sys.stdin.buffer, sys.stdout.buffer

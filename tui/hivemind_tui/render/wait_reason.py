@@ -1,4 +1,4 @@
-"""Why a request waits, in words: the gate that holds it, its place in the line, and about when it flies."""
+"""Why a request waits, in words: the gate that holds it, its place in the queue, and its ETA."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WAITING = ("queued", "retry")
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A waiting ticket, and what is known around it."""
+    """A queued ticket, its lane and its agent."""
 
     ticket: TicketView
     lane: LaneState | None
@@ -32,16 +32,16 @@ class _Case:
 
 
 def gate(ticket: TicketView) -> str:
-    """The gate that holds a waiting ticket, in a word."""
+    """Return the gate that holds a ticket, in a word."""
     if ticket.gate == "backoff":
         return f"try {ticket.attempt + 1}"
     return gate_sign(ticket.gate).word if ticket.gate else "waits"
 
 
 def eta(ticket: TicketView) -> str:
-    """When it flies, about (`≈12s`), else when its gate opens (`3.1s`), else empty: nobody can tell.
+    """Return when it is sent, estimated (`≈12s`), else when its gate opens (`3.1s`), else nothing.
 
-    The end of a pause between two tries is no estimate.
+    The end of a backoff is known, not estimated.
     """
     opens = ticket.gate_opens_in_s
     if ticket.gate == "backoff" and opens is not None:
@@ -52,7 +52,7 @@ def eta(ticket: TicketView) -> str:
 
 
 def short(ticket: TicketView, room: int = 40) -> str:
-    """As much as fits in `room` cells: `slot, 3rd, ≈12s`, or `slot ≈12s`, or `slot`."""
+    """Return as much as fits in `room` cells: `slot, 3rd, ≈12s`, or `slot ≈12s`, or `slot`."""
     word, when = gate(ticket), eta(ticket)
     place = f", {ordinal(ticket.position)}" if ticket.position is not None else ""
     forms = [word]
@@ -69,21 +69,21 @@ def short(ticket: TicketView, room: int = 40) -> str:
 
 
 def sentence(ticket: TicketView, lane: LaneState | None = None, agent: AgentView | None = None) -> str:
-    """In full: `waits for a slot: all 8 are taken and 2 go first; about 12 s`. `agent` is whose ticket it is."""
-    tell = _TELLERS.get(ticket.gate, _other)
-    reason = tell(_Case(ticket, lane, agent))
-    if ticket.gate in _FULLY_TOLD or ticket.estimate_s is None:
+    """Return the reason in full: `waits for a slot: all 8 are taken and 2 go first; about 12 s`."""
+    describe = _SENTENCES.get(ticket.gate, _other)
+    reason = describe(_Case(ticket, lane, agent))
+    if ticket.gate in _WITHOUT_ETA or ticket.estimate_s is None:
         return reason
     return f"{reason}; about {_spoken(about(ticket.estimate_s))}"
 
 
 def far_back(state: str, queue: Sized) -> str:
-    """Why something in this state waits that isn't among the tickets that the queue is shown with; else empty."""
+    """Return the reason of what is queued beyond the tickets that the queue is shown with; else nothing."""
     return f"behind {len(queue)}" if state == "queued" and len(queue) >= QUEUE_SHOWN else ""
 
 
 def first_of_each(queue: Iterable[TicketView]) -> Mapping[str, TicketView]:
-    """By agent, the one of its waiting tickets that flies first."""
+    """Return the first of each agent's queued tickets, by agent."""
     found: dict[str, TicketView] = {}
     for ticket in queue:
         found.setdefault(ticket.agent, ticket)
@@ -91,12 +91,12 @@ def first_of_each(queue: Iterable[TicketView]) -> Mapping[str, TicketView]:
 
 
 def lane_of(lanes: Iterable[LaneView], ticket: TicketView) -> LaneState | None:
-    """The lane it waits in; None where that isn't among them."""
+    """Return the lane in which the ticket waits; None if it isn't among these."""
     return next((lane.state for lane in lanes if lane.state.lane == ticket.lane), None)
 
 
 def _spoken(duration: str) -> str:
-    """`12s` as `12 s`; longer ones stay as they are."""
+    """Return `12s` as `12 s`, and longer durations as they are."""
     return f"{duration[:-1]} s" if duration[:-1].replace(".", "").isdigit() else duration
 
 
@@ -106,7 +106,7 @@ def _opens(case: _Case, words: str) -> str:
 
 
 def _first(case: _Case) -> str:
-    """How many go before it."""
+    """Return how many are sent before it."""
     position = case.ticket.position
     if position is None:
         return ""
@@ -116,16 +116,16 @@ def _first(case: _Case) -> str:
 
 
 def _listed(*facts: str) -> str:
-    """`one, two and three`, of those that say something."""
+    """Return `one, two and three`, without empty facts."""
     said = [fact for fact in facts if fact]
     return " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))
 
 
 def _paused(case: _Case) -> str:
-    return "waits: all admissions are paused (p lets them go on)"
+    return "waits: all admissions are paused (p resumes)"
 
 
-def _parked(case: _Case) -> str:
+def _rate_limited(case: _Case) -> str:
     who = case.lane.upstream if case.lane is not None else "the provider"
     return "waits: " + _listed(f"{who} asked for a pause", _opens(case, "{} to go"), _first(case))
 
@@ -135,7 +135,7 @@ def _circuit(case: _Case) -> str:
     if lane is not None and lane.circuit_forced and lane.circuit == "open":
         return "waits: the circuit is forced open (c changes that)"
     if lane is not None and lane.circuit == "half_open":
-        return "waits: " + _listed("the circuit is half-open", "what its probe comes to decides", _first(case))
+        return "waits: " + _listed("the circuit is half-open", "the result of the probe decides", _first(case))
     return "waits: " + _listed("the circuit is open", _opens(case, "a probe goes in {}"), _first(case))
 
 
@@ -146,14 +146,14 @@ def _slot(case: _Case) -> str:
         slots = max(1, int(lane.level))
         taken = f"all {slots} are taken" if slots > 1 else "the only one is taken"
         if lane.active > slots:
-            taken = f"{lane.active} fly where {slots} may"
+            taken = f"{lane.active} are in flight, the limit is {slots}"
     return "waits for a slot: " + _listed(taken, _first(case))
 
 
 def _upstream(case: _Case) -> str:
     lane = case.lane
     taken = f"all {lane.upstream_limit} are taken" if lane is not None and lane.upstream_limit else "all are taken"
-    return "waits for a place at the upstream, which all keys share: " + _listed(taken, _first(case))
+    return "waits for the upstream's limit, which all keys share: " + _listed(taken, _first(case))
 
 
 def _requests(case: _Case) -> str:
@@ -173,7 +173,7 @@ def _tokens(case: _Case) -> str:
 
 
 def _room(case: _Case, window: WindowState | None) -> str:
-    """When there is room again, or when one request checks whether there is."""
+    """Return when there is room again, or when one request checks for it."""
     doubted = window is not None and window.probe_in_s is not None
     return _opens(case, "one request checks its reset in {}" if doubted else "room in {}")
 
@@ -188,7 +188,7 @@ def _budget(case: _Case) -> str:
 
 
 def _fits(state: BudgetState, tokens: int) -> bool:
-    """It isn't this budget that holds it, but one of those above."""
+    """Return whether the tokens fit, so that a budget further up holds it."""
     return (
         state.tokens is not None
         and state.dollars is None
@@ -198,11 +198,11 @@ def _fits(state: BudgetState, tokens: int) -> bool:
 
 def _dependency(case: _Case) -> str:
     task = case.agent.task if case.agent is not None else None
-    return f"waits: task {task} waits for others to be done" if task else "waits: its agent's task waits for others"
+    return f"waits: task {task} waits for other tasks" if task else "waits: its agent's task waits for other tasks"
 
 
 def _held(case: _Case) -> str:
-    return "waits: its agent is paused (h lets it go)"
+    return "waits: its agent is paused (h resumes)"
 
 
 def _backoff(case: _Case) -> str:
@@ -212,17 +212,17 @@ def _backoff(case: _Case) -> str:
 
 
 def _next(case: _Case) -> str:
-    return "its turn has come: nothing holds it"
+    return "nothing holds it: it is next"
 
 
 def _other(case: _Case) -> str:
-    """A gate that this screen doesn't know goes by its own name."""
+    """Name an unknown gate by its own name."""
     name = case.ticket.gate.replace("_", " ")
     return "waits" + (f": {name}" if name else "") + "".join(f", {fact}" for fact in (_first(case),) if fact)
 
 
 def _tightest(case: _Case, kinds: tuple[WindowKind, ...]) -> WindowState | None:
-    """Of the windows that the ticket's model goes by, the one of these kinds with the least left."""
+    """Return the window of these kinds for the ticket's model with the least left."""
     windows = [window for window in case.lane.windows if window.kind in kinds] if case.lane is not None else []
     if len({window.family for window in windows}) > 1:
         name = family(case.ticket.model)
@@ -230,9 +230,9 @@ def _tightest(case: _Case, kinds: tuple[WindowKind, ...]) -> WindowState | None:
     return min(windows, key=lambda window: window.remaining / (window.limit or 1.0), default=None)
 
 
-_TELLERS: Mapping[str, Callable[[_Case], str]] = {
+_SENTENCES: Mapping[str, Callable[[_Case], str]] = {
     "paused": _paused,
-    "parked": _parked,
+    "parked": _rate_limited,
     "circuit": _circuit,
     "slot": _slot,
     "upstream": _upstream,
@@ -244,5 +244,5 @@ _TELLERS: Mapping[str, Callable[[_Case], str]] = {
     "backoff": _backoff,
     "next": _next,
 }
-_FULLY_TOLD = frozenset({"paused", "held", "dependency", "backoff", "next"})
-"""Gates after which an estimate would say nothing more, or nothing true."""
+_WITHOUT_ETA = frozenset({"paused", "held", "dependency", "backoff", "next"})
+"""Gates whose reason needs no ETA."""

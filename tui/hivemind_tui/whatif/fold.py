@@ -1,4 +1,4 @@
-"""A run's course over time, folded from its events, recorded or simulated alike."""
+"""Folds a run's events, recorded or simulated, into its requests and concurrency level over time."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 from hivemind.scheduler import events as ev
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
 from hivemind.world.state import Carried
-from hivemind_tui.whatif.protocol import Course
+from hivemind_tui.whatif.protocol import RunSeries
 
-STRETCHES = 512
-"""At most so many; where a run is longer, two become one."""
+MOST_INTERVALS = 512
+"""Most intervals of a run; when there would be more, each two become one."""
 _FINEST_S = 0.25
 
 
-class CourseFold:
-    """Events come in order; :meth:`course` tells."""
+class SeriesFold:
+    """The series of a run whose events come in order."""
 
     def __init__(self) -> None:
         self._began: float | None = None
@@ -27,8 +27,7 @@ class CourseFold:
         self._levels: dict[str, float] = {}
         self._level: float | None = None
         self._sums: list[list[float]] = []
-        """A stretch each: seconds, flying times seconds, waiting times seconds, level times seconds, and the seconds in
-        which there was a level."""
+        """By interval: seconds, then in flight, waiting and level, each times seconds, and the seconds with a level."""
         self._folds: Mapping[type[ev.Event], Callable[[Any], object]] = {
             ev.Arrived: requests.arrived,
             ev.Granted: requests.granted,
@@ -44,44 +43,44 @@ class CourseFold:
 
     @property
     def began(self) -> float | None:
-        """When the first request came; None before that."""
+        """The first request's arrival; None before that."""
         return self._began
 
     @property
     def ended(self) -> float:
-        """When the last request was over, as far as it has come."""
+        """The end of the last request so far."""
         return self._at
 
     def apply(self, event: ev.Event) -> None:
-        """Take in what happened next."""
+        """Take in the next event."""
         fold = self._folds.get(type(event))
         if fold is None:
             return
-        asks = type(event) is ev.Arrived
+        arrival = type(event) is ev.Arrived
         if self._began is not None:
-            # Gauges go on being taken when the last request is over; the run has ended by then.
-            if asks or self._requests.by_ticket:
-                self._spend(event.at)
-        elif asks:
+            # Gauges are still sampled after the last request, when the run has ended.
+            if arrival or self._requests.by_ticket:
+                self._add_time(event.at)
+        elif arrival:
             self._began = self._at = event.at
         fold(event)
 
-    def course(self) -> Course:
-        """As far as it has come."""
-        spent = [sums for sums in self._sums if sums[0] > 0]
-        return Course(
+    def series(self) -> RunSeries:
+        """Return the series so far."""
+        known = [sums for sums in self._sums if sums[0] > 0]
+        return RunSeries(
             self._width_s,
-            [sums[1] / sums[0] for sums in spent],
-            [sums[2] / sums[0] for sums in spent],
-            [sums[3] / sums[4] if sums[4] else None for sums in spent],
+            [sums[1] / sums[0] for sums in known],
+            [sums[2] / sums[0] for sums in known],
+            [sums[3] / sums[4] if sums[4] else None for sums in known],
         )
 
-    def _spend(self, until: float) -> None:
-        """Count the time since the last event as it was."""
+    def _add_time(self, until: float) -> None:
+        """Add the time since the last event to the intervals."""
         assert self._began is not None
         while self._at < until:
             index = int((self._at - self._began) / self._width_s)
-            if index >= STRETCHES:
+            if index >= MOST_INTERVALS:
                 self._halve()
                 continue
             while len(self._sums) <= index:
@@ -125,17 +124,19 @@ class CourseFold:
             self._began = self._at = event.at
 
 
-class Parting:
-    """When two runs begin to differ: the moment of the first grant that the other run has at another time, or to
-    somebody else. The first run is told to it, then the second."""
+class Divergence:
+    """Finds where two runs begin to differ: the first grant with another time or ticket.
+
+    Takes the first run's events, then, after :meth:`begin_second`, the second run's.
+    """
 
     def __init__(self) -> None:
+        self.at: float | None = None
         self._first: list[tuple[float, int]] = []
         self._index: int | None = None
-        self.at: float | None = None
 
     def apply(self, event: ev.Event) -> None:
-        """The first run's events, and after :meth:`second` the second's."""
+        """Take in the next event."""
         if type(event) is not ev.Granted:
             return
         grant = (event.at, event.ticket)
@@ -148,11 +149,11 @@ class Parting:
                 self.at = event.at if known is None else min(known[0], event.at)
             self._index += 1
 
-    def second(self) -> None:
-        """What comes from now on is of another run."""
+    def begin_second(self) -> None:
+        """Expect the second run's events from now on."""
         self._index, self.at = 0, None
 
-    def ended(self) -> None:
-        """The second run is over, perhaps before the first was."""
+    def end(self) -> None:
+        """Finish the second run, which may have fewer grants than the first."""
         if self.at is None and self._index is not None and self._index < len(self._first):
             self.at = self._first[self._index][0]

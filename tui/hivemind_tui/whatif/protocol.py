@@ -1,4 +1,4 @@
-"""What goes to the simulating process and what comes back: MessagePack, each message with its length in front."""
+"""Messages to and from the simulation process: MessagePack, each with its length before it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hivemind.lab.tune.overrides import Change
 HEAD = struct.Struct(">I")
 """A message's length in bytes."""
 MESSAGE_LIMIT = 4 << 20
-"""A longer message means that the two sides no longer understand each other."""
+"""A longer message means that the stream is corrupt."""
 
 
 class Look(msgspec.Struct, frozen=True, tag=True):
@@ -30,11 +30,11 @@ class Try(msgspec.Struct, frozen=True, tag=True):
 
 
 class Stage(msgspec.Struct, frozen=True, tag=True):
-    """What is being done now."""
+    """Progress of the answer."""
 
     words: str
     share: float | None = None
-    """How much of it is done, 1 being all; None: nobody knows."""
+    """Of the work, 1 being all; None if unknown."""
 
 
 class Looked(msgspec.Struct, frozen=True, tag=True):
@@ -49,34 +49,34 @@ class Looked(msgspec.Struct, frozen=True, tag=True):
     upstreams: Mapping[str, Mapping[str, float]]
     """By name, the knobs that the recording began with."""
     turned: Mapping[str, int]
-    """By knob, how often the operator turned it meanwhile."""
+    """By knob, how often the operator tuned it while it was recorded."""
     told: tuple[str, ...]
-    """What is wrong with it, a line each."""
+    """Defects of the recording, a line each."""
     foreign: bool = False
-    """It was recorded without HiveMind."""
+    """Whether it was recorded without HiveMind."""
 
 
-class Course(msgspec.Struct, frozen=True):
-    """A run over time, in stretches of equal length from its begin on; each value is the mean of its stretch."""
+class RunSeries(msgspec.Struct, frozen=True):
+    """A run over time, in intervals of equal length; each value is the mean of its interval."""
 
     width_s: float
-    flying: list[float]
+    in_flight: list[float]
     waiting: list[float]
     """In the queue, or between two attempts."""
     level: list[float | None]
-    """Of all lanes together; None: there was no limit."""
+    """The sum of all lanes; None where there was no limit."""
 
     @property
     def lasts_s(self) -> float:
-        """To the end of the last stretch."""
-        return self.width_s * len(self.flying)
+        """Seconds to the end of the last interval."""
+        return self.width_s * len(self.in_flight)
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What a run came to, and its course."""
+    """The figures of a run, and its series over time."""
 
     figures: Figures
-    course: Course
+    series: RunSeries
 
 
 class Outcome(msgspec.Struct, frozen=True, tag=True):
@@ -85,17 +85,17 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
     changes: tuple[Change, ...]
     recorded: Run
     replayed: Run
-    """Simulated with the recorded settings: how far the model is to be trusted."""
+    """Simulated with the recorded settings, which shows the error of the model."""
     tried: Run
     """Simulated with the changes; the same as `replayed` where there are none."""
-    parted_s: float | None
-    """From the begin until the two simulated runs differ; None: they never do."""
+    diverged_after_s: float | None
+    """Seconds until the two simulated runs differ; None if they never do."""
     foreign: bool = False
-    """It was recorded without HiveMind, so `replayed` is what HiveMind's usual settings would have made of it."""
+    """Whether it was recorded without HiveMind; `replayed` is then simulated with HiveMind's default settings."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):
-    """There is no answer, and why."""
+    """The reason why there is no answer."""
 
     why: str
 
@@ -106,6 +106,6 @@ Message = Stage | Answer
 
 
 def pack(message: Question | Message) -> bytes:
-    """The message as it goes through the pipe."""
+    """Return the message as it goes through the pipe."""
     body = msgspec.msgpack.encode(message)
     return HEAD.pack(len(body)) + body

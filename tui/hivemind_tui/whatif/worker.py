@@ -1,7 +1,7 @@
-"""The simulating process: `python -m hivemind_tui.whatif.worker` reads questions from its input and answers them.
+"""The simulation process: `python -m hivemind_tui.whatif.worker` reads questions from its input and answers them.
 
 A process of its own, because a simulation computes for seconds: in the proxy's own process every agent would wait for
-it. It remembers the recording it read last, and ends with its input, or when nobody asked for some minutes.
+it. It keeps the recording it read last, and ends with its input, or after some minutes without a question.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from hivemind.prices import Prices
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import Price
-from hivemind_tui.whatif.fold import CourseFold, Parting
+from hivemind_tui.whatif.fold import Divergence, SeriesFold
 from hivemind_tui.whatif.protocol import (
     HEAD,
-    Course,
     Look,
     Looked,
     Message,
@@ -38,6 +37,7 @@ from hivemind_tui.whatif.protocol import (
     Question,
     Refused,
     Run,
+    RunSeries,
     Stage,
     Try,
     pack,
@@ -46,22 +46,22 @@ from hivemind_tui.whatif.protocol import (
 _NICE = 15
 _TOLD_EVERY_S = 0.1
 _LOOKED_AT_EVERY = 256
-"""Events between two looks at the clock."""
+"""Events between two readings of the clock."""
 _IDLE_S = 300.0
 
 Mark = tuple[tuple[str, int, int], ...]
-"""What a journal's files were like when it was read."""
+"""Names, sizes and times of a journal's files when it was read."""
 
 
 class _Seen:
-    """What one pass over a recording's events finds."""
+    """What is collected in one pass over a recording's events."""
 
     def __init__(self) -> None:
-        self.fold = CourseFold()
+        self.fold = SeriesFold()
         self.turned: dict[str, int] = {}
 
     def apply(self, event: ev.Event) -> None:
-        """Take in what happened next."""
+        """Take in the next event."""
         if isinstance(event, ev.Commanded) and event.name == "Tune":
             knob = event.arguments.get("knob")
             if isinstance(knob, str) and knob in KNOBS:
@@ -70,7 +70,7 @@ class _Seen:
 
 
 def _knobs(recording: Recording) -> dict[str, dict[str, float]]:
-    """By upstream, what the simulation begins with."""
+    """Return the knobs that the simulation begins with, by upstream."""
     found: dict[str, dict[str, float]] = {}
     for lane in recording.lanes.values():
         values = {name: value_in(name, recording.began.config, lane) for name in KNOBS}
@@ -78,8 +78,8 @@ def _knobs(recording: Recording) -> dict[str, dict[str, float]]:
     return found
 
 
-class Desk:
-    """Answers questions one after the other; `tell` hears what is being done and the answer.
+class Worker:
+    """Answers questions one after the other; `tell` receives the progress and the answer.
 
     `now` is a monotonic clock in seconds.
     """
@@ -101,13 +101,13 @@ class Desk:
         self._mark: Mark = ()
         self._recording: Recording | None = None
         self._looked: Looked | None = None
-        self._course = Course(1.0, [], [], [])
+        self._series = RunSeries(1.0, [], [], [])
         self._began = 0.0
         self._replayed: Run | None = None
-        self._parting = Parting()
+        self._divergence = Divergence()
 
     def answer(self, question: Question) -> None:
-        """Answer a question, in the end."""
+        """Answer a question."""
         try:
             looked = self._read(Path(question.path))
             self._tell(looked if isinstance(question, Look) else self._tried(question.changes))
@@ -119,7 +119,7 @@ class Desk:
 
     def _forget(self) -> None:
         self._mark, self._recording, self._replayed = (), None, None
-        self._parting = Parting()
+        self._divergence = Divergence()
 
     def _read(self, path: Path) -> Looked:
         journal = open_journal(path)
@@ -145,46 +145,46 @@ class Desk:
             tuple(recording.told),
             recording.began.foreign,
         )
-        self._course, self._recording, self._mark = seen.fold.course(), recording, mark
+        self._series, self._recording, self._mark = seen.fold.series(), recording, mark
         return self._looked
 
     def _tried(self, changes: tuple[Change, ...]) -> Outcome:
         assert self._recording is not None
         foreign = self._recording.began.foreign
         if self._replayed is None:
-            self._parting = Parting()
-            self._replayed = self._run((), f"replaying with {'the usual' if foreign else 'the recorded'} settings")
-        recorded = Run(self._recording.figures, self._course)
+            self._divergence = Divergence()
+            self._replayed = self._run((), f"replaying with {'default' if foreign else 'the recorded'} settings")
+        recorded = Run(self._recording.figures, self._series)
         if not changes:
             return Outcome((), recorded, self._replayed, self._replayed, None, foreign)
-        self._parting.second()
+        self._divergence.begin_second()
         tried = self._run(changes, "simulating " + ", ".join(map(str, changes)))
-        self._parting.ended()
-        parted = self._parting.at
-        parted_s = None if parted is None else parted - self._began
-        return Outcome(changes, recorded, self._replayed, tried, parted_s, foreign)
+        self._divergence.end()
+        diverged = self._divergence.at
+        diverged_after_s = None if diverged is None else diverged - self._began
+        return Outcome(changes, recorded, self._replayed, tried, diverged_after_s, foreign)
 
     def _run(self, changes: tuple[Change, ...], words: str) -> Run:
         assert self._recording is not None
         assert self._looked is not None
-        fold, parting, lasts_s = CourseFold(), self._parting, self._looked.lasts_s
+        fold, divergence, lasts_s = SeriesFold(), self._divergence, self._looked.lasts_s
         told_at, count = self._now(), 0
         self._tell(Stage(words, 0.0))
 
         def hear(event: ev.Event) -> None:
             nonlocal told_at, count
             fold.apply(event)
-            parting.apply(event)
+            divergence.apply(event)
             count += 1
             if count % _LOOKED_AT_EVERY == 0 and (now := self._now()) - told_at >= _TOLD_EVERY_S:
                 told_at = now
                 self._tell(Stage(words, min(0.99, (event.at - self._began) / lasts_s) if lasts_s > 0 else None))
 
-        return Run(self._simulate(self._recording, changes, price=self._price, tell=hear), fold.course())
+        return Run(self._simulate(self._recording, changes, price=self._price, tell=hear), fold.series())
 
 
 def _size_and_time(path: Path) -> tuple[int, int]:
-    """Both 0 where it is gone."""
+    """Return the size and time of a file; both 0 where it is gone."""
     try:
         about = path.stat()
     except OSError:
@@ -193,7 +193,7 @@ def _size_and_time(path: Path) -> tuple[int, int]:
 
 
 def _next(pipe: BinaryIO) -> Question | None:
-    """None: there is none any more, or nobody asked for long."""
+    """Return the next question; None at the end of the input or after a long idle time."""
     if not select.select([pipe], [], [], _IDLE_S)[0]:
         return None
     head = pipe.read(HEAD.size)
@@ -204,7 +204,7 @@ def _next(pipe: BinaryIO) -> Question | None:
 
 def main() -> None:
     """Answer until the input ends."""
-    # Ctrl-C in the terminal reaches the whole process group; when to end is the parent's to say, by closing the pipe.
+    # Ctrl-C in the terminal reaches the whole process group, but the parent ends this process by closing the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICE)
     questions, answers = sys.stdin.buffer, sys.stdout.buffer
@@ -215,9 +215,9 @@ def main() -> None:
         answers.write(pack(message))
         answers.flush()
 
-    desk = Desk(tell, price=prices.cost)
+    worker = Worker(tell, price=prices.cost)
     while (question := _next(questions)) is not None:
-        desk.answer(question)
+        worker.answer(question)
 
 
 if __name__ == "__main__":
