@@ -29,7 +29,7 @@ def state_of(span: Span) -> str:
 def test_what_was_saved() -> None:
     """Saved is who met a fault unseen and never saw one, and what it had used when the last one would have ended it."""
     saved = run_of(a_night()).saved
-    assert (saved.agents, saved.tokens, saved.dollars, saved.unpriced) == (1, 1000, 1.0, 0)
+    assert (saved.agents, saved.spent.tokens, saved.spent.dollars, saved.spent.unpriced) == (1, 1000, 1.0, 0)
 
 
 def test_saved_as_the_control_room_counts() -> None:
@@ -58,24 +58,24 @@ def test_saved_as_the_control_room_counts() -> None:
         world.apply(event)
     totals, saved = world.snapshot(events[-1].at).totals, run_of(events).saved
     assert totals.agents_saved > 3
-    assert (saved.agents, saved.tokens) == (totals.agents_saved, totals.tokens_saved)
+    assert (saved.agents, saved.spent.tokens) == (totals.agents_saved, totals.tokens_saved)
 
 
 def test_faults_and_what_became_of_them() -> None:
     """Each fault counts by its kind, and by how the request that met it ended."""
     faults = run_of(a_night()).fold.faults
-    assert {name: (kind.faults, kind.retried, dict(kind.became)) for name, kind in faults.kinds.items()} == {
+    assert {name: (kind.count, kind.retried, dict(kind.outcomes)) for name, kind in faults.kinds.items()} == {
         "overloaded": (2, 2, {"failed": 1, "answered": 1}),
         "server_error": (1, 0, {"failed": 1}),
         "disconnected": (1, 1, {"answered": 1}),
     }
-    assert (faults.all, faults.of("answered"), faults.of("failed")) == (4, 2, 2)
+    assert (faults.count, faults.ended("answered"), faults.ended("failed")) == (4, 2, 2)
 
 
 def test_faults_of_a_request_that_isnt_over() -> None:
     """Of a request that is open at the end nobody knows what became of it."""
     faults = run_of([opened(), arrived(0, 1, "ann"), granted(0, 1, "ann"), failed(1, 1, "ann", 5.0)]).fold.faults
-    assert (faults.of("open"), faults.of("answered")) == (1, 0)
+    assert (faults.ended("open"), faults.ended("answered")) == (1, 0)
 
 
 def test_an_agents_row() -> None:
@@ -127,17 +127,17 @@ def test_a_lanes_course() -> None:
     run = run_of(a_night())
     lane = run.fold.lanes[LANE]
     assert [(cut.at, cut.level, cut.cause) for cut in lane.cuts.kept] == [(3, 3.0, "overloaded")]
-    assert [(each.begins, each.ends, each.what) for each in lane.spans.kept] == [(8, 10, "parked"), (8, 10, "open")]
-    assert (lane.parked_s, lane.open_s, lane.busiest, lane.longest_queue) == (2, 2, 2, 2)
+    assert [(each.begins, each.ends, each.state) for each in lane.spans.kept] == [(8, 10, "paused"), (8, 10, "open")]
+    assert (lane.paused_s, lane.open_s, lane.max_in_flight, lane.longest_queue) == (2, 2, 2, 2)
     assert [window.fullest for window in lane.windows.values()] == [0.9]
-    assert [(word.at, word.text) for word in run.fold.words.kept] == [(13, "aimd.beta is 0.6 now")]
+    assert [(word.at, word.text) for word in run.fold.commands.kept] == [(13, "aimd.beta is 0.6 now")]
 
 
 def test_a_pause_ends_with_the_run() -> None:
     """A pause and an open circuit that nothing ends are told up to the last event."""
     events = [ev.CircuitChanged(START + 1, LANE, "open", "x"), ev.LaneParked(START + 2, LANE, 60.0, "429"), sampled(5)]
     lane = run_of([opened(), *events]).fold.lanes[LANE]
-    assert [(each.begins, each.ends, each.what) for each in lane.spans.kept] == [(2, 5, "parked"), (1, 5, "open")]
+    assert [(each.begins, each.ends, each.state) for each in lane.spans.kept] == [(2, 5, "paused"), (1, 5, "open")]
 
 
 def test_a_gap() -> None:
@@ -164,8 +164,8 @@ def test_a_gap() -> None:
         (12, 14, "streaming"),
     ]
     assert fold.gaps.kept == [(3, 10, 40)]
-    assert fold.faults.of("open") == 1
-    flying = {round(at, 2): mean for at, mean, _ in fold.lanes[LANE].flying.points(16)}
+    assert fold.faults.ended("open") == 1
+    flying = {round(at, 2): mean for at, mean, _ in fold.lanes[LANE].in_flight.points(16)}
     assert (flying[0.5], flying[1.5], flying[2.5], flying[13.5], flying[15.5]) == (1, 2, 1, 1, 0)
     assert not [at for at in flying if 3.05 < at < 10.95]
     bob = fold.agents["bob"]
@@ -175,7 +175,7 @@ def test_a_gap() -> None:
 def test_what_was_never_seen_to_come_counts_nothing() -> None:
     """Events of a request whose beginning isn't in the recording are left out."""
     run = run_of([opened(), granted(1, 9, "ann"), failed(1.5, 9, "ann", None), finished(2, 9, "ann", attempts=2)])
-    assert (run.fold.agents, run.fold.faults.all, run.saved.agents) == ({}, 0, 0)
+    assert (run.fold.agents, run.fold.faults.count, run.saved.agents) == ({}, 0, 0)
 
 
 def test_what_was_open_when_the_recording_begins_counts_from_there() -> None:
@@ -194,7 +194,7 @@ def test_what_was_open_when_the_recording_begins_counts_from_there() -> None:
         (3, 5, "waiting"),
     ]
     lane = run.fold.lanes[LANE]
-    assert (lane.requests, lane.busiest, lane.longest_queue) == (2, 2, 1)
+    assert (lane.requests, lane.max_in_flight, lane.longest_queue) == (2, 2, 1)
     assert (run.figures.requests, run.figures.answered, run.figures.waited_s) == (2, 2, 1.0)
 
 
@@ -222,9 +222,9 @@ def test_a_state_after_a_gap_shows_what_is_open() -> None:
         (0, 3, "queued"),
         (11, 14, "waiting"),
     ]
-    assert (ann.requests, ann.answered, bob.ended, bob.last_end, run.fold.faults.of("open")) == (1, 1, 3, "", 1)
+    assert (ann.requests, ann.answered, bob.ended, bob.last_end, run.fold.faults.ended("open")) == (1, 1, 3, "", 1)
     lane = run.fold.lanes[LANE]
-    flying = {round(at, 2): mean for at, mean, _ in lane.flying.points(16)}
+    flying = {round(at, 2): mean for at, mean, _ in lane.in_flight.points(16)}
     assert (flying[12.5], flying[15.5]) == (1, 0)
     assert not [at for at in flying if 3.05 < at < 10.95]
 
@@ -268,8 +268,8 @@ def test_rows_are_bounded() -> None:
     rows = Rows(most=50)
     some = [rows.new() for _ in range(4)]
     for number in range(4000):
-        rows.span(some[number % 4], number, number + 0.5, number % 3)
-        rows.mark(some[number % 4], number, "overloaded", False)
+        some[number % 4].span(number, number + 0.5, number % 3)
+        some[number % 4].mark(number, "overloaded", False)
     kept = [span for row in some for span in row.spans]
     assert sum(len(row.spans) + len(row.marks) for row in some) <= 2 * 50
     assert sum(sum(span.seconds) for span in kept) == pytest.approx(2000)
@@ -315,7 +315,7 @@ def test_some_of_many() -> None:
 def test_a_command_of_another_version() -> None:
     """A command whose arguments aren't as they are here is told by its name."""
     fold = run_of([ev.Commanded(START + 1, "you", "Tune", {})]).fold
-    assert [word.text for word in fold.words.kept] == ["Tune"]
+    assert [word.text for word in fold.commands.kept] == ["Tune"]
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))

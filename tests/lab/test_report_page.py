@@ -171,7 +171,7 @@ def test_tables_tell_what_plots_show() -> None:
     for told in (
         "level cut to 3.0",
         "circuit open",
-        "pause asked for by the provider",
+        "paused by the provider",
         "disconnected",
         "90 %",
         "$6.20",
@@ -188,8 +188,8 @@ def test_headline() -> None:
     for told in ("2026-11-21 08:33:20 UTC", "recorded for 18 s", "2 of 3", "3 answered, 1 ended in an error"):
         assert told in text
     assert "that had used 1,000 tokens ($1.00)" in text
-    assert "1 agent met such a fault and never saw an error." in text
-    assert "2 faults were met by requests that an agent saw fail." in text
+    assert "1 agent had such a request and never saw an error." in text
+    assert "2 failed attempts belonged to requests that ended in an error." in text
 
 
 def test_settings_that_differ() -> None:
@@ -253,7 +253,7 @@ def test_many_of_all() -> None:
     found = seen(run)
     text = "\n".join(found.texts)
     assert "The 200 that used most, of 300." in text
-    assert f"Shown are the {plots.ROWS_SHOWN} of the first 120 that met most faults or asked most." in text
+    assert f"Shown are the {plots.ROWS_SHOWN} of the first 120 with most failed attempts or requests." in text
     assert re.search(r"\d,\d+ more aren't listed\.", text)
     assert len(json.dumps(found.figures)) < 1_500_000
 
@@ -275,7 +275,7 @@ def test_contrast(scheme: int) -> None:
     for ground in ("ground", "card"):
         for role in ("ink", "dim", "good", "bad"):
             assert contrast(colours[role], colours[ground]) >= 4.5, (role, ground)
-    for role in ("flight", "level", "streaming", "retry", "parked", "bad", *"abcdef"):
+    for role in ("flight", "level", "streaming", "retry", "paused", "bad", *"abcdef"):
         assert contrast(colours[role], colours["card"]) >= 3, role
 
 

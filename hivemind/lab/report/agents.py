@@ -1,30 +1,36 @@
-"""An agent's part in a run: what it asked for, what became of it, and what it would have lost without retries."""
+"""An agent's part in a run: its requests, their ends, and what it would have lost without retries."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field, fields
 
-from hivemind.lab.report.rows import STATES, Row, Rows
+from hivemind.lab.report.rows import Row
 from hivemind.scheduler.types import Usage
-
-QUEUED, PAUSE, FIRST, STREAMING = (STATES.index(name) for name in ("queued", "retry", "waiting", "streaming"))
 
 MODELS_KEPT = 40
 OTHERS = "other models"
 
 
+@dataclass(slots=True)
 class TokenSpending:
-    """Tokens and what they cost."""
+    """Tokens and their cost."""
 
-    __slots__ = ("cached", "dollars", "input", "output", "tokens", "unpriced", "wasted")
-
-    def __init__(self) -> None:
-        self.tokens = self.input = self.cached = self.output = self.wasted = self.unpriced = 0
-        """`cached`: of the input, what was read from a cache; `unpriced`: tokens whose price isn't known."""
-        self.dollars = 0.0
+    tokens: int = 0
+    input: int = 0
+    cached: int = 0
+    """Input tokens read from a cache."""
+    output: int = 0
+    wasted: int = 0
+    """Tokens of failed and abandoned attempts."""
+    unpriced: int = 0
+    """Tokens of unknown price."""
+    dollars: float = 0.0
 
     def use(self, usage: Usage, dollars: float | None, wasted: bool) -> None:
-        """An attempt used so much; `wasted`: no answer came of it."""
+        """Add the usage of an attempt."""
         total = usage.total
         self.tokens += total
         self.input += usage.total_input
@@ -36,118 +42,112 @@ class TokenSpending:
         else:
             self.dollars += dollars
 
+    def add(self, other: TokenSpending) -> None:
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
+
+@dataclass(slots=True)
 class AgentStats:
-    """An agent, as its events tell of it."""
+    """An agent's counts, spending and row. Times are in seconds since the run began."""
 
-    __slots__ = (
-        "_counts",
-        "_rows",
-        "_since",
-        "_state",
-        "answered",
-        "began",
-        "client",
-        "ended",
-        "exit_code",
-        "failed",
-        "last_end",
-        "left",
-        "models",
-        "name",
-        "parent",
-        "recovered",
-        "refused",
-        "requests",
-        "retries",
-        "row",
-        "saved_dollars",
-        "saved_tokens",
-        "saved_unpriced",
-        "saw_error",
-        "spent",
-    )
-
-    def __init__(self, name: str, rows: Rows | None) -> None:
-        self.name = name
-        self.client = ""
-        self.parent: str | None = None
-        self.began: float | None = None
-        self.ended = 0.0
-        """When its last request came to its end, in seconds since the run began."""
-        self.last_end = ""
-        """How: `answered`, `failed`, `refused`, `left`; empty: none has."""
-        self.exit_code: int | None = None
-        self.requests = self.answered = self.failed = self.refused = self.left = self.retries = self.recovered = 0
-        self.saw_error = False
-        """It saw an error that isn't the operator's doing, so nothing saved it."""
-        self.saved_tokens = self.saved_unpriced = 0
-        self.saved_dollars = 0.0
-        """What it had used when a fault would last have ended it."""
-        self.spent = TokenSpending()
-        self.models: dict[str, TokenSpending] = {}
-        self._rows = rows
-        self.row: Row | None = None if rows is None else rows.new()
-        self._counts = [0] * len(STATES)
-        self._state: int | None = None
-        self._since = 0.0
+    name: str
+    row: Row | None = None
+    """None: the agent isn't drawn."""
+    client: str = ""
+    parent: str | None = None
+    began: float | None = None
+    ended: float = 0.0
+    """The end of its last request."""
+    last_end: str = ""
+    """How that ended: `answered`, `failed`, `refused`, `left`; empty: no request has ended, or one is open."""
+    exit_code: int | None = None
+    requests: int = 0
+    answered: int = 0
+    failed: int = 0
+    refused: int = 0
+    left: int = 0
+    retries: int = 0
+    recovered: int = 0
+    """Requests answered after a failed attempt."""
+    saw_error: bool = False
+    """It got an error that no operator caused, so retries didn't save it."""
+    spent: TokenSpending = field(default_factory=TokenSpending)
+    spent_at_recovery: TokenSpending = field(default_factory=TokenSpending)
+    """What it had used at its last recovery: without retries, it would have ended by then."""
+    models: dict[str, TokenSpending] = field(default_factory=dict)
 
     @property
     def saved(self) -> bool:
-        """A fault was made good unseen, and it never saw one."""
+        """A failed attempt was retried OK, and it never saw an error."""
         return self.recovered > 0 and not self.saw_error
 
-    # --- Its row -------------------------------------------------------------------------------------------------
-
-    def move(self, at: float, before: int | None, after: int | None) -> None:
-        """One of its requests goes from a state to another; None: it comes, or is over."""
-        if before is not None:
-            self._counts[before] -= 1
-        if after is not None:
-            self._counts[after] += 1
-        streaming, first, pause, queued = self._counts
-        state = (
-            STREAMING if streaming else FIRST if first else PAUSE if pause else QUEUED if queued else None
-        )  # as of STATES; written out because it is asked at every step
-        if state == self._state:
-            return
-        if self._state is not None and self.row is not None and self._rows is not None:
-            self._rows.span(self.row, self._since, at, self._state)
-        self._state, self._since = state, at
-
-    def fault(self, at: float, kind: str, passed_on: bool) -> None:
-        """An attempt failed."""
-        if self.row is not None and self._rows is not None:
-            self._rows.mark(self.row, at, kind, passed_on)
-
-    # --- What it used --------------------------------------------------------------------------------------------
-
     def use(self, model: str, usage: Usage, dollars: float | None, wasted: bool) -> None:
-        """An attempt of its used so much."""
+        """Add the usage of an attempt."""
         self.spent.use(usage, dollars, wasted)
-        spent_on(self.models, model).use(usage, dollars, wasted)
+        _spending_on(self.models, model).use(usage, dollars, wasted)
 
     def recover(self) -> None:
-        """A request was answered after a fault."""
+        """Count a request that was answered after a failed attempt."""
         self.recovered += 1
-        self.saved_tokens, self.saved_dollars = self.spent.tokens, self.spent.dollars
-        self.saved_unpriced = self.spent.unpriced
+        self.spent_at_recovery = copy(self.spent)
 
 
-def spent_on(models: dict[str, TokenSpending], model: str) -> TokenSpending:
-    """What was spent on a model, to be added to; beyond so many models it is that of all others."""
+def _spending_on(models: dict[str, TokenSpending], model: str) -> TokenSpending:
+    """Return the entry of a model; beyond :data:`MODELS_KEPT` models the common one of all others."""
     name = model or "(none named)"
     if name not in models:
         name = name if len(models) < MODELS_KEPT else OTHERS
     return models.setdefault(name, TokenSpending())
 
 
-def all_spent(agents: Mapping[str, AgentStats]) -> dict[str, TokenSpending]:
-    """By model, of all agents together; the dearest first."""
+def spending_by_model(agents: Mapping[str, AgentStats]) -> dict[str, TokenSpending]:
+    """Return the spending of all agents by model, the most expensive model first."""
     found: dict[str, TokenSpending] = {}
     for agent in agents.values():
         for model, spent in agent.models.items():
-            total = spent_on(found, model)
-            for name in TokenSpending.__slots__:
-                setattr(total, name, getattr(total, name) + getattr(spent, name))
+            _spending_on(found, model).add(spent)
     return dict(sorted(found.items(), key=lambda each: (-each[1].dollars, -each[1].tokens, each[0])))
+
+
+@dataclass(slots=True)
+class FaultKind:
+    """Failed attempts of one kind."""
+
+    count: int = 0
+    retried: int = 0
+    statuses: Counter[int | None] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    """How the requests ended: `answered`, `failed`, `refused`, `left`, or `open` if that isn't known."""
+
+
+class Faults:
+    """The failed attempts of a run by kind, and how their requests ended."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, FaultKind] = {}
+
+    def add(self, kind: str, status: int | None, *, retried: bool) -> None:
+        """Count a failed attempt."""
+        found = self.kinds.setdefault(kind, FaultKind())
+        found.count += 1
+        found.statuses[status] += 1
+        found.retried += retried
+
+    def end(self, kinds: Iterable[str], outcome: str) -> None:
+        """Count the end of a request whose attempts had failed in these ways."""
+        for kind in kinds:
+            self.kinds[kind].outcomes[outcome] += 1
+
+    @property
+    def count(self) -> int:
+        """The number of failed attempts."""
+        return sum(kind.count for kind in self.kinds.values())
+
+    def ended(self, outcome: str) -> int:
+        """Return the number of failed attempts whose request ended so."""
+        return sum(kind.outcomes[outcome] for kind in self.kinds.values())
+
+    def most_frequent(self) -> list[tuple[str, FaultKind]]:
+        """Return the kinds, the most frequent one first."""
+        return sorted(self.kinds.items(), key=lambda each: (-each[1].count, each[0]))

@@ -1,4 +1,4 @@
-"""The settings of a run that weren't left at their defaults."""
+"""The settings of a run that differ from the defaults."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 
 _FEATURES = ("admission", "rate_windows", "backpressure")
 _NOT_SET = frozenset({"upstream", "provider", "rpm_binding", "tpm_binding", "reserve_max_tokens", "count_cache_reads"})
-"""Of a lane's those that follow from something else."""
+"""Settings of a lane that follow from other ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedSetting:
-    """One of them."""
+    """A setting that differs from its default."""
 
     name: str
-    """As settings are called: `aimd.beta`."""
+    """As in the settings file: `aimd.beta`."""
     value: str
     default: str
-    """What it would have been: the provider's profile's, for a lane's."""
+    """Of a lane, the value of the provider's profile."""
     upstream: str = ""
-    """Whose it is; empty: everybody's."""
+    """Empty: for all upstreams."""
 
 
 def changed_settings(config: SchedulerConfig, lanes: Iterable[LaneConfig]) -> list[ChangedSetting]:
-    """All of them, the scheduler's first; of several lanes to one upstream those of the first."""
+    """Return the scheduler's settings, then each upstream's, by its first lane."""
     found = list(_between(config, SchedulerConfig(), "", ""))
     seen: set[str] = set()
     for lane in lanes:

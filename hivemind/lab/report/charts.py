@@ -1,4 +1,4 @@
-"""The plots of what came of a run: waits, faults, rate windows, money."""
+"""The plots of waits, failed attempts, rate windows and money."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from hivemind.lab.report.agents import AgentStats
-from hivemind.lab.report.names import OUTCOMES
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import SERIES, axis, ink, layout, times
-from hivemind.lab.report.words import label
+from hivemind.lab.report.words import OUTCOMES, label
 from hivemind.world.lines import words
 
 POINTS = 400
@@ -18,13 +17,13 @@ WINDOWS_SHOWN = 8
 SPENDERS_SHOWN = 20
 MODELS_SHOWN = 5
 _SHORTEST_S = 0.01
-"""Where the axis of waits begins: who waited less hardly waited."""
+"""Where the axis of waits begins."""
 _PRIORITIES = {"critical": "f", "high": "d", "normal": "a", "low": "e"}
 _OUTCOME_ROLES = {"answered": "good", "failed": "bad", "refused": "retry", "left": "left", "open": "other"}
 
 
 def waits(run: RecordedRun) -> go.Figure:
-    """Of each priority, the share of requests that waited at most so long."""
+    """Plot the distribution of the waits by priority."""
     figure = go.Figure()
     for name, values in run.waits.items():
         points = _shares(values)
@@ -40,7 +39,7 @@ def waits(run: RecordedRun) -> go.Figure:
         )
     longest = max((values[-1] for values in run.waits.values() if values), default=1.0)
     figure.update_layout(**layout(320, showlegend=True))
-    for share, text in ((0.5, "half"), (0.95, "95 %")):
+    for share, text in ((0.5, "p50"), (0.95, "p95")):
         figure.add_hline(
             y=share,
             line={"color": ink("dim"), "width": 1, "dash": "dot"},
@@ -55,18 +54,18 @@ def waits(run: RecordedRun) -> go.Figure:
 
 
 def _shares(values: Sequence[float]) -> list[tuple[float, float]]:
-    """Of sorted values, some, and the share that doesn't exceed each."""
+    """Return the cumulative distribution of sorted values, in at most so many points."""
     count = len(values)
     places = range(count) if count <= POINTS else [round(n * (count - 1) / (POINTS - 1)) for n in range(POINTS)]
     return [(0.0, 0.0), *((values[place], (place + 1) / count) for place in places)]
 
 
 def faults(run: RecordedRun) -> go.Figure:
-    """By kind, what became of the requests that met them."""
-    kinds = run.fold.faults.by_number()[::-1]
+    """Plot the failed attempts by kind and by the end of their request."""
+    kinds = run.fold.faults.most_frequent()[::-1]
     figure = go.Figure()
     for outcome, (_, name) in OUTCOMES.items():
-        values = [kind.became[outcome] for _, kind in kinds]
+        values = [kind.outcomes[outcome] for _, kind in kinds]
         if any(values):
             figure.add_trace(
                 go.Bar(
@@ -85,7 +84,7 @@ def faults(run: RecordedRun) -> go.Figure:
 
 
 def windows(run: RecordedRun) -> go.Figure:
-    """How much of each rate window was used over time."""
+    """Plot the used share of each rate window over time."""
     found = [
         (lane, window) for lane in run.fold.lanes.values() for window in lane.windows.values() if window.fullest > 0
     ]
@@ -118,7 +117,7 @@ def windows(run: RecordedRun) -> go.Figure:
 
 
 def money(run: RecordedRun) -> go.Figure:
-    """Who spent how much on which model: dollars, or tokens where no price is known."""
+    """Plot the spending by agent and model, in dollars, or in tokens where no price is known."""
     models = list(run.models)[:MODELS_SHOWN]
     agents = spenders(run)[::-1]
     figure = go.Figure()
@@ -144,7 +143,7 @@ def money(run: RecordedRun) -> go.Figure:
 
 
 def spenders(run: RecordedRun) -> list[AgentStats]:
-    """The agents that spent most, the dearest first."""
+    """Return the agents that spent most."""
     agents = [agent for agent in run.fold.agents.values() if agent.spent.tokens]
     return sorted(agents, key=lambda each: (-each.spent.dollars, -each.spent.tokens))[:SPENDERS_SHOWN]
 

@@ -1,4 +1,4 @@
-"""The fold from a journal's events to everything that a report shows, in bounded memory."""
+"""Folds a journal's events into everything that a report shows, in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hivemind.journal.records import Gap, JournalBegan
-from hivemind.lab.report.agents import AgentStats
-from hivemind.lab.report.faults import FaultCounts
+from hivemind.lab.report.agents import AgentStats, Faults
 from hivemind.lab.report.lanes import Lane
 from hivemind.lab.report.rows import STATES, Rows
 from hivemind.lab.report.series import Thinned
@@ -30,7 +29,7 @@ _STATE = {name: number for number, name in enumerate(STATES)}
 
 @dataclass(frozen=True, slots=True)
 class OperatorAction:
-    """What an operator did. `at` is seconds since the run began."""
+    """A command of an operator. `at` is in seconds since the run began."""
 
     at: float
     who: str
@@ -39,7 +38,7 @@ class OperatorAction:
 
 
 class _Request(Lifecycle):
-    """A request, and as what it is shown."""
+    """A request, and how its agent's row and its lane count it."""
 
     __slots__ = ("agent", "counted_in_flight", "faults", "lane", "row_state")
 
@@ -50,34 +49,34 @@ class _Request(Lifecycle):
         super().__init__(arrived, provider)
         self.faults: list[str] = []
         self.row_state: int | None = None
-        """Its state in its agent's row; None: it isn't shown there."""
+        """Its state in its agent's row; None: the row doesn't count it."""
         self.counted_in_flight: bool | None = None
-        """Whether its lane counts it as in flight, or as waiting; None: it counts it as neither."""
+        """Whether its lane counts it as in flight or as queued; None: as neither."""
 
 
 class RunFold:
-    """Feed it every event in order; then :meth:`end`."""
+    """Takes every event in order; :meth:`end` completes it."""
 
     def __init__(self, began: JournalBegan, price: Price | None = None) -> None:
         self.agents: dict[str, AgentStats] = {}
         self.untracked_requests = 0
-        """Requests of agents beyond those that are told apart."""
+        """Requests of agents beyond :data:`AGENTS_KEPT`."""
         self.lanes: dict[str, Lane] = {}
-        self.faults = FaultCounts()
+        self.faults = Faults()
         self.rows = Rows()
-        self.words: Thinned[OperatorAction] = Thinned(COMMANDS_KEPT)
+        self.commands: Thinned[OperatorAction] = Thinned(COMMANDS_KEPT)
         self.gaps: Thinned[tuple[float, float, int]] = Thinned(GAPS_KEPT)
-        """From when to when, and how many events are missing."""
+        """Begin, end, and how many events are missing."""
         self.turned_away: Counter[str] = Counter()
         """Requests refused before they had a ticket, by reason."""
         self.refusals: Counter[str] = Counter()
         self.ended_at = 0.0
-        """The last event's moment, in seconds since the run began."""
+        """The time of the last event, in seconds since the run began."""
         self._offset = began.at
         self._price = price
         self._requests = OpenRequests(_Request)
-        self._unsure = True
-        """What is in flight isn't known from the events alone."""
+        self._unknown = True
+        """Requests in flight aren't known from events alone."""
         self._folds: dict[type[ev.Event], Callable[[Any, float], None]] = {
             ev.Arrived: self._arrived,
             ev.Granted: self._granted,
@@ -88,8 +87,8 @@ class RunFold:
             ev.Refused: self._refused,
             ev.LevelChanged: self._level_changed,
             ev.CircuitChanged: self._circuit_changed,
-            ev.LaneParked: self._parked,
-            ev.LaneReleased: self._released,
+            ev.LaneParked: self._paused,
+            ev.LaneReleased: self._resumed,
             ev.LaneOpened: self._opened,
             ev.Commanded: self._commanded,
             ev.AgentEnded: self._process_ended,
@@ -98,7 +97,7 @@ class RunFold:
         }
 
     def apply(self, event: ev.Event) -> None:
-        """Take in what happened next."""
+        """Take the next event."""
         before = self.ended_at
         at = max(before, event.at - self._offset)
         self.ended_at = at
@@ -110,10 +109,10 @@ class RunFold:
             self._gap(event, before, at)
 
     def end(self) -> None:
-        """There are no more events."""
+        """Complete the fold after the last event."""
         at = self.ended_at
         for request in self._requests.by_ticket.values():
-            self.faults.became(request.faults, "open")
+            self.faults.end(request.faults, "open")
         self._hide_all(at)
         self.rows.settle()
         for lane in self.lanes.values():
@@ -124,8 +123,7 @@ class RunFold:
     def _agent(self, name: str) -> AgentStats:
         agent = self.agents.get(name)
         if agent is None:
-            rows = self.rows if len(self.agents) < ROWS_KEPT else None
-            agent = AgentStats(name, rows)
+            agent = AgentStats(name, self.rows.new() if len(self.agents) < ROWS_KEPT else None)
             if len(self.agents) < AGENTS_KEPT:
                 self.agents[name] = agent
         return agent
@@ -155,15 +153,14 @@ class RunFold:
         self._show(request, at)
 
     def _show(self, request: _Request, at: float) -> None:
-        """Show the request in its agent's row, and count it in its lane, as it stands."""
+        """Update its agent's row and its lane to the request's state."""
         state = in_flight = None
         if request.end is None:
             state, in_flight = _STATE[request.state], request.in_flight
-        request.agent.move(at, request.row_state, state)
-        request.row_state = state
+        self._move(request, at, state)
         before = request.counted_in_flight
         if in_flight is not before:
-            request.lane.moved(at, (in_flight is True) - (before is True), (in_flight is False) - (before is False))
+            request.lane.add(at, (in_flight is True) - (before is True), (in_flight is False) - (before is False))
             request.counted_in_flight = in_flight
 
     def _requeue(self, at: float) -> None:
@@ -172,16 +169,20 @@ class RunFold:
                 self._show(request, request.since - self._offset)
 
     def _hide_all(self, at: float) -> None:
-        """Show no open request from this moment on, as what becomes of them isn't known."""
+        """Show no open request from this time on, because their ends aren't known."""
         self._requeue(at)
         for request in self._requests.by_ticket.values():
             self._hide(request, at)
 
     def _hide(self, request: _Request, at: float) -> None:
         if request.row_state is not None:
-            request.agent.move(at, request.row_state, None)
-            request.row_state = None
+            self._move(request, at, None)
             request.agent.ended, request.agent.last_end = at, ""
+
+    def _move(self, request: _Request, at: float, state: int | None) -> None:
+        if request.agent.row is not None:
+            request.agent.row.move(at, request.row_state, state)
+        request.row_state = state
 
     def _granted(self, event: ev.Granted, at: float) -> None:
         request = self._requests.granted(event)
@@ -198,8 +199,9 @@ class RunFold:
         if request is None:
             return
         agent, kind = request.agent, event.kind.value
-        agent.fault(at, kind, event.retry_in_s is None)
-        self.faults.met(kind, event.status, event.retry_in_s)
+        if agent.row is not None:
+            agent.row.mark(at, kind, event.retry_in_s is None)
+        self.faults.add(kind, event.status, retried=event.retry_in_s is not None)
         request.faults.append(kind)
         self._use(request, event.usage, wasted=True)
         if event.retry_in_s is None:
@@ -240,7 +242,7 @@ class RunFold:
     def _end(self, request: _Request, at: float) -> None:
         self._show(request, at)
         request.agent.ended, request.agent.last_end = at, request.state
-        self.faults.became(request.faults, request.state)
+        self.faults.end(request.faults, request.state)
 
     def _use(self, request: _Request, usage: Usage | None, *, wasted: bool, model: str = "") -> None:
         if usage is not None:
@@ -251,10 +253,10 @@ class RunFold:
             request.agent.use(named, usage, dollars, wasted)
 
     def _carried(self, event: Carried, at: float) -> None:
-        """Where the journal begins in the middle, or after a gap, what is open counts and is shown from here on."""
+        """Count and show what is open where the journal begins in the middle, or after a gap."""
         new, lost = self._requests.carried(event)
         for request in lost:
-            self.faults.became(request.faults, "open")
+            self.faults.end(request.faults, "open")
             self._hide(request, at)
         for request in new:
             self._begin(request, at)
@@ -266,10 +268,10 @@ class RunFold:
         for state in event.state.lanes:
             lane = self._lane(state.lane)
             lane.upstream = state.upstream
-            lane.counted(at, in_flight[state.lane], waiting[state.lane])
-        self._unsure = False
+            lane.set(at, in_flight[state.lane], waiting[state.lane])
+        self._unknown = False
 
-    # --- Lanes, and whoever steers -------------------------------------------------------------------------------
+    # --- Lanes and commands --------------------------------------------------------------------------------------
 
     def _opened(self, event: ev.LaneOpened, at: float) -> None:
         self._requests.lane_opened(event)
@@ -277,26 +279,26 @@ class RunFold:
         lane.upstream, lane.config = event.upstream, event.config or lane.config
 
     def _level_changed(self, event: ev.LevelChanged, at: float) -> None:
-        self._lane(event.lane).levelled(at, event.level, event.cause)
+        self._lane(event.lane).set_level(at, event.level, event.cause)
 
     def _circuit_changed(self, event: ev.CircuitChanged, at: float) -> None:
-        self._lane(event.lane).circuit(at, event.state, event.cause)
+        self._lane(event.lane).set_circuit(at, event.state, event.cause)
 
-    def _parked(self, event: ev.LaneParked, at: float) -> None:
-        self._lane(event.lane).parked(at, event.for_s, event.cause)
+    def _paused(self, event: ev.LaneParked, at: float) -> None:
+        self._lane(event.lane).pause(at, event.for_s, event.cause)
 
-    def _released(self, event: ev.LaneReleased, at: float) -> None:
-        self._lane(event.lane).released(at)
+    def _resumed(self, event: ev.LaneReleased, at: float) -> None:
+        self._lane(event.lane).resume(at)
 
     def _sampled(self, event: ev.Sampled, at: float) -> None:
         for state in event.lanes:
             self._requests.providers.setdefault(state.lane, state.provider)
-            self._lane(state.lane).sampled(at, state, known=not self._unsure)
-        self._unsure = False
+            self._lane(state.lane).sample(at, state, known=not self._unknown)
+        self._unknown = False
 
     def _commanded(self, event: ev.Commanded, at: float) -> None:
         if event.name not in TOLD_ALREADY:
-            self.words.add(OperatorAction(at, event.who, subject(event.arguments), _said(event)))
+            self.commands.add(OperatorAction(at, event.who, subject(event.arguments), _command_text(event)))
 
     def _process_ended(self, event: ev.AgentEnded, at: float) -> None:
         self._agent(event.agent).exit_code = event.exit_code
@@ -306,12 +308,12 @@ class RunFold:
         self.gaps.add((since, at, event.lost))
         self._hide_all(since)
         for lane in self.lanes.values():
-            lane.lost(since)
-        self._unsure = True
+            lane.lose_count(since)
+        self._unknown = True
 
 
-def _said(event: ev.Commanded) -> str:
-    """A command in words; one of a version that says other things of it, by its name alone."""
+def _command_text(event: ev.Commanded) -> str:
+    """Return a command in words, or its name if another version wrote it with other arguments."""
     try:
         return sentence(event)
     except (KeyError, TypeError, ValueError):

@@ -1,4 +1,7 @@
-"""A lane's part in a run: what flew and waited, its level, and what bent it. Times are seconds since the run began."""
+"""A lane's part in a run: requests in flight and queued, its level, circuit, pauses and rate windows.
+
+Times are in seconds since the run began.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.gauges import LaneState, WindowState
 
 CUTS_KEPT = 400
-STRETCHES_KEPT = 200
+SPANS_KEPT = 200
 WINDOWS_KEPT = 12
 _WINDOW_BUCKETS = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The level was cut."""
+    """A cut of the concurrency level."""
 
     at: float
     level: float
@@ -26,17 +29,17 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class LaneSpan:
-    """A time in which a lane's circuit wasn't closed, or the provider wanted a pause."""
+    """A time in which a lane's circuit wasn't closed, or the provider had paused it."""
 
     begins: float
     ends: float
-    what: str
-    """`open`, `half_open` or `parked`."""
+    state: str
+    """`open`, `half_open` or `paused`."""
     cause: str
 
 
 class Window:
-    """A rate window's use."""
+    """The use of a rate window."""
 
     __slots__ = ("family", "fullest", "kind", "limit", "series", "source")
 
@@ -46,10 +49,10 @@ class Window:
         self.source = state.source
         self.fullest = 0.0
         self.series = Series(_WINDOW_BUCKETS)
-        """The share of it that is used, 1 being all."""
+        """The share used, 0 to 1."""
 
-    def sampled(self, at: float, state: WindowState) -> None:
-        """It stands so."""
+    def sample(self, at: float, state: WindowState) -> None:
+        """Add a sample."""
         self.limit, self.source = state.limit, state.source
         share = state.used / state.limit if state.limit else 0.0
         self.fullest = max(self.fullest, share)
@@ -57,49 +60,50 @@ class Window:
 
 
 class Lane:
-    """One of them."""
+    """A lane over the time of a run."""
 
     def __init__(self, key: str) -> None:
         self.key = key
         self.upstream = ""
         self.config: LaneConfig | None = None
         self.requests = 0
-        self.busiest = self.longest_queue = 0
-        self.flying, self.waiting, self.level = Series(), Series(), Series()
+        self.max_in_flight = self.longest_queue = 0
+        self.in_flight, self.queued, self.level = Series(), Series(), Series()
         self.cuts: Thinned[Cut] = Thinned(CUTS_KEPT)
-        self.spans: Thinned[LaneSpan] = Thinned(STRETCHES_KEPT)
-        self.parked_s = self.open_s = 0.0
-        """In all, of those told and untold."""
+        self.spans: Thinned[LaneSpan] = Thinned(SPANS_KEPT)
+        self.paused_s = self.open_s = 0.0
+        """In all, over kept and dropped spans."""
         self.windows: dict[tuple[str, str], Window] = {}
-        self._flying = self._waiting = 0
-        self._blind = False
+        self._in_flight = self._queued = 0
+        self._unknown = False
         """Events are missing, and no sample has come since."""
         self._circuit: tuple[float, str, str] | None = None
-        self._parked: tuple[float, float, str] | None = None
+        self._pause: tuple[float, float, str] | None = None
 
-    def moved(self, at: float, flying: int, waiting: int) -> None:
-        """So many more, or fewer, fly and wait."""
-        self._flying, self._waiting = max(0, self._flying + flying), max(0, self._waiting + waiting)
-        self._note(at)
+    def add(self, at: float, in_flight: int, queued: int) -> None:
+        """Change the numbers of requests in flight and queued by these."""
+        self._in_flight, self._queued = max(0, self._in_flight + in_flight), max(0, self._queued + queued)
+        self._record(at)
 
-    def counted(self, at: float, flying: int, waiting: int) -> None:
-        """So many fly and wait."""
-        self._blind = False
-        self._flying, self._waiting = flying, waiting
-        self._note(at)
+    def set(self, at: float, in_flight: int, queued: int) -> None:
+        """Set the numbers of requests in flight and queued."""
+        self._unknown = False
+        self._in_flight, self._queued = in_flight, queued
+        self._record(at)
 
-    def _note(self, at: float) -> None:
-        if self._blind:
+    def _record(self, at: float) -> None:
+        if self._unknown:
             return
-        self.busiest, self.longest_queue = max(self.busiest, self._flying), max(self.longest_queue, self._waiting)
-        self.flying.set(at, self._flying)
-        self.waiting.set(at, self._waiting)
+        self.max_in_flight = max(self.max_in_flight, self._in_flight)
+        self.longest_queue = max(self.longest_queue, self._queued)
+        self.in_flight.set(at, self._in_flight)
+        self.queued.set(at, self._queued)
 
-    def sampled(self, at: float, state: LaneState, known: bool) -> None:
-        """Its gauges. `known`: what flies and waits was counted from the events, so that it isn't taken from here."""
+    def sample(self, at: float, state: LaneState, *, known: bool) -> None:
+        """Add a sample of the gauges. `known`: requests in flight and queued are counted from events instead."""
         self.upstream = state.upstream
         if not known:
-            self.counted(at, state.active, state.waiting + state.retrying)
+            self.set(at, state.active, state.waiting + state.retrying)
         self.level.set(at, state.level if math.isfinite(state.level) else None)
         for window in state.windows:
             key = (window.family, window.kind.value)
@@ -107,44 +111,44 @@ class Lane:
                 if len(self.windows) >= WINDOWS_KEPT:
                     continue
                 self.windows[key] = Window(window)
-            self.windows[key].sampled(at, window)
+            self.windows[key].sample(at, window)
 
-    def levelled(self, at: float, level: float, cause: str) -> None:
-        """It has another level."""
+    def set_level(self, at: float, level: float, cause: str) -> None:
+        """Set the concurrency level."""
         self.level.set(at, level if math.isfinite(level) else None)
         if cause not in ("grow", "operator"):
             self.cuts.add(Cut(at, level, cause))
 
-    def circuit(self, at: float, state: str, cause: str) -> None:
-        """Its circuit moved."""
+    def set_circuit(self, at: float, state: str, cause: str) -> None:
+        """Set the state of the circuit."""
         if self._circuit is not None:
             begins, was, why = self._circuit
             self.open_s += at - begins
             self.spans.add(LaneSpan(begins, at, was, why))
         self._circuit = None if state == "closed" else (at, state, cause)
 
-    def parked(self, at: float, for_s: float, cause: str) -> None:
-        """The provider wants a pause."""
-        self.released(at)
-        self._parked = (at, at + for_s, cause)
+    def pause(self, at: float, for_s: float, cause: str) -> None:
+        """Begin a pause that the provider asked for."""
+        self.resume(at)
+        self._pause = (at, at + for_s, cause)
 
-    def released(self, at: float) -> None:
-        """It is over."""
-        if self._parked is not None:
-            begins, until, cause = self._parked
+    def resume(self, at: float) -> None:
+        """End the pause, if there is one."""
+        if self._pause is not None:
+            begins, until, cause = self._pause
             ends = min(at, until) if until > begins else at
-            self.parked_s += ends - begins
-            self.spans.add(LaneSpan(begins, ends, "parked", cause))
-            self._parked = None
+            self.paused_s += ends - begins
+            self.spans.add(LaneSpan(begins, ends, "paused", cause))
+            self._pause = None
 
-    def lost(self, at: float) -> None:
-        """Events are missing: what flies isn't known until the next sample."""
-        self._blind = True
-        self.flying.set(at, None)
-        self.waiting.set(at, None)
+    def lose_count(self, at: float) -> None:
+        """Forget what is in flight and queued until the next sample, because events are missing."""
+        self._unknown = True
+        self.in_flight.set(at, None)
+        self.queued.set(at, None)
 
     def end(self, at: float) -> None:
-        """The run is over."""
-        self.released(at)
+        """End the run."""
+        self.resume(at)
         if self._circuit is not None:
-            self.circuit(at, "closed", "")
+            self.set_circuit(at, "closed", "")

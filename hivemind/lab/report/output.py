@@ -1,4 +1,4 @@
-"""Writing a report: whole or not at all, and not over somebody else's file."""
+"""Writes a report atomically, and not over any other file."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 from hivemind.errors import UsageError
 
 MARKS = ('<meta name="generator" content="HiveMind report">', "<!-- HiveMind report -->")
-"""By which a report is known again: a page's, and a summary's."""
-_LOOKED_AT = 4096
+"""Marks that identify a report: a page, and a summary."""
+_HEAD = 4096
 
 
 def check_writable(path: Path, *, force: bool) -> None:
-    """Raises: UsageError: nothing may be written there."""
+    """Check that a report may be written there. Raises: UsageError."""
     shown = _shown(path)
     if path.is_dir():
         raise UsageError(f"{shown}: is a folder")
     if not path.parent.is_dir():
         raise UsageError(f"{shown}: there is no folder {_shown(path.parent)}")
-    if path.exists() and not force and not _ours(path):
+    if path.exists() and not force and not _is_report(path):
         raise UsageError(f"{shown}: is there already, and isn't a report; --force writes over it")
 
 
 def write(path: Path, text: str) -> None:
-    """Write it there. Raises: UsageError: that can't be done."""
+    """Write a report. Raises: UsageError: the file can't be written."""
     try:
         if path.exists() and not path.is_file():
             path.write_bytes(text.encode())  # a device or a pipe stays what it is
@@ -43,12 +43,12 @@ def write(path: Path, text: str) -> None:
         raise UsageError(f"{_shown(path)}: can't be written ({error.strerror})") from None
 
 
-def _ours(path: Path) -> bool:
+def _is_report(path: Path) -> bool:
     if not path.is_file():
         return True
     try:
         with path.open("rb") as file:
-            start = file.read(_LOOKED_AT).decode("utf-8", "replace")
+            start = file.read(_HEAD).decode("utf-8", "replace")
     except OSError:
         return False
     return not start or any(mark in start for mark in MARKS)

@@ -73,8 +73,8 @@ def build(run: RecordedRun, title: str = "") -> str:
 def _sections(run: RecordedRun) -> Iterator[Section]:
     if run.figures.requests:
         yield from _sections_of_requests(run)
-    if run.fold.words.kept:
-        yield Section("commands", "What operators did", "", None, tables.commands(run))
+    if run.fold.commands.kept:
+        yield Section("commands", "Commands of operators", "", None, tables.commands(run))
     settings = tables.settings(run)
     message = "" if settings.rows else "All settings had their default values."
     yield Section("settings", "Settings that differ from the defaults", message, None, settings)
@@ -93,10 +93,12 @@ def _sections_of_requests(run: RecordedRun) -> Iterator[Section]:
     yield Section("agents", "What each agent did", headline.agents_message(run, len(agents)), plots.gantt(run, agents))
     if any(run.waits.values()):
         yield Section("waits", "Waits", headline.waits_message(run), charts.waits(run), tables.waits(run), "As a table")
-    faults = run.fold.faults.all
+    faults = run.fold.faults.count
     plot = charts.faults(run) if faults else None
     table = tables.faults(run) if faults else None
-    yield Section("faults", "Faults and their outcome", headline.faults_message(run), plot, table, "As a table")
+    yield Section(
+        "faults", "Failed attempts and their outcome", headline.faults_message(run), plot, table, "As a table"
+    )
     if any(window.fullest for lane in run.fold.lanes.values() for window in lane.windows.values()):
         message = headline.windows_message(run)
         yield Section("windows", "Rate windows", message, charts.windows(run), tables.windows(run), "As a table")

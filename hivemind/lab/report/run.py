@@ -1,4 +1,4 @@
-"""A journal, read once from its start to its end for a report."""
+"""A run as a report shows it, read from a journal in one pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.segment import being_written
-from hivemind.lab.report.agents import AgentStats, TokenSpending, all_spent
+from hivemind.lab.report.agents import AgentStats, TokenSpending, spending_by_model
 from hivemind.lab.report.changed_settings import ChangedSetting, changed_settings
 from hivemind.lab.report.fold import AGENTS_KEPT, RunFold
 from hivemind.scheduler.types import Price, Priority
@@ -23,96 +23,91 @@ _SOURCES = {
     "what-if": "simulated: what other settings would have done, not something that happened",
 }
 _LARGEST_MS = 8.64e15
-"""The last moment that browsers know, in milliseconds from the epoch."""
+"""The last time that browsers know, in milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What retries that no agent noticed kept from being lost."""
+    """What would have been lost without retries."""
 
     agents: int
-    """That met faults which were made good, and never saw one."""
-    tokens: int
-    """That these had used when a fault would last have ended them."""
-    dollars: float
-    unpriced: int
-    """Of these tokens those whose price isn't known."""
+    """Agents with a failed attempt that was retried OK, and without an error."""
+    spent: TokenSpending
+    """What these had used at their last failed attempt."""
 
 
 class RecordedRun:
-    """What a report tells of."""
+    """A journal's run: its figures, its fold, and notes on the recording."""
 
     def __init__(self, began: JournalBegan, fold: RunFold, tally: Tally, told: Sequence[str], tz: tzinfo = UTC) -> None:
         self.began = began
         self.fold = fold
         self.figures: Figures = tally.figures()
         self.waits = {each.name.lower(): sorted(tally.waits[each]) for each in Priority if each in tally.waits}
-        """By priority, `critical` first; each request's, the shortest first."""
+        """The sorted waits of all requests by priority, `critical` first."""
         self.times = tally.times
         self.notes = self._notes(told)
-        """What has to be known of the recording, a line each."""
+        """What limits the recording, a line each."""
         self.tz = tz
         self.zone = _zone(began.wall, tz)
 
     @property
     def name(self) -> str:
-        """The journal's."""
+        """The name of the journal."""
         return self.began.journal
 
     @property
     def foreign(self) -> bool:
-        """It is somebody else's recording: HiveMind had no part in it."""
+        """It was recorded without HiveMind."""
         return self.began.foreign
 
     @cached_property
     def saved(self) -> Saved:
-        """As far as the events show it, and no more."""
-        saved = [agent for agent in self.fold.agents.values() if agent.saved and not self.foreign]
-        return Saved(
-            len(saved),
-            sum(agent.saved_tokens for agent in saved),
-            sum(agent.saved_dollars for agent in saved),
-            sum(agent.saved_unpriced for agent in saved),
-        )
+        """What retries saved."""
+        agents = [agent for agent in self.fold.agents.values() if agent.saved and not self.foreign]
+        spent = TokenSpending()
+        for agent in agents:
+            spent.add(agent.spent_at_recovery)
+        return Saved(len(agents), spent)
 
     @cached_property
     def models(self) -> dict[str, TokenSpending]:
-        """What was spent on each, the dearest first."""
-        return all_spent(self.fold.agents)
+        """Spending by model, the most expensive one first."""
+        return spending_by_model(self.fold.agents)
 
     @cached_property
     def settings(self) -> list[ChangedSetting]:
-        """Those that aren't as they usually are."""
+        """The settings that differ from the defaults."""
         lanes = self.fold.lanes.values()
         return changed_settings(self.began.config, [lane.config for lane in lanes if lane.config is not None])
 
     @property
     def priced(self) -> bool:
-        """The price of something is known."""
+        """Some price is known."""
         return bool(self.figures.dollars)
 
     def agents_drawn(self, most: int) -> list[AgentStats]:
-        """Those to draw where there isn't room for all: who met faults or asked most, in order of appearance."""
+        """Return those with most failed attempts, then most requests, in order of appearance."""
         agents = [agent for agent in self.fold.agents.values() if agent.requests and agent.row is not None]
         chosen = sorted(agents, key=lambda each: (-(each.failed + each.retries + each.refused), -each.requests))[:most]
         kept = {agent.name for agent in chosen}
         return [agent for agent in agents if agent.name in kept]
 
-    # --- Moments -------------------------------------------------------------------------------------------------
+    # --- Times ---------------------------------------------------------------------------------------------------
 
     def stamp_ms(self, at: float) -> float:
-        """A moment for a plot's axis: milliseconds, as a clock on the wall showed them."""
+        """Return a time for a plot's axis: local wall-clock time in milliseconds."""
         wall = self.began.wall + at + self.zone[1]
         return round(max(-_LARGEST_MS, min(_LARGEST_MS, wall * 1000)))
 
     def clock(self, at: float) -> str:
-        """The time of day at a moment of the run."""
+        """Return the time of day."""
         moment = _moment(self.began.wall + at, self.tz)
         return "at an unknown time" if moment is None else f"{moment:%H:%M:%S}"
 
     @property
     def date(self) -> str:
-        """When it began."""
+        """Date and time of the beginning."""
         moment = _moment(self.began.wall, self.tz)
         return "at an unknown time" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} {self.zone[0]}"
 
@@ -128,7 +123,7 @@ class RecordedRun:
 
 
 def read(path: Path, price: Price | None = None, tz: tzinfo = UTC) -> RecordedRun:
-    """Read a journal and its later parts. `tz`: of the times that are shown.
+    """Read a journal and its later parts. `tz` is for the times that are shown.
 
     Raises: UsageError: it can't be read.
     """
@@ -155,7 +150,7 @@ def _moment(wall: float, tz: tzinfo) -> datetime | None:
 
 
 def _zone(wall: float, tz: tzinfo) -> tuple[str, float]:
-    """The zone's name, and seconds by which its clocks are ahead of UTC at that moment."""
+    """Return the zone's name and its offset to UTC in seconds at that time."""
     moment = _moment(wall, tz)
     ahead = timedelta(0) if moment is None else moment.utcoffset() or timedelta(0)
     seconds = ahead.total_seconds()

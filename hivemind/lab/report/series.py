@@ -1,4 +1,4 @@
-"""Numbers over the time of a run, kept in a bounded number of buckets however long it is."""
+"""Values over the time of a run in bounded memory."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 BUCKETS = 1200
-"""About the pixels of a plot: whoever sees all of a run at once sees no more."""
+"""About the pixels of a plot."""
 _FINEST_S = 0.05
 
 
 class Series:
-    """A value that holds until the next one; by bucket its mean and its highest. Times, in seconds, never go back."""
+    """A step function of time, kept as mean and maximum of at most so many buckets. Times must not decrease."""
 
     def __init__(self, most: int = BUCKETS) -> None:
         self.width_s = _FINEST_S
@@ -20,16 +20,16 @@ class Series:
         self._value: float | None = None
         self._at = 0.0
         self._ends = 0.0
-        """Of the last bucket."""
+        """The end of the last bucket."""
         self._areas: list[float] = []
         self._known: list[float] = []
-        """Seconds of each bucket in which there was a value."""
+        """Seconds of each bucket in which the value is known."""
         self._tops: list[float] = []
 
     def set(self, at: float, value: float | None) -> None:
-        """From now on it is this; None: nobody knows."""
+        """Set the value from this time on; None: unknown."""
         if value == self._value:
-            return  # it holds as it did
+            return
         if at < self._ends:
             if self._value is not None:
                 held = at - self._at
@@ -43,8 +43,7 @@ class Series:
             self._tops[-1] = value
 
     def points(self, until: float) -> list[tuple[float, float, float]]:
-        """When each bucket begins, and mean and highest value in it, as the run ended at that time; buckets without a
-        value aren't there."""
+        """Return begin, mean and maximum of each bucket in which the value is known, up to the end of the run."""
         self._fill(max(until, self._at))
         return [
             (place * self.width_s, self._areas[place] / known if known else self._tops[place], self._tops[place])
@@ -53,7 +52,7 @@ class Series:
         ]
 
     def _fill(self, until: float) -> None:
-        """Go on to that moment, with the value that holds."""
+        """Extend the present value to this time."""
         while until / self.width_s >= self._most:
             self._halve()
         value, at, width = self._value, self._at, self.width_s
@@ -80,7 +79,7 @@ class Series:
 
 
 class Thinned(Generic[T]):
-    """A bounded choice from however many there are: all of the first ones, then every second, every fourth …"""
+    """A bounded selection of any number of items: all of the first ones, then every second, every fourth, and so on."""
 
     def __init__(self, most: int) -> None:
         self.seen = 0
@@ -89,7 +88,7 @@ class Thinned(Generic[T]):
         self._every = 1
 
     def add(self, one: T) -> None:
-        """One more."""
+        """Add an item, which may be dropped."""
         if self.seen % self._every == 0:
             self.kept.append(one)
             if len(self.kept) > self._most:

@@ -1,4 +1,4 @@
-"""What a report tells in tables, for a page and for Markdown alike."""
+"""The tables of a report, for the page and for Markdown."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hivemind.lab.report.agents import AgentStats, TokenSpending
-from hivemind.lab.report.names import OUTCOMES, STRETCHES
 from hivemind.lab.report.run import RecordedRun
-from hivemind.lab.report.words import clean, number, shortened
+from hivemind.lab.report.words import OUTCOMES, clean, lane_state, shortened
 from hivemind.text.humanise import count, dollars, duration
 from hivemind.world.lines import words
 
 AGENTS_LISTED = 200
-MARKS_LISTED = 100
+CHANGES_LISTED = 100
 _ENDS = {"answered": "answered", "failed": "error", "refused": "refused", "left": "client left", "": "not over"}
 
 
@@ -37,54 +36,48 @@ class Table:
 
 
 def waits(run: RecordedRun) -> Table:
-    """By priority."""
+    """Return the waits by priority."""
     rows = [
-        [name, number(each.requests), duration(each.p50_s), duration(each.p95_s), duration(each.longest_s)]
+        [name, f"{each.requests:,}", duration(each.p50_s), duration(each.p95_s), duration(each.longest_s)]
         for name, each in run.figures.waits.items()
     ]
-    return Table(("priority", ">requests", ">half waited at most", ">95 % at most", ">longest"), rows)
+    return Table(("priority", ">requests", ">p50 wait", ">p95 wait", ">longest"), rows)
 
 
 def faults(run: RecordedRun) -> Table:
-    """By kind."""
-    kinds = run.fold.faults.by_number()
-    outcomes = [each for each in OUTCOMES if any(kind.became[each] for _, kind in kinds)]
-    titles = ("fault", "status", ">met", ">tried again", *(f">{OUTCOMES[each][0]}" for each in outcomes))
+    """Return the failed attempts by kind."""
+    kinds = run.fold.faults.most_frequent()
+    outcomes = [each for each in OUTCOMES if any(kind.outcomes[each] for _, kind in kinds)]
+    columns = ("fault", "status", ">attempts", ">retried", *(f">{OUTCOMES[each][0]}" for each in outcomes))
     rows = []
     for name, kind in kinds:
         statuses = ", ".join(str(status) for status, _ in kind.statuses.most_common(4) if status is not None)
-        became = [number(kind.became[each]) for each in outcomes]
-        rows.append([words(name), statuses or "none", number(kind.faults), number(kind.retried), *became])
-    return Table(titles, rows)
+        numbers = [kind.count, kind.retried, *(kind.outcomes[each] for each in outcomes)]
+        rows.append([words(name), statuses or "none", *(f"{each:,}" for each in numbers)])
+    return Table(columns, rows)
 
 
 def limit_changes(run: RecordedRun) -> Table:
-    """Cuts, parkings and times without a closed circuit, in order."""
+    """Return cuts, pauses and times without a closed circuit, in order."""
     found: list[tuple[float, list[str]]] = []
-    untold = 0
+    omitted = 0
     for lane in run.fold.lanes.values():
         name = shortened(lane.key)
         for cut in lane.cuts.kept:
             found.append((cut.at, [name, f"level cut to {cut.level:.1f}", words(clean(cut.cause)), ""]))
         for each in lane.spans.kept:
-            held = duration(each.ends - each.begins)
-            found.append(
-                (
-                    each.begins,
-                    [name, STRETCHES.get(each.what) or f"circuit {shortened(each.what)}", shortened(each.cause), held],
-                )
-            )
-        untold += lane.cuts.seen - len(lane.cuts.kept) + lane.spans.seen - len(lane.spans.kept)
+            row = [name, lane_state(each.state), shortened(each.cause), duration(each.ends - each.begins)]
+            found.append((each.begins, row))
+        omitted += lane.cuts.seen - len(lane.cuts.kept) + lane.spans.seen - len(lane.spans.kept)
     for begins, ends, lost in run.fold.gaps.kept:
         found.append((begins, ["", f"{lost:,} events missing", "", duration(ends - begins)]))
     found.sort(key=lambda each: each[0])
-    untold += max(0, len(found) - MARKS_LISTED)
-    rows = [[run.clock(at), *row] for at, row in found[:MARKS_LISTED]]
-    return Table(("when", "lane", "what", "why", ">for"), rows, f"{untold:,} more aren't listed." if untold else "")
+    rows = [[run.clock(at), *row] for at, row in found[:CHANGES_LISTED]]
+    return Table(("when", "lane", "what", "why", ">for"), rows, _omitted(omitted + len(found) - len(rows)))
 
 
 def windows(run: RecordedRun) -> Table:
-    """Every rate window."""
+    """Return every rate window."""
     rows = [
         [
             shortened(lane.key),
@@ -101,59 +94,37 @@ def windows(run: RecordedRun) -> Table:
 
 
 def models(run: RecordedRun) -> Table:
-    """What was spent on each model."""
+    """Return the spending on each model."""
     rows = [
-        [
-            shortened(name),
-            count(spent.input),
-            count(spent.cached),
-            count(spent.output),
-            count(spent.wasted),
-            cost(spent),
-        ]
+        [shortened(name), *map(count, (spent.input, spent.cached, spent.output, spent.wasted)), cost(spent)]
         for name, spent in run.models.items()
     ]
     return Table(("model", ">input tokens", ">of these cached", ">output tokens", ">wasted", ">dollars"), rows)
 
 
 def agents(run: RecordedRun) -> Table:
-    """Those that asked for something; of many, the ones that used most."""
-    asked = [agent for agent in run.fold.agents.values() if agent.requests]
-    listed = asked
+    """Return the agents that sent requests; of many, the ones that used most."""
+    listed = active = [agent for agent in run.fold.agents.values() if agent.requests]
     note = ""
-    if len(asked) > AGENTS_LISTED:
-        most = sorted(asked, key=lambda each: (-each.spent.tokens, -each.requests))[:AGENTS_LISTED]
+    if len(active) > AGENTS_LISTED:
+        most = sorted(active, key=lambda each: (-each.spent.tokens, -each.requests))[:AGENTS_LISTED]
         kept = {agent.name for agent in most}
-        listed = [agent for agent in asked if agent.name in kept]
-        note = f"The {AGENTS_LISTED} that used most, of {len(asked):,}."
-    titles = (
-        "agent",
-        "client",
-        ">requests",
-        ">answered",
-        ">errors seen",
-        ">retries",
-        ">waited",
-        ">tokens",
-        ">dollars",
-        "its last request",
-    )
-    return Table(titles, [_agent(run, agent) for agent in listed], note)
+        listed = [agent for agent in active if agent.name in kept]
+        note = f"The {AGENTS_LISTED} that used most, of {len(active):,}."
+    columns = ["agent", "client", ">requests", ">answered", ">errors seen", ">retries", ">waited", ">tokens"]
+    return Table([*columns, ">dollars", "its last request"], [_agent(run, agent) for agent in listed], note)
 
 
 def _agent(run: RecordedRun, agent: AgentStats) -> list[str]:
-    waited = run.times.get(agent.name, (0.0, 0.0))[1]
     end = _ENDS[agent.last_end]
     if agent.exit_code:
         end += f"; process ended with {agent.exit_code}"
+    numbers = (agent.requests, agent.answered, agent.failed + agent.refused, agent.retries)
     return [
         shortened(agent.name),
         shortened(agent.client, 30),
-        number(agent.requests),
-        number(agent.answered),
-        number(agent.failed + agent.refused),
-        number(agent.retries),
-        duration(waited),
+        *(f"{each:,}" for each in numbers),
+        duration(run.times.get(agent.name, (0.0, 0.0))[1]),
         count(agent.spent.tokens),
         cost(agent.spent),
         end,
@@ -161,29 +132,28 @@ def _agent(run: RecordedRun, agent: AgentStats) -> list[str]:
 
 
 def commands(run: RecordedRun) -> Table:
-    """What operators did."""
-    said = run.fold.words
+    """Return the commands of operators."""
+    found = run.fold.commands
     rows = [
-        [run.clock(word.at), shortened(word.who), shortened(word.about), shortened(word.text, 200)]
-        for word in said.kept
+        [run.clock(each.at), *map(shortened, (each.who, each.about)), shortened(each.text, 200)] for each in found.kept
     ]
-    more = said.seen - len(said.kept)
-    return Table(("when", "who", "about", "what"), rows, f"{more:,} more aren't listed." if more else "")
+    return Table(("when", "who", "about", "what"), rows, _omitted(found.seen - len(found.kept)))
 
 
 def settings(run: RecordedRun) -> Table:
-    """Those that weren't left as they usually are."""
+    """Return the settings that differ from the defaults."""
     several = len({each.upstream for each in run.settings if each.upstream}) > 1
-    titles = ("setting", "value", "usually", *(("upstream",) if several else ()))
-    rows = [
-        [each.name, shortened(each.value), shortened(each.default), *((shortened(each.upstream),) if several else ())]
-        for each in run.settings
-    ]
-    return Table(titles, rows)
+    rows = [[each.name, *map(shortened, (each.value, each.default, each.upstream))] for each in run.settings]
+    columns = ("setting", "value", "usually", "upstream")
+    return Table(columns, rows) if several else Table(columns[:3], [row[:3] for row in rows])
 
 
 def cost(spent: TokenSpending) -> str:
-    """In dollars, as far as prices are known."""
+    """Return the cost in dollars, as far as prices are known."""
     if spent.unpriced and not spent.dollars:
         return "not known"
     return dollars(spent.dollars, spent.unpriced)
+
+
+def _omitted(rows: int) -> str:
+    return f"{rows:,} more aren't listed." if rows else ""

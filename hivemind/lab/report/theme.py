@@ -19,7 +19,7 @@ COLOURS: Mapping[str, tuple[str, str]] = {
     "first": ("#9cc7c1", "#2f6a63"),
     "queued": ("#e2bb68", "#b38a36"),
     "retry": ("#c96a2b", "#e8935a"),
-    "parked": ("#7b5ea7", "#b49be2"),
+    "paused": ("#7b5ea7", "#b49be2"),
     "left": ("#8b8f96", "#858d97"),
     "lost": ("#9a9489", "#6d7178"),
     "other": ("#c9c3b6", "#4d545e"),
@@ -32,19 +32,19 @@ COLOURS: Mapping[str, tuple[str, str]] = {
 }
 """By role: in light and in dark. No two roles share one, so that a page can swap one scheme's for the other's."""
 SERIES = tuple("abcdef")
-"""Roles of things that have no meaning but to be told apart."""
+"""Roles without a meaning of their own."""
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif"
 _CLEAR = "rgba(0,0,0,0)"
 
 
 def ink(role: str) -> str:
-    """The role's colour, as plots are made with it; the page changes it in the dark."""
+    """Return the colour of a role in the light scheme; the page's script changes it in the dark."""
     return COLOURS[role][0]
 
 
 def layout(height: int, **more: Any) -> dict[str, Any]:
-    """How a plot looks, whatever it shows."""
+    """Return the layout that all plots share."""
     return {
         "height": height,
         "margin": {"l": 56, "r": 16, "t": 34, "b": 40},
@@ -67,7 +67,7 @@ def layout(height: int, **more: Any) -> dict[str, Any]:
 
 
 def axis(**more: Any) -> dict[str, Any]:
-    """An axis."""
+    """Return an axis."""
     return {
         "gridcolor": ink("line"),
         "linecolor": ink("line"),
@@ -80,5 +80,5 @@ def axis(**more: Any) -> dict[str, Any]:
 
 
 def times(**more: Any) -> dict[str, Any]:
-    """An axis of moments, which are milliseconds."""
+    """Return an axis of times in milliseconds."""
     return axis(type="date", hoverformat="%H:%M:%S.%L", showgrid=True, **more)
