@@ -8,13 +8,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 from hivemind.providers import json_fields
-from hivemind.providers.base import Facts, Headers, StreamForm, Tap, TapState
-from hivemind.providers.dialect import RETRYABLE, JsonDialect, encode, failure_status
+from hivemind.providers.base import Facts, Headers, StreamForm, Tap
+from hivemind.providers.dialect import RETRYABLE, Dialect, encode, failure_status
 from hivemind.providers.encoding import decode_body
 from hivemind.providers.errors import read_error
 from hivemind.providers.prompt import size_chars
 from hivemind.providers.sse import fields
-from hivemind.providers.taps import tap_for
+from hivemind.providers.taps import Reader, tap_for
 from hivemind.providers.verdict import judge_event
 from hivemind.scheduler.types import Failure, Usage
 
@@ -118,13 +118,10 @@ _counts = msgspec.json.Decoder(_Counts)
 _iterations = json_fields.decoder(list[_Iteration])
 
 
-class AnthropicReader:
+class AnthropicReader(Reader):
     """Reader of one Messages reply."""
 
-    __slots__ = ("state",)
-
-    def __init__(self) -> None:
-        self.state = TapState()
+    __slots__ = ()
 
     def record(self, record: bytes) -> None:
         name, data = fields(record)
@@ -154,9 +151,6 @@ class AnthropicReader:
     def whole(self, body: bytes) -> None:
         message = json_fields.read(_message, body)
         self._count(message.usage if message else Raw())
-
-    def closed(self) -> None:
-        """Only `message_stop` completes a message."""
 
     def _count(self, raw: Raw) -> bool:
         """Add a usage object. Its counts are cumulative; fields that a later one omits keep their value."""
@@ -236,7 +230,7 @@ def _batch_facts(body: bytes) -> Facts:
     return Facts(model=model, size_chars=size_chars(body), continues_state=True, unmetered=True)
 
 
-class Anthropic(JsonDialect):
+class Anthropic(Dialect):
     """Dialect of messages, token counts and batches."""
 
     name = "anthropic"

@@ -92,50 +92,6 @@ class Tap(Protocol):
         """Handle the clean end of the body. Returns as :meth:`feed` does."""
 
 
-class Dialect(Protocol):
-    """The wire format of one API. Stateless; one instance each."""
-
-    name: str
-    """`anthropic`, `openai_chat`, `openai_responses`, `google`, `ollama`, `plain`."""
-
-    def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
-        """Read a request. `path` has no prefixes of ours; `body` is as sent, a compressed one is decoded in a copy.
-        Never raises; unreadable fields keep their default."""
-
-    def is_opaque(self, headers: Headers) -> bool:
-        """Whether :meth:`facts` doesn't read this kind of body, such as sound and images."""
-
-    def tap(self, status: int, headers: Headers, facts: Facts) -> Tap:
-        """Return a tap for one reply, by its content type and content encoding (identity, gzip, deflate, br, zstd)."""
-
-    def classify(self, status: int, headers: Headers, body: bytes, now_wall_s: float) -> Failure | None:
-        """Classify an answer by its status and (still encoded) error body; None for a status below 400. Reads
-        Retry-After in all its forms, retry-after-ms, x-should-retry, Google's retryDelay and every code that means
-        "never retry"."""
-
-    def refusal(
-        self, status: int, reason: str, message: str, retry_after_s: float | None
-    ) -> tuple[list[tuple[bytes, bytes]], bytes]:
-        """Return an error of our own in the provider's format: headers (content-type, x-should-retry, retry-after
-        if given; RetryInfo in the body for Google) and body. `reason` is neutral: `circuit_open`, `queue_full`,
-        `wait_too_long`, `draining`, `too_many_agents` …"""
-
-    def stream_error(self, status: int, reason: str, message: str) -> bytes:
-        """Return the same as the last events of a stream already answered with 200, in the form that the dialect's
-        clients raise."""
-
-    def failure_event(self, failure: Failure, body: bytes) -> bytes:
-        """Return an upstream's error answer (classified; `body` decoded) as an event of a stream already answered
-        with 200, keeping the provider's error object if there is one."""
-
-    def keepalive(self, client: str) -> bytes:
-        """Return bytes that can be sent repeatedly into a stream before its first event, by client
-        (:attr:`hivemind.providers.clients.Client.name`)."""
-
-    def stream_headers(self, facts: Facts) -> list[tuple[bytes, bytes]]:
-        """Return the headers of a 200 sent before the upstream answered (content-type, cache-control …)."""
-
-
 @dataclass(frozen=True, slots=True)
 class Profile:
     """What is assumed of a provider before its first reply (paper, Table of provider defaults)."""
@@ -162,7 +118,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Return what a reply's headers say about rate windows."""
+    """What a reply's headers say about rate windows."""
 
     readings: tuple[WindowReading, ...] = ()
     plan: tuple[Utilisation, ...] = ()

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from hivemind.providers.anthropic import Anthropic
-from hivemind.providers.base import Dialect
+from hivemind.providers.dialect import Dialect
 from hivemind.providers.google import Google
 from hivemind.providers.ollama import Ollama
 from hivemind.providers.openai_chat import OpenAIChat

@@ -1,4 +1,4 @@
-"""Common parts of the JSON dialects: classifying answers, and the headers of our own errors."""
+"""The interface of the dialects and their common parts: classifying answers, the headers of our own errors."""
 
 from __future__ import annotations
 
@@ -40,24 +40,26 @@ def failure_status(failure: Failure) -> int:
     return failure.status if failure.status is not None else 502
 
 
-class JsonDialect(ABC):
-    """A dialect whose requests and errors are JSON. Satisfies :class:`hivemind.providers.base.Dialect`."""
+class Dialect(ABC):
+    """The wire format of one API. Stateless; one instance each."""
 
     name: str
+    """`anthropic`, `openai_chat`, `openai_responses`, `google`, `ollama`, `plain`."""
     form = StreamForm.SSE
     """The form of its streams."""
 
     @abstractmethod
     def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
-        """Read a request. Never raises."""
+        """Read a request. `path` has no prefixes of ours; `body` is as sent, a compressed one is decoded in a copy.
+        Never raises; unreadable fields keep their default."""
 
     def is_opaque(self, headers: Headers) -> bool:
-        """Whether this kind of body isn't read; only `plain` has such."""
+        """Whether :meth:`facts` doesn't read this kind of body, such as sound and images."""
         return False
 
     @abstractmethod
     def tap(self, status: int, headers: Headers, facts: Facts) -> Tap:
-        """Return a tap for one reply."""
+        """Return a tap for one reply, by its content type and content encoding (identity, gzip, deflate, br, zstd)."""
 
     @abstractmethod
     def error_body(self, status: int, reason: str, message: str, retry_s: int | None) -> bytes:
@@ -65,22 +67,31 @@ class JsonDialect(ABC):
 
     @abstractmethod
     def stream_error(self, status: int, reason: str, message: str) -> bytes:
-        """Return an error of our own as the end of a stream already answered with 200."""
+        """Return an error of our own as the last events of a stream already answered with 200, as the dialect's
+        clients raise it."""
 
     @abstractmethod
     def failure_event(self, failure: Failure, body: bytes) -> bytes:
-        """Return an upstream's error answer as the end of a stream already answered with 200."""
+        """Return an upstream's error answer (classified; `body` decoded) as an event of a stream already answered
+        with 200, keeping the provider's error object if there is one."""
 
     @abstractmethod
     def keepalive(self, client: str) -> bytes:
-        """Return bytes that this client ignores between events."""
+        """Return bytes that can be sent repeatedly into a stream before its first event, by client
+        (:attr:`hivemind.providers.clients.Client.name`)."""
 
     def classify(self, status: int, headers: Headers, body: bytes, now_wall_s: float) -> Failure | None:
+        """Classify an answer by its status and (still encoded) error body; None for a status below 400. Reads
+        Retry-After in all its forms, retry-after-ms, x-should-retry, Google's retryDelay and every code that means
+        "never retry"."""
         return verdict.classify(status, headers, body, now_wall_s)
 
     def refusal(
         self, status: int, reason: str, message: str, retry_after_s: float | None
     ) -> tuple[list[tuple[bytes, bytes]], bytes]:
+        """Return an error of our own in the provider's format: headers (content-type, x-should-retry, retry-after
+        if given; RetryInfo in the body for Google) and body. `reason` is neutral: `circuit_open`, `queue_full`,
+        `wait_too_long`, `draining`, `too_many_agents` …"""
         retry_s = retry_seconds(status, retry_after_s)
         temporary = retry_s is not None or status in RETRYABLE
         headers = [(b"content-type", _JSON), (b"x-should-retry", b"true" if temporary else b"false")]
@@ -89,5 +100,6 @@ class JsonDialect(ABC):
         return headers, self.error_body(status, reason, message, retry_s)
 
     def stream_headers(self, facts: Facts) -> list[tuple[bytes, bytes]]:
+        """Return the headers of a 200 sent before the upstream answered (content-type, cache-control …)."""
         media = b"application/x-ndjson" if self.form is StreamForm.NDJSON else b"text/event-stream; charset=utf-8"
         return [(b"content-type", media), (b"cache-control", b"no-cache")]

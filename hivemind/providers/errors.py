@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from msgspec import Raw, Struct
 
 from hivemind.providers import json_fields
-from hivemind.providers.delays import duration_delay, worded_delay
+from hivemind.providers.times import duration_delay, worded_delay
 from hivemind.scheduler.types import WindowKind, WindowReading
 
 MAX_ERROR_BODY = 1024 * 1024

@@ -8,13 +8,13 @@ from urllib.parse import unquote
 from msgspec import Raw, Struct
 
 from hivemind.providers import json_fields
-from hivemind.providers.base import Facts, Headers, StreamForm, Tap, TapState
-from hivemind.providers.dialect import JsonDialect, encode, failure_status
+from hivemind.providers.base import Facts, Headers, StreamForm, Tap
+from hivemind.providers.dialect import Dialect, encode, failure_status
 from hivemind.providers.encoding import decode_body
 from hivemind.providers.errors import ErrorInfo, read_error
 from hivemind.providers.prompt import size_chars
 from hivemind.providers.sse import fields
-from hivemind.providers.taps import tap_for
+from hivemind.providers.taps import Reader, tap_for
 from hivemind.providers.verdict import judge_event
 from hivemind.scheduler.types import Failure, Usage
 
@@ -99,13 +99,10 @@ _usage = json_fields.decoder(_Usage)
 _interaction_usage = json_fields.decoder(_InteractionUsage)
 
 
-class GoogleReader:
+class GoogleReader(Reader):
     """Reader of one generated content or interaction."""
 
-    __slots__ = ("state",)
-
-    def __init__(self) -> None:
-        self.state = TapState()
+    __slots__ = ()
 
     def record(self, record: bytes) -> None:
         # An error in the middle of a stream comes as bare JSON, without `data:`.
@@ -158,9 +155,6 @@ class GoogleReader:
             usage = _generated_usage(chunk.usageMetadata) or _interaction_usage_of(chunk.usage)
             self.state.usage = usage or self.state.usage
 
-    def closed(self) -> None:
-        """Do nothing: only a finish reason completes content."""
-
 
 def _generated_usage(raw: Raw) -> Usage | None:
     found = json_fields.read(_usage, raw)
@@ -187,7 +181,7 @@ def _sum(*counts: Raw) -> int:
     return sum(json_fields.count(count) or 0 for count in counts)
 
 
-class Google(JsonDialect):
+class Google(Dialect):
     """Dialect of generateContent, streamGenerateContent, embeddings and interactions."""
 
     name = "google"

@@ -7,13 +7,13 @@ import re
 from msgspec import Raw, Struct
 
 from hivemind.providers import json_fields
-from hivemind.providers.base import Facts, Headers, StreamForm, Tap, TapState
-from hivemind.providers.dialect import JsonDialect, encode, failure_status
+from hivemind.providers.base import Facts, Headers, StreamForm, Tap
+from hivemind.providers.dialect import Dialect, encode, failure_status
 from hivemind.providers.encoding import decode_body
 from hivemind.providers.errors import read_error
 from hivemind.providers.prompt import size_chars
 from hivemind.providers.sse import fields
-from hivemind.providers.taps import tap_for
+from hivemind.providers.taps import Reader, tap_for
 from hivemind.providers.verdict import judge_event
 from hivemind.scheduler.types import Failure, Usage
 
@@ -52,13 +52,10 @@ _object = json_fields.decoder(_Object)
 _message = json_fields.decoder(_Message)
 
 
-class OllamaReader:
+class OllamaReader(Reader):
     """Reader of one Ollama reply."""
 
-    __slots__ = ("state",)
-
-    def __init__(self) -> None:
-        self.state = TapState()
+    __slots__ = ()
 
     def record(self, record: bytes) -> None:
         data = record if record.startswith(b"{") else fields(record)[1]
@@ -86,9 +83,6 @@ class OllamaReader:
         if found is not None:
             self._count(found)
 
-    def closed(self) -> None:
-        """Do nothing: only `done` completes a reply."""
-
     def _count(self, found: _Object) -> None:
         prompt = json_fields.count(found.prompt_eval_count)
         output = json_fields.count(found.eval_count)
@@ -96,7 +90,7 @@ class OllamaReader:
             self.state.usage = Usage(input_tokens=prompt or 0, output_tokens=output or 0)
 
 
-class Ollama(JsonDialect):
+class Ollama(Dialect):
     """Dialect of chat, generate and embeddings."""
 
     name = "ollama"

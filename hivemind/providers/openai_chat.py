@@ -8,15 +8,14 @@ from itertools import islice
 from msgspec import Raw, Struct
 
 from hivemind.providers import json_fields
-from hivemind.providers.base import Facts, Headers, StreamForm, Tap, TapState
-from hivemind.providers.dialect import JsonDialect, encode
+from hivemind.providers.base import Facts, Headers, StreamForm, Tap
+from hivemind.providers.dialect import Dialect, encode
 from hivemind.providers.encoding import decode_body
 from hivemind.providers.errors import read_error
-from hivemind.providers.openai_errors import error_body, error_object, provider_error
-from hivemind.providers.openai_usage import openai_usage
+from hivemind.providers.openai_common import error_body, error_object, openai_usage, provider_error
 from hivemind.providers.prompt import size_chars
 from hivemind.providers.sse import fields
-from hivemind.providers.taps import tap_for
+from hivemind.providers.taps import Reader, tap_for
 from hivemind.providers.verdict import judge_event
 from hivemind.scheduler.types import Failure
 
@@ -63,13 +62,13 @@ _chunk = json_fields.decoder(_Chunk)
 _whole = json_fields.decoder(_Whole)
 
 
-class ChatReader:
+class ChatReader(Reader):
     """Reader of one reply of chat completions or completions."""
 
-    __slots__ = ("_finished", "state")
+    __slots__ = ("_finished",)
 
     def __init__(self) -> None:
-        self.state = TapState()
+        super().__init__()
         self._finished = False
 
     def record(self, record: bytes) -> None:
@@ -121,7 +120,7 @@ def _event_bytes(error: object) -> bytes:
     return b"data: " + encode({"error": error}) + b"\n\n"
 
 
-class OpenAIChat(JsonDialect):
+class OpenAIChat(Dialect):
     """Dialect of chat completions, completions and embeddings, at OpenAI, Azure and compatible servers."""
 
     name = "openai_chat"

@@ -5,15 +5,14 @@ from __future__ import annotations
 from msgspec import Raw, Struct
 
 from hivemind.providers import json_fields
-from hivemind.providers.base import Facts, Headers, StreamForm, Tap, TapState
-from hivemind.providers.dialect import RETRYABLE, JsonDialect, encode, failure_status
+from hivemind.providers.base import Facts, Headers, StreamForm, Tap
+from hivemind.providers.dialect import RETRYABLE, Dialect, encode, failure_status
 from hivemind.providers.encoding import decode_body
 from hivemind.providers.errors import read_error
-from hivemind.providers.openai_errors import error_body, error_object, provider_error
-from hivemind.providers.openai_usage import openai_usage
+from hivemind.providers.openai_common import error_body, error_object, openai_usage, provider_error
 from hivemind.providers.prompt import size_chars
 from hivemind.providers.sse import fields
-from hivemind.providers.taps import tap_for
+from hivemind.providers.taps import Reader, tap_for
 from hivemind.providers.verdict import judge_event
 from hivemind.scheduler.types import Failure
 
@@ -48,13 +47,10 @@ _event = json_fields.decoder(_Event)
 _response = json_fields.decoder(_Response)
 
 
-class ResponsesReader:
+class ResponsesReader(Reader):
     """Reader of one response or its stream."""
 
-    __slots__ = ("state",)
-
-    def __init__(self) -> None:
-        self.state = TapState()
+    __slots__ = ()
 
     def record(self, record: bytes) -> None:
         name, data = fields(record)
@@ -87,9 +83,6 @@ class ResponsesReader:
         found = json_fields.read(_response, body)
         self.state.usage = openai_usage(found.usage) if found else None
 
-    def closed(self) -> None:
-        """Do nothing: only a closing event completes a response."""
-
 
 def _failed(error: object) -> bytes:
     """Return `response.failed`, which Codex retries, with the error also where the SDKs look for one to raise."""
@@ -98,7 +91,7 @@ def _failed(error: object) -> bytes:
     return b"event: response.failed\ndata: " + encode(event) + b"\n\n"
 
 
-class OpenAIResponses(JsonDialect):
+class OpenAIResponses(Dialect):
     """Dialect of responses and their compaction."""
 
     name = "openai_responses"

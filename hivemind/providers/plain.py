@@ -8,14 +8,13 @@ from __future__ import annotations
 from msgspec import Raw, Struct
 
 from hivemind.providers import json_fields
-from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap, TapState
-from hivemind.providers.dialect import JsonDialect, failure_status
+from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap
+from hivemind.providers.dialect import Dialect, failure_status
 from hivemind.providers.encoding import decode_body, header
-from hivemind.providers.openai_errors import error_body
-from hivemind.providers.openai_usage import openai_usage
+from hivemind.providers.openai_common import error_body, openai_usage
 from hivemind.providers.prompt import size_chars
 from hivemind.providers.sse import fields
-from hivemind.providers.taps import BlindTap, tap_for
+from hivemind.providers.taps import BlindTap, Reader, tap_for
 from hivemind.scheduler.types import Failure, Usage
 
 BYTES_PER_CHAR = 250
@@ -49,14 +48,11 @@ _reply = json_fields.decoder(_Reply)
 _cache_counts = json_fields.decoder(_CacheCounts)
 
 
-class PlainReader:
+class PlainReader(Reader):
     """Reader of a `usage` object as in OpenAI's and Anthropic's APIs, at the top level of a reply or event, or in
     its `response` or `message`. The last one counts."""
 
-    __slots__ = ("state",)
-
-    def __init__(self) -> None:
-        self.state = TapState()
+    __slots__ = ()
 
     def record(self, record: bytes) -> None:
         if b'"usage"' in record:
@@ -104,7 +100,7 @@ class PlainTap:
         self.state.error, self.state.complete = None, True
 
 
-class Plain(JsonDialect):
+class Plain(Dialect):
     """Dialect of unknown paths, with errors in OpenAI's format, which most servers share."""
 
     name = "plain"

@@ -6,7 +6,8 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from itertools import chain
 
-from hivemind.providers.base import Dialect, Facts, Headers
+from hivemind.providers.base import Facts, Headers
+from hivemind.providers.dialect import Dialect
 from hivemind.providers.encoding import Decoder, decoder_for
 from hivemind.providers.outline import Outline
 from hivemind.providers.prompt import LONGEST, is_object

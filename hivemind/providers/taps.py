@@ -5,9 +5,9 @@ reply and long data doesn't hold the event loop.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable
 from itertools import chain
-from typing import Protocol
 
 from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap, TapState
 from hivemind.providers.encoding import Decoder, decoder_for, header
@@ -39,19 +39,24 @@ _VAGUE_TYPES = ("", "text/plain", "application/octet-stream", "application/strea
 """Media types of streams that servers don't describe."""
 
 
-class Reader(Protocol):
+class Reader(ABC):
     """Reader of one dialect's events, with the state of one reply."""
 
-    state: TapState
+    __slots__ = ("state",)
 
+    def __init__(self) -> None:
+        self.state = TapState()
+
+    @abstractmethod
     def record(self, record: bytes) -> None:
         """Read one SSE block, or one JSON object of the other forms. Never raises."""
 
+    @abstractmethod
     def whole(self, body: bytes) -> None:
         """Read a whole JSON reply (decoded) without an error."""
 
-    def closed(self) -> None:
-        """Handle the clean end of the stream."""
+    def closed(self) -> None:  # noqa: B027 - optional
+        """Handle the clean end of the stream, which completes a reply only without an end marker of its own."""
 
 
 class StreamTap:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 
 from hivemind.providers.base import Headers
-from hivemind.providers.delays import header_delay
 from hivemind.providers.encoding import decode_body, header
 from hivemind.providers.errors import MAX_ERROR_BODY, ErrorInfo, read_error
+from hivemind.providers.times import header_delay
 from hivemind.scheduler.types import Failure, FailureKind
 
 LONGEST_RETRY_S = 300.0

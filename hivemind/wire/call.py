@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hivemind.providers.base import Dialect, Facts
+from hivemind.providers.base import Facts
 from hivemind.providers.clients import Client
+from hivemind.providers.dialect import Dialect
 from hivemind.providers.profiles import family
 from hivemind.redaction.heads import masked_path
 from hivemind.redaction.text import concealed, identifier, label, less

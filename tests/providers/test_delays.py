@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hivemind.providers.base import Headers
-from hivemind.providers.delays import duration_delay, header_delay, worded_delay
+from hivemind.providers.times import duration_delay, header_delay, worded_delay
 
 NOW = 1_790_000_000.0  # 2026-09-21T14:13:20Z
 

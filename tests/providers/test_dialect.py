@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from hivemind.providers.base import Dialect
 from hivemind.providers.detect import DIALECTS
-from hivemind.providers.dialect import retry_seconds
+from hivemind.providers.dialect import Dialect, retry_seconds
 from hivemind.scheduler.types import Failure, FailureKind
 
 ALL = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))

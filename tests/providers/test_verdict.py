@@ -7,8 +7,9 @@ import json
 
 import pytest
 
-from hivemind.providers.base import Dialect, Headers
+from hivemind.providers.base import Headers
 from hivemind.providers.detect import DIALECTS
+from hivemind.providers.dialect import Dialect
 from hivemind.providers.errors import ErrorInfo, read_error
 from hivemind.providers.verdict import classify, judge_event, status_of
 from hivemind.scheduler.types import Failure, FailureKind

@@ -13,9 +13,10 @@ from hivemind.journal.records import RequestBody
 from hivemind.lab.loadtest.requests import RecordedRequest
 from hivemind.lab.loadtest.synthetic import can_synthesize, max_answer_tokens, path_of, synthetic_request
 from hivemind.lab.loadtest.target import Target
-from hivemind.providers.base import Dialect, Facts
+from hivemind.providers.base import Facts
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
+from hivemind.providers.dialect import Dialect
 from hivemind.redaction.names import is_secret, query_fields
 from hivemind.redaction.text import MASK
 from hivemind.scheduler.events import Event

@@ -1,11 +1,26 @@
-"""Usage as OpenAI's APIs report it: cached tokens are part of the input, reasoning is part of the output."""
+"""What OpenAI's APIs share: usage and errors, as most compatible servers have them too.
+
+Cached tokens are part of the input, reasoning is part of the output.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from msgspec import Raw, Struct
 
 from hivemind.providers import json_fields
-from hivemind.scheduler.types import Usage
+from hivemind.providers.dialect import RETRYABLE, encode
+from hivemind.scheduler.types import Failure, Usage
+
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "invalid_request_error",
+    429: "rate_limit_error",
+}
 
 
 class _Details(Struct):
@@ -46,3 +61,26 @@ def openai_usage(raw: Raw) -> Usage | None:
 def _either(first: Raw, second: Raw) -> int | None:
     value = json_fields.count(first)
     return json_fields.count(second) if value is None else value
+
+
+def error_object(status: int, reason: str, message: str) -> dict[str, object]:
+    """Return the object under `error`."""
+    kind = _TYPES.get(status, "server_error" if status in RETRYABLE else "invalid_request_error")
+    return {"message": message, "type": kind, "param": None, "code": reason}
+
+
+def error_body(status: int, reason: str, message: str) -> bytes:
+    """Return the complete answer."""
+    return encode({"error": error_object(status, reason, message)})
+
+
+def provider_error(failure: Failure, body: bytes) -> Mapping[str, object]:
+    """Return the error object of an upstream's answer, or one made from the failure if the body has none."""
+    envelope = json_fields.anything(body)
+    if isinstance(envelope, list) and envelope:
+        envelope = envelope[0]
+    error = envelope.get("error") if isinstance(envelope, dict) else None
+    if isinstance(error, dict):
+        return error
+    status = failure.status if failure.status is not None else 502
+    return error_object(status, failure.kind.value, failure.message)
