@@ -1,4 +1,4 @@
-"""The way to the upstream: one small interface, two clients behind it."""
+"""HTTP clients for upstreams: one small interface, two implementations."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""The seam to the network: send one request upstream, read its answer as it comes.
+"""The interface to the network: send one request upstream, read its answer as it comes.
 
 Two implementations: :mod:`.native` (an asyncio protocol on httptools, the hot path) and :mod:`.transport` (any
 :class:`httpx.AsyncBaseTransport`: an upstream HTTP or SOCKS proxy, or the mock in-process under virtual time).
 
-The errors tell every ending apart::
+The errors distinguish every ending::
 
     UpstreamError
      ├── ConnectFailed      never reached the upstream: refused, no route, DNS, TLS, connect timeout
-     │    └── NotTrusted    somebody answered there whose certificate isn't accepted
+     │    └── NotTrusted    the peer's certificate isn't accepted
      ├── Disconnected       sent, but the connection ended before a response head
      ├── UpstreamTimeout    sent, but no head (or no further byte) came in the time allowed
      └── Truncated          the head came; the body ended before its end
@@ -23,24 +23,24 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class UpstreamError(Exception):
-    """An attempt ended without a whole response. The text is one line for people, free of credentials."""
+    """An attempt that ended without a whole response. The text is one line for people, free of credentials."""
 
 
-def again(error: UpstreamError) -> UpstreamError:
-    """The same error, to be raised by whoever keeps it.
+def raisable(error: UpstreamError) -> UpstreamError:
+    """Return a copy of an error that is kept, to be raised.
 
-    Once raised, an error refers to the frames it went through: to whoever keeps it, in a circle, and to the request
-    with its whole body, which would stay until the collector comes.
+    A raised error refers to the frames it went through, and so to its keeper and the request's whole body: a cycle that
+    would stay until a garbage collection.
     """
     return copy(error)
 
 
 class ConnectFailed(UpstreamError):
-    """The upstream was never reached, so trying again is always safe."""
+    """The upstream was never reached, so a retry is always safe."""
 
 
 class NotTrusted(ConnectFailed):
-    """The upstream's certificate isn't accepted. Trying again is safe, but helps only once somebody has mended it."""
+    """The upstream's certificate isn't accepted. A retry is safe, but useless until that is fixed."""
 
 
 class Disconnected(UpstreamError):
@@ -64,7 +64,7 @@ class Truncated(UpstreamError):
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds; None: wait for ever."""
+    """Timeouts in seconds; None: wait for ever."""
 
     connect_s: float | None = 10.0
     """TCP, proxy and TLS handshakes together."""
@@ -79,13 +79,13 @@ class UpstreamResponse(Protocol):
 
     status: int
     headers: Headers
-    """As received: order, duplicates and spelling of values kept, names in lower case; hop-by-hop ones still there."""
+    """The headers as received: in order, with duplicates and hop-by-hop ones; names in lower case."""
 
     async def read(self) -> bytes:
-        """All body bytes that are there, waiting for at least one; `b""` at the clean end.
+        """Return all body bytes that have come, waiting for at least one; `b""` at the clean end.
 
-        Content encoding is left as it is; transfer encoding is taken off. While nobody calls, reading from the
-        socket pauses after a bounded amount.
+        Content encoding is kept; transfer encoding is removed. Between calls, reading from the socket pauses after a
+        bounded amount.
 
         Raises: Truncated, UpstreamTimeout.
         """
@@ -106,8 +106,8 @@ class Upstream(Protocol):
         `content-length`, which are added here, and go out in the order given.
         Cancelling the call drops the connection.
 
-        Where a kept-alive connection ends with no byte answered, the request is sent once more on a fresh one. A
-        request that continues state on the server forbids that by `retry_stale=False`; it may have arrived.
+        Where a kept-alive connection ends with no byte answered, the request is sent once more on a fresh one, unless
+        `retry_stale` is False: a request that continues state on the server may have arrived.
 
         Raises: ConnectFailed, Disconnected, UpstreamTimeout; ValueError for a header, method or target that can't be
         written, such as one with a line break.

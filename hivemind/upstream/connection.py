@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import select
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 import httptools
 
 from hivemind.upstream.base import Disconnected, Timeouts, Truncated, UpstreamError, UpstreamTimeout
 from hivemind.upstream.deadline import Deadline
 from hivemind.upstream.describe import describe, one_line
-from hivemind.upstream.heads import MALFORMED, holds_control
-from hivemind.upstream.request import SLICE
+from hivemind.upstream.headers import MALFORMED, SLICE, holds_control
 from hivemind.upstream.response import NativeResponse
-
-if TYPE_CHECKING:
-    from hivemind.upstream.pool import Pool
 
 MAX_HEAD = 256 * 1024
 """Bytes of a response head (interim ones included) that are read before it counts as malformed."""
 MAX_HEAD_LINES = 1000
-"""Header lines of a response; each of tens of thousands would be looked at a dozen times."""
+"""Most header lines of a response; each of tens of thousands would be checked a dozen times."""
 IDLE_AGE_S = 50.0
-"""A connection that rested longer is closed; common load balancers close theirs after 60 s."""
+"""A connection that was idle longer is closed; common load balancers close theirs after 60 s."""
+
+
+class Owner(Protocol):
+    """The pool that a connection belongs to."""
+
+    def release(self, connection: Connection) -> None:
+        """Keep a connection for the next request."""
+
+    def exclude(self, connection: Connection) -> None:
+        """Never hand it out again."""
+
+    def remove(self, connection: Connection) -> None:
+        """Remove a connection that is closed."""
 
 
 class Connection(asyncio.Protocol):
@@ -52,10 +61,10 @@ class Connection(asyncio.Protocol):
         "_used",
         "_writable",
         "closed",
-        "rested_at",
+        "idle_since",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, pool: Pool, timeouts: Timeouts) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, pool: Owner, timeouts: Timeouts) -> None:
         self._loop = loop
         self._pool = pool
         self._timeouts = timeouts
@@ -75,24 +84,24 @@ class Connection(asyncio.Protocol):
         self._keep = False
         self._received = 0
         self._unwanted = ""
-        self.rested_at = loop.time()
-        """Since when it carries nothing, by the loop's clock."""
+        self.idle_since = loop.time()
+        """Start of its idle time, by the loop's clock."""
 
-    # What the client asks.
+    # --- Client ---------------------------------------------------------------------------------------------------
 
-    def usable(self) -> bool:
-        """Whether a request may be written: it stands, and nothing has come that the loop hasn't got round to."""
+    def is_usable(self) -> bool:
+        """Return whether a request may be written: it is open, and no input waits that the loop hasn't read."""
         return not self.closed and not self._poll.poll(0)
 
     def start(self, method: bytes, head: bytes, body: bytes) -> NativeResponse:
-        """Write a request; its response is filled as it comes."""
+        """Write a request. Return its response, which is filled as it comes."""
         response = self._response = NativeResponse(self, self._loop)
         self._parser = _parser(self)
         self._head_only = method == b"HEAD"
         self._in_head = self._sending = True
         self._complete = self._keep = False
         self._received = 0
-        transport = self._standing()
+        transport = self._open_transport()
         if len(body) <= SLICE:
             transport.write(head + body if body else head)
         else:
@@ -102,19 +111,19 @@ class Connection(asyncio.Protocol):
         return response
 
     def pause(self) -> None:
-        """Read no more until :meth:`resume`; the other side isn't late meanwhile."""
-        if not self._going():
-            self._standing().pause_reading()
+        """Read no more until :meth:`resume`, and suspend the timeout."""
+        if not self._is_closing():
+            self._open_transport().pause_reading()
             self._deadline.stop()
 
     def resume(self) -> None:
-        """Read on."""
-        if not self._going():
-            self._standing().resume_reading()
+        """Continue to read, with the timeout."""
+        if not self._is_closing():
+            self._open_transport().resume_reading()
             self._deadline.start(self._timeouts.idle_s)
 
     def abort(self, error: UpstreamError | None = None) -> None:
-        """Close at once; what is on it fails with `error`."""
+        """Close at once; the exchange on it fails with `error`."""
         response, self._response = self._response, None
         if response is not None and error is not None:
             response.fail(error)
@@ -122,18 +131,18 @@ class Connection(asyncio.Protocol):
             return
         self.closed = True
         self._deadline.close()
-        self._pool.unfit(self)
+        self._pool.exclude(self)
         self._unsent = memoryview(b"")
-        # It holds us: uvloop's doesn't let go when it is aborted while the connection is still being made.
+        # Dropped, because uvloop's keeps its reference to us when it is aborted while connecting.
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
 
-    def shut(self, reason: str) -> None:
-        """Close at once; what is on it has ended too early."""
+    def cut(self, reason: str) -> None:
+        """Close at once; the exchange on it has ended too early."""
         self.abort(self._cut_short(reason))
 
-    # What the transport tells.
+    # --- Transport callbacks --------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -150,22 +159,22 @@ class Connection(asyncio.Protocol):
         if self._in_head:
             self._received += len(data)
         try:
-            self._parsing().feed_data(data)
+            self._require_parser().feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
             self._unwanted = self._unwanted or one_line(str(exc)) or "not HTTP"
         if self._complete:
             self._release(response)
         elif self._unwanted:
-            self.shut(f"malformed response: {self._unwanted}")
+            self.cut(f"malformed response: {self._unwanted}")
         elif not self._in_head:
             if not response.paused:
                 self._deadline.start(self._timeouts.idle_s)
         elif self._received > MAX_HEAD:
-            self.shut(f"malformed response: head larger than {MAX_HEAD} bytes")
+            self.cut(f"malformed response: head larger than {MAX_HEAD} bytes")
 
     def eof_received(self) -> None:
-        # Returning nothing closes the transport; connection_lost follows and knows whether that was a clean end.
-        self._pool.unfit(self)
+        # Returning None closes the transport; connection_lost follows and decides whether the end was clean.
+        self._pool.exclude(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         response = self._response
@@ -177,9 +186,9 @@ class Connection(asyncio.Protocol):
         reason = describe(exc) if exc is not None else "the upstream closed the connection"
         self.abort(self._cut_short(reason, reused=self._used and not self._received))
         self._unsent = memoryview(b"")
-        # It holds our methods, and so us; in a circle we would stay until the collector comes.
+        # It refers to our methods; the cycle would keep us until a garbage collection.
         self._parser = None
-        self._pool.lost(self)
+        self._pool.remove(self)
 
     def pause_writing(self) -> None:
         self._writable = False
@@ -189,21 +198,21 @@ class Connection(asyncio.Protocol):
         if self._unsent:
             self._pump()
 
-    # What the parser finds.
+    # --- Parser callbacks -----------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         if self._complete:
             self._unwanted = "more than one response"
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # Trailers come this way too, after the head.
+        # Trailers are reported here too, after the head.
         if not self._in_head or self._response is None:
             return
         self._response.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         response = self._response
-        status = self._parsing().get_status_code()
+        status = self._require_parser().get_status_code()
         if response is not None and len(response.headers) > MAX_HEAD_LINES:
             self._unwanted = f"more than {MAX_HEAD_LINES} header lines"
         if response is None or self._unwanted:
@@ -216,9 +225,9 @@ class Connection(asyncio.Protocol):
             self._unwanted = MALFORMED
         else:
             self._in_head = False
-            # After a refusal, what wasn't sent yet would be for nothing.
+            # After a refusal, the rest of the body is useless.
             self._sending = status < 400
-            response.headed(status)
+            response.set_status(status)
             if self._head_only:
                 self._finished()
 
@@ -232,12 +241,12 @@ class Connection(asyncio.Protocol):
 
     def _finished(self) -> None:
         self._complete = True
-        self._keep = self._parsing().should_keep_alive()
+        self._keep = self._require_parser().should_keep_alive()
 
-    # The course of an exchange.
+    # --- Exchange -------------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        transport = self._standing()
+        transport = self._open_transport()
         while self._unsent and self._sending and self._writable:
             piece, self._unsent = self._unsent[:SLICE], self._unsent[SLICE:]
             transport.write(piece)
@@ -251,9 +260,9 @@ class Connection(asyncio.Protocol):
         response.finish()
         if self._keep and not self._unwanted and not self._unsent:
             self._used = True
-            self.rested_at = self._loop.time()
+            self.idle_since = self._loop.time()
             self._deadline.start(IDLE_AGE_S)
-            self._pool.rest(self)
+            self._pool.release(self)
         else:
             self.abort()
 
@@ -271,21 +280,21 @@ class Connection(asyncio.Protocol):
             return Truncated(reason)
         return Disconnected(reason, reused=reused)
 
-    def _going(self) -> bool:
-        """Whether the transport is being closed, if not by us; uvloop's can't be paused or resumed then."""
-        return self.closed or self._standing().is_closing()
+    def _is_closing(self) -> bool:
+        """Return whether the transport is being closed by either side; uvloop's can't be paused or resumed then."""
+        return self.closed or self._open_transport().is_closing()
 
-    def _parsing(self) -> httptools.HttpResponseParser:
-        assert self._parser is not None, "there is one while it carries an exchange"
+    def _require_parser(self) -> httptools.HttpResponseParser:
+        assert self._parser is not None, "only during an exchange"
         return self._parser
 
-    def _standing(self) -> asyncio.Transport:
+    def _open_transport(self) -> asyncio.Transport:
         assert self._transport is not None, "connected before use"
         return self._transport
 
 
 def _ends_with_connection(response: NativeResponse) -> bool:
-    """Whether the body has no framing of its own (RFC 9112, 6.3)."""
+    """Return whether the body has no framing of its own (RFC 9112, 6.3)."""
     for name, value in response.headers:
         if name == b"content-length" or (name == b"transfer-encoding" and value.lower().endswith(b"chunked")):
             return False
@@ -294,6 +303,6 @@ def _ends_with_connection(response: NativeResponse) -> bool:
 
 def _parser(connection: Connection) -> httptools.HttpResponseParser:
     parser = httptools.HttpResponseParser(connection)
-    # Folded header lines are out of date, not wrong (RFC 9112, 5.2). Controls, which this lets through too, we refuse.
+    # Folded header lines are obsolete, not wrong (RFC 9112, 5.2). This accepts control characters too; see above.
     parser.set_dangerous_leniencies(lenient_headers=True)
     return parser

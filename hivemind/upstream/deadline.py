@@ -1,4 +1,4 @@
-"""A timer for what nearly always happens in time."""
+"""A timer that is cheap to move, for what nearly always happens in time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _CLOCK_GRAIN_S = 0.001
 class Deadline:
     """Calls back once unless moved or stopped in time.
 
-    Moving it later costs no timer: the one that is set looks on firing whether its time has really come. So a
-    connection that is kept busy sets one timer in minutes rather than several a request.
+    Moving it later costs no timer: the one that is set checks on firing whether the deadline has really passed. So a
+    busy connection sets one timer in minutes rather than several a request.
     """
 
     __slots__ = ("_at", "_expired", "_loop", "_timer", "_timer_at")
@@ -27,7 +27,7 @@ class Deadline:
         self._timer_at = math.inf
 
     def start(self, seconds: float | None) -> None:
-        """Expire this long from now, and not when it was to before; None: never."""
+        """Expire this long from now instead of the earlier time; None: never."""
         if seconds is None:
             self._at = math.inf
             return
@@ -40,9 +40,9 @@ class Deadline:
         self._at = math.inf
 
     def close(self) -> None:
-        """Stop for good, and let go of the timer and of whoever was to be called."""
+        """Stop for good, and drop the timer and the callback."""
         self._at = self._timer_at = math.inf
-        self._expired = _nothing
+        self._expired = _noop
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -63,5 +63,5 @@ class Deadline:
             self._set_timer()
 
 
-def _nothing() -> None:
-    """Whoever was to be called is gone."""
+def _noop() -> None:
+    pass

@@ -1,4 +1,4 @@
-"""One line for people about what went wrong on a socket, free of credentials."""
+"""One-line descriptions of socket errors, free of credentials."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ _LONGEST = 200
 
 
 def describe(exc: BaseException) -> str:
-    """Say what happened, shortly and in one line."""
+    """Return what happened, in one short line."""
     match exc:
         case ssl.SSLCertVerificationError():
             return f"certificate not accepted: {exc.verify_message}"
         case ssl.SSLError():
-            return f"TLS failed: {_phrase(exc.reason or str(exc))}"
+            # OpenSSL's reasons are constants: `WRONG_VERSION_NUMBER`.
+            return f"TLS failed: {one_line(exc.reason or str(exc)).lower().replace('_', ' ')}"
         case socket.gaierror():
             return f"name not resolved: {exc.strerror}"
         case OSError() if exc.errno in (errno.EMFILE, errno.ENFILE):
@@ -27,19 +28,14 @@ def describe(exc: BaseException) -> str:
             return one_line(str(exc)) or type(exc).__name__
 
 
-def is_distrust(exc: BaseException | None) -> bool:
-    """Whether at the bottom of this a certificate wasn't accepted; httpx wraps that twice."""
+def is_untrusted(exc: BaseException | None) -> bool:
+    """Return whether the root cause is a certificate that wasn't accepted; httpx wraps it twice."""
     while exc is not None and not isinstance(exc, ssl.SSLCertVerificationError):
         exc = exc.__cause__ or exc.__context__
     return exc is not None
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks, cut where it gets long."""
+    """Return the text without line breaks, cut where it gets long."""
     text = " ".join(text.split())
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
-def _phrase(reason: str) -> str:
-    """OpenSSL's reasons are constants: `WRONG_VERSION_NUMBER`."""
-    return one_line(reason).lower().replace("_", " ")

@@ -1,4 +1,4 @@
-"""The hot path: an asyncio client on httptools, uvicorn's own parser."""
+"""The client on the hot path: asyncio and httptools, uvicorn's own parser."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import aiohappyeyeballs
 
 from hivemind.upstream.base import ConnectFailed, Disconnected, Headers, NotTrusted, Timeouts, UpstreamResponse
 from hivemind.upstream.connection import Connection
-from hivemind.upstream.describe import describe, is_distrust
+from hivemind.upstream.describe import describe, is_untrusted
+from hivemind.upstream.headers import encode_head, framed
 from hivemind.upstream.origin import Origin
 from hivemind.upstream.pool import CLOSED, Pool
-from hivemind.upstream.request import encode_head, framed
 
 SURELY_OPEN_S = 2.0
-"""A connection that rested longer isn't used for what can't be sent twice: the shortest keep-alive times of common
+"""A connection that was idle longer isn't used for what can't be sent twice: the shortest keep-alive times of common
 servers (Node, uvicorn) are 5 s."""
 _SECOND_ADDRESS_S = 0.25
 """Head start of a host's first address over its second, as RFC 8305 recommends."""
@@ -26,7 +26,7 @@ _KEEPALIVE_IDLE_S = 60
 
 
 class NativeUpstream:
-    """One origin over plain TCP or TLS, with connections that are kept for the next request."""
+    """One origin over TCP or TLS, with kept-alive connections."""
 
     def __init__(
         self, origin: Origin, *, context: ssl.SSLContext | None, timeouts: Timeouts, max_idle: int = 256
@@ -65,10 +65,10 @@ class NativeUpstream:
         try:
             async with limit:
                 await self._open(connection)
-        except (OSError, RuntimeError) as exc:  # uvloop says some refusals by RuntimeError.
+        except (OSError, RuntimeError) as exc:  # uvloop raises RuntimeError for some refusals
             connection.abort()
             reason = f"no connection within {self._timeouts.connect_s:g} s" if limit.expired() else describe(exc)
-            raise (NotTrusted if is_distrust(exc) else ConnectFailed)(f"{self._origin}: {reason}") from exc
+            raise (NotTrusted if is_untrusted(exc) else ConnectFailed)(f"{self._origin}: {reason}") from exc
         except BaseException:
             connection.abort()
             raise
@@ -77,7 +77,7 @@ class NativeUpstream:
         if self._pool.closed:
             connection.abort()
             raise ConnectFailed(f"{self._origin}: {CLOSED}")
-        self._pool.opened(connection)
+        self._pool.add(connection)
         return connection
 
     async def _open(self, connection: Connection) -> None:
@@ -86,14 +86,14 @@ class NativeUpstream:
         sock = await aiohappyeyeballs.start_connection(
             await _addresses(origin, loop), happy_eyeballs_delay=_SECOND_ADDRESS_S, interleave=1, loop=loop
         )
-        _watch(sock)
+        _enable_keepalive(sock)
         await loop.create_connection(
             lambda: connection, sock=sock, ssl=self._context, server_hostname=origin.host if origin.tls else None
         )
 
 
 async def _addresses(origin: Origin, loop: asyncio.AbstractEventLoop) -> Sequence[aiohappyeyeballs.AddrInfoType]:
-    """Where the origin is. An IP address isn't looked up: that takes a thread, of which there may be none to spare."""
+    """Return the origin's addresses. An IP address isn't looked up: that needs a thread, and all may be busy."""
     try:
         scope = getattr(ipaddress.ip_address(origin.host), "scope_id", None)
     except ValueError:
@@ -102,8 +102,8 @@ async def _addresses(origin: Origin, loop: asyncio.AbstractEventLoop) -> Sequenc
     return known or await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
 
 
-def _watch(sock: socket.socket) -> None:
-    """Have the kernel probe a silent connection: a model may think for minutes, which routers take for its end."""
+def _enable_keepalive(sock: socket.socket) -> None:
+    """Have the kernel probe a silent connection: routers drop idle ones while a model thinks for minutes."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):
         option = getattr(socket, name, None)  # Linux and macOS name the first differently.

@@ -1,4 +1,4 @@
-"""Where an upstream is: scheme, host and port, read from its URL."""
+"""The origin of an upstream: scheme, host and port of its URL."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _FOUR_NUMBERS = re.compile(r"[0-9.]+")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Scheme, host and port of an upstream. Its text names them and nothing else of the URL."""
+    """Scheme, host and port of an upstream; as text, nothing else of its URL."""
 
     scheme: str
     host: str
-    """As it goes to the resolver and into SNI: IDNA encoded, an IPv6 address without its brackets."""
+    """Host for the resolver and SNI: IDNA encoded, an IPv6 address without its brackets."""
     port: int
     authority: bytes
     """The value of the `host` header: the port only where it isn't the scheme's own."""
 
     @classmethod
     def parse(cls, url: str) -> Origin:
-        """Read it from a URL; path and query are left aside.
+        """Return the origin of a URL; path and query are ignored.
 
         Raises: ValueError, with a text that doesn't repeat a password.
         """
@@ -45,8 +45,8 @@ class Origin:
         return f"{self.scheme}://{self.authority.decode('ascii')}"
 
 
-def names_a_place(host: bytes, port: int | None) -> bool:
-    """Whether host and port could exist; httpx takes more than that."""
+def can_exist(host: bytes, port: int | None) -> bool:
+    """Return whether host and port could exist; httpx accepts more than that."""
     labels = host.removesuffix(b".").split(b".")
     return (
         not set(host) & set(b"[]%, ")
@@ -56,13 +56,13 @@ def names_a_place(host: bytes, port: int | None) -> bool:
 
 
 def _usual(url: str) -> tuple[str, str, int | None] | None:
-    """Scheme, host and port of a URL that is written as nearly all are; None for any other."""
+    """Return scheme, host and port of a URL in the usual form; None for any other."""
     match = _USUAL.fullmatch(url)
     if match is None:
         return None
     scheme, host, digits = match.groups()
     port = int(digits) if digits else None
-    if not names_a_place(host.encode(), port) or (_FOUR_NUMBERS.fullmatch(host) and not _is_ipv4(host)):
+    if not can_exist(host.encode(), port) or (_FOUR_NUMBERS.fullmatch(host) and not _is_ipv4(host)):
         return None
     return scheme, host, port
 
@@ -76,15 +76,15 @@ def _is_ipv4(host: str) -> bool:
 
 
 def _unusual(url: str) -> tuple[str, str, int | None]:
-    """Scheme, host and port of any URL. Raises: ValueError, with a text that doesn't repeat a password."""
-    import httpx  # reads everything, and takes long to import
+    """Return scheme, host and port of any URL. Raises: ValueError, with a text that doesn't repeat a password."""
+    import httpx  # parses every form, but is slow to import
 
     shown = "the upstream's URL" if "@" in url else f"upstream {url!r}"
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as exc:
         raise ValueError(f"{shown} is not a URL") from exc
-    if parsed.scheme not in _DEFAULT_PORTS or not names_a_place(parsed.raw_host, parsed.port):
+    if parsed.scheme not in _DEFAULT_PORTS or not can_exist(parsed.raw_host, parsed.port):
         raise ValueError(f"{shown} must be of the form http://host[:port] or https://host[:port]")
     if parsed.userinfo:
         raise ValueError(f"{shown} must not carry a user name or password: clients send their own credentials")

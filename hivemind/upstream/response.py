@@ -1,34 +1,43 @@
-"""The native client's response: what has come and wasn't read yet."""
+"""The native client's response: a buffer between connection and reader."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from hivemind.upstream.base import Headers, Truncated, UpstreamError, again
-
-if TYPE_CHECKING:
-    from hivemind.upstream.connection import Connection
+from hivemind.upstream.base import Headers, Truncated, UpstreamError, raisable
 
 HIGH_WATER = 256 * 1024
 """Bytes kept for a slow reader before reading from the socket pauses."""
 
 
+class Source(Protocol):
+    """The connection that a response comes from."""
+
+    def pause(self) -> None:
+        """Read no more until :meth:`resume`."""
+
+    def resume(self) -> None:
+        """Continue to read."""
+
+    def abort(self, error: UpstreamError) -> None:
+        """Close, and fail the response with `error`."""
+
+
 class NativeResponse:
     """Filled by a connection, emptied by the reader.
 
-    It outlives its connection's interest in it: the connection serves others as soon as the last byte has come, read or
-    not.
+    It outlives its exchange: the connection serves others as soon as the last byte has come, read or not.
     """
 
     __slots__ = ("_chunks", "_connection", "_error", "_loop", "_size", "_waiter", "headers", "status")
 
-    def __init__(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, connection: Source, loop: asyncio.AbstractEventLoop) -> None:
         self.status = 0
         """0 until the head has come."""
         self.headers: Headers = []
         self._loop = loop
-        self._connection: Connection | None = connection
+        self._connection: Source | None = connection
         self._chunks: list[bytes] = []
         self._size = 0
         self._error: UpstreamError | None = None
@@ -42,12 +51,12 @@ class NativeResponse:
         if not self.status and self._error is None:
             await self._wait()
         if not self.status and self._error is not None:
-            raise again(self._error)
+            raise raisable(self._error)
 
     async def read(self) -> bytes:
         while not self._chunks:
             if self._error is not None:
-                raise again(self._error)
+                raise raisable(self._error)
             if self._connection is None:
                 return b""
             await self._wait()
@@ -66,16 +75,16 @@ class NativeResponse:
 
     @property
     def paused(self) -> bool:
-        """Whether more is kept than should be, so that reading has to wait for the reader."""
+        """Whether so much is buffered that reading from the socket waits for the reader."""
         return self._size > HIGH_WATER
 
-    def headed(self, status: int) -> None:
-        """The head is complete."""
+    def set_status(self, status: int) -> None:
+        """Complete the head."""
         self.status = status
         self._wake()
 
     def feed(self, data: bytes) -> None:
-        """A piece of the body has come."""
+        """Add a piece of the body."""
         self._chunks.append(data)
         before = self.paused
         self._size += len(data)
@@ -84,12 +93,12 @@ class NativeResponse:
         self._wake()
 
     def finish(self) -> None:
-        """The body is complete; the connection is no longer ours."""
+        """Complete the body and detach from the connection."""
         self._connection = None
         self._wake()
 
     def fail(self, error: UpstreamError) -> None:
-        """Nothing more will come; what has come can still be read."""
+        """End the body with an error; what has come can still be read."""
         self._connection = None
         self._error = error
         self._wake()

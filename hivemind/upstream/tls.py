@@ -1,4 +1,4 @@
-"""Which certificates an upstream may show."""
+"""TLS settings for upstreams."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import certifi
 
 
 def client_context(ca_file: str | None = None) -> ssl.SSLContext:
-    """A context that verifies certificate and host name.
+    """Return a context that verifies certificate and host name.
 
     Trusted are the system's authorities and certifi's (some systems have none where OpenSSL looks), or only those that
     `SSL_CERT_FILE` or `SSL_CERT_DIR` name where one is set; and those of `ca_file`, in PEM, in any case.

@@ -1,4 +1,4 @@
-"""The flexible path: any httpx transport, such as one through another proxy, or a provider in this process."""
+"""The flexible client: any httpx transport, such as one through another proxy, or a provider in this process."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ from hivemind.upstream.base import (
     UpstreamError,
     UpstreamResponse,
     UpstreamTimeout,
-    again,
+    raisable,
 )
-from hivemind.upstream.describe import describe, is_distrust
-from hivemind.upstream.heads import MALFORMED, holds_control
+from hivemind.upstream.describe import describe, is_untrusted
+from hivemind.upstream.headers import MALFORMED, SLICE, encode_head, framed, holds_control
 from hivemind.upstream.origin import Origin
 from hivemind.upstream.pool import CLOSED
-from hivemind.upstream.request import SLICE, encode_head, framed
 
-_UNREACHED = (
+_NOT_CONNECTED = (
     *(httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol),
     *(httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout, httpcore.ProxyError),
     *(httpcore.UnsupportedProtocol, ConnectionRefusedError),
 )
-_LATE = (httpx.TimeoutException, httpcore.TimeoutException, TimeoutError)
+_TIMEOUTS = (httpx.TimeoutException, httpcore.TimeoutException, TimeoutError)
 _BROKEN = (
     *(httpx.NetworkError, httpx.ProtocolError, OSError),
     *(httpcore.NetworkError, httpcore.ProtocolError),
@@ -44,11 +43,11 @@ _BROKEN = (
 class TransportUpstream:
     """One origin behind an :class:`httpx.AsyncBaseTransport`, which is closed with it.
 
-    `dials` says that the transport makes connections and asks for a request's body only once one stands, as httpx's own
-    does: then the time for connecting is kept here, all handshakes together, and what fails before counts as
-    :class:`ConnectFailed` whatever it is called (an upstream proxy that hangs up, say).
+    `dials` says that the transport makes connections and reads a request's body only once one is open, as httpx's own
+    does. Then the timeout for connecting covers all handshakes together, and any failure before counts as
+    :class:`ConnectFailed` (an outbound proxy that closes the connection, say).
 
-    `secrets` are what the transport shows a proxy on its way: that may repeat them in its reasons; no error has them.
+    `secrets` are the credentials for an outbound proxy, which may repeat them in its errors; ours never hold them.
     """
 
     def __init__(
@@ -90,11 +89,11 @@ class TransportUpstream:
         await asyncio.gather(*self._closing)
 
     def describe(self, exc: BaseException) -> str:
-        """What happened, in one line without credentials."""
+        """Return what happened, in one line without credentials."""
         return concealed(describe(exc), self._secrets) if self._secrets else describe(exc)
 
-    def later(self, closing: Coroutine[Any, Any, None]) -> None:
-        """Let it run to its end without waiting for it; :meth:`aclose` does."""
+    def close_in_background(self, closing: Coroutine[Any, Any, None]) -> None:
+        """Run it without waiting for its end; :meth:`aclose` does."""
         task = asyncio.get_running_loop().create_task(closing)
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -107,30 +106,30 @@ class TransportUpstream:
         # Given a stream, httpx adds no headers of its own.
         request = httpx.Request(method.decode("ascii"), self._url, headers=fields, stream=httpx.ByteStream(b""))
         request.url = url
-        # For connecting alone: a transport's read timeout doesn't tell the wait for the head from the one for the body.
+        # For connecting only: a transport's read timeout is the same for head and body.
         request.extensions["timeout"] = {"connect": self._timeouts.connect_s, "read": None, "write": None, "pool": None}
         return request
 
     async def _attempt(self, request: httpx.Request, body: bytes) -> UpstreamResponse:
         limit = asyncio.timeout(self._timeouts.connect_s if self._dials else self._timeouts.headers_s)
-        course = _Course(body, limit, self._timeouts.headers_s)
-        request.stream = course
-        request.extensions["trace"] = course.trace
+        progress = _SendProgress(body, limit, self._timeouts.headers_s)
+        request.stream = progress
+        request.extensions["trace"] = progress.trace
         try:
             async with limit:
                 response = await self._transport.handle_async_request(request)
         except (httpx.LocalProtocolError, httpcore.LocalProtocolError) as exc:
             raise ValueError(f"the request can't be written: {self.describe(exc)}") from exc
-        except (*_UNREACHED, *_LATE, *_BROKEN) as exc:
-            self._drop_connection(course)
-            self._explain(exc, course, expired=limit.expired())
+        except (*_NOT_CONNECTED, *_TIMEOUTS, *_BROKEN) as exc:
+            self._drop_connection(progress)
+            self._explain(exc, progress, expired=limit.expired())
         except BaseException:
-            self._drop_connection(course)
+            self._drop_connection(progress)
             raise
         finally:
-            course.over = True
+            progress.over = True
         if response.status_code < 200:
-            self.later(response.aclose())
+            self.close_in_background(response.aclose())
             raise Disconnected(f"malformed response: status {response.status_code}")
         answer = TransportResponse(self, response, self._timeouts.idle_s)
         if holds_control(answer.headers):
@@ -138,22 +137,22 @@ class TransportUpstream:
             raise Disconnected(f"malformed response: {MALFORMED}")
         return answer
 
-    def _drop_connection(self, course: _Course) -> None:
-        """httpcore forgets a connection when it is cancelled during a TLS handshake."""
-        if course.connection is not None:
-            self.later(course.connection.aclose())
+    def _drop_connection(self, progress: _SendProgress) -> None:
+        """Close the request's connection: httpcore leaks it when it is cancelled during a TLS handshake."""
+        if progress.connection is not None:
+            self.close_in_background(progress.connection.aclose())
 
-    def _explain(self, exc: Exception, course: _Course, *, expired: bool) -> NoReturn:
-        unsent = self._dials and not course.began
+    def _explain(self, exc: Exception, progress: _SendProgress, *, expired: bool) -> NoReturn:
+        unsent = self._dials and not progress.began
         if expired and unsent:
             raise ConnectFailed(f"{self._origin}: no connection within {self._timeouts.connect_s:g} s") from exc
-        if unsent or isinstance(exc, _UNREACHED):
-            raise (NotTrusted if is_distrust(exc) else ConnectFailed)(f"{self._origin}: {self.describe(exc)}") from exc
+        if unsent or isinstance(exc, _NOT_CONNECTED):
+            raise (NotTrusted if is_untrusted(exc) else ConnectFailed)(f"{self._origin}: {self.describe(exc)}") from exc
         if expired:
             raise UpstreamTimeout(f"no response within {self._timeouts.headers_s:g} s") from exc
-        if isinstance(exc, _LATE):
+        if isinstance(exc, _TIMEOUTS):
             raise UpstreamTimeout(self.describe(exc)) from exc
-        raise Disconnected(self.describe(exc), reused=course.reused) from exc
+        raise Disconnected(self.describe(exc), reused=progress.reused) from exc
 
 
 class TransportResponse:
@@ -175,7 +174,7 @@ class TransportResponse:
             if piece and self._response is not None:
                 return piece
         if self._error is not None:
-            raise again(self._error)
+            raise raisable(self._error)
         return b""
 
     def close(self) -> None:
@@ -189,7 +188,7 @@ class TransportResponse:
         except StopAsyncIteration:
             self._response = None
             await response.aclose()
-        except _LATE as exc:
+        except _TIMEOUTS as exc:
             reason = f"no byte of the body for {self._idle_s:g} s" if limit.expired() else self._upstream.describe(exc)
             self._drop(UpstreamTimeout(reason))
         except _BROKEN as exc:
@@ -203,7 +202,7 @@ class TransportResponse:
         response, self._response = self._response, None
         if response is not None:
             self._error = error
-            self._upstream.later(self._shut(response))
+            self._upstream.close_in_background(self._shut(response))
 
     async def _shut(self, response: httpx.Response) -> None:
         await response.aclose()
@@ -213,7 +212,7 @@ class TransportResponse:
 
 
 class _ExactURL(httpx.URL):
-    """A URL whose path and query go out as they came in: httpx would resolve `..` and quote anew."""
+    """A URL whose path and query are sent unchanged: httpx would resolve `..` and quote again."""
 
     def __init__(self, url: httpx.URL, target: bytes) -> None:
         super().__init__(url)
@@ -224,8 +223,8 @@ class _ExactURL(httpx.URL):
         return self._target
 
 
-class _Course(httpx.AsyncByteStream):
-    """A request's body, which notices how far the transport has come by when it is asked for."""
+class _SendProgress(httpx.AsyncByteStream):
+    """A request's body, which tracks how far the transport has come."""
 
     def __init__(self, body: bytes, limit: asyncio.Timeout, headers_s: float | None) -> None:
         self.began = False
@@ -234,12 +233,12 @@ class _Course(httpx.AsyncByteStream):
         self._limit = limit
         self._headers_s = headers_s
         self.connection: httpcore.AsyncNetworkStream | None = None
-        """The one that was made for this request, if any."""
+        """The connection that was opened for this request, if any."""
         self._traced = False
 
     @property
     def reused(self) -> bool:
-        """Whether it surely went over a connection from before."""
+        """Whether the request surely went over a kept-alive connection."""
         return self._traced and self.connection is None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -250,13 +249,13 @@ class _Course(httpx.AsyncByteStream):
             self._restart()
 
     async def trace(self, name: str, info: dict[str, Any]) -> None:
-        """httpcore's `trace` extension: it tells of every step."""
+        """Handle a step of httpcore's `trace` extension."""
         self._traced = True
         if name.endswith("connect_tcp.complete"):
             self.connection = info["return_value"]
 
     def _restart(self) -> None:
-        """Sending goes on, so the time to the response head begins anew."""
+        """Restart the timeout for the response head, because sending goes on."""
         if not self.over and not self._limit.expired():
             within = self._headers_s
             self._limit.reschedule(None if within is None else asyncio.get_running_loop().time() + within)

@@ -1,4 +1,4 @@
-"""The way to an upstream through another proxy."""
+"""Connecting to an upstream through another proxy."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ import ssl
 
 import httpx
 
-from hivemind.upstream.origin import names_a_place
+from hivemind.redaction.values import credentials_of_url
+from hivemind.upstream.base import Timeouts, Upstream
+from hivemind.upstream.origin import Origin, can_exist
 from hivemind.upstream.tls import client_context
+from hivemind.upstream.transport import TransportUpstream
 
 
-def proxied_transport(
-    via: str, ca_file: str | None, context: ssl.SSLContext, max_idle: int
-) -> httpx.AsyncBaseTransport:
-    """A transport through the proxy at `via`; `context` is for the upstream behind it.
+def upstream_via_proxy(
+    origin: Origin, via: str, ca_file: str | None, context: ssl.SSLContext, timeouts: Timeouts, max_idle: int
+) -> Upstream:
+    """Return a client that connects through the proxy at `via`; `context` is for the upstream behind it.
 
     Raises: ValueError, in one line that repeats no password.
     """
-    return httpx.AsyncHTTPTransport(
+    transport = httpx.AsyncHTTPTransport(
         proxy=_proxy(via, ca_file),
         verify=context,
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=max_idle),
         retries=0,
     )
+    return TransportUpstream(origin, transport, timeouts=timeouts, dials=True, secrets=credentials_of_url(via))
 
 
 def _proxy(via: str, ca_file: str | None) -> httpx.Proxy:
@@ -32,6 +36,6 @@ def _proxy(via: str, ca_file: str | None) -> httpx.Proxy:
         proxy = httpx.Proxy(url, ssl_context=client_context(ca_file) if url.scheme == "https" else None)
     except (httpx.InvalidURL, ValueError) as exc:
         raise ValueError(f"{shown} must be of the form http://, https://, socks5:// or socks5h://host:port") from exc
-    if not names_a_place(url.raw_host, url.port):
+    if not can_exist(url.raw_host, url.port):
         raise ValueError(f"{shown} names no host and port that could exist")
     return proxy

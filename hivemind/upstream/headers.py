@@ -1,16 +1,21 @@
-"""A request's head as it goes on the wire."""
+"""Request heads as they go on the wire, and response heads that can't be passed on."""
 
 from __future__ import annotations
+
+from itertools import chain
 
 from hivemind.upstream.base import Headers
 
 SLICE = 64 * 1024
 """A larger body is written in pieces of this size, as fast as the other side takes them."""
+MALFORMED = "a control character in a header"
 _ALWAYS_SIZED = frozenset({b"POST", b"PUT", b"PATCH"})
+_CONTROLS = bytes({*range(0x20), 0x7F} - {0x09})
 
 
 def framed(method: bytes, authority: bytes, headers: Headers, body: bytes) -> Headers:
-    """The headers with `host` before and `content-length` after them, where the request needs one (RFC 9110, 8.6)."""
+    """Return the headers with `host` before and, where the request needs one, `content-length` after them (RFC 9110,
+    8.6)."""
     fields = [(b"host", authority), *headers]
     if body or method in _ALWAYS_SIZED:
         fields.append((b"content-length", b"%d" % len(body)))
@@ -18,18 +23,25 @@ def framed(method: bytes, authority: bytes, headers: Headers, body: bytes) -> He
 
 
 def encode_head(method: bytes, target: bytes, fields: Headers) -> bytes:
-    """Request line and headers, with the empty line that ends them.
+    """Return request line and headers, with the empty line that ends them.
 
-    Raises: ValueError, where a part holds a line break, a NUL, or (method and target) a space, and so would be read as
-    something else than what it is.
+    Raises: ValueError: a part holds a line break, a NUL, or (method and target) a space, and so would be parsed
+    differently.
     """
     parts = [b"%b %b HTTP/1.1\r\n" % (method, target)]
     parts += [b"%b: %b\r\n" % field for field in fields]
     parts.append(b"\r\n")
     head = b"".join(parts)
-    # Counting is an order of magnitude cheaper than looking at every header, and as strict.
+    # Counting is an order of magnitude cheaper than checking every header, and as strict.
     if head.count(b"\n") != len(parts) or head.count(b"\r") != len(parts) or b"\0" in head:
         raise ValueError("a request header holds a line break or a NUL")
     if parts[0].count(b" ") != 2:
         raise ValueError("a request's method or target holds a space")
     return head
+
+
+def holds_control(headers: Headers) -> bool:
+    """Return whether a name or value holds a control character other than a tab (RFC 9110, 5.5), which would break the
+    head for the client, or the terminal that shows it."""
+    text = b"".join(chain.from_iterable(headers))
+    return len(text.translate(None, _CONTROLS)) != len(text)
