@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from tui.graph import processes
-from tui.kit import press, room, screen
+from tui.keyboard import keyboard
 from tui.worlds import FakeSource
 
 from hivemind.scheduler.commands import (
@@ -37,16 +38,13 @@ COMMANDS: dict[str, list[Command]] = {
 }
 
 
-async def test_keys_on_tasks_and_budgets() -> None:
+@pytest.mark.parametrize("keys", COMMANDS)
+async def test_keys_on_tasks_and_budgets(keys: str) -> None:
     """Each sends what it stands for, and asks before a task is lost."""
     source = FakeSource(processes())
-    async with screen(source) as pilot:
-        fresh = room(pilot).view
-        for keys, commands in COMMANDS.items():
-            source.applied.clear()
-            room(pilot).go(fresh)
-            await press(pilot, keys)
-            assert source.applied == commands, keys
+    async with keyboard(source) as board:
+        await board.press(keys)
+        assert source.applied == COMMANDS[keys]
 
 
 def names(view: View) -> list[str]:
@@ -76,11 +74,9 @@ PLACES: dict[str, Callable[[View], bool]] = {
 }
 
 
-async def test_keys_lead_among_families_and_tasks() -> None:
+@pytest.mark.parametrize("keys", PLACES)
+async def test_keys_lead_among_families_and_tasks(keys: str) -> None:
     """To the row, the order or the branch that they say."""
-    async with screen(FakeSource(processes())) as pilot:
-        fresh = room(pilot).view
-        for keys, reached in PLACES.items():
-            room(pilot).go(fresh)
-            await press(pilot, keys)
-            assert reached(room(pilot).view), keys
+    async with keyboard(FakeSource(processes())) as board:
+        await board.press(keys)
+        assert PLACES[keys](board.view)

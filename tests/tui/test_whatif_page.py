@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 from tui.decks import Deck, recording, write
+from tui.keyboard import keyboard
 from tui.kit import TERMINAL, piloted, press, room, screen, seen, settle, wait_until, whole_screen
 from tui.trials import BETA, CEILING, LOOKED, Made, usual
 from tui.worlds import FakeSource, world
@@ -84,26 +85,23 @@ KEYS: dict[str, tuple[Change, ...]] = {
 }
 
 
-async def test_each_key_changes_what_it_says(tmp_path: Path) -> None:
-    """And nothing is told the proxy."""
+@pytest.mark.parametrize("keys", KEYS)
+async def test_each_key_changes_what_it_says(tmp_path: Path, keys: str) -> None:
+    """And nothing is sent to the proxy."""
     source = live(write(tmp_path))
-    async with on_page(source) as (pilot, _):
-        fresh = room(pilot).view
-        for keys, changes in KEYS.items():
-            room(pilot).go(fresh)
-            await press(pilot, keys)
-            assert room(pilot).view.sheet.changes == changes, keys
+    async with keyboard(source, Made(usual)) as board:
+        await board.press(f"w {keys}")
+        assert board.view.sheet.changes == KEYS[keys]
         assert source.applied == []
 
 
-async def test_what_is_wrong_is_a_toast(tmp_path: Path) -> None:
+async def test_mistakes_are_notes(tmp_path: Path) -> None:
     """A value that can't be, a name that isn't, and nothing to take back or to apply."""
-    async with on_page(live(write(tmp_path))) as (pilot, _):
-        told = []
+    async with keyboard(live(write(tmp_path)), Made(usual)) as board:
+        await board.press("w")
         for keys in ("o 0 . 5 x enter", "o n o n e s u c h = 1 enter", "backspace", "A", "W"):
-            await press(pilot, keys)
-            told.append(said(pilot)[0])
-        assert len(set(told)) == 5
+            await board.press(keys)
+        assert len(set(board.said)) == 5
 
 
 async def test_small_screens_show_the_settings_or_the_answer(tmp_path: Path) -> None:
@@ -169,9 +167,10 @@ async def test_without_a_recording_it_is_said_why(tmp_path: Path) -> None:
     sources = (FakeSource(world()), live(missing, failing="no space left"), live(missing), attached, never)
     told = []
     for source in sources:
-        async with on_page(source) as (pilot, _):
-            assert room(pilot).view.page == "overview"
-            told += said(pilot)
+        async with keyboard(source) as board:
+            await board.press("w")
+            assert board.view.page == "overview"
+            told += board.said
     assert "nothing is recorded" in told[0]
     assert "no space left" in told[1]
     assert told[2].endswith("can't be read")

@@ -278,8 +278,16 @@ class ControlRoom(LayeredApp, Actions):
     def ask(self, title: str, rows: dialogs.Rows, choices: Mapping[str, Callable[[], object]]) -> None:
         self.layers.overlay.open(title, rows, self._board.pen, choices)
 
-    def ask_line(self, label: str, text: str = "", **how: Any) -> None:
-        self._board.bottom.ask(label, text, self._board.pen, **how)
+    def ask_line(
+        self,
+        label: str,
+        text: str = "",
+        *,
+        hint: str = "",
+        typed: Callable[[str], None] | None = None,
+        done: Callable[[str], None] | None = None,
+    ) -> None:
+        self._board.bottom.ask(label, text, self._board.pen, hint=hint, typed=typed, done=done)
 
     def inform(self, text: str) -> None:
         self.notify(clean(text), markup=False, timeout=4)

@@ -66,8 +66,16 @@ class Room:
         """Ask for one key; any that is none of the choices means no."""
 
     @abstractmethod
-    def ask_line(self, label: str, text: str = "", **how: Any) -> None:
-        """Ask for a line, as :meth:`.BottomRow.ask` does."""
+    def ask_line(
+        self,
+        label: str,
+        text: str = "",
+        *,
+        hint: str = "",
+        typed: Callable[[str], None] | None = None,
+        done: Callable[[str], None] | None = None,
+    ) -> None:
+        """Ask for a line; `typed` is called with every change, `done` with the text at enter."""
 
     @abstractmethod
     def copy(self, text: str) -> None:
