@@ -58,6 +58,7 @@ class Fold:
         self._ending = self._drained = self._paused = False
         self._agents: dict[str, AgentFold] = {}
         self._open = OpenRequests(TicketFold)
+        self._tickets = self._open.by_ticket
         self._log = RequestLog()
         self._changed = self._log.changed
         self._lanes: dict[str, LaneState] = {}
@@ -141,13 +142,13 @@ class Fold:
         self._agents = {each.name: AgentFold.restored(each) for each in state.agents}
         self._open.carried(Carried(state.at, state))
         self._open.providers = dict(state.providers)
-        for number, ticket in self._open.by_ticket.items():
+        for number, ticket in self._tickets.items():
             name = ticket.arrived.agent
             agent = self._agents.get(name)
             if agent is None:
                 agent = self._agents[name] = AgentFold(name)
             agent.tickets[number] = ticket
-        self._log.reopen(self._open.by_ticket)
+        self._log.reopen(self._tickets)
         self._lanes = {each.lane: each for each in state.lanes}
         self._curves.restore(state)
         self._queue.restore(state)
@@ -209,8 +210,9 @@ class Fold:
             self._changed[event.ticket] = ticket
 
     def _progress(self, event: ev.Progress) -> None:
-        ticket = self._open.progress(event)
+        ticket = self._tickets.get(event.ticket)  # the most frequent event: no call more than need be
         if ticket is not None:
+            ticket.output_tokens = event.output_tokens
             self._changed[event.ticket] = ticket
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
@@ -300,7 +302,7 @@ class Fold:
         self._curves.sampled(event)
         self._budgets.sampled(event.budgets, self._agents)
         self._catch_up(event.at)
-        self._queue.sampled(event, self._open.by_ticket)
+        self._queue.sampled(event, self._tickets)
         self._costs.settle(self._price)
 
     def _catch_up(self, at: float) -> None:

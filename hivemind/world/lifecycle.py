@@ -20,7 +20,6 @@ from hivemind.scheduler.events import (
     FirstContent,
     Granted,
     LaneOpened,
-    Progress,
     Refused,
 )
 from hivemind.scheduler.types import Usage
@@ -110,6 +109,7 @@ class Lifecycle:
         self.waited_s = 0.0
         """In the queue, as far as grants have ended those waits."""
         self.output_tokens = 0
+        """Counted by the provider; whoever shows streams may set it from `Progress` meanwhile."""
         self.usage: Usage | None = None
         self.retry_at: float | None = None
         """When it goes back to the queue, while it is in state `retry`."""
@@ -212,6 +212,7 @@ class OpenRequests(Generic[R]):
         self._retries: list[tuple[float, int]] = []
         """A heap of the times at which retry pauses end, and their tickets; some of them are out of date."""
         self.by_ticket: dict[int, R] = {}
+        """The same dictionary for good."""
         self.in_flight = 0
         """How many of them are in flight."""
         self.providers: dict[str, str] = {}
@@ -251,13 +252,6 @@ class OpenRequests(Generic[R]):
             request.first_content(event.at)
         return request
 
-    def progress(self, event: Progress) -> R | None:
-        """Note the output so far."""
-        request = self.by_ticket.get(event.ticket)
-        if request is not None:
-            request.output_tokens = event.output_tokens
-        return request
-
     def attempt_failed(self, event: AttemptFailed) -> R | None:
         """End an attempt; remove the request if there is no retry."""
         request = self.by_ticket.get(event.ticket)
@@ -283,7 +277,8 @@ class OpenRequests(Generic[R]):
 
     def carried(self, event: Carried) -> tuple[list[R], list[R]]:
         """Take over the state of all open requests. Return those that are new, and those that ended unrecorded."""
-        before, self.by_ticket = self.by_ticket, {}
+        before = dict(self.by_ticket)
+        self.by_ticket.clear()
         self.providers.update(event.state.providers)
         new = []
         for kept in event.state.tickets:

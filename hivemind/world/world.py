@@ -74,7 +74,7 @@ class World(Fold):
         return Taken(
             rest,
             list(chain.from_iterable(map(agent_values, self._agents.values()))),
-            list(map(ticket_values, self._open.by_ticket.values())),
+            list(map(ticket_values, self._tickets.values())),
             *self._tasks.take(self._agents),
         )
 
@@ -98,7 +98,7 @@ class World(Fold):
         self._catch_up(at)
         self._costs.settle(self._price)
         mode = self.mode
-        tickets = self._open.by_ticket.values()
+        tickets = self._tickets.values()
         waiting = [ticket for ticket in tickets if not ticket.in_flight]
         shown = self._queue.in_order(waiting, QUEUE_SHOWN)
         return Snapshot(

@@ -27,8 +27,6 @@ def apply(requests: OpenRequests[Lifecycle], event: ev.Event) -> Lifecycle | Non
             return requests.granted(event)
         case ev.FirstContent():
             return requests.first_content(event)
-        case ev.Progress():
-            return requests.progress(event)
         case ev.AttemptFailed():
             return requests.attempt_failed(event)
         case ev.Finished() | ev.Abandoned() | ev.Refused():
