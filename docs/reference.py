@@ -14,6 +14,7 @@ import msgspec
 import hivemind_mock.provider.main
 import hivemind_tui.program.main
 from hivemind.cli import main as cli
+from hivemind.cli.commands import GROUPS, command_named
 from hivemind.control.openapi import description
 from hivemind.parser import Parser
 from hivemind.settings.options import Option, options
@@ -92,7 +93,7 @@ def _commands() -> Iterator[str]:
     ):
         yield from _section(program, _help_of(main))
         if program == "hivemind":
-            for name in (name for group in cli.GROUPS.values() for name in group):
+            for name in (name for rows in GROUPS.values() for name in rows):
                 yield from _section(f"hivemind {name}", _command_help(name))
 
 
@@ -113,7 +114,7 @@ def _help_of(main: Callable[[Sequence[str]], Any]) -> str:
 
 
 def _command_help(name: str) -> str:
-    command = cli.command_named(name)
+    command = command_named(name)
     parser = Parser(prog=f"hivemind {name}", description=command.summary)
     command.configure(parser)
     return parser.format_help()

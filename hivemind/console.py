@@ -13,8 +13,6 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, TextIO, cast
 
-import msgspec
-
 _WAITING_LINES = 1000
 _HELD_LINES = 200
 _OURS = re.compile(r"(\x1b\[[0-9;]*m|\r?\x1b\[K|\x1b\[\d+F\x1b\[J)")
@@ -35,6 +33,8 @@ def _shows(letter: str) -> bool:
 
 def json_text(data: bytes) -> str:
     """JSON laid out for people, what isn't printable written as escapes, which mean the same."""
+    import msgspec  # on demand: most commands print no JSON
+
     text = msgspec.json.format(data, indent=2).decode()
     if text.replace("\n", "").isprintable():
         return text

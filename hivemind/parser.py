@@ -1,4 +1,4 @@
-"""A parser of command lines whose errors are one line with a suggestion.
+"""A parser of command lines whose errors are one line with a suggestion, and the shell completion of any parser.
 
 Apart from the settings, whose model takes longer to import than a small command may take in all.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from hivemind.errors import UsageError
@@ -73,3 +73,49 @@ def with_hyphens(args: Sequence[str]) -> list[str]:
         name, equals, value = arg.partition("=")
         shown.append((name.replace("_", "-") if name.startswith("--") else name) + equals + value)
     return shown
+
+
+COMPLETED_SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
+
+
+class PrintCompletion(argparse.Action):
+    """A flag that prints the shell completion of the parser it is added to, and exits."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(
+            option_strings,
+            argparse.SUPPRESS,
+            metavar="|".join(COMPLETED_SHELLS),
+            help="print what makes a shell complete these flags, and exit",
+        )
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
+        print(completion_of(parser, values))
+        parser.exit()
+
+
+def completion_of(parser: argparse.ArgumentParser, shell: str) -> str:
+    """Return the script that makes a shell complete the parser's commands, flags, names to choose from and files.
+
+    Raises: UsageError: there is none for that shell.
+    """
+    if shell not in COMPLETED_SHELLS:
+        raise UsageError(f"{shell[:40]}: must be {', '.join(COMPLETED_SHELLS[:-1])} or {COMPLETED_SHELLS[-1]}")
+    import shtab
+
+    kinds = {"FILE": shtab.FILE, "FOLDER": shtab.DIRECTORY}
+    for action in _actions(parser):
+        if isinstance(action.metavar, str) and "|" in action.metavar:
+            action.choices = action.metavar.split("|")
+        elif action.metavar in kinds:
+            action.complete = kinds[action.metavar]  # type: ignore[attr-defined]  # where shtab looks for it
+    script: str = shtab.complete(parser, shell)
+    return script
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                yield from _actions(each)

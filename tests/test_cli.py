@@ -12,6 +12,7 @@ import pytest
 
 from hivemind import __version__
 from hivemind.cli import main as cli
+from hivemind.cli.commands import GROUPS, command_named
 from hivemind.cli.plugin import Command
 
 
@@ -28,8 +29,8 @@ def _interrupted(_: argparse.Namespace) -> int:
     raise KeyboardInterrupt
 
 
-echo = Command("echo", "say it again", _configure, _echo)
-interrupted = Command("interrupted", "stop", _configure, _interrupted)
+echo = Command(_configure, _echo, "say it again")
+interrupted = Command(_configure, _interrupted, "stop")
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +48,7 @@ def _added_commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def entry_points(group: str) -> Iterable[EntryPoint]:
         return [entry for entry in entries if entry.group == group]
 
-    monkeypatch.setattr(cli, "entry_points", entry_points)
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
     monkeypatch.chdir(tmp_path)
     for name in os.environ:
         if name.startswith("HIVEMIND_"):
@@ -84,7 +85,7 @@ def test_added_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "['a', 'b']\n"
 
 
-OWN = [name for group in cli.GROUPS.values() for name in group]
+OWN = [name for rows in GROUPS.values() for name in rows]
 LISTED = ", ".join([*OWN, "echo", "interrupted", "missing", "wrong"])
 
 
@@ -120,8 +121,8 @@ def test_what_follows_two_hyphens_is_left_alone(capsys: pytest.CaptureFixture[st
 
 
 def test_every_command_is_there() -> None:
-    """Each command of the product's own can be loaded, and has the name by which it is found."""
-    assert [cli.command_named(name).name for name in OWN] == OWN
+    """Each command of the product's own can be loaded, and has a summary."""
+    assert all(command_named(name).summary for name in OWN)
 
 
 def test_interrupt(capsys: pytest.CaptureFixture[str]) -> None:

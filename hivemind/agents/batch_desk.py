@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from hivemind.agents.batch_folder import BatchFolder
-from hivemind.agents.environment import AGENT_VARIABLE
 from hivemind.agents.plan import Common, Plan, PlannedTask
 from hivemind.agents.session import Ask, Session
 from hivemind.api_types import LeavePlace, RunUsage, TaskState, WantPlace
 from hivemind.control.client import NoAnswer
+from hivemind.control.find import AGENT_VARIABLE
 from hivemind.scheduler.commands import FinishTask, Rejected, SetBudget
 from hivemind.text.amounts import WantedBudget
 

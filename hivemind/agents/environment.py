@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from hivemind.control.find import STATE_VARIABLE
+from hivemind.control.find import AGENT_VARIABLE, STATE_VARIABLE, URL_VARIABLE
 from hivemind.providers.profiles import profile_for
 from hivemind.setup.editors import COPILOT_MODEL
 from hivemind.setup.model import Target
@@ -18,7 +18,7 @@ from hivemind.setup.terminal import GEMINI_SETTINGS, INLINE_TOKEN, codex_setting
 from hivemind.setup.variables import SUFFIXES, value_of
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE
 
-AGENT_VARIABLE, URL_VARIABLE, TASK_VARIABLE = "HIVEMIND_AGENT", "HIVEMIND_URL", "HIVEMIND_TASK"
+TASK_VARIABLE = "HIVEMIND_TASK"
 _OPENCODE = "OPENCODE_CONFIG_CONTENT"
 _GEMINI_DEFAULTS = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
 """The settings that count where the user's own say nothing: https://geminicli.com/docs/reference/configuration"""

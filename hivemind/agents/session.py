@@ -15,10 +15,19 @@ from typing import TYPE_CHECKING, TypeVar
 import httpx
 
 from hivemind import logs
-from hivemind.agents.environment import URL_VARIABLE, Way
+from hivemind.agents.environment import Way
 from hivemind.api_types import About
 from hivemind.control.client import ControlClient, NoAnswer, open_http
-from hivemind.control.find import STATE_VARIABLE, TOKEN_VARIABLE, NoneNoted, Place, Token, find_token, place_of
+from hivemind.control.find import (
+    STATE_VARIABLE,
+    TOKEN_VARIABLE,
+    URL_VARIABLE,
+    NoneNoted,
+    Place,
+    Token,
+    find_token,
+    place_of,
+)
 from hivemind.errors import BindError, HiveMindError, UsageError
 from hivemind.settings import FIRST_UPSTREAMS, Settings
 from hivemind.setup.reach import connectable, local_url

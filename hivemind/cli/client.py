@@ -6,13 +6,10 @@ With the standard library's HTTP client, because a command that prints three lin
 from __future__ import annotations
 
 import argparse
-import getpass
 import http.client
 import os
-import platform
 import socket
 import ssl
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,20 +19,26 @@ import msgspec
 
 from hivemind import __version__
 from hivemind.api_types import PREFIX, Failure
+from hivemind.cli.address import given_settings, own_url
 from hivemind.console import json_text, printable
-from hivemind.control.find import STATE_VARIABLE, TOKEN_VARIABLE, Place, Token, find_token, place_of
+from hivemind.control.find import (
+    AGENT_VARIABLE,
+    STATE_VARIABLE,
+    TOKEN_VARIABLE,
+    URL_VARIABLE,
+    Place,
+    Token,
+    find_token,
+    place_of,
+)
 from hivemind.control.wire import as_plain, decode_named
 from hivemind.errors import HiveMindError, UsageError
 
 T = TypeVar("T")
 
-URL_VARIABLE = "HIVEMIND_URL"
-AGENT_VARIABLE = "HIVEMIND_AGENT"
 _CONNECT_WITHIN_S = 3.0
 _ANSWER_WITHIN_S = 10.0
 _WHO_LENGTH = 40
-_FILE_VARIABLE, _FILE = "HIVEMIND_CONFIG", "hivemind.toml"
-_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class ProxyError(HiveMindError):
@@ -86,11 +89,11 @@ def asked(namespace: argparse.Namespace) -> Asked:
     environ = {name: value for name, value in os.environ.items() if value}
     url = getattr(namespace, "attach", None) or environ.get(URL_VARIABLE)
     if url is None or STATE_VARIABLE not in environ:
-        set_in_file = _set_in_file(environ, Path.cwd())
-        url = url or _own_url({**set_in_file, **_set_in_variables(environ)})
+        settings = given_settings(environ, Path.cwd())
+        url = url or own_url(settings, "--attach")
         for variable, name in ((STATE_VARIABLE, "state_dir"), (TOKEN_VARIABLE, "control_token")):
-            if name in set_in_file:
-                environ.setdefault(variable, str(set_in_file[name]))
+            if name in settings:
+                environ.setdefault(variable, str(settings[name]))
     place, file = place_of(url), getattr(namespace, "token_file", None)
     try:
         token = find_token(place, environ, None if file is None else Path(file))
@@ -105,47 +108,17 @@ def who(environ: Mapping[str, str]) -> str:
     """Who gives a command, for the proxy's log: the agent in whose process this runs, else the user."""
     agent = environ.get(AGENT_VARIABLE)
     user = environ.get("USER") or environ.get("LOGNAME") or _user()
-    name = f"agent {agent}" if agent else f"{user}@{platform.node()}"
+    name = f"agent {agent}" if agent else f"{user}@{socket.gethostname()}"
     return "".join(letter for letter in name if letter.isprintable())[:_WHO_LENGTH].strip("@ ") or "command line"
 
 
 def _user() -> str:
+    import getpass  # on demand: mostly a variable says it
+
     try:
         return getpass.getuser()
     except (KeyError, OSError):
         return "somebody"
-
-
-def _set_in_file(environ: Mapping[str, str], cwd: Path) -> dict[str, Any]:
-    """The file's settings, unchecked: the proxy does that, and its model takes long to load.
-
-    Raises: UsageError: it can't be read.
-    """
-    named = environ.get(_FILE_VARIABLE)
-    path = cwd / (named or _FILE)
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        if named:
-            raise UsageError(f"{named}: no such file (HIVEMIND_CONFIG)") from None
-        return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{path}: can't be read ({why})") from None
-
-
-def _set_in_variables(environ: Mapping[str, str]) -> dict[str, Any]:
-    given = {name: environ.get(f"HIVEMIND_{name.upper()}") for name in ("host", "port")}
-    return {name: value for name, value in given.items() if value}
-
-
-def _own_url(settings: Mapping[str, Any]) -> str:
-    """Where a proxy with these settings is found on this machine."""
-    port, host = str(settings.get("port", 8765)), str(settings.get("host", "127.0.0.1")).strip("[]")
-    if not port.isdecimal() or not 1 <= int(port) <= 65_535:
-        raise UsageError(f"port {port[:20]} is set, which tells nobody where the proxy is; say so with --attach URL")
-    host = _ANYWHERE.get(host, host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 class Asked:

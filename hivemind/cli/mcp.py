@@ -10,14 +10,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from hivemind.cli.address import given_settings, own_url
 from hivemind.cli.plugin import Command
-from hivemind.control.find import STATE_VARIABLE, TOKEN_VARIABLE
+from hivemind.control.find import AGENT_VARIABLE, STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
 from hivemind.errors import UsageError
-from hivemind.settings import Settings, load
-from hivemind.setup.reach import local_url
-
-AGENT_VARIABLE = "HIVEMIND_AGENT"
-URL_VARIABLE = "HIVEMIND_URL"
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -42,27 +38,12 @@ def _run(namespace: argparse.Namespace) -> int:
     # A thread waits in a read that nothing else ends, and there is nothing to put away.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     environ = os.environ
-    settings = load([], environ=environ, cwd=Path.cwd())
-    url = namespace.attach or environ.get(URL_VARIABLE) or _own_url(settings)
-    told = {**environ, **_told(settings)}
+    settings = given_settings(environ, Path.cwd())
+    url = namespace.attach or environ.get(URL_VARIABLE) or own_url(settings, "--attach")
+    names = ((TOKEN_VARIABLE, "control_token"), (STATE_VARIABLE, "state_dir"))
+    told = {**environ, **{variable: str(settings[name]) for variable, name in names if name in settings}}
     asyncio.run(_serve(url, namespace.token_file, _agent(namespace.agent, environ), told))
     return 0
-
-
-def _own_url(settings: Settings) -> str:
-    if settings.port == 0:
-        raise UsageError("the port is set to 0, any free one; say where the proxy is with --attach")
-    return local_url(settings.host, settings.port)
-
-
-def _told(settings: Settings) -> Mapping[str, str]:
-    """Where to look for a token, as the settings' file says it too."""
-    told = {}
-    if settings.control_token is not None:
-        told[TOKEN_VARIABLE] = settings.control_token.get_secret_value()
-    if settings.state_dir is not None:
-        told[STATE_VARIABLE] = str(settings.state_dir)
-    return told
 
 
 def _agent(given: str | None, environ: Mapping[str, str]) -> str | None:
@@ -89,4 +70,4 @@ async def _serve(url: str, token_file: Path | None, agent: str | None, environ: 
         await serve_stdio(There(place, environ, token_file, http), Caller(agent))
 
 
-command = Command("mcp", "serve the tools for agents on standard input and output (MCP)", _configure, _run)
+command = Command(_configure, _run)

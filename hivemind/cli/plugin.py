@@ -5,21 +5,21 @@ The core finds commands by name and so needs to know neither the mock nor the sc
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import argparse
 
 GROUP = "hivemind.commands"
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """One subcommand of `hivemind`."""
 
-    name: str
-    summary: str
-    """One line for `hivemind --help`."""
     configure: Callable[[argparse.ArgumentParser], None]
     """Adds its arguments to its own parser."""
     run: Callable[[argparse.Namespace], int]
     """Does the work and returns the exit code: 0, or 2 for bad input after one clear line on standard error."""
+    summary: str = ""
+    """One line for `hivemind --help`; those of our own commands are in :data:`hivemind.cli.commands.GROUPS`."""

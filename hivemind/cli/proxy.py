@@ -26,4 +26,4 @@ def _run(namespace: argparse.Namespace) -> int:
     return server.run_loop(server.run(settings, file))
 
 
-command = Command("proxy", "serve the proxy, without a screen", _configure, _run)
+command = Command(_configure, _run)

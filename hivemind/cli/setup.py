@@ -8,12 +8,12 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from hivemind.cli.address import given_settings, own_url
 from hivemind.cli.plugin import Command
 from hivemind.errors import UsageError
-from hivemind.settings import Settings, load
 from hivemind.setup.clients import CLIENTS, instructions
 from hivemind.setup.model import Client
-from hivemind.setup.reach import is_loopback, local_url
+from hivemind.setup.reach import is_loopback
 from hivemind.setup.text import as_text, listing
 from hivemind.text.shells import SHELLS, Shell, shell_of
 from hivemind.text.suggest import did_you_mean
@@ -33,11 +33,11 @@ def _run(namespace: argparse.Namespace) -> int:
         print(listing(CLIENTS.values()), end="")
         return 0
     client = _client(namespace.client)
-    settings = load([], environ=os.environ, cwd=Path.cwd())
-    url = _own_url(settings) if namespace.url is None else _checked_url(namespace.url)
+    settings = given_settings(os.environ, Path.cwd())
+    url = own_url(settings, "--url") if namespace.url is None else _checked_url(namespace.url)
     agent = client.agent if namespace.agent is None else _checked_agent(namespace.agent)
     # Any address but loopback needs one, and so most likely does a proxy that was named.
-    token = settings.token is not None or not is_loopback(url)
+    token = "token" in settings or not is_loopback(url)
     print(as_text(instructions(client, url, agent, token, shell=_shell(namespace.shell))), end="")
     return 0
 
@@ -46,12 +46,6 @@ def _client(name: str) -> Client:
     if name not in CLIENTS:
         raise UsageError(f"{name}: no such client{did_you_mean(name, CLIENTS) or '; there are ' + ', '.join(CLIENTS)}")
     return CLIENTS[name]
-
-
-def _own_url(settings: Settings) -> str:
-    if settings.port == 0:
-        raise UsageError("the port is set to 0, any free one; say where the proxy is with --url")
-    return local_url(settings.host, settings.port)
 
 
 def _checked_url(text: str) -> str:
@@ -87,4 +81,4 @@ def _shell(name: str | None) -> Shell:
     raise UsageError(f"--shell {name}: must be {', '.join(SHELLS[:-1])} or {SHELLS[-1]}")
 
 
-command = Command("setup", "print what to paste where, to point a client at the proxy", _configure, _run)
+command = Command(_configure, _run)

@@ -17,4 +17,4 @@ def _run(_: argparse.Namespace) -> int:
     return 0
 
 
-command = Command("version", "print the version", _configure, _run)
+command = Command(_configure, _run)

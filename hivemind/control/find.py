@@ -14,6 +14,9 @@ from hivemind.store.token_file import note_path, read_note, state_dir
 
 TOKEN_VARIABLE = "HIVEMIND_CONTROL_TOKEN"
 STATE_VARIABLE = "HIVEMIND_STATE_DIR"
+URL_VARIABLE = "HIVEMIND_URL"
+AGENT_VARIABLE = "HIVEMIND_AGENT"
+"""The agent in whose process a command runs."""
 _PORTS = {"http": 80, "https": 443}
 
 

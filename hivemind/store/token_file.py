@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-import platformdirs
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +45,8 @@ def state_dir(given: Path | None = None) -> Path:
 
     Raises: OSError: it is in the user's home, and that isn't known.
     """
+    import platformdirs  # on demand: commands that only print import this module too
+
     path = platformdirs.user_state_path("hivemind") if given is None else Path(os.path.expanduser(given))
     if str(path).startswith("~"):
         raise FileNotFoundError(errno.ENOENT, "this user has no home directory", str(path))

@@ -152,10 +152,10 @@ async def test_a_running_proxy_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "environ", "line"),
     [
-        ("port = 0\n", {}, "port 0 is set, which tells nobody where the proxy is; say so with --attach URL"),
+        ("port = 0\n", {}, "the port is set to 0, any free one; say where the proxy is with --attach"),
         ("port = [\n", {}, "can't be read ("),
         ("", {"HIVEMIND_CONFIG": "gone.toml"}, "gone.toml: no such file (HIVEMIND_CONFIG)"),
-        ("", {"HIVEMIND_PORT": "x"}, "port x is set, which tells nobody"),
+        ("", {"HIVEMIND_PORT": "x"}, "the port is set to x, which is none; say where the proxy is with --attach"),
     ],
 )
 async def test_settings_that_lead_nowhere(tmp_path: Path, text: str, environ: dict[str, str], line: str) -> None:

@@ -201,4 +201,4 @@ def _tell(standing: Standing, report: Path | None) -> None:
     print("\n".join(closing(standing, width, Ink(terminal and not os.environ.get("NO_COLOR")))))
 
 
-command = Command("batch", "run a plan of tasks, each as soon as those before it are done", _configure, _run)
+command = Command(_configure, _run)

@@ -145,4 +145,4 @@ def _pretty(json: bytes) -> str:
     return json_text(json)
 
 
-command = Command("checkpoints", "list or show what was kept of agents that were stopped", _configure, _run)
+command = Command(_configure, _run)

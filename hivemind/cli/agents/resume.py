@@ -20,7 +20,7 @@ from hivemind.cli.agents.checkpoint import NotKept, all_in, conversation_of, nam
 from hivemind.cli.operator.status import world
 from hivemind.cli.plugin import Command
 from hivemind.control.client import NoAnswer
-from hivemind.control.find import STATE_VARIABLE, TOKEN_VARIABLE, find_token, place_of
+from hivemind.control.find import STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, find_token, place_of
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.commands import PauseAgent, Rejected
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
@@ -119,7 +119,7 @@ def _proxy_if_any(namespace: argparse.Namespace, settings: Settings) -> asking.A
 
 
 def _named(namespace: argparse.Namespace) -> str | None:
-    return getattr(namespace, "attach", None) or os.environ.get(asking.URL_VARIABLE) or None
+    return getattr(namespace, "attach", None) or os.environ.get(URL_VARIABLE) or None
 
 
 def _let_go(proxy: asking.Asked, agent: str) -> None:
@@ -221,4 +221,4 @@ def _say(text: str) -> None:
     print(f"hivemind: {printable(text)}", file=sys.stderr, flush=True)
 
 
-command = Command("resume", "let an agent go on where it was stopped, or all that were paused", _configure, _run)
+command = Command(_configure, _run)

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hivemind.agents.environment import AGENT_VARIABLE, URL_VARIABLE
 from hivemind.agents.foreground import Foreground
 from hivemind.agents.run import CannotRun, Job, Outcome, check_command, run_agent
 from hivemind.agents.session import Say, Session, open_session
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.control.client import NoAnswer
+from hivemind.control.find import AGENT_VARIABLE, URL_VARIABLE
 from hivemind.errors import UsageError
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
@@ -239,4 +239,4 @@ def _silent(_: str) -> None:
     """For --quiet."""
 
 
-command = Command("run", "run a command as an agent, with a priority and a budget of its own", _configure, _run)
+command = Command(_configure, _run)

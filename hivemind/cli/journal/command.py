@@ -106,5 +106,4 @@ def _moment(wall: float) -> str:
         return "no such time"
 
 
-command = Command("journal", "list, show, count, export or import what was recorded", _configure, _run)
-"""Its words are in modules of their own."""
+command = Command(_configure, _run)

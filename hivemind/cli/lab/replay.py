@@ -121,4 +121,4 @@ def _whole(text: str, flag: str, least: int, most: int) -> int:
     return int(text)
 
 
-command = Command("replay", "load test: send recorded traffic to a live target", _configure, _run)
+command = Command(_configure, _run)

@@ -113,4 +113,4 @@ def _zone(path: Path, *, utc: bool) -> tzinfo:
         return UTC
 
 
-command = Command("report", "a page about a recorded run, or a summary of it for a pull request", _configure, _run)
+command = Command(_configure, _run)

@@ -213,4 +213,4 @@ def _agreed(path: Path) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-command = Command("tune", "search for settings that would have served recorded traffic better", _configure, _run)
+command = Command(_configure, _run)

@@ -188,4 +188,4 @@ def as_json(found: Compared) -> bytes:
     )
 
 
-command = Command("what-if", "simulate a recorded run with other settings, and compare", _configure, _run)
+command = Command(_configure, _run)

@@ -116,4 +116,4 @@ def family(agents: list[AgentView]) -> Iterator[tuple[AgentView, str]]:
                 left.append((child, below + ("└ " if last else "├ "), below + ("  " if last else "│ ")))
 
 
-command = Command("agents", "every agent: what it does, what it used, its budget", _configure, _run)
+command = Command(_configure, _run)

@@ -142,4 +142,4 @@ def _raised(more: WantedBudget, stands: AgentBudget, agent: str | None) -> Wante
     return WantedBudget(tokens, dollars, more.per)
 
 
-command = Command("budget", "what agents may use, and what they have used", _configure, _run)
+command = Command(_configure, _run)

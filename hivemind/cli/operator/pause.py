@@ -24,4 +24,4 @@ def _run(namespace: argparse.Namespace) -> int:
     return asking.ordered(namespace, proxy, told, "PauseAgent", agent=agent, paused=paused)
 
 
-command = Command("pause", "hold the requests of an agent, or of all", _configure, _run)
+command = Command(_configure, _run)

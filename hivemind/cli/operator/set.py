@@ -108,4 +108,4 @@ def _shown(knob: Knob, value: float) -> str:
     return "none" if knob.zero_is_none and not value else f"{value:,.10g}"
 
 
-command = Command("set", "turn a knob, or give an agent another priority", _configure, _run)
+command = Command(_configure, _run)

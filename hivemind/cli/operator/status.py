@@ -149,4 +149,4 @@ def left(windows: Iterable[WindowState]) -> str:
     return "; ".join(f"{printable(name)}: {', '.join(parts)}" for name, parts in families.items())
 
 
-command = Command("status", "how the proxy is: lanes, requests, tokens, budgets", asking.add_flags, _run)
+command = Command(asking.add_flags, _run)

@@ -20,4 +20,4 @@ def _run(namespace: argparse.Namespace) -> int:
     return asking.ordered(namespace, asking.asked(namespace), told, "StopAgent", agent=agent, stopped=stopped)
 
 
-command = Command("stop", "cut an agent off, or let it ask again", _configure, _run)
+command = Command(_configure, _run)

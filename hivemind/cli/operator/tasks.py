@@ -167,4 +167,4 @@ def _ordered(namespace: argparse.Namespace, told: str, name: str, **arguments: o
     return asking.ordered(namespace, asking.asked(namespace), told, name, **arguments)
 
 
-command = Command("tasks", "the task graph: list, submit, report, cancel, retry", _configure, _run)
+command = Command(_configure, _run)

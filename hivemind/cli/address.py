@@ -1,0 +1,59 @@
+"""Where the user's own proxy is, as variables and `hivemind.toml` say.
+
+Read without the settings' model, which takes longer to import than a small command may take: the proxy checks its
+settings itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hivemind.errors import UsageError
+from hivemind.setup.reach import local_url
+
+_FILE_VARIABLE, _FILE = "HIVEMIND_CONFIG", "hivemind.toml"
+_NAMES = ("host", "port", "token", "control_token", "state_dir")
+
+
+def given_settings(environ: Mapping[str, str], cwd: Path) -> dict[str, Any]:
+    """Return what the variables, else the file, say of where the proxy is and how it is opened.
+
+    Raises: UsageError: the file can't be read.
+    """
+    in_file = _in_file(environ, cwd)
+    given = {name: environ.get(f"HIVEMIND_{name.upper()}") or in_file.get(name) for name in _NAMES}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def own_url(settings: Mapping[str, Any], flag: str) -> str:
+    """Return where a proxy with these settings is found on this machine; `flag` is the one that names it otherwise.
+
+    Raises: UsageError: the port is unknown.
+    """
+    port, host = str(settings.get("port", 8765)), str(settings.get("host", "127.0.0.1"))
+    if port == "0":
+        raise UsageError(f"the port is set to 0, any free one; say where the proxy is with {flag}")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(f"the port is set to {port[:20]}, which is none; say where the proxy is with {flag}")
+    return local_url(host, int(port))
+
+
+def _in_file(environ: Mapping[str, str], cwd: Path) -> dict[str, Any]:
+    named = environ.get(_FILE_VARIABLE)
+    path = cwd / (named or _FILE)
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        if named:
+            raise UsageError(f"{named}: no such file (HIVEMIND_CONFIG)") from None
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: can't be read ({getattr(error, 'strerror', None) or error})") from None
+    import tomllib  # on demand: mostly there is no such file
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: can't be read ({error})") from None

@@ -1,0 +1,108 @@
+"""The commands of `hivemind`: what each is for, and the module that is imported when it is wanted.
+
+Some commands need libraries that take longer to import than others take in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hivemind.cli.plugin import GROUP, Command
+from hivemind.errors import UsageError
+from hivemind.text.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "start": {
+        "proxy": ("hivemind.cli.proxy", "serve the proxy, without a screen"),
+        "run": ("hivemind.cli.agents.run", "run a command as an agent, with a priority and a budget of its own"),
+        "batch": ("hivemind.cli.agents.batch", "run a plan of tasks, each as soon as those before it are done"),
+        "setup": ("hivemind.cli.setup", "print what to paste where, to point a client at the proxy"),
+        "mcp": ("hivemind.cli.mcp", "serve the tools for agents on standard input and output (MCP)"),
+    },
+    "look": {
+        "status": ("hivemind.cli.operator.status", "how the proxy is: lanes, requests, tokens, budgets"),
+        "agents": ("hivemind.cli.operator.agents", "every agent: what it does, what it used, its budget"),
+        "tasks": ("hivemind.cli.operator.tasks", "the task graph: list, submit, report, cancel, retry"),
+        "checkpoints": ("hivemind.cli.agents.checkpoint", "list or show what was kept of agents that were stopped"),
+    },
+    "journal": {
+        "journal": ("hivemind.cli.journal.command", "list, show, count, export or import what was recorded"),
+        "what-if": ("hivemind.cli.lab.what_if", "simulate a recorded run with other settings, and compare"),
+        "tune": ("hivemind.cli.lab.tune", "search for settings that would have served recorded traffic better"),
+        "replay": ("hivemind.cli.lab.replay", "load test: send recorded traffic to a live target"),
+        "report": ("hivemind.cli.lab.report", "a page about a recorded run, or a summary of it for a pull request"),
+    },
+    "steer": {
+        "budget": ("hivemind.cli.operator.budget", "what agents may use, and what they have used"),
+        "pause": ("hivemind.cli.operator.pause", "hold the requests of an agent, or of all"),
+        "resume": ("hivemind.cli.agents.resume", "let an agent go on where it was stopped, or all that were paused"),
+        "set": ("hivemind.cli.operator.set", "turn a knob, or give an agent another priority"),
+        "stop": ("hivemind.cli.operator.stop", "cut an agent off, or let it ask again"),
+    },
+    "other": {
+        "completion": ("hivemind.cli.completion", "print what makes a shell complete these commands"),
+        "version": ("hivemind.cli.version", "print the version"),
+    },
+}
+"""By what they are for: each command's name, the module whose `command` it is, and one line about it."""
+_OWN = {name: row for group in GROUPS.values() for name, row in group.items()}
+
+
+def command_named(name: str) -> Command:
+    """Return the command of that name, with its summary.
+
+    Raises: UsageError: there is none, or it can't be loaded.
+    """
+    if name in _OWN:
+        module, summary = _OWN[name]
+        try:
+            command: Command = import_module(module).command
+        except ImportError as error:
+            raise _broken(name, error) from error
+        return command._replace(summary=summary)
+    added = _added()
+    if name in added:
+        return _loaded(added[name])
+    names = [*_OWN, *added]
+    hint = did_you_mean(name, names) or f"; there are {', '.join(names)}"
+    raise UsageError(f"{name}: no such command{hint}")
+
+
+def listing() -> dict[str, dict[str, str]]:
+    """Return the summary of every command by its name, in groups, those that other packages add included."""
+    groups = {title: {name: summary for name, (_, summary) in rows.items()} for title, rows in GROUPS.items()}
+    groups["other"] |= {name: _summary(entry) for name, entry in _added().items()}
+    return groups
+
+
+def _added() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def _loaded(entry: EntryPoint) -> Command:
+    try:
+        command: Any = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise _broken(entry.name, error) from error
+    if not isinstance(command, Command):
+        raise _broken(entry.name, f"{entry.value} is no hivemind.cli.plugin.Command")
+    return command
+
+
+def _summary(entry: EntryPoint) -> str:
+    """Return what `--help` says, which a broken package must not take away."""
+    try:
+        return _loaded(entry).summary
+    except UsageError as error:
+        return str(error)
+
+
+def _broken(name: str, why: object) -> UsageError:
+    return UsageError(f"the command {name} can't be loaded ({why})")
