@@ -1,1 +1,1 @@
-"""The pure state machine: told what happened and when, it answers with what may be done."""
+"""The pure state machine that schedules requests: it takes what happened and when, and returns what to do."""

@@ -1,4 +1,4 @@
-"""Everything an operator can ask for, as one typed command each, whoever asks: a key, the control API, a tool.
+"""Every operator command, as one typed value each, whether a key, the control API or a tool gives it.
 
 The scheduler's `apply` checks and carries them out in one place; a command that was carried out becomes a
 :class:`~hivemind.scheduler.events.Commanded` event.
@@ -27,13 +27,13 @@ class SetPriority:
 
 @dataclass(frozen=True, slots=True)
 class Tune:
-    """Turn a knob (:mod:`.knobs`) while everything runs, on all lanes or an upstream's, those to come included."""
+    """Turn a knob (:mod:`.operator.knobs`) while everything runs, on all lanes or an upstream's, and later ones."""
 
     knob: str
     """Name of the setting, as in `aimd.beta`."""
     value: float
     upstream: str | None = None
-    """Makes no difference to a knob that all upstreams share."""
+    """Without effect on a knob that all upstreams share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class PinLevel:
 
 @dataclass(frozen=True, slots=True)
 class SetCircuit:
-    """Steer the circuit: by itself, forced open, forced closed, or one probe now."""
+    """Let the circuit run by itself, force it open or closed, or send one probe now."""
 
     mode: Literal["auto", "open", "closed", "probe"]
     lane: str | None = None
@@ -54,14 +54,14 @@ class SetCircuit:
 
 @dataclass(frozen=True, slots=True)
 class PauseAdmissions:
-    """Grant nothing more (streams in flight go on), or resume."""
+    """Grant nothing more (requests in flight go on), or resume."""
 
     paused: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PauseAgent:
-    """Hold an agent's requests in the queue, or let them go again."""
+    """Hold an agent's requests in the queue, or release them."""
 
     agent: str
     paused: bool
@@ -69,7 +69,7 @@ class PauseAgent:
 
 @dataclass(frozen=True, slots=True)
 class BoostAgent:
-    """Treat an agent as CRITICAL for a while, or (0) no longer."""
+    """Treat an agent as CRITICAL for some seconds, or (0) no longer."""
 
     agent: str
     for_s: float = 60.0
@@ -77,7 +77,7 @@ class BoostAgent:
 
 @dataclass(frozen=True, slots=True)
 class StopAgent:
-    """Cut an agent off: what it has in flight ends, what waits and what comes is refused; or let it ask again."""
+    """Stop an agent: end its requests in flight, refuse waiting and later ones; or accept its requests again."""
 
     agent: str
     stopped: bool
@@ -85,7 +85,7 @@ class StopAgent:
 
 @dataclass(frozen=True, slots=True)
 class SetBudget:
-    """Let an agent, or (None) all agents together, use so much; with no ceiling of either kind, as much as they like.
+    """Limit what an agent, or (None) all agents together, may use; without a ceiling of either kind, lift the limit.
 
     An agent that wasn't seen yet is known from then on.
     """
@@ -96,26 +96,26 @@ class SetBudget:
     per: Period | None = None
     """None: as before, else as the settings say."""
     covers: Covers | None = None
-    """`subtree`: what the agents that it started use counts too. None: as before, else the agent alone."""
+    """`subtree`: count the agents that it started too. None: as before, else the agent alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class BeginAgent:
-    """An agent's process is about to start: it is known, its run begins, and it may have been stopped before."""
+    """Report that an agent's process is about to start: its run begins, and it isn't stopped any more."""
 
     agent: str
     parent: str | None = None
     """The agent that starts it."""
     task: str | None = None
     resumed: bool = False
-    """It goes on where it was stopped: what it has used so far belongs to this run too."""
+    """It continues where it was stopped: what it has used so far belongs to this run too."""
     goes_on: bool = False
-    """Its process runs already, and only this proxy is new: one that was stopped still is."""
+    """Its process runs already, and only this proxy is new: if it was stopped, it still is."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndAgent:
-    """An agent's process has ended: it isn't live any more, and its place is free."""
+    """Report that an agent's process has ended: it isn't live any more, and its place is free."""
 
     agent: str
     exit_code: int | None = None
@@ -130,7 +130,7 @@ class SubmitTasks:
 
 @dataclass(frozen=True, slots=True)
 class ClaimTask:
-    """An eligible task is started, by a runner or by its agent itself."""
+    """Start an eligible task, by a runner or by its agent itself."""
 
     task: str
     runner: str = ""
@@ -138,37 +138,37 @@ class ClaimTask:
 
 @dataclass(frozen=True, slots=True)
 class FinishTask:
-    """A running task has ended."""
+    """End a running task."""
 
     task: str
     ok: bool
     note: str = ""
     """For people: `exit code 1`."""
     again: bool = False
-    """It failed, or was lost, and goes back among the eligible instead."""
+    """It failed, or was lost, and becomes eligible again."""
     attempt: int | None = None
-    """Which one ended, as the claim counted it, so that a report that comes twice, or late, ends nobody else's; None:
-    whichever runs."""
+    """The attempt that ended, as the claim counted it, so that a repeated or late report ends no other one; None: the
+    running one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelTask:
-    """A task that hasn't ended isn't wanted any more; what waits for it is blocked or skipped."""
+    """Cancel a task that hasn't ended; what waits for it is blocked or skipped."""
 
     task: str
 
 
 @dataclass(frozen=True, slots=True)
 class RetryTask:
-    """A task that failed, or was cancelled, is eligible again as soon as its predecessors are done, and whatever it
-    blocked waits again."""
+    """Retry a task that failed or was cancelled: it is eligible once its predecessors are done, and what it blocked
+    waits again."""
 
     task: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetTaskPriority:
-    """Give a task another priority, and whatever it waits for at least that."""
+    """Give a task another priority, and all that it waits for at least that."""
 
     task: str
     priority: Priority
@@ -176,56 +176,35 @@ class SetTaskPriority:
 
 @dataclass(frozen=True, slots=True)
 class ForgetTasks:
-    """Drop a batch's tasks, of which none may be running."""
+    """Forget a batch's tasks, of which none may be running."""
 
     batch: str
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Refuse whoever waits and whoever comes, and let what is in flight finish; or take requests again."""
+    """Refuse waiting and later requests, and let those in flight finish; or take requests again."""
 
     draining: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseLane:
-    """End a pause that the provider asked for, and forget what its headers said of used-up rate windows."""
+    """End a pause that the provider asked for, and forget what its headers stated of used-up rate windows."""
 
     lane: str
 
 
 def check_exit_code(code: int | None) -> None:
-    """Raises: Rejected: no process ends with that."""
+    """Check an exit code. Raises: Rejected: no process ends with that."""
     if code is not None and not -(2**31) <= code < 2**32:
         raise Rejected("exit_code: must be one that a process can end with, or the number of a signal, negative")
 
 
 TaskCommand = SubmitTasks | ClaimTask | FinishTask | CancelTask | RetryTask | SetTaskPriority | ForgetTasks
-"""What changes the graph."""
+"""Commands that change the task graph."""
 
 AgentCommand = SetPriority | PauseAgent | BoostAgent | StopAgent | SetBudget | BeginAgent | EndAgent
-"""What is about one agent, or (a budget) all of them."""
+"""Commands about one agent, or (a budget) all of them."""
 
-Command = (
-    SetPriority
-    | Tune
-    | PinLevel
-    | SetCircuit
-    | PauseAdmissions
-    | PauseAgent
-    | BoostAgent
-    | StopAgent
-    | SetBudget
-    | BeginAgent
-    | EndAgent
-    | SubmitTasks
-    | ClaimTask
-    | FinishTask
-    | CancelTask
-    | RetryTask
-    | SetTaskPriority
-    | ForgetTasks
-    | Drain
-    | ReleaseLane
-)
+Command = AgentCommand | TaskCommand | Tune | PinLevel | SetCircuit | PauseAdmissions | Drain | ReleaseLane

@@ -1,4 +1,4 @@
-"""What the scheduler can be told to be: one frozen value a part, checked by :mod:`hivemind.settings` beforehand."""
+"""The scheduler's configuration: one frozen value per part, checked by :mod:`hivemind.settings` beforehand."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RetryConfig:
     budget_rate_per_s: float = 1.0
     """Retries earned a second, whatever the traffic; a retry over budget waits for its turn."""
     stagger_s: float = 0.05
-    """Between grants when a parked lane starts again."""
+    """Between grants when a lane starts again after a pause of the provider's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class LaneConfig:
 
 @dataclass(frozen=True, slots=True)
 class BudgetConfig:
-    """Ceilings that hold until somebody sets others (paper, Token Budget Management)."""
+    """Ceilings that hold until others are set (paper, Token Budget Management)."""
 
     tokens: int | None = None
     """Of each agent."""
@@ -111,9 +111,9 @@ class BudgetConfig:
     """Of all agents together."""
     pool_dollars: float | None = None
     per: Literal["run", "day", "ever"] = "run"
-    """What budgets count that don't say."""
+    """The period of budgets that name none."""
     unpriced: Literal["count", "refuse"] = "count"
-    """A model without a known price, asked for on a budget in dollars: say so and count its tokens, or refuse it."""
+    """A model without a known price, under a budget in dollars: report it and count its tokens, or refuse it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +133,14 @@ class FeedbackConfig:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
-    """Everything that isn't a lane's."""
+    """Everything that isn't configured by lane."""
 
     queue: QueueConfig = field(default_factory=QueueConfig)
     retry: RetryConfig = field(default_factory=RetryConfig)
     max_agents: int = 0
     """Live agents at once; 0: no limit."""
     agent_idle_s: float = 300.0
-    """An agent that asked for nothing in this time isn't live."""
+    """An agent without a request in this time isn't live."""
     budget: BudgetConfig = field(default_factory=BudgetConfig)
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
     admission: bool = True

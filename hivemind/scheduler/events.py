@@ -1,6 +1,6 @@
 """Everything that happens, as one typed event each.
 
-The screen, the metrics, the journal and whatever is worked out from it are folds over this one stream, so whatever they
+The screen, the metrics, the journal and all that is derived from it are folds over this one stream, so all that they
 show must be here. `at` is seconds from the proxy's monotonic clock. No event carries a credential or request content.
 """
 
@@ -22,7 +22,7 @@ class Event:
 
 @record
 class Arrived(Event):
-    """A request came in and holds a ticket now."""
+    """A request arrived and has a ticket now."""
 
     ticket: int
     agent: str
@@ -36,12 +36,12 @@ class Arrived(Event):
     client: str = ""
     parent: str | None = None
     asked: Priority | None = None
-    """The priority that the request itself asked for."""
+    """The priority that the request itself named."""
     size_chars: int = 0
     max_output_tokens: int | None = None
     patience_s: float | None = None
     path: str = ""
-    """What was asked for: the path, without its query; see :attr:`Request.path`."""
+    """The URL's path, without its query; see :attr:`Request.path`."""
 
 
 @record
@@ -58,7 +58,7 @@ class Granted(Event):
 
 @record
 class FirstContent(Event):
-    """The first content of the answer is here; from now on the request can't be retried unseen."""
+    """The first content of the reply came; from now on the request can't be retried transparently."""
 
     ticket: int
     agent: str
@@ -66,12 +66,12 @@ class FirstContent(Event):
     ttft_s: float
     """Since the attempt began."""
     headed_s: float | None = None
-    """Likewise, when the reply's head told of rate limits; None: it didn't."""
+    """From the attempt's beginning to a response head with rate limits; None: it had none."""
 
 
 @record
 class Progress(Event):
-    """A stream goes on: output tokens so far (an estimate until the provider says)."""
+    """Output tokens of a stream so far (an estimate until the provider states them)."""
 
     ticket: int
     agent: str
@@ -81,7 +81,7 @@ class Progress(Event):
 
 @record
 class AttemptFailed(Event):
-    """An attempt failed. `retry_in_s` says when the next one may start; None: the failure went to the client."""
+    """An attempt failed. `retry_in_s`: until the next one may start; None: the failure went to the client."""
 
     ticket: int
     agent: str
@@ -96,12 +96,12 @@ class AttemptFailed(Event):
     retryable: bool = True
     """As of :class:`~hivemind.scheduler.types.Failure`."""
     delay_s: float | None = None
-    """The provider's own word on when to come back."""
+    """Retry-After, as the provider stated it."""
 
 
 @record
 class Finished(Event):
-    """The request was answered; the slot is back."""
+    """The reply is complete; the slot is free again."""
 
     ticket: int
     agent: str
@@ -116,7 +116,7 @@ class Finished(Event):
 
 @record
 class Abandoned(Event):
-    """The client left before the end; everything it held is free again."""
+    """The client left before the end; all that the request held is free again."""
 
     ticket: int
     agent: str
@@ -127,7 +127,7 @@ class Abandoned(Event):
 
 @record
 class Refused(Event):
-    """HiveMind answered the request itself, with an error."""
+    """HiveMind refused the request with an error of its own."""
 
     ticket: int | None
     agent: str
@@ -138,7 +138,7 @@ class Refused(Event):
 
 @record
 class LevelChanged(Event):
-    """AIMD (or the operator) set another concurrency level."""
+    """AIMD (or the operator) changed the concurrency level."""
 
     lane: str
     level: float
@@ -148,7 +148,7 @@ class LevelChanged(Event):
 
 @record
 class CircuitChanged(Event):
-    """The circuit breaker moved."""
+    """The circuit breaker changed its state."""
 
     lane: str
     state: str
@@ -159,7 +159,7 @@ class CircuitChanged(Event):
 
 @record
 class LaneParked(Event):
-    """The provider asked for a pause; nothing of the lane flies until it is over."""
+    """The provider asked for a pause (Retry-After); the lane sends nothing until it is over."""
 
     lane: str
     for_s: float
@@ -184,26 +184,26 @@ class Commanded(Event):
 
 @record
 class BoostEnded(Event):
-    """The agent has its own priority again."""
+    """A boost is over: the agent has its own priority again."""
 
     agent: str
 
 
 @record
 class Nudged(Event):
-    """Dynamic priority moved an agent."""
+    """Dynamic priority moved an agent to another class."""
 
     agent: str
     classes: int
-    """It counts so many classes less urgent (or, negative, more) than it otherwise would; 0: as it otherwise would."""
+    """It counts so many classes less urgent (or, negative, more) than without; 0: its own class."""
 
 
 @record
 class BudgetState:
-    """A budget and how it stands; part of :class:`BudgetWarned` and :class:`Sampled`."""
+    """A budget and how much of it is used; part of :class:`BudgetWarned` and :class:`Sampled`."""
 
     owner: str | None
-    """The agent whose it is; None: the pool, which all agents share."""
+    """The agent that has it; None: the pool, which all agents share."""
     tokens: int | None
     dollars: float | None
     """The ceilings; None: none of that kind."""
@@ -216,11 +216,11 @@ class BudgetState:
     unpriced: int
     """Of the used tokens those whose price isn't known, so that they aren't in the dollars."""
     reserved_tokens: int = 0
-    """Estimated, of what flies."""
+    """Estimate of the requests in flight."""
 
     @property
     def share(self) -> float:
-        """How much of it is used, 1 being all; the larger where it has two ceilings."""
+        """The used share, 1 being all; the larger one of two ceilings."""
         tokens = 0.0 if self.tokens is None else self.used_tokens / self.tokens
         return max(tokens, 0.0 if self.dollars is None else self.used_dollars / self.dollars)
 
@@ -230,7 +230,7 @@ class BudgetWarned(Event):
     """A budget crossed a mark."""
 
     agent: str
-    """Whose request crossed it, which is its owner unless the budget covers several."""
+    """The agent whose request crossed it: the owner, unless the budget covers several agents."""
     state: BudgetState
     exhausted: bool
     """Nothing is left; else 85 % are used."""
@@ -238,8 +238,8 @@ class BudgetWarned(Event):
 
 @record
 class PriceUnknown(Event):
-    """A model was used whose price isn't known, so it can't be counted against a budget in dollars; told once a model
-    and agent."""
+    """A model without a known price was used, which can't be counted against a budget in dollars; emitted once per
+    model and agent."""
 
     agent: str
     model: str
@@ -253,17 +253,17 @@ class AgentBegan(Event):
     parent: str | None
     task: str | None
     resumed: bool
-    """It goes on where it was stopped, so its run does too."""
+    """It continues where it was stopped, and so does its run."""
 
 
 @record
 class AgentRecalled(Event):
-    """What was decided about an agent before a restart holds again."""
+    """Decisions about an agent from before a restart hold again."""
 
     agent: str
     parent: str | None
     priority: Priority | None
-    """None: nobody decided."""
+    """None: undecided."""
     paused: bool
     stopped: bool
 
@@ -274,12 +274,12 @@ class AgentEnded(Event):
 
     agent: str
     exit_code: int | None
-    """Negative: the number of the signal that ended it; None: nobody knows, its runner is gone."""
+    """Negative: the number of the signal that ended it; None: unknown, its runner is gone."""
 
 
 @record
 class TaskAdded(Event):
-    """A task is known from now on."""
+    """A task was submitted."""
 
     task: str
     batch: str
@@ -291,22 +291,22 @@ class TaskAdded(Event):
 
 @record
 class TaskChanged(Event):
-    """A task moved, or counts as another priority."""
+    """A task changed its state or its priority."""
 
     task: str
     state: str
     """One of :data:`~hivemind.scheduler.tasks.graph.TASK_STATES`."""
     priority: Priority
-    """What it counts as: its own, or that of whoever waits for it."""
+    """Its own, or that of a task that waits for it."""
     attempt: int
-    """Times it was started."""
+    """Number of times it was started."""
     note: str
     """Why, for people: `exit code 1`, `lint failed` …"""
 
 
 @record
 class TaskForgotten(Event):
-    """A task isn't known any more."""
+    """A task was forgotten."""
 
     task: str
 
@@ -319,12 +319,12 @@ class LaneOpened(Event):
     upstream: str
     provider: str
     config: LaneConfig | None = None
-    """What it begins with."""
+    """Its first configuration."""
 
 
 @record
 class LimitsRead(Event):
-    """What a reply said of the rate windows, told when that is news: once a second and family at most."""
+    """What a reply stated of the rate windows; emitted once a second and family at most."""
 
     lane: str
     family: str
@@ -350,7 +350,7 @@ class ResetDoubted(Event):
 
 @record
 class Sampled(Event):
-    """Gauges of every lane, taken about once a second while anything changes, so that a replay can show them."""
+    """Gauges of every lane, about once a second while anything changes, so that a replay can show them."""
 
     lanes: tuple[LaneState, ...]
     budgets: tuple[BudgetState, ...] = ()
@@ -359,9 +359,9 @@ class Sampled(Event):
 
 @record
 class RecordingChanged(Event):
-    """The journal can't be written, or is written again."""
+    """The journal can't be written, or can be again."""
 
     why: str
-    """Why it can't; empty: it is written again."""
+    """Why it can't; empty: it can be again."""
     lost: int
-    """Events that are missing in it since it couldn't be."""
+    """Number of events that are missing in it."""

@@ -1,4 +1,4 @@
-"""How a lane stands at a moment, for people: its gauges, its rate windows, and what holds whoever waits."""
+"""A lane at a moment, for people: its gauges, its rate windows, and what holds its waiting tickets."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class WindowState:
     source: str
     """`headers`, `settings` or `profile`."""
     probe_in_s: float | None = None
-    """Until one request goes through although the provider says that nothing is left: its reset is later than the
-    window can last, and so is checked. None: there is no such doubt, or something is left."""
+    """Until a probe is sent although the provider states that nothing is left, because its reset is later than the
+    window can last. None: there is no such doubt, or something is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,16 @@ class Hold:
     opens_in_s: float | None
     """Until that gate opens by itself, where that is known."""
     estimate_s: float | None
-    """Until it flies, by the pace at which slots and windows have come free; None: nobody can tell."""
+    """ETA of its grant, by the pace at which slots and windows have come free; None: unknown."""
 
 
 GATES = (
     *("paused", "parked", "circuit", "slot", "upstream", "requests", "tokens"),
     *("budget", "held", "dependency", "backoff"),
 )
-"""Admissions are paused; the provider asked for a pause; the circuit is open; no slot is free; all lanes of the
-upstream together have as many requests in flight as they may; a window of requests, or of tokens, is used up; so is
-what is left of a budget of the agent's; the operator holds the agent; its task waits for others; between two
-attempts."""
+"""Admissions are paused; the provider asked for a pause (Retry-After); the circuit is open; no slot is free; all lanes
+of the upstream together have as many requests in flight as they may; a window of requests, or of tokens, is used up; so
+is a budget of the agent's; the operator holds the agent; its task waits for others; between two attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class LaneState:
     windows: tuple[WindowState, ...]
     plan: tuple[Utilisation, ...]
     upcoming: tuple[Hold, ...] = ()
-    """The next tickets in about the order in which they will fly, :data:`UPCOMING_SHOWN` at most."""
+    """The next tickets in about the order in which they will be sent, :data:`UPCOMING_SHOWN` at most."""
     knobs: Mapping[str, float] = field(default_factory=dict)
     """The value of every knob in :data:`~hivemind.scheduler.operator.knobs.KNOBS` now, by name; 0 means no limit."""
     upstream_active: int = 0

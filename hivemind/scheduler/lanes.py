@@ -14,7 +14,7 @@ and mustn't displace what was learned of real ones."""
 
 
 class Lanes(dict[str, Lane]):
-    """Lanes by key."""
+    """The lanes at hand, by key."""
 
     def make_room(self) -> None:
         """Forget the older half of the idle lanes, if there are too many."""

@@ -28,7 +28,7 @@ class Counts:
     at_run: Spent = field(default_factory=Spent)
     """What `ever` was when the day, and the run, began."""
     flying: Spent = field(default_factory=Spent)
-    """Known to be used by what was in flight; should the next record never come, it was used."""
+    """Known use of requests in flight; it counts as used if no later record is written. The name is the store's."""
 
 
 @record
@@ -42,20 +42,20 @@ class SavedAgent:
     paused: bool
     stopped: bool
     budget: Budget | None
-    """None: nobody decided, so the settings hold."""
+    """None: undecided, so the settings hold."""
     own: Counts
     tree: Counts
     """With all that it started; runs began for the subtree when they did for this agent, so it isn't a mere sum."""
 
     @property
     def decided(self) -> bool:
-        """Somebody decided something about it that must not be forgotten."""
+        """Whether a decision about it must not be forgotten."""
         return self.priority is not None or self.paused or self.stopped or self.budget is not None
 
 
 @record
 class Unsaved:
-    """What changed since this was asked last."""
+    """What changed since the last call."""
 
     agents: tuple[SavedAgent, ...]
     tasks: tuple[SavedTask, ...]

@@ -1,7 +1,7 @@
-"""Places for agents' processes: as many run at once as may, and the others queue (the fork-bomb limit).
+"""Places for agents' processes: a limited number runs at once, and the others queue (fork-bomb protection).
 
-A place is a lease. Whoever holds or wants one asks again every few seconds, so that a runner that was killed gives its
-places back by falling silent, and a proxy that was killed learns of those that run by their asking.
+A place is a lease. A runner that holds or wants one asks again every few seconds, so that the places of a killed runner
+come free, and a restarted proxy learns which processes run.
 """
 
 from __future__ import annotations
@@ -9,37 +9,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LEASE_S = 15.0
-"""A place that nobody asked for in this time is free again."""
+"""A place that wasn't asked for in this time is free again."""
 KEPT_S = 6.0
-"""One of an earlier run of the proxy is, where nobody asks for it in this time."""
+"""The same, for a place held since an earlier run of the proxy."""
 ASK_EVERY_S = 2.0
 """How often a runner asks."""
 
 
 @dataclass(slots=True)
 class Place:
-    """Of one agent."""
+    """One agent's place, held or queued for."""
 
     agent: str
     parent: str | None
-    """Who starts it."""
+    """The agent that starts it."""
     rank: int
     """Smaller goes first: its priority."""
     number: int
-    """Of arrival."""
+    """Order of arrival."""
     asked_at: float
     runner: str = ""
-    """Who asked for it."""
+    """The runner that asked for it."""
     running: bool = False
     until: float | None = None
-    """It is kept so long for a process that ran when the proxy ended, and may still."""
+    """End of the time for which it is kept for a process that ran when the proxy ended, and may still run."""
 
 
 class Places:
-    """Who runs, and who queues. `limit` 0: as many as like.
+    """Places held and queued for. `limit` 0: no limit.
 
     A parent whose child runs or queues waits for it, so its own place counts as free meanwhile: a tree of agents can't
-    keep itself from going on.
+    deadlock.
     """
 
     def __init__(self, limit: int) -> None:
@@ -49,21 +49,21 @@ class Places:
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """Those that run, and those that queue, as far as anybody has asked for them."""
+        """Agents that run or queue, as far as a runner has asked for them."""
         return tuple(place.agent for place in self._places.values() if place.until is None)
 
     def find(self, agent: str) -> Place | None:
-        """The place that it holds or queues for."""
+        """Return the place that the agent holds or queues for."""
         return self._places.get(agent)
 
     def keep(self, now: float, agent: str) -> None:
-        """Keep a place for an agent that ran when the proxy ended. Whoever asks for it first has it."""
+        """Keep a place for an agent that ran when the proxy ended. The first runner that asks for it gets it."""
         self._places[agent] = Place(agent, None, 0, 0, now, running=True, until=now + KEPT_S)
 
     def ask(
         self, now: float, agent: str, parent: str | None, rank: int, *, running: bool, runner: str = ""
     ) -> tuple[bool, int]:
-        """Ask for a place, or for the one that is held already (`running`) again.
+        """Ask for a place, or (`running`) renew the one that is held already.
 
         Returns whether the agent may run, and how many are ahead of it if not.
         """
@@ -82,19 +82,19 @@ class Places:
         return False, ahead
 
     def leave(self, agent: str) -> bool:
-        """The agent's process has ended, or isn't to be started. Returns whether it ran."""
+        """Give up a place, held or queued for. Return whether it was held."""
         place = self._places.pop(agent, None)
         return place is not None and place.running
 
     def lapse(self, now: float) -> list[str]:
-        """Free the places that nobody asks for any more. Returns the agents that ran in them."""
+        """Free the places that aren't asked for any more. Return the agents that held them."""
         gone = [each for each in self._places.values() if now > (each.until or each.asked_at + LEASE_S)]
         for place in gone:
             del self._places[place.agent]
         return [place.agent for place in gone if place.running]
 
     def runs(self, agent: str) -> bool:
-        """Whether it holds a place."""
+        """Whether the agent holds a place."""
         place = self._places.get(agent)
         return place is not None and place.running
 

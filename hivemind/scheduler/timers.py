@@ -1,4 +1,4 @@
-"""The scheduler's timers."""
+"""Timers of lanes, tickets and agents, in one heap."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def record(cls: type[T]) -> type[T]:
-    """A dataclass that nobody changes once it is made: the type checker holds everybody to it.
+    """Make an immutable dataclass, as far as the type checker is concerned.
 
-    Not frozen at run time, because that makes each field cost a call when it is made, and a dozen of these are made for
-    every request.
+    It isn't frozen at run time, because then each field costs a call when an object is made, and a dozen of these are
+    made for every request.
     """
     make: Callable[[type[T]], type[T]] = dataclass(slots=True)
     return make(cls)
@@ -64,7 +64,7 @@ class FailureKind(Enum):
     TRUNCATED = "truncated"
     """The response ended before its own end marker."""
     QUOTA = "quota"
-    """Money or a long quota is used up; trying again can't help."""
+    """Money or a long quota is used up; a retry can't help."""
     CLIENT_ERROR = "client_error"
     """The request itself is at fault (4xx); says nothing about the upstream's health."""
 
@@ -86,7 +86,7 @@ class Usage:
 
     @property
     def total(self) -> int:
-        """Input and output."""
+        """Input and output tokens."""
         return self.total_input + self.output_tokens
 
     @property
@@ -119,10 +119,10 @@ class WindowReading:
 
     kind: WindowKind
     limit: int | None
-    """Allowance of the whole window; None where the reply didn't say."""
+    """Allowance of the whole window; None: not stated."""
     remaining: int | None
     reset_in_s: float | None
-    """Seconds from the reply until the window is whole again; None where the reply didn't say."""
+    """Seconds from the reply until the window is whole again; None: not stated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Failure:
     """Whether another attempt could succeed and can't do harm; the scheduler decides whether it happens."""
     status: int | None = None
     delay_s: float | None = None
-    """The provider's own word on when to come back (Retry-After, retry-after-ms, retryDelay)."""
+    """The delay that the provider asked for (Retry-After, retry-after-ms, retryDelay)."""
     message: str = ""
     """One short line for people, free of credentials and of request content."""
     readings: tuple[WindowReading, ...] = ()
@@ -155,7 +155,7 @@ class Failure:
 
 @record
 class Request:
-    """What the scheduler needs to know of one request to place it."""
+    """What the scheduler needs to know of one request."""
 
     agent: str
     lane: str
@@ -169,16 +169,15 @@ class Request:
     max_output_tokens: int | None
     stream: bool
     priority: Priority | None = None
-    """As the request itself asked; None: normal. What an operator decided for the agent goes before it."""
+    """As the request itself names it; None: normal. The operator's decision about the agent overrules it."""
     patience_s: float | None = None
-    """Longest wait before its first byte that the client is known to bear; None: no limit known."""
+    """Longest wait for its first byte that the client is known to accept; None: no limit known."""
     client: str = ""
     """The client's program, for people: `claude-code`, `codex`, `anthropic-sdk` …"""
     parent: str | None = None
     """The agent that started this one, where the client reveals it."""
     path: str = ""
-    """Of the URL, without its query and with nothing secret in it. The scheduler only passes it on, so that a journal
-    can tell what was asked for."""
+    """The URL's path, without its query and free of secrets. The scheduler only passes it on to the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,16 +188,16 @@ class TaskSpec:
     """Unique: letters, digits, `.`, `_` and `-`, up to 80 of them. Of a batch's: its name, a dot, the task's."""
     priority: Priority = Priority.NORMAL
     estimated_tokens: int = 0
-    """Of those that count as equally urgent the smallest is first; 0: nobody knows, after those that are known."""
+    """Of equally urgent tasks the smallest is first; 0: unknown, and after those that are known."""
     after: tuple[str, ...] = ()
     """Ids of tasks that must be done before."""
     agent: str = ""
-    """Who works on it; requests of that agent wait while the task does. Empty: an agent of the task's name."""
+    """The agent that works on it, whose requests wait while the task does. Empty: an agent of the task's name."""
     batch: str = ""
     command: tuple[str, ...] = ()
-    """What a runner starts; empty: somebody reports by hand how it went."""
+    """The command that a runner starts; empty: its outcome is reported by hand."""
     on_failure: Literal["block", "skip"] = "block"
     """What becomes of it when a task that it waits for fails (or is cancelled or skipped itself): it is blocked, until
     that is tried again, or skipped."""
     attempts: int = 1
-    """Times it may be started in all, where it fails."""
+    """How often it may be started in all, if it fails."""

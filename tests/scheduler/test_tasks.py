@@ -261,14 +261,14 @@ def test_a_wide_and_a_long_graph_cost_no_more_than_their_edges() -> None:
     star = [spec("hub", priority=Priority.LOW), *(spec(f"s{n}", "hub", priority=Priority.HIGH) for n in range(3000))]
     chain = [spec("c0", priority=Priority.LOW), *(spec(f"c{n}", f"c{n - 1}") for n in range(1, 3000))]
     tasks = Tasks()
-    standing = tasks._standing
+    due_state = tasks._due_state
 
     def counting(task: Task) -> tuple[str, str]:
         nonlocal asked
         asked += 1
-        return standing(task)
+        return due_state(task)
 
-    tasks._standing = counting  # type: ignore[method-assign]
+    tasks._due_state = counting  # type: ignore[method-assign]
     tasks.submit([*reversed(star), *reversed(chain)])
     tasks.cancel("c0")
     run(tasks, "hub", ok=False)

@@ -1,9 +1,9 @@
 """Additive increase, multiplicative decrease of the concurrency level (paper, Algorithm 1 and equation 2).
 
-Beyond the paper, as TCP learned it: one cut for one congestion event however many replies report it, results of
-attempts that began before the last cut say nothing about the level after it, and the level grows only while the gate
-was full, since an idle gate proves nothing. A change is judged after it had time to show: never more often than once a
-mean latency.
+Beyond the paper, as in later TCP: one cut for one congestion event however many replies report it; results of attempts
+that began before the last cut are ignored, since they say nothing about the level after it; and the level grows only
+while the gate was full, since an idle gate proves nothing. A change gets time to show its effect: the level moves at
+most once a mean latency.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from hivemind.scheduler.config import AimdConfig
 
 
 class Aimd:
-    """The level of one lane; the caller hands it to the gate after every call that may have changed it."""
-
-    __slots__ = ("_changed_at", "_cut_at", "_samples", "_saturated", "_sum", "ceiling", "config", "level", "pinned")
+    """The concurrency level c_t of one lane; the caller hands it to the gate after every call that changed it."""
 
     def __init__(self, config: AimdConfig, ceiling: float) -> None:
         self.config = config
@@ -32,15 +30,15 @@ class Aimd:
 
     @property
     def mean_latency_s(self) -> float | None:
-        """Over the window; None before the first sample."""
+        """Mean over the window; None before the first sample."""
         return self._sum / len(self._samples) if self._samples else None
 
     def gate_full(self) -> None:
-        """The gate has no free slot: the level, not the demand, is what limits."""
+        """Note that the gate has no free slot: the level limits, not the demand."""
         self._saturated = True
 
     def sample(self, now: float, latency_s: float, started_at: float) -> bool:
-        """A latency (time to first token, for streams). Returns whether the level changed."""
+        """Take a latency sample (time to first token, for streams). Return whether the level changed."""
         if started_at < self._cut_at:
             return False
         if len(self._samples) == self.config.window:
@@ -51,35 +49,35 @@ class Aimd:
         if self.pinned or now - self._changed_at < max(self.config.update_interval_s, mean):
             return False
         if mean > self.config.latency_target_s:
-            # Slowness alone doesn't limit who asked for no limit.
+            # Latency alone doesn't impose a limit where none is configured.
             return not math.isinf(self.level) and self._cut(now, self.level)
         return self._grow(now)
 
     def congested(self, now: float, started_at: float, active: int) -> bool:
-        """One of `active` attempts, begun at `started_at`, met congestion. Returns whether the level changed."""
+        """Cut for congestion, met by one of `active` attempts. Return whether the level changed."""
         if self.pinned or started_at < self._cut_at:
             return False
         return self._cut(now, self._height(active))
 
     def open_circuit(self, now: float, active: int) -> bool:
-        """The circuit opened, which is congestion whatever was cut before. Returns whether the level changed."""
+        """Cut because the circuit opened, whatever was cut before. Return whether the level changed."""
         return not self.pinned and self._cut(now, self._height(active))
 
     def set_ceiling(self, ceiling: float) -> None:
-        """C_max by hand; a level at the old ceiling follows it up, any level follows it down."""
+        """Set C_max; a level at the old ceiling follows it up, any level follows it down."""
         follows = not self.pinned and self.level >= self.ceiling
         self.ceiling = ceiling
         if follows or self.level > ceiling:
             self.level = ceiling
 
     def configure(self, config: AimdConfig, ceiling: float) -> None:
-        """Go on with other parameters; the level keeps within them, a pinned one too."""
+        """Change the parameters; the level is kept within them, a pinned one too."""
         self.config = config
         self.set_ceiling(ceiling)
         self.level = max(self.level, min(config.floor, ceiling))
 
     def pin(self, level: float | None) -> None:
-        """Hold the level at a value, or (None) go on by itself from where it stands."""
+        """Hold the level at a value, or (None) let it move again from there."""
         self.pinned = level is not None
         if level is not None:
             self.level = min(max(level, self.config.floor), self.ceiling)
@@ -93,7 +91,7 @@ class Aimd:
         return True
 
     def _height(self, active: int) -> float:
-        """Where a cut begins: without a ceiling, at what was in flight (TCP's flight size)."""
+        """Return where a cut begins: without a ceiling, at what was in flight (TCP's flight size)."""
         return float(active) if math.isinf(self.level) else self.level
 
     def _cut(self, now: float, height: float) -> bool:

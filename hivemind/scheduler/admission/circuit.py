@@ -20,13 +20,11 @@ class CircuitState(Enum):
 
 
 class Circuit:
-    """Closed, open, half-open with a single leased probe.
+    """Closed, open, or half-open with a single leased probe.
 
     Every change of state begins a new epoch; results of attempts granted in an earlier one are ignored, so a late
-    failure can't reopen a circuit that has just been proved sound, nor a late success close one.
+    failure can't reopen a circuit that a probe has just closed, nor a late success close one.
     """
-
-    __slots__ = ("_opened_at", "_probe", "_results", "config", "epoch", "errors", "forced", "state")
 
     def __init__(self, config: CircuitConfig) -> None:
         self.config = config
@@ -40,18 +38,18 @@ class Circuit:
 
     @property
     def results(self) -> int:
-        """Results looked at so far, at most the window of the configuration."""
+        """Number of results counted, at most the window of the configuration."""
         return len(self._results)
 
     @property
     def reopens_at(self) -> float | None:
-        """When the cooldown is over; None unless open by itself."""
+        """When the cooldown is over; None unless it opened by itself."""
         if self.state is CircuitState.OPEN and self.forced is None:
             return self._opened_at + self.config.cooldown_s
         return None
 
     def poll(self, now: float) -> bool:
-        """Let time act. Returns whether the state changed."""
+        """Half-open after the cooldown. Return whether the state changed."""
         reopens_at = self.reopens_at
         if reopens_at is None or now < reopens_at:
             return False
@@ -59,21 +57,21 @@ class Circuit:
         return True
 
     def admits(self) -> bool:
-        """Whether one more request may fly now (in half-open: as the probe)."""
+        """Whether one more request may be sent now (in half-open: as the probe)."""
         return self.state is CircuitState.CLOSED or (self.state is CircuitState.HALF_OPEN and self._probe is None)
 
     def lease(self, ticket: int) -> None:
-        """The ticket flies; in half-open it carries the probe."""
+        """Note that the ticket is sent; in half-open it is the probe."""
         if self.state is CircuitState.HALF_OPEN:
             self._probe = ticket
 
     def return_lease(self, ticket: int) -> None:
-        """The ticket ended without a verdict (its client left): another may probe."""
+        """Free the probe of a ticket that ended without a result (its client left)."""
         if self._probe == ticket:
             self._probe = None
 
     def report(self, now: float, ticket: int, epoch: int, ok: bool) -> bool:
-        """A result of an attempt granted in `epoch`. Returns whether the state changed."""
+        """Take the result of an attempt granted in `epoch`. Return whether the state changed."""
         if epoch != self.epoch or self.forced is not None:
             return False
         if self.state is CircuitState.HALF_OPEN:
@@ -95,7 +93,7 @@ class Circuit:
         return True
 
     def force(self, mode: Literal["auto", "open", "closed", "probe"]) -> None:
-        """By hand: `auto` gives it back to itself, `probe` asks for one request now, the others hold a state."""
+        """Hold a state by hand; `auto` ends that, `probe` sends one request now."""
         self.forced = mode if mode in ("open", "closed") else None
         if mode == "probe":
             self._enter(CircuitState.HALF_OPEN)
@@ -105,8 +103,8 @@ class Circuit:
             self._enter(CircuitState.CLOSED)
 
     def configure(self, config: CircuitConfig) -> None:
-        """Go on with other parameters. Of the results the newest count, as far as they fit the window; what they come
-        to is judged with the next one."""
+        """Change the parameters. The newest results count, as far as they fit the window; their share is compared with
+        the threshold at the next one."""
         if config.window != self.config.window:
             self._results = deque(self._results, maxlen=config.window)
             self.errors = sum(not ok for ok in self._results)

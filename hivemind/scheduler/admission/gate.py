@@ -34,9 +34,9 @@ class Gate:
         return self.slots - self.active
 
     def enter(self) -> None:
-        """Take a slot."""
+        """Take a slot for a granted ticket."""
         self.active += 1
 
     def leave(self) -> None:
-        """Release a slot."""
+        """Release the slot of an ended attempt."""
         self.active -= 1

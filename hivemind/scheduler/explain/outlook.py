@@ -1,7 +1,7 @@
-"""When rate windows will have let through one ticket after another: an estimate, for people.
+"""Estimates, for people, of when the rate windows will let through one ticket after another.
 
-The scheduler itself only ever asks whether the next one fits. Here the tickets in front are counted in, and what was
-taken is followed as it comes free again.
+The scheduler itself only checks whether the next ticket fits. Here the tickets in front count too, and charges come
+free again in their order.
 """
 
 from __future__ import annotations
@@ -16,21 +16,19 @@ from hivemind.scheduler.types import WindowKind
 
 
 class Outlook:
-    """The windows of one family, asked about its tickets in the order in which they will fly."""
-
-    __slots__ = ("_allowance", "_openings", "held")
+    """The windows of one family, to be asked about its tickets in the order in which they will be sent."""
 
     def __init__(self, allowance: Allowance, first: Ticket, now: float) -> None:
         self._allowance = allowance
         self._openings = [(kind, Opening(window, now)) for kind, window in allowance.windows.items() if window.limits]
         self.held: tuple[str, float] | None = None
-        """The gate that is shut to the first ticket, and so to all behind it, and for how many seconds; None: none."""
+        """The gate that is shut to the first ticket, and so to all, and for how many seconds; None: none is."""
         if self._openings:
             tokens_out, most = first.estimated_output, first.request.max_output_tokens
             self.held = allowance.shut(now, first.estimated_input, tokens_out, most)
 
     def after(self, ticket: Ticket) -> float:
-        """Seconds until the windows let the ticket through, after all that were asked about before."""
+        """Return the seconds until the windows let the ticket through, after all earlier ones."""
         delay_s = 0.0
         for kind, opening in self._openings:
             amount = 1.0
@@ -42,32 +40,30 @@ class Outlook:
 
 
 class Opening:
-    """When a window will have had room for so much more."""
-
-    __slots__ = ("_charges", "_freed", "_freed_at", "_left", "_most", "_now", "_room", "_total", "_window")
+    """When one window will have room for one amount after another."""
 
     def __init__(self, window: Window, now: float) -> None:
         self._window = window
         self._now = now
         self._total = 0.0
-        """Asked for so far."""
+        """Amounts asked for so far."""
         limit = window.shown_limit
         self._most = math.inf if limit is None else limit * MAX_SHARE
         self._room, self._charges = window.sliding(now)
         self._left = window.left_by_headers
         self._freed: list[float] = []
-        """What has come free in all by each moment of :attr:`_freed_at`."""
+        """The sum that has come free by each moment of :attr:`_freed_at`."""
         self._freed_at: list[float] = []
 
     def after(self, amount: float) -> float:
-        """Seconds until this amount may be taken too, besides all that were asked for before."""
+        """Return the seconds until this amount may be taken besides all earlier ones."""
         self._total += min(amount, self._most)
         delay_s = self._sliding() if self._total > self._room else 0.0
         missing = self._total - self._left
         return max(delay_s, self._window.refilled_in_s(self._now, missing)) if missing > 0 else delay_s
 
     def _sliding(self) -> float:
-        """Our own limit: what was taken comes free a minute later, and what takes its place a minute after that."""
+        """Return the seconds by our own limit: a charge comes free after a minute, its successor one later."""
         limit = self._window.limit
         assert limit is not None
         minutes = math.ceil(self._total / limit) - 1

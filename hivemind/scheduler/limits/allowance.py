@@ -13,21 +13,21 @@ Reservation = list[tuple[Window, Charge]]
 
 
 class Allowance:
-    """Requests, input, output and total tokens: a request flies when every window has room for it."""
+    """Windows of requests, input, output and total tokens: a request is sent when each has room for it."""
 
     def __init__(self, config: LaneConfig) -> None:
         self._config = config
         self.emit_at = -math.inf
         """What replies say is reported again from this moment on."""
         self.doubtful = False
-        """Some window has been doubtful, and there may have been probes."""
+        """A window has been doubtful, so there may have been probes."""
         self.windows: dict[WindowKind, Window] = {}
         for kind, limit, binding in _limits(config):
             if limit:
                 self.windows[kind] = Window(kind, limit, binding=binding)
 
     def configure(self, config: LaneConfig) -> None:
-        """Other limits of our own. A window that there was none of begins empty."""
+        """Change our own limits. A window that is new begins empty."""
         before, self._config = _limits(self._config), config
         for (kind, limit, binding), old in zip(_limits(config), before, strict=True):
             window = self.windows.get(kind)
@@ -39,12 +39,12 @@ class Allowance:
                 self.windows[kind] = Window(kind, limit, binding=binding)
 
     def superseded(self, kind: WindowKind) -> bool:
-        """A limit that was only assumed holds no longer, since the provider's headers have said better."""
+        """Whether the provider's headers have replaced a limit that was only assumed."""
         window = self.windows.get(kind)
         return window is not None and not window.enforced
 
     def delay_s(self, now: float, tokens_in: int, tokens_out: int, max_out: int | None) -> float:
-        """Seconds until a request of this size may go, 0 for now."""
+        """Return the seconds until a request of this size may be sent, 0 for now."""
         delay = 0.0
         for kind, window in self.windows.items():
             amount = 1.0 if kind is WindowKind.REQUESTS else self.amount(kind, tokens_in, tokens_out, max_out)
@@ -54,7 +54,7 @@ class Allowance:
         return delay
 
     def amount(self, kind: WindowKind, tokens_in: int, tokens_out: int, max_out: int | None) -> float:
-        """What a request of this size takes from a window of this kind."""
+        """Return what a request of this size takes from a window of this kind."""
         if kind is WindowKind.REQUESTS:
             return 1.0
         if kind is WindowKind.INPUT:
@@ -66,8 +66,8 @@ class Allowance:
         return float(tokens_in + tokens_out)
 
     def shut(self, now: float, tokens_in: int, tokens_out: int, max_out: int | None) -> tuple[str, float] | None:
-        """Which gate is shut to a request of this size, `requests` before `tokens`, and for how many seconds; None:
-        none."""
+        """Return the gate that is shut to a request of this size, `requests` before `tokens`, and for how many seconds;
+        None: none is."""
         gates = {"requests": 0.0, "tokens": 0.0}
         for kind, window in self.windows.items():
             gate = "requests" if kind is WindowKind.REQUESTS else "tokens"
@@ -75,7 +75,7 @@ class Allowance:
         return next(((gate, delay) for gate, delay in gates.items() if delay > 0), None)
 
     def take(self, now: float, tokens_in: int, tokens_out: int, max_out: int | None) -> Reservation:
-        """Reserve on grant."""
+        """Reserve what a granted attempt will likely use."""
         return [
             (window, window.take(now, self.amount(kind, tokens_in, tokens_out, max_out)))
             for kind, window in self.windows.items()
@@ -86,7 +86,7 @@ class Allowance:
     ) -> list[WindowReading]:
         """Take in a reply's headers; `started_at` and `reservation` are of the attempt that got it.
 
-        Returns the readings of whose reset people should know: see :meth:`.window.Window.read`.
+        Returns the readings whose reset is to be reported: see :meth:`.window.Window.read`.
         """
         doubted = []
         charges = {window.kind: charge for window, charge in reservation or ()}
@@ -105,13 +105,13 @@ class Allowance:
         return doubted
 
     def release(self, now: float) -> None:
-        """What headers have said holds no longer; our own limits do."""
+        """Forget what headers stated; our own limits hold."""
         for window in self.windows.values():
             window.release(now)
 
     def settle(self, now: float, reservation: Reservation, usage: Usage | None, *, sent: bool = True) -> None:
-        """The attempt ended. Without a usage its request and input count as used, its output as not produced; an
-        attempt that was never sent used nothing."""
+        """Settle the attempt's real usage. If unknown, its request and input count as used, its output as not produced;
+        an attempt that was never sent used nothing."""
         for window, charge in reservation:
             if not sent:
                 real = 0.0
@@ -124,7 +124,7 @@ class Allowance:
             window.settle(now, charge, real)
 
     def states(self, family: str, now: float) -> list[WindowState]:
-        """For people: every window that has a limit."""
+        """Return every window that has a limit, for people."""
         states = []
         for kind, window in self.windows.items():
             limit = window.shown_limit
@@ -147,7 +147,7 @@ class Allowance:
         return states
 
     def _retire_guess(self) -> None:
-        """The provider counts input and output apart, so a profile's limit on their sum means nothing any more."""
+        """Drop a profile's limit on the sum of tokens: the provider counts input and output apart."""
         total = self.windows.get(WindowKind.TOKENS)
         if total is not None and not total.binding and total.source == "profile":
             total.enforced = False

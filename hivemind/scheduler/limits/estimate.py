@@ -1,31 +1,27 @@
-"""Guesses at what a request will use, before the provider has counted.
+"""Estimates of what a request will use, before the provider has counted.
 
-Starts at four characters a token (paper, Token Counting from SSE Streams) and learns from each reply's real usage, a
-model at a time: tokenizers differ by a third between generations of one family, and code, prose and CJK text by more.
-How long its answers are is an agent's own matter, and learned for each: one that has files written gets answers many
-times as long as one that asks yes or no, and a guess in between would be wrong for both.
+Starts at four characters a token (paper, Token Counting from SSE Streams) and learns from each reply's real usage, by
+model: tokenizers differ by a third between generations of one family, and code, prose and CJK text by more. The length
+of answers is learned by agent too: one that has files written gets answers many times as long as one with yes-or-no
+questions, and an estimate in between would be wrong for both.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Request, Usage
-
-if TYPE_CHECKING:
-    from hivemind.scheduler.ticket import Ticket
 
 CHARS_PER_TOKEN = 4.0
 FIRST_OUTPUT = 256
-"""Output tokens assumed of a model that has answered nothing yet."""
+"""Output tokens assumed of a model without a reply yet."""
 LEARNING_RATE = 0.2
-"""Of each reply. For the length of answers the first few count for more: an average with what was assumed before."""
+"""Weight of each reply. The first few count for more in the length of answers: they are averaged with the prior."""
 _RATIO_RANGE = (0.5, 40.0)
-"""Characters a token; readings outside are of requests whose text isn't in the body (threads, files by id)."""
+"""Plausible characters per token; others are of requests whose text isn't in the body (threads, files by id)."""
 
 
 class Estimator:
-    """Characters to tokens, and the usual length of an answer: of one model, or of it as one agent uses it."""
+    """Characters to tokens and the usual length of an answer, for one model, or for one agent's use of it."""
 
     __slots__ = ("chars_per_token", "learned", "output_tokens")
 
@@ -33,19 +29,19 @@ class Estimator:
         self.chars_per_token: float = CHARS_PER_TOKEN if prior is None else prior.chars_per_token
         self.output_tokens: float = FIRST_OUTPUT if prior is None else prior.output_tokens
         self.learned = 0
-        """Answers whose length was taken in."""
+        """Answers whose length was learned."""
 
     def input_tokens(self, size_chars: int) -> int:
-        """Tokens of a prompt of so many characters, at least one."""
+        """Return the tokens of a prompt of so many characters, at least one."""
         return max(1, round(size_chars / self.chars_per_token))
 
     def answer_tokens(self, max_output_tokens: int | None) -> int:
-        """Tokens the answer will likely have; never more than the request allows."""
+        """Return the tokens the answer will likely have; never more than the request allows."""
         expected = round(self.output_tokens)
         return max(1, expected if max_output_tokens is None else min(expected, max_output_tokens))
 
     def learn(self, size_chars: int, input_tokens: int, output_tokens: int) -> None:
-        """Take in one reply's real usage (all input, cached or not)."""
+        """Learn from one reply's real usage (all input, cached or not)."""
         if size_chars > 0 and input_tokens > 0:
             low, high = _RATIO_RANGE
             ratio = size_chars / input_tokens
@@ -54,7 +50,7 @@ class Estimator:
         self.learn_answer(output_tokens)
 
     def learn_answer(self, output_tokens: int) -> None:
-        """Take in how long one reply really was."""
+        """Learn from the length of one reply."""
         if output_tokens > 0:
             rate = max(LEARNING_RATE, 1 / (self.learned + 2))
             self.learned += 1
@@ -62,23 +58,21 @@ class Estimator:
 
 
 class Estimators:
-    """Of one lane: of every model, and how long answers of it each agent gets."""
-
-    __slots__ = ("_agents", "_models")
+    """The estimators of one lane, by model and by agent."""
 
     def __init__(self) -> None:
         self._models: dict[str, Estimator] = {}
         self._agents: dict[str, dict[str, Estimator]] = {}
 
     def of(self, model: str) -> Estimator:
-        """What is known of a model's tokens; made when the model is first asked for."""
+        """Return the estimator of a model."""
         found = self._models.get(model)
         if found is None:
             found = self._models[model] = Estimator()
         return found
 
     def guess(self, ticket: Ticket) -> None:
-        """Write down what the ticket will likely use."""
+        """Set the ticket's estimates."""
         request = ticket.request
         general = self._models.get(request.model) or self.of(request.model)
         own = self._agents.get(request.agent)
@@ -87,7 +81,7 @@ class Estimators:
         ticket.estimated_output = mine.answer_tokens(request.max_output_tokens)
 
     def learn(self, request: Request, usage: Usage) -> None:
-        """Take in what a request has really used."""
+        """Learn from a request's real usage."""
         general = self._models.get(request.model) or self.of(request.model)
         own = self._agents.setdefault(request.agent, {})
         mine = own.get(request.model)
@@ -97,5 +91,5 @@ class Estimators:
         general.learn(request.size_chars, usage.total_input, usage.output_tokens)
 
     def forget(self, agent: str) -> None:
-        """The agent is gone; what its replies taught of the models stays."""
+        """Drop an agent that is gone; what its replies taught about the models stays."""
         self._agents.pop(agent, None)

@@ -1,22 +1,22 @@
 """One rate window: an allowance of requests or tokens a minute (paper, Rate-Limit Tracking).
 
 Two levels. *Proactive*: a sliding window of what was sent, seeded from the profile or the settings. *Reactive*: what
-the provider's headers said, less what has been sent since. Headers replace a profile's guess but not a limit the user
+the provider's headers stated, less what has been sent since. Headers replace a profile's guess but not a limit the user
 set.
 
-Providers refill in one of two ways, told apart by watching: a *fixed* window is whole again at its reset; a *bucket*
-drips continuously and states as its reset the moment it would be full. A reset far later than the drip would take
-proves a fixed window; several in a row that fit make it a bucket; one far earlier is the end of a minute that began
-before us, or of a window shorter than a minute. Until it is known, a window counts as fixed, which errs on the side of
-waiting.
+Providers refill in one of two ways, inferred from their replies: a *fixed window* is whole again at its reset; a *token
+bucket* refills continuously and states as its reset the moment it would be full. A reset far later than the refill
+would take proves a fixed window; several in a row that fit make it a bucket; one far earlier is the end of a minute
+that began before us, or of a window shorter than a minute. Until it is known, a window counts as fixed, which errs on
+the side of waiting.
 
-A header's word never holds requests for longer than its window can last. The windows kept here last a minute, so a
-reset later than that has one of three causes, which one reply can't tell apart: the provider counts a longer window (a
-day's requests), its clock and ours disagree, or the value is wrong. Such a window is *doubtful*: while it is used up,
-one request goes through every :data:`PROBE_S` as a probe, and the reply's word replaces the earlier one. A probe that
-is answered although nothing was left halves the time to the next, down to none, since what the provider says isn't what
-it does; one that is refused starts again with the whole time. A reset later than :data:`MOST_RESET_S` is no reset of a
-rate window at all and counts as not stated.
+A header never holds requests for longer than its window can last. The windows kept here last a minute, so a later reset
+has one of three causes, which one reply can't distinguish: the provider counts a longer window (a day's requests), its
+clock and ours disagree, or the value is wrong. Such a window is *doubtful*: while it is used up, one request is sent
+every :data:`PROBE_S` as a probe, and its reply replaces the earlier statement. A probe that is answered although
+nothing was left halves the time to the next, down to none, since the provider doesn't enforce what it states; one that
+is refused starts again with the whole time. A reset later than :data:`MOST_RESET_S` can't be one of a rate window and
+counts as not stated.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from hivemind.scheduler.types import WindowKind, WindowReading
 
 PERIOD_S = 60.0
 EPOCH_SLACK_S = 2.0
-"""Resets this close together are the same reset: relative forms are rounded and come at odd moments."""
+"""Resets this close together are the same reset: relative forms are rounded, and read at varying moments."""
 MARGIN_SHARE = 0.10
 MARGIN_REQUESTS = 2
 """Left for others on the same key: at 10 % of the limit and at most 2 requests remaining, pause (paper)."""
 MOST_GUARD_S = 1.0
 FOREIGN_REQUESTS = 1
 FOREIGN_SHARE = 0.02
-"""Requests, and besides a share of the limit, that may be missing from a bucket before somebody else is there."""
+"""Requests, plus a share of the limit, that may be missing from a bucket before another client is assumed."""
 BUCKET_PROOF = 3
-"""Readings that must look like a bucket before it is taken for one."""
+"""Readings that must fit a bucket before the window is treated as one."""
 LATEST_S = PERIOD_S + 1.0
 """The latest reset that a window of a minute has: most round seconds up."""
 MAX_SHARE = 0.9
-"""A request larger than this share of a whole window flies when this much is there; else it would never fit."""
+"""A request larger than this share of a whole window is sent when this much is left; else it would never fit."""
 PROBE_S = 45.0
 """Between two probes of a doubtful window. Below a minute, so that a lane with a wrong reset answers within one, and
 long enough that a day's window that really is used up costs few refusals."""
 SHORTEST_PROBE_S = 1.0
-"""A time between probes that would be shorter is none at all."""
+"""A shorter time between probes counts as none."""
 MOST_RESET_S = 86400.0
 """The longest window that any provider states is a day's (requests per day: OpenAI, Groq)."""
 _LARGEST = 1e15
@@ -63,7 +63,7 @@ class Charge:
         self.at = at
         self.amount = amount
         self.probe = probe
-        """It was taken from a doubtful window that had no room for it."""
+        """It was taken from a doubtful window without room for it."""
         self.confirmed = False
         """The provider's own count includes it."""
         self.expired = False
@@ -72,36 +72,6 @@ class Charge:
 
 class Window:
     """One kind of allowance of one lane and model family."""
-
-    __slots__ = (
-        "_asked_at",
-        "_blind",
-        "_blind_at",
-        "_bucket_signs",
-        "_charges",
-        "_dripped_at",
-        "_epoch_at",
-        "_fixed",
-        "_foreign",
-        "_guard_s",
-        "_guessed",
-        "_level",
-        "_lowest",
-        "_missing",
-        "_own",
-        "_pending",
-        "_probe_s",
-        "_read_at",
-        "_reset_at",
-        "_seen_limit",
-        "binding",
-        "doubtful",
-        "enforced",
-        "kind",
-        "limit",
-        "reserved",
-        "used",
-    )
 
     def __init__(self, kind: WindowKind, limit: float | None, *, binding: bool = False) -> None:
         self.kind = kind
@@ -117,35 +87,35 @@ class Window:
         self._charges: deque[Charge] = deque()
         self._seen_limit: float | None = None
         self._level = 0.0
-        """What remains as far as we know: the provider's last word less what it hadn't counted then."""
+        """What remains as far as known: the provider's last statement less what it hadn't counted then."""
         self._lowest = math.inf
-        """Smallest remaining that a reply since the reset has stated; a fixed window only ever falls."""
+        """Smallest remainder that a reply since the reset has stated; a fixed window only falls."""
         self._pending = 0.0
-        """Sent, and no reply yet, so perhaps not in the provider's count."""
+        """Sent without a reply yet, so perhaps not in the provider's count."""
         self._blind = 0.0
-        """Sent, and ended without a word about the window, so perhaps counted."""
+        """Sent and ended without a reading of the window, so perhaps counted."""
         self._blind_at = -math.inf
         self._read_at = -math.inf
         self._reset_at = math.inf
         self._guessed = False
-        """The reset is our guess: no reply of the present window has stated one."""
+        """The reset is a guess: no reply of the present window has stated one."""
         self._epoch_at = -math.inf
         self._dripped_at = -math.inf
         self._own = 0.0
         """Charged by us since the reset."""
         self._missing = 0.0
-        """Gone from a bucket lately that wasn't ours."""
+        """Taken from a bucket lately by other clients."""
         self._foreign = False
         self._guard_s = 0.0
-        """Waited beyond a stated reset, of a provider that was seen to round it down."""
+        """Waited beyond a stated reset, for a provider that was seen to round it down."""
         self._fixed = False
         self._bucket_signs = 0
         self.doubtful = False
-        """The provider's last word is of a reset later than the window can last."""
+        """The provider's last stated reset is later than the window can last."""
         self._asked_at = -math.inf
-        """When a request last went through, or a reply first said that a doubtful window is used up."""
+        """When a request was last sent, or a reply first stated that a doubtful window is used up."""
         self._probe_s = PROBE_S
-        """From then to the next probe."""
+        """From then until the next probe."""
 
     @property
     def source(self) -> str:
@@ -155,7 +125,7 @@ class Window:
 
     @property
     def shown_limit(self) -> float | None:
-        """The limit in force: the user's, else the provider's word, else the profile's."""
+        """The limit in force: the user's, else the one the provider stated, else the profile's."""
         if self.binding and self.limit is not None:
             return self.limit if self._seen_limit is None else min(self.limit, self._seen_limit)
         return self.limit if self._seen_limit is None else self._seen_limit
@@ -166,19 +136,19 @@ class Window:
 
     @property
     def _margin(self) -> float:
-        """Held back for others, unless the headers agree with our own count and so nobody else is there."""
+        """Held back for other clients, unless the headers agree with our own count, so that there are none."""
         if self.kind is not WindowKind.REQUESTS or not self._foreign or self._seen_limit is None:
             return 0.0
         return min(MARGIN_REQUESTS, self._seen_limit * MARGIN_SHARE)
 
     def set_limit(self, limit: float | None, *, binding: bool) -> None:
-        """Another limit of our own, or None; what is used in the window stays counted."""
+        """Change our own limit, or (None) drop it; what is used in the window stays counted."""
         self.limit = limit
         self.binding = binding
         self.enforced = limit is not None and (binding or self._seen_limit is None)
 
     def remaining(self, now: float) -> float:
-        """What may still be taken now, by the stricter of the two levels."""
+        """Return what may still be taken now, by the stricter of the two levels."""
         self._roll(now)
         rest = math.inf
         if self.enforced and self.limit is not None:
@@ -188,19 +158,18 @@ class Window:
         return max(0.0, rest)
 
     def resets_in_s(self, now: float) -> float | None:
-        """Until the window is whole again, as far as is known."""
+        """Return the seconds until the window is whole again; None: unknown."""
         if self._seen_limit is not None and not math.isinf(self._reset_at):
             return max(0.0, self._reset_at - now)
         return max(0.0, self._charges[-1].at + PERIOD_S - now) if self._charges else None
 
     def probe_in_s(self, now: float) -> float | None:
-        """Until one request may go through although the provider says that nothing is left; None where its word isn't
-        doubtful, or something is left."""
+        """Return the seconds until a probe of a used-up, doubtful window; None if it isn't doubtful, or not used up."""
         self._roll(now)
         return self._doubt_s(now) if self.doubtful and self._level < 1 else None
 
     def delay_s(self, now: float, amount: float) -> float:
-        """Seconds until `amount` may be taken, 0 for now. A guess where it depends on what others use."""
+        """Return the seconds until `amount` may be taken, 0 for now; a guess where other clients matter."""
         self._roll(now)
         delay = 0.0
         if self.enforced and self.limit is not None:
@@ -211,11 +180,11 @@ class Window:
 
     @property
     def limits(self) -> bool:
-        """Something is limited here at all."""
+        """Whether anything is limited here."""
         return self.enforced or self._seen_limit is not None
 
     def sliding(self, now: float) -> tuple[float, Iterator[Charge]]:
-        """Room under our own limit now (inf: there is none), and what takes the rest of it, oldest first."""
+        """Return the room under our own limit now (inf: there is none), and the charges against it, oldest first."""
         self._roll(now)
         if not self.enforced or self.limit is None:
             return math.inf, iter(())
@@ -223,12 +192,14 @@ class Window:
 
     @property
     def left_by_headers(self) -> float:
-        """What may be taken by the headers' word (inf: they said nothing); negative where more was promised already."""
+        """What may be taken by the headers (inf: they stated nothing); negative where more was promised already."""
         return math.inf if self._seen_limit is None else self._level - self._margin
 
     def refilled_in_s(self, now: float, missing: float) -> float:
-        """Until so much more than is left may be taken by the headers' word, in however many windows. Where that word
-        is doubtful, until the next probe: what comes after it depends on the reply."""
+        """Return the seconds until so much more than is left may be taken by the headers, perhaps in several windows.
+
+        For a doubtful window, until the next probe: the rest depends on its reply.
+        """
         assert self._seen_limit is not None
         if self.doubtful:
             return self._doubt_s(now)
@@ -237,7 +208,7 @@ class Window:
         return max(0.0, self._reset_at - now) + PERIOD_S * (math.ceil(missing / self._seen_limit) - 1)
 
     def take(self, now: float, amount: float) -> Charge:
-        """Reserve on grant."""
+        """Reserve an amount for a granted attempt."""
         charge = Charge(now, amount, probe=self.doubtful and self._lacks(amount))
         self._charges.append(charge)
         self._asked_at = now
@@ -249,27 +220,27 @@ class Window:
         return charge
 
     def release(self, now: float) -> None:
-        """What headers have said holds no longer: by them the window is whole, less what no reply has counted yet."""
+        """Forget what headers stated: by them the window is whole, less what no reply has counted yet."""
         if self._seen_limit is not None:
             self._renew(now, now)
             self._probe_s = PROBE_S
 
     def probe_answered(self) -> None:
-        """The provider served a probe, so more may go through than its headers say."""
+        """Probe more often: the provider served a probe, so it allows more than its headers state."""
         self._probe_s = self._probe_s / 2 if self._probe_s >= 2 * SHORTEST_PROBE_S else 0.0
 
     def probe_refused(self) -> None:
-        """The provider refused a probe for its rate limit, so its headers may be right."""
+        """Probe as seldom as at first: the provider refused a probe, so its headers may be right."""
         self._probe_s = PROBE_S
 
     def confirm(self, charge: Charge) -> None:
-        """The provider's counters include the charge from now on."""
+        """Note that the provider's counters include the charge."""
         if not charge.confirmed:
             charge.confirmed = True
             self._pending -= charge.amount
 
     def settle(self, now: float, charge: Charge, real: float) -> None:
-        """Replace the reservation with what was really used."""
+        """Replace the reservation with the real usage."""
         if charge.settled:
             return
         charge.settled = True
@@ -287,9 +258,9 @@ class Window:
         charge.amount = real
 
     def read(self, now: float, reading: WindowReading, started_at: float, charge: Charge | None) -> bool:
-        """Take in what a reply's headers said; `charge` is that attempt's own, `started_at` its beginning.
+        """Take in what a reply's headers stated; `charge` is that attempt's own, `started_at` its beginning.
 
-        Returns whether people should know of its reset: it can't be one, or by it nothing is left for longer than the
+        Returns whether its reset is to be reported: it can't be one, or by it nothing is left for longer than the
         window can last.
         """
         limit = reading.limit if reading.limit is not None and reading.limit > 0 else self._seen_limit
@@ -337,8 +308,8 @@ class Window:
     def _read_doubtful(
         self, now: float, remaining: float, reset_in_s: float | None, started_at: float, own: float
     ) -> None:
-        """Of a window whose length isn't known, and so neither when it began nor how much of it we used: the newest
-        word counts as it is. A reset that isn't known (None) is guessed."""
+        """Read a window of unknown length, and so of unknown beginning and use: the newest statement counts as it is.
+        An unknown reset (None) is guessed."""
         had_room = self._level > 0 or not self.doubtful
         fresh = remaining - self._pending - self._blind
         self._level = fresh if started_at >= self._read_at else min(self._level + own, fresh)
@@ -350,7 +321,7 @@ class Window:
         self._lowest = math.inf
 
     def _trust_again(self) -> None:
-        """The word that follows is one of our windows again: nothing of the doubtful one is compared with it."""
+        """Forget the doubtful window: nothing of it is comparable with the statement that follows."""
         self.doubtful = False
         self._probe_s = PROBE_S
         self._reset_at = math.inf
@@ -358,15 +329,15 @@ class Window:
     def _read_bucket(self, now: float, remaining: float, started_at: float, own: float) -> None:
         fresh = remaining - self._pending - self._blind
         if started_at < self._read_at:
-            # A reply older than the last one counts only downwards; what it confirms was taken off twice.
+            # A reply older than the last one may only lower the level; what it confirms was subtracted twice.
             self._level = min(self._level + own, fresh)
             return
         self._watch_for_others(now, remaining)
         self._level = fresh
 
     def _watch_for_others(self, now: float, remaining: float) -> None:
-        """Add up by how much replies in a row fall short of what we expect. Rounding and latency cancel out over them,
-        what somebody else takes doesn't."""
+        """Add up by how much successive replies fall short of what is expected. Rounding and latency cancel out over
+        them, what other clients take doesn't."""
         assert self._seen_limit is not None
         noise = FOREIGN_REQUESTS + FOREIGN_SHARE * self._seen_limit
         expected = min(max(remaining, self._level), self._level + self._pending + self._blind)
@@ -407,27 +378,27 @@ class Window:
         self._guessed = False
 
     def _of_the_past(self, reset_at: float, remaining: float, started_at: float) -> bool:
-        """Does this reset belong to the window before? A minute is only our guess of the present one's length, so
-        whoever was asked since it began may say that it is shorter."""
+        """Whether this reset belongs to the window before. That the present one lasts a minute may be a guess, so a
+        reply to a request sent since it began may show that it is shorter."""
         if math.isinf(self._reset_at) or reset_at >= self._reset_at - EPOCH_SLACK_S:
             return False
         shorter = self._guessed and started_at >= self._epoch_at
         return not (shorter and (remaining > 0 or reset_at > self._epoch_at + EPOCH_SLACK_S))
 
     def _read_past(self, reset_at: float, remaining: float) -> None:
-        """A reply of the window before. If that is still used up, we took it for over too early."""
+        """Read a reply of the window before. If that is still used up, it was taken for over too early."""
         if remaining <= 0 and reset_at > self._epoch_at - self._guard_s:
             self._reset_at = reset_at
             self._level = 0.0
             self._guard_s = min(self._guard_s + 0.5, MOST_GUARD_S)
 
     def _reset_of(self, now: float, reset_in_s: float) -> float:
-        """When a fixed window is whole again: no later than a whole window from now. Most round resets in whole seconds
-        up, and one that is a little later than a minute from now means a minute."""
+        """Return when a fixed window is whole again, a minute from now at the latest: most providers round up to whole
+        seconds, so a little more than a minute means a minute."""
         return now + min(reset_in_s + self._guard_s, PERIOD_S)
 
     def _judge(self, limit: float, remaining: float, reset_in_s: float | None) -> None:
-        """Fixed window or bucket? See the module's text."""
+        """Infer whether this is a fixed window or a bucket; see the module docstring."""
         if reset_in_s is None:
             return
         drip_s = (limit - remaining) * PERIOD_S / limit
@@ -446,7 +417,7 @@ class Window:
         self._epoch_at = reset_at - PERIOD_S - self._guard_s
 
     def _roll(self, now: float) -> None:
-        """Let time act on both levels."""
+        """Expire and refill up to now, on both levels."""
         horizon = now - PERIOD_S
         charges = self._charges
         while charges and charges[0].at <= horizon:
@@ -458,7 +429,7 @@ class Window:
         if self._seen_limit is None:
             return
         if self._bucket and not self.doubtful:
-            # What was used beyond an empty bucket is made up for within a minute, so that every request fits by then.
+            # Overdraft of an empty bucket is made up within a minute, so that every request fits by then.
             lowest = (MAX_SHARE - 1) * self._seen_limit - self._pending
             drip = max(0.0, now - max(self._read_at, self._dripped_at)) * self._seen_limit / PERIOD_S
             self._level = min(self._seen_limit - self._pending, max(self._level, lowest) + drip)
@@ -467,7 +438,7 @@ class Window:
             self._renew(now, self._reset_at)
 
     def _renew(self, now: float, since: float) -> None:
-        """The window is whole, and has been since that moment; when that ends is a guess."""
+        """Begin a window that has been whole since that moment; its end is a guess."""
         assert self._seen_limit is not None
         self._level = self._seen_limit - self._pending
         self._lowest = math.inf
@@ -479,7 +450,7 @@ class Window:
         self.doubtful = False
 
     def _lacks(self, amount: float) -> bool:
-        """By the headers' word there is no room for so much."""
+        """Whether there is no room for so much by the headers."""
         assert self._seen_limit is not None
         return self._level < min(amount, self._seen_limit * MAX_SHARE)
 
@@ -507,6 +478,6 @@ class Window:
         return max(self._reset_at - now, 0.001)
 
     def _doubt_s(self, now: float) -> float:
-        """Until a request may go through a doubtful window that has no room for it: as a probe, or since the reset has
-        come."""
+        """Return the seconds until a request may be sent through a used-up, doubtful window: as a probe, or because the
+        reset has come."""
         return max(0.0, min(self._reset_at, self._asked_at + self._probe_s) - now)

@@ -22,7 +22,7 @@ HIGHEST_LEVEL = KNOBS["max_concurrency"].highest
 
 
 class Operator:
-    """Checks commands and has the dispatcher carry them out, whoever gave them."""
+    """Checks commands and has the dispatcher carry them out."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.tuning = Tuning()
@@ -153,6 +153,6 @@ def _some(names: list[str]) -> str:
 
 
 def _arguments(command: cmd.Command) -> dict[str, Any]:
-    if isinstance(command, cmd.SubmitTasks):  # its own are long, and their commands aren't for everybody's eyes
+    if isinstance(command, cmd.SubmitTasks):  # its own are long, and their commands may hold secrets
         return {"tasks": [spec.id for spec in command.tasks]}
     return {key: value.name.lower() if isinstance(value, Priority) else value for key, value in asdict(command).items()}

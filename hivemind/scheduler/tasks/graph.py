@@ -1,7 +1,7 @@
-"""The task graph: who waits for whom, who may start, and in which order (paper, Priority Queue with Dependency DAG).
+"""The task graph: dependencies, eligible tasks and their order (paper, Priority Queue with Dependency DAG).
 
-A task is eligible when all its predecessors are done. Among the eligible the most urgent is first, then the smallest,
-then the oldest; a task counts as at least as urgent as whoever waits for it.
+A task is eligible when all its predecessors are done. Of the eligible tasks the most urgent is first, then the
+smallest, then the oldest; a task counts as at least as urgent as any task that waits for it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.types import Priority, TaskSpec, record
 
 TASK_STATES = ("waiting", "ready", "running", "done", "failed", "blocked", "skipped", "cancelled")
-"""For predecessors; for somebody to start it; being worked on; ended well; ended badly; a predecessor ended badly, and
-this waits for that to be mended; the same, and it will never run; not wanted any more."""
+"""Waits for predecessors; eligible; being worked on; ended well; ended badly; a predecessor ended badly, and it waits
+until that is retried; the same, and it will never run; not wanted any more."""
 OPEN = frozenset({"waiting", "ready", "running", "blocked"})
 """States that aren't an end."""
 SPOILED = frozenset({"failed", "cancelled", "skipped"})
-"""Ends after which a successor can't become eligible, unless the task is tried again."""
+"""Ends after which a successor can't become eligible, unless the task is retried."""
 MOST = 20_000
 """Tasks known at once."""
 MOST_TOKENS = 10**12
-"""That a task may be estimated at."""
+"""The largest estimate of a task."""
 MOST_ATTEMPTS = 1_000
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -53,16 +53,16 @@ class Task:
     def __init__(self, spec: TaskSpec, number: int) -> None:
         self.spec = spec
         self.number = number
-        """Of arrival."""
+        """Order of arrival."""
         self.state = "waiting"
         self.priority = spec.priority
-        """What it counts as."""
+        """Its own priority, or that of a task that waits for it."""
         self.attempt = 0
-        """Times it was started."""
+        """Number of times it was started."""
         self.runner = ""
-        """Who started it, as long as it runs."""
+        """The runner that started it, as long as it runs."""
         self.note = ""
-        """Why it stands where it does."""
+        """Why it is in its state."""
         self.missing: set[str] = set()
         """Predecessors that aren't done."""
         self.followers: list[Task] = []
@@ -77,12 +77,12 @@ class Task:
 
     @property
     def rank(self) -> tuple[Priority, float, int]:
-        """Sorts the eligible: priority, then size (unknown last), then arrival."""
+        """Sort key of eligible tasks: priority, then size (unknown last), then arrival."""
         return self.priority, self.spec.estimated_tokens or float("inf"), self.number
 
 
 class Tasks(dict[str, Task]):
-    """By id. Every method that changes something returns the tasks that moved, in the order in which they did."""
+    """All tasks by id. Every method that changes something returns the tasks that moved, in that order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,19 +90,18 @@ class Tasks(dict[str, Task]):
         self._by_agent: dict[str, dict[str, Task]] = {}
 
     def of_agent(self, agent: str) -> Iterable[Task]:
-        """Tasks that an agent works on, by arrival."""
+        """Return the tasks that an agent works on, by arrival."""
         return self._by_agent.get(agent, {}).values()
 
     def eligible(self, batch: str | None = None) -> list[Task]:
-        """Those that may be started, best first; of one batch, or (None) of all."""
+        """Return the tasks that may be started, best first; of one batch, or (None) of all."""
         ready = [task for task in self.values() if task.state == "ready" and batch in (None, task.spec.batch)]
         return sorted(ready, key=lambda task: task.rank)
 
     def submit(self, specs: Iterable[TaskSpec]) -> list[Task]:
-        """Add tasks, all or none. Those that existed and are returned too count as another priority now.
+        """Add tasks, all or none. Earlier tasks among the returned ones have another priority now.
 
-        Raises: Rejected: an id can't be one or is taken, a predecessor isn't known, or there is a cycle, which is
-        written out.
+        Raises: Rejected: an id is invalid or taken, a predecessor isn't known, or there is a cycle, which is listed.
         """
         specs = list(specs)
         order = self._checked(specs)
@@ -116,7 +115,7 @@ class Tasks(dict[str, Task]):
         return _once([*made, *self._inherit(self[name] for name in reversed(order))])
 
     def claim(self, name: str, runner: str) -> list[Task]:
-        """Somebody starts it. Raises: Rejected: it isn't eligible."""
+        """Start a task. Raises: Rejected: it isn't eligible."""
         task = self.known(name)
         if task.state != "ready":
             raise Rejected(f"task {name} is {task.state}{_because(task)}, so it can't be started")
@@ -125,7 +124,7 @@ class Tasks(dict[str, Task]):
         return [task]
 
     def finish(self, name: str, *, ok: bool, note: str, again: bool, attempt: int | None = None) -> list[Task]:
-        """An attempt has ended. Raises: Rejected: it isn't the one that runs, or none does."""
+        """End an attempt. Raises: Rejected: it isn't the one that runs, or none does."""
         task = self.known(name)
         if task.state != "running":
             raise Rejected(f"task {name} is {task.state}, not running")
@@ -138,33 +137,33 @@ class Tasks(dict[str, Task]):
         if ok:
             for follower in task.followers:
                 follower.missing.discard(name)
-        return self._tell_followers(task)
+        return self._settle_followers(task)
 
     def cancel(self, name: str) -> list[Task]:
-        """Not wanted any more. Raises: Rejected: it has ended."""
+        """Cancel a task. Raises: Rejected: it has ended."""
         task = self.known(name)
         if task.state not in OPEN:
             raise Rejected(f"task {name} is {task.state} already")
         _move(task, "cancelled")
-        return self._tell_followers(task)
+        return self._settle_followers(task)
 
     def retry(self, name: str) -> list[Task]:
-        """Once more, as if it had never been started.
+        """Reset a task as if it had never been started.
 
         Raises: Rejected: it didn't end badly, or would be skipped at once.
         """
         task = self.known(name)
         if task.state not in SPOILED:
             raise Rejected(f"task {name} is {task.state}{_because(task)}; only one that failed can be tried again")
-        state, note = self._standing(task)
+        state, note = self._due_state(task)
         if state == "skipped":
             raise Rejected(f"task {name} would be skipped again, because {note}; try that again first")
         task.attempt = 0
         _move(task, state, note)
-        return self._tell_followers(task)
+        return self._settle_followers(task)
 
     def set_priority(self, name: str, priority: Priority) -> list[Task]:
-        """Its own, from now on. Raises: Rejected: it has ended."""
+        """Set a task's own priority. Raises: Rejected: it has ended."""
         task = self.known(name)
         if task.state not in OPEN:
             raise Rejected(f"task {name} is {task.state} already")
@@ -172,7 +171,7 @@ class Tasks(dict[str, Task]):
         return _once([task, *self._inherit([task])])
 
     def forget(self, batch: str) -> tuple[list[Task], list[Task]]:
-        """Drop a batch. Returns its tasks, and others that now count as another priority.
+        """Drop a batch. Return its tasks, and others that have another priority now.
 
         Raises: Rejected: one of its tasks runs, or one of another batch waits for it.
         """
@@ -204,7 +203,7 @@ class Tasks(dict[str, Task]):
         self._inherit(reversed(self.values()))
 
     def known(self, name: str) -> Task:
-        """The task of that id. Raises: Rejected: there is none."""
+        """Return the task of that id. Raises: Rejected: there is none."""
         task = self.get(name)
         if task is None:
             raise Rejected(f"no task named {name!r}" + (f"; known: {_some(self)}" if self else ""))
@@ -213,7 +212,7 @@ class Tasks(dict[str, Task]):
     # --- Checks ---------------------------------------------------------------------------------------------------
 
     def _checked(self, specs: list[TaskSpec]) -> list[str]:
-        """Their ids and those of their predecessors, each after all that it waits for."""
+        """Return their ids and those of their predecessors, each after all that it waits for."""
         if len(self) + len(specs) > MOST:
             raise Rejected(
                 f"{len(self) + len(specs):,} tasks are too many: at most {MOST:,} may be known at once; forget batches"
@@ -240,7 +239,7 @@ class Tasks(dict[str, Task]):
         try:
             return list(TopologicalSorter({spec.id: spec.after for spec in specs}).static_order())
         except CycleError as error:
-            raise Rejected(f"tasks wait for each other: {_written_out(error.args[1], specs)}") from None
+            raise Rejected(f"tasks wait for each other: {_listed(error.args[1], specs)}") from None
 
     # --- Moves ----------------------------------------------------------------------------------------------------
 
@@ -261,8 +260,8 @@ class Tasks(dict[str, Task]):
     def _missed(self, task: Task) -> Iterator[Task]:
         return (self[name] for name in dict.fromkeys(task.spec.after) if name in task.missing)
 
-    def _standing(self, task: Task) -> tuple[str, str]:
-        """State and note of a task that isn't running and hasn't ended, by its predecessors."""
+    def _due_state(self, task: Task) -> tuple[str, str]:
+        """Return state and note of a task that isn't running and hasn't ended, by its predecessors."""
         if not task.missing:
             return "ready", ""
         missed = list(self._missed(task))
@@ -275,16 +274,16 @@ class Tasks(dict[str, Task]):
         return next((("blocked", each.note) for each in missed if each.state == "blocked"), ("waiting", ""))
 
     def _settle(self, task: Task) -> bool:
-        """Put it where it has to stand. Returns whether that is news."""
+        """Update its state and note by its predecessors. Return whether they changed."""
         before = task.state, task.note
-        standing = self._standing(task)
-        if standing == before:
+        due = self._due_state(task)
+        if due == before:
             return False
-        _move(task, *standing)
+        _move(task, *due)
         return True
 
-    def _tell_followers(self, task: Task) -> list[Task]:
-        """The task has moved: see what follows for whoever waits for it."""
+    def _settle_followers(self, task: Task) -> list[Task]:
+        """Settle all that wait for a task that has moved. Return the tasks that moved."""
         changed, queue = {task.spec.id: task}, deque([task])
         while queue:
             for follower in queue.popleft().followers:
@@ -295,7 +294,7 @@ class Tasks(dict[str, Task]):
         return _once([*moved, *self._inherit(each for one in reversed(moved) for each in (one, *self._missed(one)))])
 
     def _inherit(self, tasks: Iterable[Task]) -> list[Task]:
-        """Bring what they count as up to date, and that of all before them. Returns those that changed."""
+        """Update the priorities of tasks and of all that they wait for. Return those that changed."""
         changed: list[Task] = []
         queue = deque(tasks)
         queued = set(queue)
@@ -324,8 +323,8 @@ def _because(task: Task) -> str:
     return f" ({task.note})" if task.note else ""
 
 
-def _written_out(cycle: list[str], specs: list[TaskSpec]) -> str:
-    """As graphlib gives it, each one is waited for by the next; told the other way round, from the first submitted."""
+def _listed(cycle: list[str], specs: list[TaskSpec]) -> str:
+    """List a cycle of graphlib's, where each one is waited for by the next, in reverse and from the first submitted."""
     ring = cycle[:0:-1]
     members = set(ring)
     start = ring.index(next(spec.id for spec in specs if spec.id in members))
