@@ -21,12 +21,12 @@ ANONYMOUS = "api"
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NoInput:
     """No query, no body."""
 
 
 @dataclass(frozen=True, slots=True)
-class WorldQuery:
+class SnapshotQuery:
     """What is known already."""
 
     run: str = ""
@@ -45,7 +45,7 @@ class RequestsQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CommandRequest:
     """A command by name, as it stands in the event that tells of it."""
 
     name: str
@@ -55,7 +55,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CommandResult:
     """The command that was carried out, every argument told."""
 
     name: str
@@ -64,14 +64,14 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Knobs:
+class KnobValues:
     """Knobs to write down."""
 
     values: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class SettingsDraft:
     """The proxy's settings file as it is and as it would be."""
 
     path: str
@@ -80,7 +80,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class SignedDraft:
+class DraftApproval:
     """A draft to write, just as it was drafted."""
 
     path: str
@@ -90,14 +90,14 @@ class SignedDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFile:
     """The file that was written."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
-class WorldPart:
+class SnapshotPart:
     """A snapshot, of whose lanes' curves and whose lines only the newest may be there."""
 
     run: str
@@ -177,7 +177,7 @@ class TasksPart:
 
 
 @dataclass(frozen=True, slots=True)
-class WantTask:
+class ClaimRequest:
     """A runner wants the next eligible task that has a command."""
 
     runner: str
@@ -188,7 +188,7 @@ class WantTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class TaskClaim:
     """What it gets."""
 
     task: TaskState | None
@@ -199,7 +199,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class WantPlace:
+class PlaceRequest:
     """A runner wants a place for an agent's process, or (`running`) keeps the one it has. Ask every two seconds."""
 
     agent: str
@@ -223,7 +223,7 @@ class WantPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceGiven:
+class PlaceResponse:
     """Whether the process may start."""
 
     granted: bool
@@ -234,7 +234,7 @@ class PlaceGiven:
 
 
 @dataclass(frozen=True, slots=True)
-class LeavePlace:
+class PlaceRelease:
     """The process has ended, or isn't to be started."""
 
     agent: str
@@ -316,7 +316,7 @@ class CheckpointsPart:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointShown:
+class CheckpointDetail:
     """One checkpoint, whole."""
 
     checkpoint: Checkpoint

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from hivemind.agents.batch_desk import WHO, Desk
 from hivemind.agents.batch_job import Job
 from hivemind.agents.progress import Row, Standing
-from hivemind.api_types import TaskState, WantTask
-from hivemind.control.client import ANSWER_WITHIN_S, NoAnswer
+from hivemind.api_types import ClaimRequest, TaskState
+from hivemind.control.client import ANSWER_WITHIN_S, ControlError
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.places import ASK_EVERY_S
 from hivemind.world.snapshot import TaskView
@@ -69,7 +69,7 @@ class Batch:
             for task in (looker, shower, *self._running):
                 task.cancel()
             await asyncio.wait((looker, shower, *self._running))
-        with contextlib.suppress(NoAnswer):
+        with contextlib.suppress(ControlError):
             await self._look_once()
         return self.standing()
 
@@ -94,7 +94,7 @@ class Batch:
             if self._has_room():
                 try:
                     state = await self._claim()
-                except NoAnswer:
+                except ControlError:
                     return  # only once it is to stop
                 if state is not None:
                     self._take(Job(desk, state))
@@ -112,11 +112,11 @@ class Batch:
     async def _claim(self) -> TaskState | None:
         """The next task; None: none is eligible. Raises: NoAnswer: the runner is to stop."""
         claim, desk = f"{self._runner}-{next(self._claims):06}", self._desk
-        wanted = WantTask(claim, desk.batch, WHO)
+        wanted = ClaimRequest(claim, desk.batch, WHO)
         while True:
             try:
                 return (await desk.session.ask(lambda client: client.claim(wanted))).task
-            except NoAnswer as error:
+            except ControlError as error:
                 desk.away(str(error))
                 known = await desk.ask(lambda client: client.tasks(desk.batch))
                 desk.back()
@@ -151,7 +151,7 @@ class Batch:
                 if self._clock() >= keep_at:
                     keep_at = self._clock() + ASK_EVERY_S
                     await self._keep_places()
-            except NoAnswer as error:
+            except ControlError as error:
                 self._desk.away(str(error))
             else:
                 self._desk.back()

@@ -13,9 +13,9 @@ from typing import TypeVar
 from hivemind.agents.batch_folder import BatchFolder
 from hivemind.agents.plan import Common, Plan, PlannedTask
 from hivemind.agents.session import Ask, Session
-from hivemind.api_types import LeavePlace, RunUsage, TaskState, WantPlace
-from hivemind.control.client import NoAnswer
-from hivemind.control.find import AGENT_VARIABLE
+from hivemind.api_types import PlaceRelease, PlaceRequest, RunUsage, TaskState
+from hivemind.control.client import ControlError
+from hivemind.control.discovery import AGENT_VARIABLE
 from hivemind.scheduler.commands import FinishTask, Rejected, SetBudget
 from hivemind.text.amounts import WantedBudget
 
@@ -55,9 +55,9 @@ class Desk:
         return self.plan.name
 
     @property
-    def place(self) -> WantPlace:
+    def place(self) -> PlaceRequest:
         """The batch's own: it is the parent of its agents, which costs no place, and counts what they use."""
-        return WantPlace(
+        return PlaceRequest(
             self.batch,
             self.environ.get(AGENT_VARIABLE) or None,
             running=True,
@@ -66,7 +66,7 @@ class Desk:
             who=WHO,
         )
 
-    async def keep(self, place: WantPlace) -> None:
+    async def keep(self, place: PlaceRequest) -> None:
         """Keep a place. Raises: NoAnswer, Rejected."""
         await self.session.ask(lambda client: client.place(place))
 
@@ -99,7 +99,7 @@ class Desk:
                 await asyncio.wait((patient, hard), timeout=LAST_WORDS_S, return_when=asyncio.FIRST_COMPLETED)
                 await asyncio.wait((patient,), timeout=_LAST_WORD_S)
             if not patient.done():
-                raise NoAnswer("the proxy is away")
+                raise ControlError("the proxy is away")
             return patient.result()
         finally:
             for task in (patient, stop, hard):
@@ -140,13 +140,13 @@ class Desk:
             except Rejected as error:
                 self.say(f"{self.short(task)}: how it ended isn't noted: {error}", "warn")
                 return
-            except NoAnswer as error:
+            except ControlError as error:
                 heard = heard or error.sent
                 await self.ask(lambda client: client.about())
 
     async def leave(self, agent: str, claim: str, exit_code: int | None) -> RunUsage:
         """An agent's process has ended. Raises: NoAnswer."""
-        return await self.ask(lambda client: client.leave(LeavePlace(agent, exit_code, claim, WHO)))
+        return await self.ask(lambda client: client.leave(PlaceRelease(agent, exit_code, claim, WHO)))
 
     async def budget(self, agent: str, wanted: WantedBudget | None) -> None:
         """Order an agent's budget, with all that it starts, unless that was done; what an operator made of it since

@@ -15,8 +15,8 @@ from hivemind.agents.batch_folder import Outcome
 from hivemind.agents.environment import command_for, environment_for
 from hivemind.agents.run import CannotRun, check_command
 from hivemind.agents.shim import NOT_STARTED
-from hivemind.api_types import RunUsage, TaskState, WantPlace
-from hivemind.control.client import NoAnswer
+from hivemind.api_types import PlaceRequest, RunUsage, TaskState
+from hivemind.control.client import ControlError
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.places import ASK_EVERY_S
 from hivemind.text.amounts import raising
@@ -70,10 +70,10 @@ class Job:
         return self.planned.name
 
     @property
-    def place(self) -> WantPlace:
+    def place(self) -> PlaceRequest:
         """What it asks for."""
         planned, state = self.planned, self.state
-        return WantPlace(
+        return PlaceRequest(
             self.agent,
             self._desk.batch,
             state.spec.id,
@@ -94,7 +94,7 @@ class Job:
                 attempt = await (self._found() if self._taken_over else self._begun())
                 if attempt is not None:
                     await self._conclude(await self._watched(attempt))
-        except NoAnswer as error:
+        except ControlError as error:
             self._desk.say(f"{self.name}: the proxy isn't told how it stands ({error}); --resume will", "warn")
         finally:
             self.phase = "over"

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from hivemind.control.find import AGENT_VARIABLE, STATE_VARIABLE, URL_VARIABLE
+from hivemind.control.discovery import AGENT_VARIABLE, STATE_VARIABLE, URL_VARIABLE
 from hivemind.providers.profiles import profile_for
 from hivemind.setup.editors import COPILOT_MODEL
 from hivemind.setup.model import Target

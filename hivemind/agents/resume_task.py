@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hivemind.agents.run import TOLD_WITHIN_S, Outcome
 from hivemind.agents.session import Ask, Session
-from hivemind.control.client import NoAnswer
+from hivemind.control.client import ControlError
 from hivemind.scheduler.commands import ClaimTask, Command, FinishTask, Rejected, RetryTask
 
 _WHO = "resume"
@@ -47,7 +47,7 @@ async def taken_on(session: Session, task: str | None) -> AsyncIterator[Taken]:
         end = FinishTask(name, False, note, again=state.state == "ready")
         if taken.outcome is not None:
             end = FinishTask(name, taken.outcome.exit_code == 0, _ending(taken.outcome.exit_code))
-        with contextlib.suppress(Rejected, NoAnswer):  # somebody else has ended it, or nobody is there to be told
+        with contextlib.suppress(Rejected, ControlError):  # somebody else has ended it, or nobody is there to be told
             await session.patiently(_ordering(end), within_s=TOLD_WITHIN_S)
 
 

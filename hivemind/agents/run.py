@@ -16,8 +16,8 @@ from pathlib import Path, PurePath
 from hivemind.agents.environment import command_for, environment_for
 from hivemind.agents.foreground import Foreground
 from hivemind.agents.session import Ask, Say, Session
-from hivemind.api_types import LeavePlace, PlaceGiven, RunUsage, WantPlace
-from hivemind.control.client import ControlClient, NoAnswer
+from hivemind.api_types import PlaceRelease, PlaceRequest, PlaceResponse, RunUsage
+from hivemind.control.client import ControlClient, ControlError
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.commands import Command, Rejected, SetBudget, SetPriority
 from hivemind.scheduler.ledger.accounts import Covers
@@ -128,22 +128,22 @@ def _started(command: tuple[str, ...], cwd: Path, environ: Mapping[str, str]) ->
 class _Left:
     """Says once that an agent's process has ended, or won't be started."""
 
-    def __init__(self, session: Session, wanted: WantPlace) -> None:
+    def __init__(self, session: Session, wanted: PlaceRequest) -> None:
         self._session = session
         self._wanted = wanted
         self.said = False
 
     async def __call__(self, code: int | None) -> RunUsage | None:
         self.said = True
-        ended = LeavePlace(self._wanted.agent, code, self._wanted.runner, WHO)
+        ended = PlaceRelease(self._wanted.agent, code, self._wanted.runner, WHO)
         try:
             return await self._session.patiently(lambda client: client.leave(ended), within_s=TOLD_WITHIN_S)
-        except (NoAnswer, Rejected):
+        except (ControlError, Rejected):
             return None  # its place will be free because nobody asks for it any more
 
 
 @contextlib.asynccontextmanager
-async def _registered(session: Session, wanted: WantPlace) -> AsyncIterator[_Left]:
+async def _registered(session: Session, wanted: PlaceRequest) -> AsyncIterator[_Left]:
     left = _Left(session, wanted)
     try:
         yield left
@@ -152,10 +152,10 @@ async def _registered(session: Session, wanted: WantPlace) -> AsyncIterator[_Lef
             await left(None)
 
 
-async def _first_asked(session: Session, job: Job) -> tuple[WantPlace, PlaceGiven]:
+async def _first_asked(session: Session, job: Job) -> tuple[PlaceRequest, PlaceResponse]:
     """What to ask for, and the first answer; the name is ours from now on. Raises: UsageError, NoAnswer."""
     name = job.name or await _name_by_task(session, job.task)
-    wanted = WantPlace(
+    wanted = PlaceRequest(
         agent=name or "",
         parent=job.parent,
         task=job.task,
@@ -175,7 +175,7 @@ async def _first_asked(session: Session, job: Job) -> tuple[WantPlace, PlaceGive
         raise UsageError(str(error)) from None
 
 
-async def _free_name(session: Session, wanted: WantPlace) -> tuple[WantPlace, PlaceGiven]:
+async def _free_name(session: Session, wanted: PlaceRequest) -> tuple[PlaceRequest, PlaceResponse]:
     """`claude-1` for the first claude, and so on. Raises: UsageError, NoAnswer."""
     stem = PurePath(wanted.command[0]).name
     known = {agent.name for agent in (await session.ask(ControlClient.world)).snapshot.agents}
@@ -191,7 +191,7 @@ async def _free_name(session: Session, wanted: WantPlace) -> tuple[WantPlace, Pl
     raise AssertionError("numbers don't end")
 
 
-def _placing(wanted: WantPlace) -> Ask[PlaceGiven]:
+def _placing(wanted: PlaceRequest) -> Ask[PlaceResponse]:
     return lambda client: client.place(wanted)
 
 
@@ -205,7 +205,7 @@ async def _name_by_task(session: Session, task: str | None) -> str | None:
     return known[task].spec.agent or task
 
 
-async def _queue(session: Session, wanted: WantPlace, given: PlaceGiven, say: Say) -> PlaceGiven:
+async def _queue(session: Session, wanted: PlaceRequest, given: PlaceResponse, say: Say) -> PlaceResponse:
     """Until there is a place, which is returned."""
     if given.granted:
         return given
@@ -239,7 +239,7 @@ def _ordering(command: Command) -> Ask[object]:
     return lambda client: client.command(command, WHO)
 
 
-async def _keep(session: Session, wanted: WantPlace) -> None:
+async def _keep(session: Session, wanted: PlaceRequest) -> None:
     """Ask for the place again and again, so that a proxy that is started anew knows of it too."""
     while True:
         await asyncio.sleep(ASK_EVERY_S)

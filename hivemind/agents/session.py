@@ -17,16 +17,16 @@ import httpx
 from hivemind import logs
 from hivemind.agents.environment import Way
 from hivemind.api_types import About
-from hivemind.control.client import ControlClient, NoAnswer, open_http
-from hivemind.control.find import (
+from hivemind.control.client import ControlClient, ControlError, open_http
+from hivemind.control.discovery import (
     STATE_VARIABLE,
     TOKEN_VARIABLE,
     URL_VARIABLE,
-    NoneNoted,
-    Place,
+    NoRunningProxy,
+    ProxyAddress,
     Token,
     find_token,
-    place_of,
+    parse_address,
 )
 from hivemind.errors import BindError, HiveMindError, UsageError
 from hivemind.settings import FIRST_UPSTREAMS, Settings
@@ -75,7 +75,7 @@ class Session:
         """
         try:
             return await ask(self.client)
-        except NoAnswer as error:
+        except ControlError as error:
             if error.sent or not self.client.renew_token():
                 raise
         return await ask(self.client)
@@ -94,7 +94,7 @@ class Session:
         while True:
             try:
                 answer = await self.ask(ask)
-            except NoAnswer as error:
+            except ControlError as error:
                 if loop.time() + pause_s > until:
                     raise
                 if away is not None and not told:
@@ -131,7 +131,7 @@ async def open_session(
     given = attach or environ.get(URL_VARIABLE)
     async with contextlib.AsyncExitStack() as stack:
         if given is not None:
-            found: _Found = await _attached(place_of(given), told, token_file, stack)
+            found: _Found = await _attached(parse_address(given), told, token_file, stack)
         else:
             found = await _here(settings, told, settings_file, say, stack)
         session = Session(found.client, _way(settings, found, to), found.about, found.proxy)
@@ -174,14 +174,14 @@ def _way(settings: Settings, found: _Found, to: str | None) -> Way:
 
 
 async def _attached(
-    place: Place, environ: Mapping[str, str], token_file: Path | None, stack: contextlib.AsyncExitStack
+    place: ProxyAddress, environ: Mapping[str, str], token_file: Path | None, stack: contextlib.AsyncExitStack
 ) -> _Found:
     """Raises: UsageError, NoProxy."""
     http = await stack.enter_async_context(open_http(place))
     client = ControlClient(place.url, find_token(place, environ, token_file), http)
     try:
         return _Found(place.url, client, await client.about())
-    except NoAnswer as error:
+    except ControlError as error:
         raise NoProxy(f"no proxy at {place.url}: {error}") from None
 
 
@@ -191,7 +191,7 @@ async def _here(
     """The one that runs, else one of our own. Raises: UsageError, NoProxy."""
     loop = asyncio.get_running_loop()
     until, refused = loop.time() + SOMEBODY_STARTS_S, None
-    place = place_of(local_url(settings.host, settings.port)) if settings.port else None
+    place = parse_address(local_url(settings.host, settings.port)) if settings.port else None
     while True:
         # Asked before looking: whoever answers has noted its token, so one that isn't found then isn't ours.
         answers = refused is not None and place is not None and await _answers(place)
@@ -200,7 +200,7 @@ async def _here(
             try:
                 return await _attached(place, environ, None, stack)
             except (UsageError, NoProxy) as error:
-                why, nobodys = str(error), isinstance(error, NoneNoted)
+                why, nobodys = str(error), isinstance(error, NoRunningProxy)
         if refused is not None and (answers or not refused.in_use or loop.time() > until):
             if refused.in_use and nobodys:
                 raise NoProxy(
@@ -215,7 +215,7 @@ async def _here(
         await asyncio.sleep(_LOOK_EVERY_S)
 
 
-async def _answers(place: Place) -> bool:
+async def _answers(place: ProxyAddress) -> bool:
     async with open_http(place) as http:
         try:
             await http.get(f"{place.url}/_health", timeout=_ANSWERS_WITHIN_S)
@@ -251,7 +251,7 @@ async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contex
         if proxy.control_key is None:
             # Nowhere to note it, and nobody but this process needs it.
             proxy.control_key = Key(secrets.token_hex(8), secrets.token_urlsafe(32))
-        place = place_of(connectable(served.url))
+        place = parse_address(connectable(served.url))
         http = await own.enter_async_context(open_http(place))
         client = ControlClient(place.url, Token(proxy.control_key.token, "this process"), http)
         targets = ", ".join(f"{origin.name} {origin.url}" for origin in origins)

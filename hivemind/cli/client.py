@@ -21,17 +21,17 @@ from hivemind import __version__
 from hivemind.api_types import PREFIX, Failure
 from hivemind.cli.address import given_settings, own_url
 from hivemind.console import json_text, printable
-from hivemind.control.find import (
+from hivemind.control.codec import decode_named, to_plain
+from hivemind.control.discovery import (
     AGENT_VARIABLE,
     STATE_VARIABLE,
     TOKEN_VARIABLE,
     URL_VARIABLE,
-    Place,
+    ProxyAddress,
     Token,
     find_token,
-    place_of,
+    parse_address,
 )
-from hivemind.control.wire import as_plain, decode_named
 from hivemind.errors import HiveMindError, UsageError
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ def wants_json(namespace: argparse.Namespace) -> bool:
 
 def print_json(value: object) -> int:
     """A value as the control API has it, priorities by name. Returns the exit code."""
-    print(json_text(msgspec.json.encode(as_plain(value))))
+    print(json_text(msgspec.json.encode(to_plain(value))))
     return 0
 
 
@@ -94,7 +94,7 @@ def asked(namespace: argparse.Namespace) -> Asked:
         for variable, name in ((STATE_VARIABLE, "state_dir"), (TOKEN_VARIABLE, "control_token")):
             if name in settings:
                 environ.setdefault(variable, str(settings[name]))
-    place, file = place_of(url), getattr(namespace, "token_file", None)
+    place, file = parse_address(url), getattr(namespace, "token_file", None)
     try:
         token = find_token(place, environ, None if file is None else Path(file))
     except UsageError as error:
@@ -128,7 +128,7 @@ class Asked:
     unless they are wanted `as_it_is`, for a program that reads along.
     """
 
-    def __init__(self, place: Place, token: Token, who: str, *, as_it_is: bool = False) -> None:
+    def __init__(self, place: ProxyAddress, token: Token, who: str, *, as_it_is: bool = False) -> None:
         self.place = place
         self._as_it_is = as_it_is
         self._token = token
@@ -149,7 +149,7 @@ class Asked:
 
     def order(self, name: str, **arguments: object) -> dict[str, Any]:
         """Have a command carried out; gives it back in full."""
-        body = {"name": name, "arguments": as_plain(arguments), "who": self._who}
+        body = {"name": name, "arguments": to_plain(arguments), "who": self._who}
         done: dict[str, Any] = self._read(self._asked("POST", "/commands", msgspec.json.encode(body)), dict)
         return done
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hivemind.cli.address import given_settings, own_url
 from hivemind.cli.plugin import Command
-from hivemind.control.find import AGENT_VARIABLE, STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
+from hivemind.control.discovery import AGENT_VARIABLE, STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
 from hivemind.errors import UsageError
 
 
@@ -60,14 +60,14 @@ def _agent(given: str | None, environ: Mapping[str, str]) -> str | None:
 
 async def _serve(url: str, token_file: Path | None, agent: str | None, environ: Mapping[str, str]) -> None:
     from hivemind.control.client import open_http
-    from hivemind.control.find import place_of
-    from hivemind.tools.desk import Caller
+    from hivemind.control.discovery import parse_address
+    from hivemind.tools.access import Caller
+    from hivemind.tools.remote import RemoteAccess
     from hivemind.tools.server import serve_stdio
-    from hivemind.tools.there import There
 
-    place = place_of(url)
+    place = parse_address(url)
     async with open_http(place) as http:
-        await serve_stdio(There(place, environ, token_file, http), Caller(agent))
+        await serve_stdio(RemoteAccess(place, environ, token_file, http), Caller(agent))
 
 
 command = Command(_configure, _run)

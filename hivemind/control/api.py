@@ -23,34 +23,34 @@ from hivemind.api_types import (
     About,
     BudgetsPart,
     BudgetsQuery,
-    CheckpointShown,
+    CheckpointDetail,
     CheckpointsPart,
     CheckpointsQuery,
-    Claim,
-    Done,
-    Draft,
-    Knobs,
-    LeavePlace,
-    Nothing,
-    Order,
-    PlaceGiven,
+    ClaimRequest,
+    CommandRequest,
+    CommandResult,
+    DraftApproval,
+    KnobValues,
+    NoInput,
+    PlaceRelease,
+    PlaceRequest,
+    PlaceResponse,
     RequestsPart,
     RequestsQuery,
     RunUsage,
-    SignedDraft,
+    SettingsDraft,
+    SnapshotPart,
+    SnapshotQuery,
+    TaskClaim,
     TasksPart,
     TasksQuery,
     TaskState,
-    WantPlace,
-    WantTask,
-    WorldPart,
-    WorldQuery,
-    Written,
+    WrittenFile,
 )
+from hivemind.control.codec import encode, encode_named, snapshot_part
 from hivemind.control.commands import arguments_of, checked_who, command_from
-from hivemind.control.reading import read_as, shown
-from hivemind.control.replies import NO_PAGE, failure, reply
-from hivemind.control.wire import encode, encode_named, world_part
+from hivemind.control.parsing import parse_as, shown
+from hivemind.control.responses import NO_PAGE, failure, reply
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings import write as settings_write
 from hivemind.store import checkpoints as keeping
@@ -67,7 +67,7 @@ _DRAFTS_KEPT = 16
 _TICKET = re.compile(r"[0-9]{1,15}")
 
 
-class Steered(Protocol):
+class ControlledProxy(Protocol):
     """The proxy, as far as the control API is concerned."""
 
     control_key: Key | None
@@ -90,16 +90,16 @@ class Steered(Protocol):
 
     def tasks(self, batch: str | None) -> tuple[TaskState, ...]: ...
 
-    def claim(self, wanted: WantTask, who: str) -> Claim: ...
+    def claim(self, wanted: ClaimRequest, who: str) -> TaskClaim: ...
 
-    def place(self, wanted: WantPlace, who: str) -> PlaceGiven: ...
+    def place(self, wanted: PlaceRequest, who: str) -> PlaceResponse: ...
 
-    async def leave(self, ended: LeavePlace, who: str) -> RunUsage: ...
+    async def leave(self, ended: PlaceRelease, who: str) -> RunUsage: ...
 
     def budgets(self, agent: str | None) -> BudgetsPart: ...
 
 
-class NotThere(LookupError):
+class NotFound(LookupError):
     """What was asked for isn't known; the text says so."""
 
 
@@ -109,16 +109,16 @@ class Endpoint:
 
     method: str
     path: str
-    """After :data:`~.messages.PREFIX`."""
+    """After :data:`hivemind.api_types.PREFIX`."""
     summary: str
     gives: type[Any]
     answer: Callable[[Control, Any], Awaitable[Any]]
-    takes: type[Any] = Nothing
+    takes: type[Any] = NoInput
     """Of a GET the query, of a POST the JSON body; what is named in the path comes as itself."""
     limit: int = _BODY_LIMIT
     """Of the body, in bytes."""
     named: bool = True
-    """Priorities in the answer go by name; else they are numbers (:mod:`.wire`)."""
+    """Priorities in the answer go by name; else they are numbers (:mod:`.codec`)."""
     long: bool = False
     """The answer may be so long that writing it out would hold the loop: a thread does."""
 
@@ -126,7 +126,7 @@ class Endpoint:
 class Control:
     """What the endpoints do with a proxy."""
 
-    def __init__(self, proxy: Steered) -> None:
+    def __init__(self, proxy: ControlledProxy) -> None:
         self._proxy = proxy
         self._drafts: deque[settings_write.Draft] = deque(maxlen=_DRAFTS_KEPT)
 
@@ -135,8 +135,8 @@ class Control:
         assert self._proxy.control_key is not None, "nobody comes in without a key"
         return self._proxy.control_key.run
 
-    async def world(self, query: WorldQuery) -> WorldPart:
-        return world_part(self._proxy.snapshot(), self._run, query.after if query.run == self._run else None)
+    async def world(self, query: SnapshotQuery) -> SnapshotPart:
+        return snapshot_part(self._proxy.snapshot(), self._run, query.after if query.run == self._run else None)
 
     async def requests(self, query: RequestsQuery) -> RequestsPart:
         if query.since < 0:
@@ -146,36 +146,36 @@ class Control:
 
     async def request(self, ticket: str) -> RequestDetail:
         if not _TICKET.fullmatch(ticket):
-            raise NotThere(NO_PAGE)
+            raise NotFound(NO_PAGE)
         found = self._proxy.detail(int(ticket))
         if found is None:
-            raise NotThere(f"no request {ticket}, or it is forgotten")
+            raise NotFound(f"no request {ticket}, or it is forgotten")
         return found
 
-    async def command(self, order: Order) -> Done:
+    async def command(self, order: CommandRequest) -> CommandResult:
         command, who = command_from(order.name, order.arguments), checked_who(order.who)
         self._proxy.apply(command, who)
         await self._proxy.settled()  # whoever is told that it was carried out may build on it
-        return Done(order.name, arguments_of(command), who)
+        return CommandResult(order.name, arguments_of(command), who)
 
-    async def about(self, _: Nothing) -> About:
+    async def about(self, _: NoInput) -> About:
         return self._proxy.about()
 
     async def tasks(self, query: TasksQuery) -> TasksPart:
         return TasksPart(self._run, self._proxy.tasks(query.batch))
 
-    async def claim(self, wanted: WantTask) -> Claim:
+    async def claim(self, wanted: ClaimRequest) -> TaskClaim:
         given = self._proxy.claim(wanted, checked_who(wanted.who))
         await self._proxy.settled()
         return given
 
-    async def place(self, wanted: WantPlace) -> PlaceGiven:
+    async def place(self, wanted: PlaceRequest) -> PlaceResponse:
         given = self._proxy.place(wanted, checked_who(wanted.who))
         if given.granted and not wanted.running:
             await self._proxy.settled()  # a process that is about to start is known to the next proxy too
         return given
 
-    async def leave(self, ended: LeavePlace) -> RunUsage:
+    async def leave(self, ended: PlaceRelease) -> RunUsage:
         return await self._proxy.leave(ended, checked_who(ended.who))
 
     async def budgets(self, query: BudgetsQuery) -> BudgetsPart:
@@ -186,17 +186,17 @@ class Control:
         mine = (each.checkpoint for each in found if query.agent is None or same(query.agent, each.checkpoint.agent))
         return CheckpointsPart(tuple(mine), tuple(unreadable))
 
-    async def checkpoint(self, name: str) -> CheckpointShown:
+    async def checkpoint(self, name: str) -> CheckpointDetail:
         kept = keeping.latest((await self._kept())[0], name)
         if kept is None:
-            raise NotThere(f"no checkpoint {shown(name)}, and none of an agent of that name")
+            raise NotFound(f"no checkpoint {shown(name)}, and none of an agent of that name")
         try:
             conversation = await asyncio.to_thread(keeping.conversation, kept)
         except OSError:
-            raise NotThere(f"checkpoint {kept.checkpoint.name} was removed just now") from None
+            raise NotFound(f"checkpoint {kept.checkpoint.name} was removed just now") from None
         except keeping.Unreadable as error:
             raise Rejected(str(error)) from None
-        return CheckpointShown(kept.checkpoint, None if conversation is None else msgspec.Raw(conversation))
+        return CheckpointDetail(kept.checkpoint, None if conversation is None else msgspec.Raw(conversation))
 
     async def _kept(self) -> tuple[list[keeping.Found], list[str]]:
         if self._proxy.keep_in is None:
@@ -206,14 +206,14 @@ class Control:
         except OSError as error:
             raise Rejected(f"{error.filename}: can't be read ({error.strerror})") from None
 
-    async def draft(self, knobs: Knobs) -> Draft:
+    async def draft(self, knobs: KnobValues) -> SettingsDraft:
         if self._proxy.settings_file is None:
             raise Rejected("this proxy was started without a settings file to write to")
         drafted = await asyncio.to_thread(settings_write.draft, self._proxy.settings_file, knobs.values)
         self._drafts.append(drafted)
-        return Draft(str(drafted.path), drafted.before, drafted.after)
+        return SettingsDraft(str(drafted.path), drafted.before, drafted.after)
 
-    async def write(self, wanted: SignedDraft) -> Written:
+    async def write(self, wanted: DraftApproval) -> WrittenFile:
         """Only what was drafted here: the token is for turning knobs, not for writing any file in any way."""
         who, same = checked_who(wanted.who), (wanted.path, wanted.before, wanted.after)
         found = next((each for each in self._drafts if (str(each.path), each.before, each.after) == same), None)
@@ -221,33 +221,43 @@ class Control:
             raise Rejected(f"{wanted.path}: this proxy didn't draft that, or long ago; look at the difference again")
         await asyncio.to_thread(settings_write.write, found)
         _log.info("%s wrote %s", who, found.path)
-        return Written(wanted.path)
+        return WrittenFile(wanted.path)
 
 
 ENDPOINTS = (
     Endpoint("GET", "/about", "The proxy itself.", About, Control.about),
     Endpoint(
-        "GET", "/snapshot", "The world now, or what is new of it.", WorldPart, Control.world, WorldQuery, named=False
+        "GET",
+        "/snapshot",
+        "The world now, or what is new of it.",
+        SnapshotPart,
+        Control.world,
+        SnapshotQuery,
+        named=False,
     ),
     Endpoint("GET", "/requests", "Requests that changed.", RequestsPart, Control.requests, RequestsQuery, named=False),
     Endpoint("GET", "/requests/{ticket}", "All about one request.", RequestDetail, Control.request, named=False),
-    Endpoint("POST", "/commands", "Carry a command out.", Done, Control.command, Order, _GRAPH_LIMIT),
+    Endpoint("POST", "/commands", "Carry a command out.", CommandResult, Control.command, CommandRequest, _GRAPH_LIMIT),
     Endpoint(
         "GET", "/budgets", "Every budget, and how it stands.", BudgetsPart, Control.budgets, BudgetsQuery, long=True
     ),
     Endpoint("GET", "/tasks", "The tasks.", TasksPart, Control.tasks, TasksQuery, long=True),
-    Endpoint("POST", "/tasks/claim", "Start the next eligible task.", Claim, Control.claim, WantTask),
-    Endpoint("POST", "/places", "A place for an agent's process.", PlaceGiven, Control.place, WantPlace, _GRAPH_LIMIT),
-    Endpoint("POST", "/places/leave", "Give it back.", RunUsage, Control.leave, LeavePlace),
+    Endpoint("POST", "/tasks/claim", "Start the next eligible task.", TaskClaim, Control.claim, ClaimRequest),
+    Endpoint(
+        "POST", "/places", "A place for an agent's process.", PlaceResponse, Control.place, PlaceRequest, _GRAPH_LIMIT
+    ),
+    Endpoint("POST", "/places/leave", "Give it back.", RunUsage, Control.leave, PlaceRelease),
     Endpoint("GET", "/checkpoints", "What was kept of agents.", CheckpointsPart, Control.checkpoints, CheckpointsQuery),
-    Endpoint("GET", "/checkpoints/{name}", "A checkpoint, or an agent's latest.", CheckpointShown, Control.checkpoint),
-    Endpoint("POST", "/settings/draft", "What writing knobs down would change.", Draft, Control.draft, Knobs),
-    Endpoint("POST", "/settings/write", "Write such a draft.", Written, Control.write, SignedDraft, _FILE_LIMIT),
+    Endpoint("GET", "/checkpoints/{name}", "A checkpoint, or an agent's latest.", CheckpointDetail, Control.checkpoint),
+    Endpoint(
+        "POST", "/settings/draft", "What writing knobs down would change.", SettingsDraft, Control.draft, KnobValues
+    ),
+    Endpoint("POST", "/settings/write", "Write such a draft.", WrittenFile, Control.write, DraftApproval, _FILE_LIMIT),
 )
 
 
-def routes(proxy: Steered) -> list[Route]:
-    """The table, ready to be mounted under :data:`~.messages.PREFIX`, behind a guard."""
+def routes(proxy: ControlledProxy) -> list[Route]:
+    """The table, ready to be mounted under :data:`hivemind.api_types.PREFIX`, behind a guard."""
     control = Control(proxy)
     return [Route(each.path, _served(each, control), methods=[each.method]) for each in ENDPOINTS]
 
@@ -260,7 +270,7 @@ def _served(endpoint: Endpoint, control: Control) -> Callable[[Request], Awaitab
             if endpoint.long:
                 return await asyncio.to_thread(lambda: reply(written(given), request.headers))
             return reply(written(given), request.headers)
-        except NotThere as error:
+        except NotFound as error:
             return failure(404, str(error))
         except Rejected as error:
             return failure(422, str(error))
@@ -277,7 +287,7 @@ async def _asked(endpoint: Endpoint, request: Request) -> Any:
     if request.path_params:
         return next(iter(request.path_params.values()))
     if endpoint.method == "GET":
-        return read_as(endpoint.takes, dict(request.query_params), f"{PREFIX}{endpoint.path}", strict=False)
+        return parse_as(endpoint.takes, dict(request.query_params), f"{PREFIX}{endpoint.path}", strict=False)
     body = await _body(request, endpoint.limit)
     try:
         values = msgspec.json.decode(body)
@@ -287,7 +297,7 @@ async def _asked(endpoint: Endpoint, request: Request) -> Any:
         raise _Unreadable(400, f"the body isn't JSON: {error}") from None
     except RecursionError:
         raise _Unreadable(400, "the body is nested too deeply") from None
-    return read_as(endpoint.takes, values, "the body")
+    return parse_as(endpoint.takes, values, "the body")
 
 
 async def _body(request: Request, limit: int) -> bytes:

@@ -17,16 +17,16 @@ from starlette.routing import Mount, Route, Router
 from hivemind import __version__
 from hivemind.api_types import PREFIX
 from hivemind.control import openapi
-from hivemind.control.api import Steered, routes
-from hivemind.control.guard import METRICS, Guard
-from hivemind.control.metrics import exposition
-from hivemind.control.reading import listed
-from hivemind.control.replies import NO_PAGE, failure
+from hivemind.control.api import ControlledProxy, routes
+from hivemind.control.guard import METRICS, ControlGuard
+from hivemind.control.metrics import render
+from hivemind.control.parsing import listed
+from hivemind.control.responses import NO_PAGE, failure
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import Snapshot
 
 
-def control_app(proxy: Steered) -> Starlette:
+def control_app(proxy: ControlledProxy) -> Starlette:
     """The routes that `is_own` tells of.
 
     Whoever mounts it has checked the agents' token, where `guards_itself` doesn't say no.
@@ -43,14 +43,14 @@ def control_app(proxy: Steered) -> Starlette:
     async def metrics(request: Request) -> Response:
         states, accept = [task.state for task in proxy.tasks(None)], request.headers.get("accept", "")
         # In a thread: with a hundred agents it takes tens of milliseconds, for which no stream should wait.
-        data, kind = await asyncio.to_thread(exposition, proxy.snapshot(), states, accept)
+        data, kind = await asyncio.to_thread(render, proxy.snapshot(), states, accept)
         return Response(data, headers={"content-type": kind, "vary": "accept", "cache-control": "no-store"})
 
     async def described(_: Request) -> Response:
         # Without a token: it is the same for everybody, and tools that read such descriptions have none to show.
         return Response(openapi.description(), media_type="application/json")
 
-    control = Mount(PREFIX, Router(routes(proxy), redirect_slashes=False), middleware=[Middleware(Guard, proxy)])
+    control = Mount(PREFIX, Router(routes(proxy), redirect_slashes=False), middleware=[Middleware(ControlGuard, proxy)])
     app = Starlette(
         routes=[
             Route("/_health", health),

@@ -15,26 +15,26 @@ from hivemind import __version__
 from hivemind.api_types import (
     PREFIX,
     About,
-    Claim,
-    Done,
+    ClaimRequest,
+    CommandRequest,
+    CommandResult,
+    DraftApproval,
     Failure,
-    Knobs,
-    LeavePlace,
-    Order,
-    PlaceGiven,
+    KnobValues,
+    PlaceRelease,
+    PlaceRequest,
+    PlaceResponse,
     RequestsPart,
     RunUsage,
-    SignedDraft,
+    SettingsDraft,
+    SnapshotPart,
+    TaskClaim,
     TasksPart,
-    WantPlace,
-    WantTask,
-    WorldPart,
-    Written,
+    WrittenFile,
 )
-from hivemind.api_types import Draft as WireDraft
+from hivemind.control.codec import decode_named, decode_snapshot, encode_named
 from hivemind.control.commands import arguments_of
-from hivemind.control.find import Place, Token
-from hivemind.control.wire import decode_named, decode_world, encode_named
+from hivemind.control.discovery import ProxyAddress, Token
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
 from hivemind.world.request_view import RequestDetail
@@ -45,7 +45,7 @@ CONNECT_WITHIN_S = 3.0
 ANSWER_WITHIN_S = 5.0
 
 
-def open_http(place: Place) -> httpx.AsyncClient:
+def open_http(place: ProxyAddress) -> httpx.AsyncClient:
     """What asks a proxy there."""
     # Loading the system's certificates takes a while, and without TLS nobody looks at them. What is on this machine
     # isn't reached through somebody else's proxy.
@@ -56,7 +56,7 @@ def open_http(place: Place) -> httpx.AsyncClient:
     )
 
 
-class NoAnswer(Exception):
+class ControlError(Exception):
     """The proxy couldn't be asked, or what answered isn't one; the text says why and what would mend it."""
 
     def __init__(self, why: str, *, sent: bool = False) -> None:
@@ -81,10 +81,10 @@ class ControlClient:
         before, self._token = self._token, self._token.again()
         return before != self._token
 
-    async def world(self, run: str = "", after: float | None = None) -> WorldPart:
+    async def world(self, run: str = "", after: float | None = None) -> SnapshotPart:
         """The world, or what is new of it since a moment of that run."""
         query = {} if after is None else {"run": run, "after": repr(after)}
-        return _read(await self._get("/snapshot", query), decode_world)
+        return _read(await self._get("/snapshot", query), decode_snapshot)
 
     async def requests(self, run: str = "", since: int = 0) -> RequestsPart:
         """The requests that changed since a revision of that run, a page of them at most."""
@@ -98,9 +98,11 @@ class ControlClient:
         except _Unknown:
             return None
 
-    async def command(self, command: Command, who: str) -> Done:
+    async def command(self, command: Command, who: str) -> CommandResult:
         """Have a command carried out."""
-        return await self._post("/commands", Order(type(command).__name__, arguments_of(command), who), Done)
+        return await self._post(
+            "/commands", CommandRequest(type(command).__name__, arguments_of(command), who), CommandResult
+        )
 
     async def about(self) -> About:
         """The proxy itself."""
@@ -111,26 +113,26 @@ class ControlClient:
         query = {} if batch is None else {"batch": batch}
         return _read(await self._get("/tasks", query), lambda data: decode_named(data, TasksPart))
 
-    async def claim(self, wanted: WantTask) -> Claim:
+    async def claim(self, wanted: ClaimRequest) -> TaskClaim:
         """Start the next eligible task that has a command; it survives a crash that it is running."""
-        return _read(await self._sent("/tasks/claim", wanted), lambda data: decode_named(data, Claim))
+        return _read(await self._sent("/tasks/claim", wanted), lambda data: decode_named(data, TaskClaim))
 
-    async def place(self, wanted: WantPlace) -> PlaceGiven:
+    async def place(self, wanted: PlaceRequest) -> PlaceResponse:
         """A place for an agent's process; ask again every two seconds."""
-        return await self._post("/places", wanted, PlaceGiven)
+        return await self._post("/places", wanted, PlaceResponse)
 
-    async def leave(self, ended: LeavePlace) -> RunUsage:
+    async def leave(self, ended: PlaceRelease) -> RunUsage:
         """An agent's process has ended: what it used in this run."""
         return await self._post("/places/leave", ended, RunUsage)
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
         """What writing these knobs down would change in the proxy's settings file."""
-        found = await self._post("/settings/draft", Knobs(values), WireDraft)
+        found = await self._post("/settings/draft", KnobValues(values), SettingsDraft)
         return Draft(Path(found.path), found.before, found.after)
 
     async def write(self, draft: Draft, who: str) -> None:
         """Write that."""
-        await self._post("/settings/write", SignedDraft(str(draft.path), draft.before, draft.after, who), Written)
+        await self._post("/settings/write", DraftApproval(str(draft.path), draft.before, draft.after, who), WrittenFile)
 
     async def _get(self, path: str, query: Mapping[str, str]) -> bytes:
         return await self._asked("GET", path, params=query)
@@ -147,7 +149,7 @@ class ControlClient:
         try:
             answer = await self._http.request(method, f"{self.url}{PREFIX}{path}", headers=own, **given)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise NoAnswer(
+            raise ControlError(
                 _why(error), sent=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             ) from error
         if answer.status_code == 200:
@@ -157,14 +159,14 @@ class ControlClient:
     def _refused(self, answer: httpx.Response) -> Exception:
         status, text = answer.status_code, _error_in(answer)
         if not text and status >= 500:
-            return NoAnswer(f"it fails (status {status}); its log may say why", sent=True)
+            return ControlError(f"it fails (status {status}); its log may say why", sent=True)
         if not text:
-            return NoAnswer(f"what answers there isn't HiveMind's control API (status {status}); is the URL right?")
+            return ControlError(f"what answers there isn't HiveMind's control API (status {status}); is the URL right?")
         if status == 401:
-            return NoAnswer(f"it doesn't take the token from {self._token.origin}: {text}")
+            return ControlError(f"it doesn't take the token from {self._token.origin}: {text}")
         if status == 404 and answer.request.url.path.rpartition("/")[2].isdigit():
             return _Unknown(text)
-        return Rejected(text) if status in (413, 422) else NoAnswer(text)
+        return Rejected(text) if status in (413, 422) else ControlError(text)
 
 
 class _Unknown(Exception):
@@ -184,7 +186,7 @@ def _read(data: bytes, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise NoAnswer(_other_version(data) or f"its answer can't be read: {error}", sent=True) from error
+        raise ControlError(_other_version(data) or f"its answer can't be read: {error}", sent=True) from error
 
 
 def _other_version(data: bytes) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from hivemind.control.reading import read_as, shown
-from hivemind.control.wire import as_plain
+from hivemind.control.codec import to_plain
+from hivemind.control.parsing import parse_as, shown
 from hivemind.redaction.text import holds_key
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.text.suggest import did_you_mean
@@ -26,12 +26,12 @@ def command_from(name: str, arguments: Any) -> Command:
     if made is None:
         hint = did_you_mean(name, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
         raise Rejected(f"no such command {shown(name)}{hint}")
-    return read_as(made, arguments, name)
+    return parse_as(made, arguments, name)
 
 
 def arguments_of(command: Command) -> dict[str, Any]:
     """What :func:`command_from` makes the command from again."""
-    values: dict[str, Any] = as_plain(command)
+    values: dict[str, Any] = to_plain(command)
     return values
 
 

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hivemind.api_types import PREFIX
-from hivemind.control.replies import failure
+from hivemind.control.responses import failure
 from hivemind.store.token_file import Key
 
 _OFF = "the control API is off: this proxy has no control token; set HIVEMIND_CONTROL_TOKEN, or --state-dir to a folder"
@@ -20,7 +20,7 @@ _MISSING = "show the control token, as in Authorization: Bearer TOKEN; this prox
 _WRONG = "that is not this proxy's control token; it notes a new one in its state directory at every start"
 
 
-class Locked(Protocol):
+class HasControlKey(Protocol):
     """Something that a key opens, once there is one."""
 
     control_key: Key | None
@@ -49,10 +49,10 @@ def may_scrape(path: str, authorization: bytes, agents_token: bytes, key: Key | 
     return scheme.lower() == b"bearer" and any(hmac.compare_digest(shown.strip(), token) for token in tokens)
 
 
-class Guard:
+class ControlGuard:
     """Lets nobody through to the control API but the holder of its token."""
 
-    def __init__(self, app: ASGIApp, locked: Locked) -> None:
+    def __init__(self, app: ASGIApp, locked: HasControlKey) -> None:
         self._app = app
         self._locked = locked
 

@@ -32,7 +32,7 @@ _AGENT_STATES = ("queued", "retry", "waiting", "streaming", "idle", "paused", "s
 Rows = Iterable[tuple[Sequence[str], float]]
 
 
-def exposition(snapshot: Snapshot, tasks: Iterable[str], accept: str) -> tuple[bytes, str]:
+def render(snapshot: Snapshot, tasks: Iterable[str], accept: str) -> tuple[bytes, str]:
     """The metrics in the form that is asked for (the text format, or OpenMetrics), and its content type.
 
     `tasks` are the states of all tasks.

@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from hivemind import __version__
-from hivemind.api_types import PREFIX, Failure, Nothing, Order
+from hivemind.api_types import PREFIX, CommandRequest, Failure, NoInput
 from hivemind.control.api import ENDPOINTS, Endpoint
 from hivemind.control.commands import COMMANDS
 from hivemind.scheduler.types import Priority
@@ -100,7 +100,7 @@ def _failures(endpoint: Endpoint) -> list[int]:
 
 
 def _query(takes: type[Any]) -> Iterator[dict[str, Any]]:
-    if takes is Nothing:
+    if takes is NoInput:
         return
     (schema,) = _made((takes,)).values()
     for name, each in schema["properties"].items():
@@ -147,7 +147,7 @@ def _schemas() -> dict[str, Any]:
     }
     for schema in by_name.values():
         _name_defaults(schema)
-    by_name["Order"] = _order()
+    by_name["CommandRequest"] = _command_request()
     return {**numbered, **by_name}
 
 
@@ -201,10 +201,13 @@ def _name_defaults(schema: dict[str, Any]) -> None:
             each["default"] = Priority(each["default"]).name.lower()
 
 
-def _order() -> dict[str, Any]:
+def _command_request() -> dict[str, Any]:
     """A command by name, each with its own arguments."""
-    who = {"type": "string", "default": Order("").who, "description": described(Order, "who")}
-    return {"description": inspect.getdoc(Order), "oneOf": [_one(name, made, who) for name, made in COMMANDS.items()]}
+    who = {"type": "string", "default": CommandRequest("").who, "description": described(CommandRequest, "who")}
+    return {
+        "description": inspect.getdoc(CommandRequest),
+        "oneOf": [_one(name, made, who) for name, made in COMMANDS.items()],
+    }
 
 
 def _one(name: str, made: type[Any], who: dict[str, Any]) -> dict[str, Any]:

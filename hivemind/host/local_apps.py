@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from hivemind.control.api import Steered
+from hivemind.control.api import ControlledProxy
 from hivemind.control.app import control_app
 from hivemind.control.guard import guards_itself, is_own, may_scrape
-from hivemind.control.replies import failure
+from hivemind.control.responses import failure
 from hivemind.proxy.response_writer import Receive, Send
-from hivemind.tools.http import Tooled, ToolsEndpoint, is_tools_path
+from hivemind.tools.http import McpProxy, ToolsEndpoint, is_tools_path
 from hivemind.wire.refusal import RequestRefused
 from hivemind.wire.target import RequestPath
 
@@ -18,7 +18,7 @@ Scope = Mapping[str, Any]
 Fields = Mapping[bytes, bytes]
 
 
-class Operated(Steered, Tooled, Protocol):
+class Operated(ControlledProxy, McpProxy, Protocol):
     """The proxy, as far as its own applications are concerned."""
 
 

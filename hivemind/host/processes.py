@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from hivemind.api_types import Claim, LeavePlace, PlaceGiven, RunUsage, TaskState, WantPlace, WantTask
+from hivemind.api_types import ClaimRequest, PlaceRelease, PlaceRequest, PlaceResponse, RunUsage, TaskClaim, TaskState
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler.commands import BeginAgent, ClaimTask, EndAgent, Rejected, check_exit_code
 from hivemind.scheduler.places import ASK_EVERY_S, Places
@@ -40,7 +40,7 @@ class Processes:
         for name in () if self._ledger is None else self._ledger.open_runs():
             self._places.keep(engine.now(), name)
 
-    def place(self, wanted: WantPlace, who: str) -> PlaceGiven:
+    def place(self, wanted: PlaceRequest, who: str) -> PlaceResponse:
         """Give a runner a place, or renew the one it has. Raises: Rejected."""
         try:
             agent = self._claims.spelled(wanted.agent)
@@ -73,9 +73,9 @@ class Processes:
             if self._ledger is not None:
                 self._ledger.run_began(agent, wanted.command, wanted.cwd, wanted.task, goes_on=wanted.running)
         token = self._claims.token_of_run(agent) if granted and wanted.takes_token else ""
-        return PlaceGiven(granted, ahead, token)
+        return PlaceResponse(granted, ahead, token)
 
-    def leave(self, ended: LeavePlace, who: str) -> RunUsage:
+    def leave(self, ended: PlaceRelease, who: str) -> RunUsage:
         """Note that a process has ended, and return what it used. Raises: Rejected."""
         check_exit_code(ended.exit_code)
         name = self._engine.spelling(ended.agent)
@@ -144,7 +144,7 @@ class Processes:
         """Return all tasks of a batch, or (None) all tasks."""
         return tuple(_state(t) for t in self._engine.tasks.values() if batch in (None, t.spec.batch))
 
-    def claim(self, wanted: WantTask, who: str) -> Claim:
+    def claim(self, wanted: ClaimRequest, who: str) -> TaskClaim:
         """Start the next eligible task that has a command."""
         task = next((each for each in self._engine.tasks.eligible(wanted.batch) if each.spec.command), None)
         if task is not None:
@@ -152,7 +152,7 @@ class Processes:
         mine = [each for each in self._engine.tasks.values() if wanted.batch in (None, each.spec.batch)]
         running = sum(each.state == "running" for each in mine)
         given = None if task is None else _state(task)
-        return Claim(given, sum(each.state in OPEN for each in mine), running)
+        return TaskClaim(given, sum(each.state in OPEN for each in mine), running)
 
 
 def _state(task: Task) -> TaskState:

@@ -15,13 +15,13 @@ from hivemind import __version__
 from hivemind.api_types import (
     About,
     BudgetsPart,
-    Claim,
-    LeavePlace,
-    PlaceGiven,
+    ClaimRequest,
+    PlaceRelease,
+    PlaceRequest,
+    PlaceResponse,
     RunUsage,
+    TaskClaim,
     TaskState,
-    WantPlace,
-    WantTask,
 )
 from hivemind.host.budget_report import budget_report
 from hivemind.host.checkpointing import Checkpointer
@@ -220,15 +220,15 @@ class Proxy:
         run = "" if self.control_key is None else self.control_key.run
         return budget_report(run, *self.engine.accounts, None if agent is None else self.spelling(agent))
 
-    def claim(self, wanted: WantTask, who: str) -> Claim:
+    def claim(self, wanted: ClaimRequest, who: str) -> TaskClaim:
         """Start the next eligible task that has a command."""
         return self.processes.claim(wanted, who)
 
-    def place(self, wanted: WantPlace, who: str) -> PlaceGiven:
+    def place(self, wanted: PlaceRequest, who: str) -> PlaceResponse:
         """Return whether an agent's process may run now. Raises: Rejected."""
         return self.processes.place(wanted, who)
 
-    async def leave(self, ended: LeavePlace, who: str) -> RunUsage:
+    async def leave(self, ended: PlaceRelease, who: str) -> RunUsage:
         """Note that an agent's process has ended, and return what it used. Raises: Rejected."""
         if self._pricing is not None:
             await self._pricing.loaded()

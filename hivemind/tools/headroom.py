@@ -15,24 +15,24 @@ from hivemind.tools.rows import budget_row
 from hivemind.world.snapshot import AgentView, Snapshot
 
 _OFTEN = 20
-"""Requests that an agent makes at least, for which there should be tokens left in its budget."""
+"""Requests that a new agent makes at least; its budget must have tokens for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """In one lane."""
+    """Free capacity of one lane."""
 
     free_slots: int | None
     tokens: int | None
-    """Left in the tightest rate window of tokens."""
+    """Tokens left in the tightest rate window."""
     requests: int | None
-    shut: str
-    """Why nothing starts; empty where something may."""
+    blocked: str
+    """Why no request starts; empty if one may."""
     waiting: int
 
     def starts(self, typical: int | None) -> int | None:
-        """Requests that would start at once; None: nobody knows a limit."""
-        if self.shut:
+        """Return how many requests would start at once; None: no limit is known."""
+        if self.blocked:
             return 0
         limits = [self.free_slots, self.requests]
         if self.tokens is not None and typical:
@@ -42,7 +42,7 @@ class _Room:
 
 
 def headroom(world: Snapshot, about: About, agent: str | None, upstream: str | None) -> Headroom:
-    """What there is room for, for an agent where it is known."""
+    """Return how many more agents and requests there is room for; `agent` is the caller's name, if known."""
     typical = world.totals.usage.total // world.totals.finished if world.totals.finished else None
     best = _best([_room(state) for state in lanes_of(world, agent, upstream)], typical)
     budgets = [budget_row(state) for state in budgets_of(world, agent)]
@@ -50,15 +50,15 @@ def headroom(world: Snapshot, about: About, agent: str | None, upstream: str | N
     dollars = min((each.dollars_left for each in budgets if each.dollars_left is not None), default=None)
     places = max(0, about.max_agents - live(world.agents)) if about.max_agents else None
     spent = next((each for each in budgets if each.share >= 1), None)
-    shut = _shut(world, agent, best, spent is not None)
-    starts = requests = 0 if shut else None if best is None else best.starts(typical)
+    blocked = _why_blocked(world, agent, best, spent is not None)
+    starts = requests = 0 if blocked else None if best is None else best.starts(typical)
     if requests is not None and tokens is not None and typical:
         requests = min(requests, tokens // typical)
     affordable = _affordable(world, tokens, dollars)
     bounds = [bound for bound in (requests, places, affordable) if bound is not None]
     agents = min(bounds) if bounds else None
     return Headroom(
-        advice=shut or _advice(agents, starts, places, affordable, best, world.queued) + _left(tokens, dollars),
+        advice=blocked or _advice(agents, starts, places, affordable, best, world.queued) + _left(tokens, dollars),
         agents_now=agents,
         requests_now=requests,
         free_slots=None if best is None else best.free_slots,
@@ -72,14 +72,14 @@ def headroom(world: Snapshot, about: About, agent: str | None, upstream: str | N
 
 
 def lanes_of(world: Snapshot, agent: str | None, upstream: str | None) -> list[LaneState]:
-    """The lanes that count: those of the upstream, where one is named; of them the agent's own, where it has any."""
+    """Return the lanes of the upstream (None: of all); only those that the agent uses, if it uses any."""
     lanes = [lane.state for lane in world.lanes if upstream in (None, lane.state.upstream)]
     used = {ticket.lane for ticket in (*world.slots, *world.queue) if ticket.agent == agent}
     return [state for state in lanes if state.lane in used] or lanes
 
 
 def budgets_of(world: Snapshot, agent: str | None) -> list[BudgetState]:
-    """The budgets that an agent's requests are charged to: its own, those above it that cover it, and the pool's."""
+    """Return the budgets that an agent's requests are charged to: its own, its ancestors' that cover it, the pool's."""
     found = []
     views = {view.name: view for view in world.agents}
     seen: set[str] = set()
@@ -94,12 +94,12 @@ def budgets_of(world: Snapshot, agent: str | None) -> list[BudgetState]:
 
 
 def live(agents: Iterable[AgentView]) -> int:
-    """Agents that take a place: whose process runs, or that ask without one that is known."""
+    """Count the agents that occupy a place: those with a running process, or with requests and no known process."""
     return sum(view.running if view.running is not None else bool(view.flying + view.queued) for view in agents)
 
 
 def _affordable(world: Snapshot, tokens: int | None, dollars: float | None) -> int | None:
-    """Agents that the budgets let do some work, by what requests used so far; None: no budget, or nothing is known."""
+    """Return how many agents the budgets allow, by usage so far; None: there is no budget, or no usage is known."""
     totals = world.totals
     counts = [(tokens, totals.usage.total), (dollars, totals.dollars)]
     known = [left * totals.finished / (used * _OFTEN) for left, used in counts if left is not None and used]
@@ -112,23 +112,25 @@ def _room(state: LaneState) -> _Room:
     for window in state.windows:
         if math.isfinite(window.limit) and math.isfinite(window.remaining):
             left[window.kind.value == "requests"].append(max(0, int(window.remaining)))
-    shut = ""
+    blocked = ""
     if state.circuit == "open":
         again = state.circuit_reopens_in_s
-        shut = "the upstream is failing, so its circuit is open" + (f"; it is tried in {again:.0f} s" if again else "")
+        blocked = "the upstream is failing, so its circuit is open" + (
+            f"; the next try is in {again:.0f} s" if again else ""
+        )
     elif state.parked_for_s > 0:
-        shut = f"the provider asked for a pause of {state.parked_for_s:.0f} s"
+        blocked = f"the provider asked for a pause of {state.parked_for_s:.0f} s"
     return _Room(
         free,
         min(left[False], default=None),
         min(left[True], default=None),
-        shut,
+        blocked,
         state.waiting + state.retrying,
     )
 
 
 def _best(rooms: list[_Room], typical: int | None) -> _Room | None:
-    """The lane with the most room; None: none was used yet."""
+    """Return the lane with the most room; None: there is no lane yet."""
 
     def rank(room: _Room) -> float:
         starts = room.starts(typical)
@@ -138,28 +140,28 @@ def _best(rooms: list[_Room], typical: int | None) -> _Room | None:
 
 
 def _left(tokens: int | None, dollars: float | None) -> str:
-    """What the budgets leave, as one more sentence."""
+    """Return a sentence about what is left of the budgets."""
     parts = [f"{tokens:,} tokens"] if tokens is not None else []
     parts += [humanise.dollars(dollars)] if dollars is not None else []
     return f" The tightest budget leaves {' and '.join(parts)}." if parts else ""
 
 
-def _shut(world: Snapshot, agent: str | None, best: _Room | None, spent: bool) -> str:
-    """Why nothing at all starts, as advice; empty where something may."""
+def _why_blocked(world: Snapshot, agent: str | None, best: _Room | None, spent: bool) -> str:
+    """Return advice if no request can start at all, else an empty text."""
     me = next((view for view in world.agents if view.name == agent), None)
     if world.mode == "draining":
         return "The proxy is shutting down and takes no more requests: start nothing, and finish what you can."
     if world.mode == "paused":
-        return "An operator paused all admissions: start nothing more, requests wait until that is taken back."
+        return "An operator paused all admissions: start nothing more, requests wait until they are resumed."
     if me is not None and me.stopped:
         return "An operator stopped you: start nothing, report where you stand, and leave it to the operator."
     if spent:
         return (
-            "A budget that holds for you is used up: start nothing, report where you stand, and ask the operator to"
+            "A budget that applies to you is used up: start nothing, report where you stand, and ask the operator to"
             " raise it (hm.budget)."
         )
-    if best is not None and best.shut:
-        return f"Start nothing now: {best.shut}. Requests wait by themselves; ask again later."
+    if best is not None and best.blocked:
+        return f"Start nothing now: {best.blocked}. Requests wait by themselves; ask again later."
     return ""
 
 
@@ -171,7 +173,7 @@ def _advice(
     best: _Room | None,
     queued: int,
 ) -> str:
-    """A sentence for what there is room for; `starts` are the requests that would start if no budget held."""
+    """Return advice; `starts` is the number of requests that would start if there were no budget."""
     if best is None and agents is None:
         return "No request was made yet, so the limits aren't known: start with two or three agents and ask again."
     if agents is None:
@@ -182,7 +184,7 @@ def _advice(
     if places == 0:
         return "All places for agents are taken: start no more, they would only wait for one to end."
     if starts and affordable == 0:
-        return "What is left of a budget that holds for you is little: finish what you have rather than fan out."
+        return "Little is left of a budget that applies to you: finish what you have rather than fan out."
     if queued:
         wait = "request waits" if queued == 1 else "requests wait"
         return f"Start no more agents now: {queued} {wait} already. Ask again when fewer do."

@@ -1,6 +1,6 @@
-"""`/mcp` on the proxy's socket: guarded as the control API is, and loaded when it is first asked for.
+"""`/mcp` on the proxy's socket: guarded like the control API, and loaded on the first request.
 
-The SDK takes most of a second to import, which a thread does, so no agent's request waits for it.
+A thread imports the SDK, which takes most of a second, so that no agent's request waits for it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Protocol, cast
 
 from hivemind.agent_names import normalised
-from hivemind.control.guard import Guard, Locked
-from hivemind.control.replies import failure
+from hivemind.control.guard import ControlGuard, HasControlKey
+from hivemind.control.responses import failure
 from hivemind.proxy.asgi import read_body
 from hivemind.redaction.text import redact
-from hivemind.tools.desk import Caller
-from hivemind.tools.here import Here, Proxied
+from hivemind.tools.access import Caller
+from hivemind.tools.local import LocalAccess, LocalProxy
 from hivemind.wire.headers import fields
 from hivemind.wire.identity import claimed_name
 
@@ -29,9 +29,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 BODY_LIMIT = 1 << 20
 PATHS = ("/mcp", "/mcp/")
 _DISCOVERY = ("/.well-known/oauth-", "/.well-known/openid-configuration")
-"""Where a client looks for a login that it was told it needs; there is none, and the upstream's isn't ours."""
+"""Where clients look for a login; there is none, and the upstream's must not answer."""
 CALLER = "hivemind.caller"
-"""Where a request's scope says who calls."""
+"""Key of the caller in a request's scope."""
 _OFF = "the MCP server is switched off (mcp.enabled)"
 _NO_LOGIN = "there is no login here: /mcp wants the proxy's control token, as in Authorization: Bearer TOKEN"
 _ENDING = "the proxy is shutting down"
@@ -40,41 +40,41 @@ _ONLY_POST = "this MCP server keeps no sessions and has no stream of its own: us
 _log = logging.getLogger(__name__)
 
 
-class Tooled(Proxied, Locked, Protocol):
-    """The proxy, as far as its MCP server is concerned."""
+class McpProxy(LocalProxy, HasControlKey, Protocol):
+    """The methods of the proxy that its MCP server uses."""
 
 
 def is_tools_path(path: str) -> bool:
-    """Whether a path of the proxy's own is answered here."""
+    """Return whether the MCP endpoint answers this path."""
     return path in PATHS or path.startswith(_DISCOVERY)
 
 
 class ToolsEndpoint:
-    """Of one proxy, on its loop."""
+    """The MCP endpoint of one proxy, on its event loop."""
 
-    def __init__(self, proxy: Tooled, *, enabled: bool) -> None:
+    def __init__(self, proxy: McpProxy, *, enabled: bool) -> None:
         self._proxy = proxy
-        self._desk = Here(proxy)
+        self._access = LocalAccess(proxy)
         self._enabled = enabled
-        self._guarded = Guard(cast(Any, self._admitted), proxy)
+        self._guarded = ControlGuard(cast(Any, self._admitted), proxy)
         self._server: asyncio.Task[None] | None = None
         self._handler: asyncio.Future[App] | None = None
         self._stop = asyncio.Event()
         self._busy: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: Mapping[str, Any], path: str, agent: str | None, receive: Any, send: Any) -> None:
-        """Answer a request for one of these paths; `agent` is the name that stood before it, if any."""
-        asked = {**scope, "path": path}
+        """Answer a request to one of these paths; `agent` is the name in the path before it, if any."""
+        inner = {**scope, "path": path}
         if not self._enabled:
-            await failure(404, _OFF)(asked, receive, send)
+            await failure(404, _OFF)(inner, receive, send)
         elif path in PATHS:
-            asked[CALLER] = agent
-            await self._guarded(asked, receive, send)
+            inner[CALLER] = agent
+            await self._guarded(inner, receive, send)
         else:
-            await failure(404, _NO_LOGIN)(asked, receive, send)
+            await failure(404, _NO_LOGIN)(inner, receive, send)
 
     async def aclose(self) -> None:
-        """End what is being answered, and answer nothing more."""
+        """Cancel the calls in progress, and answer no more."""
         self._stop.set()
         for task in self._busy:
             task.cancel()
@@ -131,17 +131,17 @@ class ToolsEndpoint:
                 await failure(500, "the MCP server failed; the proxy's log says more")(scope, receive, send)
 
     async def _loaded(self) -> App:
-        """What answers, once it is there; where it couldn't be loaded, the next request tries again."""
+        """Return the handler when it is loaded; after a failure the next request tries again."""
         if self._handler is None or (self._handler.done() and self._handler.exception() is not None):
             self._handler = asyncio.get_running_loop().create_future()
             self._server = asyncio.create_task(self._serve(self._handler), name="serve MCP")
         return await asyncio.shield(self._handler)
 
     async def _serve(self, handler: asyncio.Future[App]) -> None:
-        """Load the SDK, and hold what it needs to run for as long as the proxy does."""
+        """Load the SDK, and keep its session manager running until the proxy ends."""
         try:
             module = await asyncio.to_thread(importlib.import_module, "hivemind.tools.server")
-            manager = await asyncio.to_thread(module.http_manager, self._desk)
+            manager = await asyncio.to_thread(module.http_manager, self._access)
             async with manager.run():
                 handler.set_result(manager.handle_request)
                 await self._stop.wait()
@@ -150,4 +150,4 @@ class ToolsEndpoint:
                 _log.warning("the MCP server ended: %s: %s", type(error).__name__, error)
             else:
                 handler.set_exception(error)
-                handler.exception()  # those who waited may have left
+                handler.exception()  # mark it as retrieved: the waiting clients may have left

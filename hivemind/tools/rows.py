@@ -1,4 +1,4 @@
-"""Views as rows of an answer."""
+"""Rows of an answer, made from views of the snapshot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hivemind.world.snapshot import AgentView, Snapshot, TaskView
 T = TypeVar("T")
 
 ORDER = ("running", "ready", "blocked", "failed", "waiting", "skipped", "cancelled", "done")
-"""Of tasks in a list: what somebody may have to act on comes first."""
+"""Of tasks in a list: states that may need action come first."""
 LANES_SHOWN = 10
 _AFTER_SHOWN = 3
 _WINDOWS_SHOWN = 8
@@ -25,12 +25,12 @@ _NOTE_SHOWN = 100
 
 
 def cut(rows: Sequence[T], limit: int) -> tuple[list[T], int]:
-    """The first of them, and how many are left out."""
+    """Return the first rows, and how many are left out."""
     return list(rows[:limit]), max(0, len(rows) - limit)
 
 
 def lane_row(state: LaneState) -> LaneRow:
-    """A lane with its windows."""
+    """Return the row of a lane with its windows."""
     windows = [
         WindowRow(
             counts=each.kind.value,
@@ -55,7 +55,7 @@ def lane_row(state: LaneState) -> LaneRow:
 
 
 def budget_row(state: BudgetState) -> BudgetRow:
-    """A budget with what is left of it."""
+    """Return the row of a budget."""
     tokens_left = None if state.tokens is None else state.tokens - state.used_tokens - state.reserved_tokens
     dollars_left = None if state.dollars is None else max(0.0, state.dollars - state.used_dollars)
     return BudgetRow(
@@ -75,12 +75,12 @@ def budget_row(state: BudgetState) -> BudgetRow:
 
 
 def known_as(world: Snapshot, name: str | None) -> str | None:
-    """The agent's name as the proxy shows it, of whatever spelling of it; the same where it isn't known."""
+    """Return the agent's name in the proxy's spelling, or as given if the agent isn't known."""
     return None if name is None else spelled_in((view.name for view in world.agents), name)
 
 
 def agent_row(view: AgentView) -> AgentRow:
-    """An agent."""
+    """Return the row of an agent."""
     return AgentRow(
         agent=view.name,
         state=view.state,
@@ -97,7 +97,7 @@ def agent_row(view: AgentView) -> AgentRow:
 
 
 def task_row(task: TaskState, view: TaskView | None = None) -> TaskRow:
-    """A task, with what it used where that is known."""
+    """Return the row of a task, with its usage if known."""
     spec = task.spec
     return TaskRow(
         task=spec.id,
@@ -118,7 +118,7 @@ def _some(names: Sequence[str]) -> list[str]:
 
 
 def in_order(tasks: Iterable[TaskState]) -> list[TaskState]:
-    """As they are listed; of the ready the one that starts first is first."""
+    """Sort tasks for a list: by state, and ready ones by when they will start."""
 
     def rank(task: TaskState) -> tuple[int, int, float]:
         ready = task.state == "ready"
@@ -129,10 +129,10 @@ def in_order(tasks: Iterable[TaskState]) -> list[TaskState]:
 
 
 def by_state(tasks: Iterable[TaskState]) -> Mapping[str, int]:
-    """How many are in each state."""
+    """Return the number of tasks in each state."""
     return dict(Counter(task.state for task in in_order(tasks)))
 
 
 def money(amount: float) -> float:
-    """US dollars, to a hundredth of a cent."""
+    """Round US dollars to a hundredth of a cent."""
     return round(amount, 4)

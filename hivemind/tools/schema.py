@@ -1,4 +1,4 @@
-"""JSON schemas that every client takes: no references, no titles, and what may be left out isn't null beside."""
+"""JSON schemas that every client accepts: no references, no titles, and optional fields aren't nullable."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pydantic import BaseModel
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a model whose fields are left out where they are None."""
+    """Return the schema of a model whose None fields are left out."""
     whole = model.model_json_schema()
     models = whole.pop("$defs", {})
     for each in (whole, *models.values()):
-        each.pop("description", None)  # the class's, which is for people who read the code
+        each.pop("description", None)  # the docstring of the class
     found: dict[str, Any] = _plain(whole, models)
     return found
 

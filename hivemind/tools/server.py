@@ -1,4 +1,4 @@
-"""The tools as an MCP server of the official SDK. Nothing else imports the SDK, and nothing imports this at a start."""
+"""The tools as an MCP server of the official SDK. Only this module imports the SDK, and it is imported on demand."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from pydantic import ValidationError
 from hivemind import __version__
 from hivemind.redaction.text import redact
 from hivemind.scheduler.commands import Rejected
-from hivemind.tools.desk import Caller, Desk, Unavailable
-from hivemind.tools.failure import ToolFailure, mistakes, unknown
+from hivemind.tools.access import Caller, ProxyAccess, Unavailable
+from hivemind.tools.errors import ToolError, invalid_arguments, unknown
 from hivemind.tools.http import BODY_LIMIT, CALLER
+from hivemind.tools.instructions import INSTRUCTIONS
+from hivemind.tools.registry import TOOLS, Tool, find
 from hivemind.tools.schema import schema_of
-from hivemind.tools.table import TOOLS, Tool, find
-from hivemind.tools.teach import INSTRUCTIONS
 
 Context = ServerRequestContext[dict[str, Any], Any]
 
@@ -40,20 +40,20 @@ _DEFAULT_NAMES: NameStyle = "dots"
 _log = logging.getLogger(__name__)
 
 
-def make_server(desk: Desk, caller: Callable[[Context], Caller]) -> Server[dict[str, Any]]:
-    """An MCP server whose tools work on this desk; `caller` tells who asks."""
-    logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request
+def make_server(proxy: ProxyAccess, caller: Callable[[Context], Caller]) -> Server[dict[str, Any]]:
+    """Return an MCP server whose tools use this proxy; `caller` names the caller of a request."""
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs every request
     lists = {style: ListToolsResult(tools=[_listed(tool, style) for tool in TOOLS]) for style in get_args(NameStyle)}
 
     async def listed(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
         try:
-            style = (await desk.about()).tool_names
+            style = (await proxy.about()).tool_names
         except (Unavailable, Rejected):
-            style = _DEFAULT_NAMES  # a client asks once, maybe before the proxy is there
+            style = _DEFAULT_NAMES  # clients list tools once, maybe before the proxy runs
         return lists.get(style, lists[_DEFAULT_NAMES])
 
     async def call(context: Context, params: CallToolRequestParams) -> CallToolResult:
-        return await called(desk, caller(context), params.name, params.arguments or {})
+        return await call_tool(proxy, caller(context), params.name, params.arguments or {})
 
     server: Server[dict[str, Any]] = Server(
         "hivemind",
@@ -68,18 +68,18 @@ def make_server(desk: Desk, caller: Callable[[Context], Caller]) -> Server[dict[
     return server
 
 
-async def called(desk: Desk, caller: Caller, name: str, arguments: dict[str, Any]) -> CallToolResult:
-    """Carry a call out; whatever is wrong with it is an answer that a model can act on."""
+async def call_tool(proxy: ProxyAccess, caller: Caller, name: str, arguments: dict[str, Any]) -> CallToolResult:
+    """Call a tool; errors are answers that a model can act on."""
     tool = find(name)
     try:
         if tool is None:
             raise unknown("tool", name, [each.name(_DEFAULT_NAMES) for each in TOOLS])
         try:
-            asked = tool.takes.model_validate(arguments)
+            args = tool.takes.model_validate(arguments)
         except ValidationError as error:
-            raise mistakes(error, tool.takes) from None
-        answer = await tool.run(desk, caller, asked)
-    except (ToolFailure, Rejected, Unavailable) as error:
+            raise invalid_arguments(error, tool.takes) from None
+        answer = await tool.run(proxy, caller, args)
+    except (ToolError, Rejected, Unavailable) as error:
         return _failed(str(error))
     except Exception:
         _log.exception("%s failed", name[:80])
@@ -110,25 +110,24 @@ def _listed(tool: Tool, style: str) -> Listed:
     )
 
 
-def http_manager(desk: Desk) -> StreamableHTTPSessionManager:
-    """What serves a desk over HTTP.
+def http_manager(proxy: ProxyAccess) -> StreamableHTTPSessionManager:
+    """Return what serves a proxy's tools over HTTP.
 
-    Without sessions: no tool has anything to say between calls, so a client isn't lost when the proxy is restarted, and
-    nothing is left of one that went without a word.
+    Stateless, because no tool sends anything between calls: clients survive a restart of the proxy.
     """
 
     def caller(context: Context) -> Caller:
-        assert context.request is not None, "every message came with a request"
+        assert context.request is not None, "every message comes with a request"
         found: Caller = context.request.scope[CALLER]
         return found
 
-    server = make_server(desk, caller)
+    server = make_server(proxy, caller)
     return StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT)
 
 
-async def serve_stdio(desk: Desk, caller: Caller) -> None:
+async def serve_stdio(proxy: ProxyAccess, caller: Caller) -> None:
     """Serve one client on standard input and output until it closes them."""
-    server = make_server(desk, lambda _: caller)
+    server = make_server(proxy, lambda _: caller)
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
     await asyncio.sleep(0)

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 from agents.batches import HIVEMIND, Bench, Kind, bench, check, ended, said
 
-from hivemind.api_types import WantTask
+from hivemind.api_types import ClaimRequest
 from hivemind.control.client import ControlClient, open_http
-from hivemind.control.find import find_token, place_of
+from hivemind.control.discovery import find_token, parse_address
 from hivemind.scheduler.commands import SubmitTasks
 from hivemind.scheduler.types import TaskSpec
 from hivemind.world.snapshot import AgentView
@@ -45,7 +45,7 @@ def lines_of(path: Path) -> list[str]:
 @contextlib.asynccontextmanager
 async def steering(here: Bench) -> AsyncIterator[ControlClient]:
     """The proxy's control API."""
-    place = place_of(f"http://127.0.0.1:{here.port}")
+    place = parse_address(f"http://127.0.0.1:{here.port}")
     token = find_token(place, {"HIVEMIND_STATE_DIR": str(here.folder / "state")})
     async with open_http(place) as http:
         yield ControlClient(place.url, token, http)
@@ -283,7 +283,7 @@ async def test_run_by_somebody_else(tmp_path: Path) -> None:
     async with here.proxy():
         async with steering(here) as client:
             await client.command(SubmitTasks((TaskSpec("work.a", batch="work", command=("true",)),)), "bob")
-            assert (await client.claim(WantTask("bob", "work"))).task is not None
+            assert (await client.claim(ClaimRequest("bob", "work"))).task is not None
         for flag in ("--resume", "--fresh"):
             ran = await here.run(flag)
             assert (ran.code, here.journal) == (2, [])

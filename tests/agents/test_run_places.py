@@ -11,7 +11,7 @@ import pytest
 from agents.running import Place, at, before, ended, free_port, providing, said, until
 
 from hivemind.control.client import ControlClient, open_http
-from hivemind.control.find import find_token, place_of
+from hivemind.control.discovery import find_token, parse_address
 from hivemind.scheduler import places
 from hivemind.scheduler.commands import StopAgent
 from hivemind.world.snapshot import AgentView
@@ -126,7 +126,7 @@ async def test_a_killed_proxy(tmp_path: Path) -> None:
     """A command doesn't notice that the proxy is killed, and keeps its place in the next one, which has another token:
     whoever queued goes on queueing, and whom the operator stopped still is."""
     port = free_port()
-    url = place_of(f"http://127.0.0.1:{port}")
+    url = parse_address(f"http://127.0.0.1:{port}")
     environ = {"HIVEMIND_PORT": str(port), "HIVEMIND_STATE_DIR": str(tmp_path / "state")}
     async with providing() as (_, upstream), at(tmp_path, **environ) as place, open_http(url) as http:
         async with serving(place, upstream, port):

@@ -13,13 +13,13 @@ from hivemind import __version__
 from hivemind.api_types import (
     About,
     BudgetsPart,
-    Claim,
-    LeavePlace,
-    PlaceGiven,
+    ClaimRequest,
+    PlaceRelease,
+    PlaceRequest,
+    PlaceResponse,
     RunUsage,
+    TaskClaim,
     TaskState,
-    WantPlace,
-    WantTask,
 )
 from hivemind.control.app import control_app
 from hivemind.scheduler.commands import Command, Rejected
@@ -82,13 +82,13 @@ class FakeProxy:
     def budgets(self, agent: str | None) -> BudgetsPart:
         raise Rejected("it has no agents")
 
-    def claim(self, wanted: WantTask, who: str) -> Claim:
-        return Claim(None, 0, 0)
+    def claim(self, wanted: ClaimRequest, who: str) -> TaskClaim:
+        return TaskClaim(None, 0, 0)
 
-    def place(self, wanted: WantPlace, who: str) -> PlaceGiven:
+    def place(self, wanted: PlaceRequest, who: str) -> PlaceResponse:
         raise Rejected("it has no places")
 
-    async def leave(self, ended: LeavePlace, who: str) -> RunUsage:
+    async def leave(self, ended: PlaceRelease, who: str) -> RunUsage:
         return RunUsage(0, 0.0, 0, None)
 
 

@@ -14,7 +14,7 @@ from control.kit import RUN, FakeProxy, asking, busy_proxy
 from world.kit import arrived
 
 from hivemind import __version__
-from hivemind.control.wire import decode_world
+from hivemind.control.codec import decode_snapshot
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority
 from hivemind.world.request_view import REQUESTS_PAGE
@@ -34,7 +34,7 @@ async def test_snapshot_whole_and_in_part() -> None:
     async with asking(proxy) as web:
 
         async def curve(**query: Any) -> tuple[bool, list[float]]:
-            part = decode_world((await web.get("/_control/snapshot", params=query)).content)
+            part = decode_snapshot((await web.get("/_control/snapshot", params=query)).content)
             assert (part.run, part.version, part.snapshot.at) == (RUN, __version__, 10.0)
             return part.whole, [point.at for point in part.snapshot.lanes[0].curve]
 

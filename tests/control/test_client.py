@@ -16,9 +16,9 @@ from control.kit import RUN, TOKEN, FakeProxy, busy_proxy, controlled
 from upstream.scripted import unused_port
 from world.kit import arrived, sampled, state
 
-from hivemind.control.client import ControlClient, NoAnswer
-from hivemind.control.find import Token
-from hivemind.control.wire import joined
+from hivemind.control.client import ControlClient, ControlError
+from hivemind.control.codec import merge
+from hivemind.control.discovery import Token
 from hivemind.scheduler import commands as cmd
 from hivemind.world.request_view import REQUESTS_PAGE
 
@@ -41,7 +41,7 @@ async def test_world() -> None:
         proxy.at = 11.0
         proxy.happens(sampled(11.0, state()))
         then = await client.world(RUN, first.snapshot.at)
-        assert (then.whole, joined(first.snapshot, then)) == (False, proxy.snapshot())
+        assert (then.whole, merge(first.snapshot, then)) == (False, proxy.snapshot())
 
 
 async def test_requests() -> None:
@@ -86,7 +86,7 @@ async def test_orders(tmp_path: Path) -> None:
 async def why(url: str, token: Token = OURS, timeout_s: float = 5.0) -> tuple[str, bool]:
     """What is told of a proxy that can't be asked, and whether it may have heard."""
     async with asking(url, token, timeout_s) as client:
-        with pytest.raises(NoAnswer) as caught:
+        with pytest.raises(ControlError) as caught:
             await client.world()
         return str(caught.value), caught.value.sent
 

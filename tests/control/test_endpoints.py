@@ -19,13 +19,13 @@ from proxy.kit import Running, between, client
 from proxy.wire import ANSWER, PLAIN_BODY
 
 from hivemind import __version__
-from hivemind.api_types import WantTask
+from hivemind.api_types import ClaimRequest
 from hivemind.control import api
 from hivemind.control.client import ControlClient
+from hivemind.control.codec import encode_named
 from hivemind.control.commands import COMMANDS
-from hivemind.control.find import Token
+from hivemind.control.discovery import Token
 from hivemind.control.openapi import description
-from hivemind.control.wire import encode_named
 from hivemind.scheduler.commands import Rejected, SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.store.checkpoints import Checkpoint, checkpoint_name, folder_in, write
@@ -270,7 +270,7 @@ async def test_the_client() -> None:
         assert done.arguments["tasks"][0]["priority"] == "low"
         (task,) = (await control.tasks()).tasks
         assert (task.spec, task.priority) == (spec, Priority.LOW)
-        claim = await control.claim(WantTask("runner-1"))
+        claim = await control.claim(ClaimRequest("runner-1"))
         assert claim.task is not None
         assert (claim.task.spec, claim.task.state) == (spec, "running")
         with pytest.raises(Rejected, match="task a is there already"):
@@ -308,7 +308,7 @@ async def test_the_description() -> None:
     rows = {(method.upper(), path) for path, each in told["paths"].items() for method in each}
     own = {("GET", "/_control/openapi.json")}
     assert rows - own == {(each.method, f"/_control{each.path}") for each in api.ENDPOINTS}
-    orders = told["components"]["schemas"]["Order"]["oneOf"]
+    orders = told["components"]["schemas"]["CommandRequest"]["oneOf"]
     assert [each["properties"]["name"]["const"] for each in orders] == list(COMMANDS)
     assert all(each["description"] for each in orders)
 

@@ -14,7 +14,7 @@ import pytest
 from proxy.kit import Hang, Play, Running, between, client
 from proxy.wire import ANSWER, HELLO, MESSAGE_START, PLAIN_BODY, SSE, STREAM_BODY, chunk, head
 
-from hivemind.api_types import LeavePlace, WantPlace
+from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.scheduler.commands import Drain, SetBudget, StopAgent, SubmitTasks
 from hivemind.scheduler.types import TaskSpec
 from hivemind.store.checkpoints import Found, conversation, latest, listed
@@ -152,8 +152,8 @@ async def test_all_that_a_pool_cuts_off(tmp_path: Path) -> None:
 async def test_a_subtree(tmp_path: Path) -> None:
     """A budget that covers a parent and its sub-agents stops and keeps all of them, and nobody else."""
     async with between([ANSWER], keep_in=tmp_path) as (proxy, _):
-        proxy.proxy.place(WantPlace("parent"), "runner")
-        proxy.proxy.place(WantPlace("child", parent="parent"), "runner")
+        proxy.proxy.place(PlaceRequest("parent"), "runner")
+        proxy.proxy.place(PlaceRequest("child", parent="parent"), "runner")
         proxy.proxy.apply(SetBudget("parent", 14, covers="subtree"), "ann")
         for agent in ("stranger", "parent", "child"):
             assert await ask(proxy, agent, body(f"of {agent}")) == 200
@@ -169,10 +169,10 @@ async def test_by_a_crash(tmp_path: Path) -> None:
     async with between([ANSWER], keep_in=tmp_path) as (proxy, _):
         specs = (TaskSpec("t.first", agent="alice"), TaskSpec("t.then", after=("t.first",)))
         proxy.proxy.apply(SubmitTasks(specs), "ann")
-        wanted = WantPlace("alice", task="t.first", command=("sh", "-c", "exit 3"), cwd="/tmp")
+        wanted = PlaceRequest("alice", task="t.first", command=("sh", "-c", "exit 3"), cwd="/tmp")
         proxy.proxy.place(wanted, "runner")
         await ask(proxy, "alice")
-        used = await proxy.proxy.leave(LeavePlace("alice", 3), "runner")
+        used = await proxy.proxy.leave(PlaceRelease("alice", 3), "runner")
         found = await kept(proxy, tmp_path, "alice")
     checkpoint = found.checkpoint
     assert (used.checkpoint, used.tokens) == (checkpoint.name, 7)
@@ -195,8 +195,8 @@ async def test_by_a_crash(tmp_path: Path) -> None:
 async def test_how_a_process_ended(tmp_path: Path, code: int, why: str) -> None:
     """A crash is told in words, and kept even where the agent had asked for nothing: it can be started again."""
     async with between([ANSWER], keep_in=tmp_path) as (proxy, _):
-        proxy.proxy.place(WantPlace("alice", command=("false",)), "runner")
-        assert (await proxy.proxy.leave(LeavePlace("alice", code), "runner")).checkpoint
+        proxy.proxy.place(PlaceRequest("alice", command=("false",)), "runner")
+        assert (await proxy.proxy.leave(PlaceRelease("alice", code), "runner")).checkpoint
         found = await kept(proxy, tmp_path, "alice")
     assert (found.checkpoint.why, found.checkpoint.left_out) == (why, "it sent no request")
     assert conversation(found) is None
@@ -206,7 +206,7 @@ async def test_a_runner_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Nobody tells how the process of a runner that fell silent ended; it is kept as one that crashed."""
     monkeypatch.setattr("hivemind.scheduler.places.LEASE_S", -1.0)
     async with between([ANSWER], keep_in=tmp_path) as (proxy, _):
-        proxy.proxy.place(WantPlace("alice", command=("sleep", "9")), "runner")
+        proxy.proxy.place(PlaceRequest("alice", command=("sleep", "9")), "runner")
         await ask(proxy, "alice")
         proxy.proxy.processes.lapse()
         found = await kept(proxy, tmp_path, "alice")
@@ -218,8 +218,8 @@ async def test_what_is_not_kept(tmp_path: Path) -> None:
     """Good ends, commands that never ran, agents that asked for nothing, and a drain leave nothing behind."""
     async with between([ANSWER], keep_in=tmp_path) as (proxy, _):
         for agent, code in (("good", 0), ("missing", None)):
-            proxy.proxy.place(WantPlace(agent, command=("true",)), "runner")
-            assert (await proxy.proxy.leave(LeavePlace(agent, code), "runner")).checkpoint is None
+            proxy.proxy.place(PlaceRequest(agent, command=("true",)), "runner")
+            assert (await proxy.proxy.leave(PlaceRelease(agent, code), "runner")).checkpoint is None
         proxy.proxy.apply(SetBudget("silent", 5), "ann")
         proxy.proxy.apply(StopAgent("silent", True), "ann")
         await ask(proxy, "alice")
@@ -231,9 +231,9 @@ async def test_what_is_not_kept(tmp_path: Path) -> None:
 async def test_a_stop_and_the_end_that_follows_are_one(tmp_path: Path) -> None:
     """A program that gives up because its budget is used up leaves one checkpoint, which tells both."""
     async with between([ANSWER], keep_in=tmp_path, budget={"tokens": 5}) as (proxy, _):
-        proxy.proxy.place(WantPlace("alice", command=("agent",)), "runner")
+        proxy.proxy.place(PlaceRequest("alice", command=("agent",)), "runner")
         await ask(proxy, "alice")
-        used = await proxy.proxy.leave(LeavePlace("alice", 1), "runner")
+        used = await proxy.proxy.leave(PlaceRelease("alice", 1), "runner")
         (found,), _ = listed(tmp_path)
     assert (found.checkpoint.reason, found.checkpoint.exit_code) == ("budget", 1)
     assert (used.checkpoint, found.checkpoint.command) == (found.checkpoint.name, ("agent",))
@@ -244,8 +244,8 @@ async def test_a_new_run_has_its_own_conversation(tmp_path: Path) -> None:
     async with between([ANSWER], keep_in=tmp_path) as (proxy, _):
         for resumed in (True, False):
             await ask(proxy, "alice")
-            proxy.proxy.place(WantPlace("alice", command=("x",), resumed=resumed), "runner")
-            await proxy.proxy.leave(LeavePlace("alice", 1), "runner")
+            proxy.proxy.place(PlaceRequest("alice", command=("x",), resumed=resumed), "runner")
+            await proxy.proxy.leave(PlaceRelease("alice", 1), "runner")
             found = await kept(proxy, tmp_path, "alice")
             assert (conversation(found) is not None) is resumed
 
@@ -374,8 +374,8 @@ async def test_switched_off(tmp_path: Path) -> None:
     async with between([ANSWER], keep_in=tmp_path, checkpoint={"enabled": False}) as (proxy, _):
         await ask(proxy, "alice")
         proxy.proxy.apply(StopAgent("alice", True), "ann")
-        proxy.proxy.place(WantPlace("bob", command=("false",)), "runner")
-        assert (await proxy.proxy.leave(LeavePlace("bob", 1), "runner")).checkpoint is None
+        proxy.proxy.place(PlaceRequest("bob", command=("false",)), "runner")
+        assert (await proxy.proxy.leave(PlaceRelease("bob", 1), "runner")).checkpoint is None
     assert files(tmp_path) == []
 
 

@@ -10,7 +10,7 @@ from proxy.kit import HANGS_S, Running, client, playing, settings_for
 from proxy.wire import ANSWER, PLAIN_BODY
 from upstream.scripted import serving
 
-from hivemind.api_types import LeavePlace, WantPlace
+from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.host import pricing
 from hivemind.host.proxy import Proxy
 from hivemind.prices import Prices
@@ -50,10 +50,10 @@ async def test_a_run_that_was_short_is_priced_when_it_ends() -> None:
         await proxy.start()
         try:
             async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
-                assert proxy.place(WantPlace("alice"), "you").granted
+                assert proxy.place(PlaceRequest("alice"), "you").granted
                 body = PLAIN_BODY.replace(b'"m"', b'"claude-sonnet-5"')
                 assert (await web.post(f"{base}/agent/alice/v1/messages", content=body)).status_code == 200
-                used = await proxy.leave(LeavePlace("alice", 0), "you")
+                used = await proxy.leave(PlaceRelease("alice", 0), "you")
                 assert (used.tokens > 0, used.dollars > 0, used.unpriced) == (True, True, 0)
         finally:
             await proxy.aclose()

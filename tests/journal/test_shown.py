@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from hivemind.api_types import WorldPart
+from hivemind.api_types import SnapshotPart
 from hivemind.cli.operator.status import as_facts, shown
 from hivemind.control.app import as_json
-from hivemind.control.metrics import exposition
-from hivemind.control.wire import decode_world, encode, world_part
+from hivemind.control.codec import decode_snapshot, encode, snapshot_part
+from hivemind.control.metrics import render
 from hivemind.scheduler.events import RecordingChanged
 from hivemind.world.snapshot import RecordingView, Snapshot
 from hivemind.world.world import World
@@ -24,8 +24,8 @@ def snapshot(recording: RecordingView | None) -> Snapshot:
     return replace(World(at=0.0, wall=0.0, address="here", upstreams=()).snapshot(1.0), recording=recording)
 
 
-def part(recording: RecordingView | None) -> WorldPart:
-    return world_part(snapshot(recording), "run", None)
+def part(recording: RecordingView | None) -> SnapshotPart:
+    return snapshot_part(snapshot(recording), "run", None)
 
 
 @pytest.mark.parametrize(
@@ -46,22 +46,22 @@ def test_status(recording: RecordingView, said: str) -> None:
 def test_no_journal() -> None:
     """Nothing is said of it."""
     assert [line for line in shown(part(None), None) if "journal" in line] == []
-    assert b"journal" not in exposition(snapshot(None), (), "")[0]
+    assert b"journal" not in render(snapshot(None), (), "")[0]
 
 
 def test_metrics() -> None:
     """Bytes, what is missing, and whether it fails."""
-    text = exposition(snapshot(FAILING), (), "")[0].decode()
+    text = render(snapshot(FAILING), (), "")[0].decode()
     assert "hivemind_journal_bytes_total 1.82e+07" in text
     assert "hivemind_journal_events_lost_total 1234.0" in text
     assert "hivemind_journal_failing 1.0" in text
-    assert "hivemind_journal_failing 0.0" in exposition(snapshot(LOST), (), "")[0].decode()
+    assert "hivemind_journal_failing 0.0" in render(snapshot(LOST), (), "")[0].decode()
 
 
 @pytest.mark.parametrize("recording", [None, WELL, FAILING])
 def test_elsewhere(recording: RecordingView | None) -> None:
     """A screen elsewhere is told the same, and so is whoever asks for /_stats."""
-    assert decode_world(encode(part(recording))).snapshot.recording == recording
+    assert decode_snapshot(encode(part(recording))).snapshot.recording == recording
     shown = as_json(snapshot(recording))["recording"]
     assert shown == (None if recording is None else {name: getattr(recording, name) for name in shown})
 

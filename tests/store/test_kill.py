@@ -20,7 +20,7 @@ from upstream.scripted import unused_port
 
 from hivemind.api_types import PREFIX
 from hivemind.control.client import ControlClient
-from hivemind.control.find import Token
+from hivemind.control.discovery import Token
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority, TaskSpec
 

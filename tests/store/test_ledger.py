@@ -15,7 +15,7 @@ import pytest
 from proxy.kit import settings_for
 from scheduler.driving import LANE, lane_config, request
 
-from hivemind.api_types import LeavePlace, WantPlace
+from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.host.proxy import Proxy
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.ledger.accounts import Period
@@ -214,7 +214,7 @@ async def test_made_up_names_do_not_let_it_grow(tmp_path: Path, monkeypatch: pyt
 async def test_runs_of_processes(tmp_path: Path) -> None:
     """What was started, when, how it ended and what it used; a process that outlives the proxy has one run."""
     clock = Clock(1000.0)
-    want = WantPlace("a", command=("claude", "-p"), cwd="/tmp", task="t")
+    want = PlaceRequest("a", command=("claude", "-p"), cwd="/tmp", task="t")
     async with living(tmp_path, clock, crash=True) as proxy:
         use(proxy, "a", 100)
         assert proxy.place(want, "r").granted
@@ -224,11 +224,11 @@ async def test_runs_of_processes(tmp_path: Path) -> None:
         known = proxy.processes.process("a")
         assert known is not None
         assert (known.command, known.cwd, known.task) == (("claude", "-p"), "/tmp", "t")
-        assert proxy.place(WantPlace("a", command=("claude", "-p"), cwd="/tmp", task="t", running=True), "r").granted
+        assert proxy.place(PlaceRequest("a", command=("claude", "-p"), cwd="/tmp", task="t", running=True), "r").granted
         use(proxy, "a", 2)
-        assert (await proxy.leave(LeavePlace("a", -9), "r")).tokens == 7
+        assert (await proxy.leave(PlaceRelease("a", -9), "r")).tokens == 7
         clock.wall = 2500.0
-        assert proxy.place(WantPlace("b", command=("sh",)), "r").granted
+        assert proxy.place(PlaceRequest("b", command=("sh",)), "r").granted
         await proxy.settled()
         assert proxy.store is not None
         assert proxy.store.runs("a") == [Run(1, "a", ("claude", "-p"), "/tmp", "t", 1000.0, 2000.0, -9, 7)]
@@ -241,7 +241,7 @@ async def test_runs_of_processes(tmp_path: Path) -> None:
 async def test_a_runner_that_falls_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its agent's run has ended too, nobody knows how."""
     async with living(tmp_path, Clock(5.0)) as proxy:
-        assert proxy.place(WantPlace("a", command=("sh",)), "r").granted
+        assert proxy.place(PlaceRequest("a", command=("sh",)), "r").granted
         later = proxy.engine.now() + LEASE_S + 1
         monkeypatch.setattr(proxy.engine, "now", lambda: later)
         proxy.processes.lapse()
@@ -261,7 +261,7 @@ async def test_without_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     clock.wall += 20
     while used(proxy, "a")["day"]:  # noqa: ASYNC110 - a timer of the proxy's
         await asyncio.sleep(0.001)
-    assert proxy.place(WantPlace("a", command=("sh",)), "r").granted
+    assert proxy.place(PlaceRequest("a", command=("sh",)), "r").granted
     await proxy.settled()
     assert proxy.about().state_dir is None
     await proxy.aclose()

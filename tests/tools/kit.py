@@ -23,8 +23,8 @@ from hivemind.host import server
 from hivemind.host.proxy import Proxy
 from hivemind.scheduler.commands import Command
 from hivemind.settings import Settings
-from hivemind.tools.desk import Caller, Desk
-from hivemind.tools.server import called
+from hivemind.tools.access import Caller, ProxyAccess
+from hivemind.tools.server import call_tool
 from hivemind.world.snapshot import Snapshot
 
 ABOUT = About("run-1", __version__, "http://127.0.0.1:8765", (("up", "https://up"),), False, 0, False, "dots", None)
@@ -45,7 +45,7 @@ HANGS_S = 60
 
 
 @dataclass
-class PaperDesk:
+class FakeProxy:
     """A proxy that is what a test says, and remembers what it was told."""
 
     world_now: Snapshot = field(default_factory=lambda: told().snapshot(1.0))
@@ -66,7 +66,7 @@ class PaperDesk:
         self._fail()
         return tuple(task for task in self.tasks_now if batch in (None, task.spec.batch))
 
-    async def order(self, command: Command, who: str) -> None:
+    async def apply(self, command: Command, who: str) -> None:
         self._fail()
         self.orders.append((command, who))
 
@@ -147,17 +147,17 @@ def text_of(result: Any) -> str:
     return str(content.text)
 
 
-async def call(desk: Desk, name: str, caller: Caller | None = None, /, **arguments: Any) -> dict[str, Any]:
-    """A tool's answer on a desk of the test's."""
-    result = await called(desk, caller or Caller(), name, arguments)
+async def call(proxy: ProxyAccess, name: str, caller: Caller | None = None, /, **arguments: Any) -> dict[str, Any]:
+    """A tool's answer on a proxy of the test's."""
+    result = await call_tool(proxy, caller or Caller(), name, arguments)
     assert not result.is_error, result.content
     assert isinstance(result.structured_content, dict)
     return result.structured_content
 
 
-async def complaint(desk: Desk, name: str, /, **arguments: Any) -> str:
+async def complaint(proxy: ProxyAccess, name: str, /, **arguments: Any) -> str:
     """What it says where it can't do what it was asked."""
-    return text_of(await called(desk, Caller(), name, arguments))
+    return text_of(await call_tool(proxy, Caller(), name, arguments))
 
 
 NAMES = ("submit", "batch", "status", "priority", "budget", "metrics", "config", "setup")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tools.kit import PaperDesk, call, complaint
+from tools.kit import FakeProxy, call, complaint
 from tools.test_headroom import agent, window, world
 from world.kit import budget, state
 
@@ -21,18 +21,18 @@ from hivemind.scheduler.commands import (
     Tune,
 )
 from hivemind.scheduler.types import Priority, TaskSpec, WindowKind
-from hivemind.tools.desk import Caller, Unavailable
+from hivemind.tools.access import Caller, Unavailable
 from hivemind.tools.inputs import MOST_ROWS
-from hivemind.tools.server import called
+from hivemind.tools.server import call_tool
 from hivemind.world.snapshot import LaneView
 
 ANN, BOB = agent("ann", budget=budget("ann", used_tokens=4_000)), agent("bob")
 KNOBS = {"aimd.beta": 0.5, "rpm": 0.0}
 
 
-def desk(**about: Any) -> PaperDesk:
+def proxy(**about: Any) -> FakeProxy:
     """Ann has a budget, Bob hasn't; there is one lane."""
-    return PaperDesk(world(state(4.0, knobs=KNOBS), agents=(ANN, BOB), pool=budget(None, tokens=9_000)), **about)
+    return FakeProxy(world(state(4.0, knobs=KNOBS), agents=(ANN, BOB), pool=budget(None, tokens=9_000)), **about)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def desk(**about: Any) -> PaperDesk:
 )
 async def test_the_same_commands(tool: str, arguments: dict[str, Any], command: object) -> None:
     """What a tool orders is the command that a key or the control API would give, signed."""
-    here = desk()
+    here = proxy()
     answer = await call(here, f"hm.{tool}", Caller("me"), **arguments)
     assert here.orders == [(command, "mcp:me")]
     assert answer["said"].endswith(".")
@@ -69,17 +69,17 @@ async def test_the_same_commands(tool: str, arguments: dict[str, Any], command: 
         ("priority", {"priority": "low"}, "give either agent or task"),
         ("priority", {"priority": "low", "agent": "a", "task": "b"}, "give either agent or task"),
         ("priority", {"agent": "a"}, "priority: is missing; it is: critical goes first"),
-        ("budget", {"tokens": 5}, "whose budget is it?"),
+        ("budget", {"tokens": 5}, "agent: is missing"),
         ("budget", {"pool": True, "agent": "a"}, "either agent or pool"),
-        ("budget", {"agent": "a", "remove": True, "tokens": 5}, "don't go with it"),
+        ("budget", {"agent": "a", "remove": True, "tokens": 5}, "leave out tokens and dollars"),
         ("budget", {"agent": "a", "per": "day"}, "give tokens or dollars"),
         ("budget", {"pool": True, "tokens": 5, "covers": "subtree"}, "the pool covers all"),
         ("budget", {"agent": "a", "tokens": 0}, "tokens: should be greater than or equal to 1"),
         ("budget", {"agent": "a", "dollars": "nan"}, "dollars: should be a finite number"),
         ("config", {"knob": "aimd.bet", "value": 1}, "did you mean aimd.beta?"),
         ("config", {"knob": "rpm"}, "value: is missing; rpm takes 1 to 1e+06, or 0 for no limit"),
-        ("config", {"value": 1}, "which knob"),
-        ("config", {"knob": "rpm", "value": 1, "admissions": "pause"}, "one thing a call: knob or admissions"),
+        ("config", {"value": 1}, "name of a knob"),
+        ("config", {"knob": "rpm", "value": 1, "admissions": "pause"}, "one thing per call: knob or admissions"),
         ("config", {"lane": "up:1"}, "lane: goes with circuit"),
         ("status", {"upstream": "upp"}, "did you mean up?"),
         ("status", {"limit": 0}, "limit: should be greater than or equal to 1"),
@@ -93,7 +93,7 @@ async def test_the_same_commands(tool: str, arguments: dict[str, Any], command: 
 )
 async def test_errors(tool: str, arguments: dict[str, Any], words: str) -> None:
     """What is wrong is one line that says what would be right; nothing was ordered, and no secret is repeated."""
-    here = desk()
+    here = proxy()
     told = await complaint(here, f"hm.{tool}", **arguments)
     assert words in told
     assert "sekrit" not in told
@@ -103,7 +103,7 @@ async def test_errors(tool: str, arguments: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize("name", ["hm.statu", "status", "hm-status", "", "HM.STATUS", "hm.", "x" * 10_000])
 async def test_no_such_tool(name: str) -> None:
     """A name that isn't one is told with those that are."""
-    told = await complaint(desk(), name)
+    told = await complaint(proxy(), name)
     assert "no tool named" in told
     assert len(told) < 300
 
@@ -111,22 +111,22 @@ async def test_no_such_tool(name: str) -> None:
 async def test_refused_and_unreachable() -> None:
     """The proxy's refusal, and why it can't be had, are the text of the error, without credentials."""
     for error in (Rejected("no agent named 'ann'"), Unavailable("nothing listens there")):
-        assert await complaint(desk(error=error), "hm.priority", agent="ann", priority="low") == str(error)
+        assert await complaint(proxy(error=error), "hm.priority", agent="ann", priority="low") == str(error)
     leak = Unavailable("authorization: Bearer sekrit")
-    assert "sekrit" not in await complaint(desk(error=leak), "hm.status")
+    assert "sekrit" not in await complaint(proxy(error=leak), "hm.status")
 
 
 async def test_a_fault_of_our_own(caplog: pytest.LogCaptureFixture) -> None:
     """A tool that breaks says so without its insides, which go to the log."""
     with caplog.at_level(logging.ERROR):
-        told = await complaint(desk(error=KeyError("insides")), "hm.status")
+        told = await complaint(proxy(error=KeyError("insides")), "hm.status")
     assert "insides" not in told
     assert "insides" in caplog.text
 
 
 async def test_budgets_are_told() -> None:
     """Those that hold for whoever asks, or for the agent that is named; the pool's; or all there are."""
-    here = desk()
+    here = proxy()
 
     async def owners(caller: Caller | None = None, **arguments: Any) -> list[str]:
         rows = (await call(here, "hm.budget", caller, **arguments))["budgets"]
@@ -139,13 +139,13 @@ async def test_budgets_are_told() -> None:
     (row, _) = (await call(here, "hm.budget", agent="ann"))["budgets"]
     assert (row["tokens_left"], row["share"]) == (1_000, 0.8)
     assert "4,000 of 5,000 tokens" in (await call(here, "hm.budget", agent="ann"))["said"]
-    nobody = PaperDesk(world(agents=(BOB,)))
+    nobody = FakeProxy(world(agents=(BOB,)))
     assert (await call(nobody, "hm.budget"))["said"] == "There is no budget."
 
 
 async def test_knobs_are_told() -> None:
     """Every knob with its range, and the value it was just turned to."""
-    rows = {row["knob"]: row for row in (await call(desk(), "hm.config"))["knobs"]}
+    rows = {row["knob"]: row for row in (await call(proxy(), "hm.config"))["knobs"]}
     assert len(rows) == 15
     assert rows["aimd.beta"] == {
         "knob": "aimd.beta",
@@ -155,14 +155,14 @@ async def test_knobs_are_told() -> None:
         "whole": False,
         "zero_is_none": False,
     }
-    turned = (await call(desk(), "hm.config", knob="aimd.beta", value=0.9))["knobs"]
+    turned = (await call(proxy(), "hm.config", knob="aimd.beta", value=0.9))["knobs"]
     assert next(row for row in turned if row["knob"] == "aimd.beta")["values"] == {"up": 0.9}
 
 
 async def test_metrics_in_order() -> None:
     """Agents with the most of what was asked come first."""
     views = (replace(BOB, name="much", retries=1, waited_s=5.0), replace(BOB, name="often", retries=9, waited_s=1.0))
-    here = PaperDesk(world(agents=views))
+    here = FakeProxy(world(agents=views))
     for order, first in (("retries", "often"), ("waited", "much")):
         answer = await call(here, "hm.metrics", order=order, limit=1)
         assert [row["agent"] for row in answer["agents"]] == [first]
@@ -176,7 +176,7 @@ async def test_tasks_are_filtered() -> None:
         TaskState(TaskSpec(name, batch=batch, agent=who), state, Priority(n), 0, "", "")
         for n, (name, state, batch, who) in reversed(list(enumerate(specs)))
     )
-    here = desk(tasks_now=tasks)
+    here = proxy(tasks_now=tasks)
 
     async def names(**arguments: Any) -> list[str]:
         return [row["task"] for row in (await call(here, "hm.status", **arguments))["tasks"]]
@@ -201,9 +201,9 @@ async def test_answers_stay_small(tool: str, limit: int | None) -> None:
         TaskState(TaskSpec(f"task-{n}-" + "y" * 60, after=after), "waiting", Priority.LOW, 0, "", "z" * 500)
         for n in range(1_000)
     )
-    here = PaperDesk(replace(world(agents=many), lanes=lanes), tasks_now=tasks)
+    here = FakeProxy(replace(world(agents=many), lanes=lanes), tasks_now=tasks)
     arguments = {"limit": limit} if limit and tool in ("status", "metrics", "budget") else {}
-    result = await called(here, Caller(), f"hm.{tool}", arguments)
+    result = await call_tool(here, Caller(), f"hm.{tool}", arguments)
     (content,) = result.content
     assert content.type == "text"
     assert json.loads(content.text) == result.structured_content

@@ -74,7 +74,7 @@ def test_room_in_a_lane(lane: LaneState, agents_now: int | None) -> None:
     [
         ("paused", state(4.0), "paused"),
         ("draining", state(4.0), "shutting down"),
-        ("serving", state(4.0, circuit="open", circuit_reopens_in_s=7.0), "tried in 7 s"),
+        ("serving", state(4.0, circuit="open", circuit_reopens_in_s=7.0), "next try is in 7 s"),
         ("serving", state(4.0, parked_for_s=12.0), "pause of 12 s"),
     ],
 )

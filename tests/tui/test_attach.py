@@ -13,8 +13,8 @@ from control.kit import RUN, TOKEN, busy_proxy, controlled
 from upstream.scripted import unused_port
 from world.kit import arrived, commanded, sampled, state, told
 
-from hivemind.control.find import Token
-from hivemind.control.wire import encode, world_part
+from hivemind.control.codec import encode, snapshot_part
+from hivemind.control.discovery import Token
 from hivemind.errors import UsageError
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.events import Commanded
@@ -171,7 +171,7 @@ async def test_lost_in_the_middle_of_a_command() -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
-            part = world_part(busy_proxy().snapshot(), RUN, None)
+            part = snapshot_part(busy_proxy().snapshot(), RUN, None)
             return httpx.Response(200, content=encode(part))
         raise httpx.ReadError("reset", request=request)
 

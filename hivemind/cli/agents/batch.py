@@ -87,7 +87,7 @@ def _checked(plan: Plan) -> Iterator[str]:
 
 def _started(namespace: argparse.Namespace, plan: Plan, settings: Settings) -> int:
     from hivemind.agents.batch_folder import BatchFolder, Busy
-    from hivemind.control.client import NoAnswer
+    from hivemind.control.client import ControlError
     from hivemind.host.server import run_loop
     from hivemind.store.token_file import state_dir
 
@@ -98,7 +98,7 @@ def _started(namespace: argparse.Namespace, plan: Plan, settings: Settings) -> i
             return run_loop(_served(namespace, plan, settings, folder, report))
     except Busy:
         raise UsageError(f"{plan.name}: a runner works on this batch already; wait for it, or end it") from None
-    except NoAnswer as error:
+    except ControlError as error:
         raise HiveMindError(f"{plan.name}: {error}") from None
     except OSError as error:
         raise HiveMindError(f"{plan.name}: {error.filename}: {error.strerror}") from None
@@ -122,7 +122,7 @@ async def _served(
     from hivemind.agents.batch_desk import Desk
     from hivemind.agents.screen import Screen, size_of
     from hivemind.agents.session import open_session
-    from hivemind.control.client import NoAnswer
+    from hivemind.control.client import ControlError
 
     screen = Screen(sys.stderr, os.environ, size_of(sys.stderr))
     runner = f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
@@ -147,7 +147,7 @@ async def _served(
                     screen.say(f"{plan.name}: {most} at once, logs in {folder.logs}", "")
                     standing = await batch.run(left, screen.show)
                 finally:
-                    with contextlib.suppress(NoAnswer):
+                    with contextlib.suppress(ControlError):
                         await desk.leave(plan.name, desk.place.runner, 0)
             await asyncio.to_thread(screen.close)
             _tell(standing, report)

@@ -19,8 +19,8 @@ from hivemind.cli import client as asking
 from hivemind.cli.agents.checkpoint import NotKept, all_in, conversation_of, names_known, write_out
 from hivemind.cli.operator.status import world
 from hivemind.cli.plugin import Command
-from hivemind.control.client import NoAnswer
-from hivemind.control.find import STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, find_token, place_of
+from hivemind.control.client import ControlError
+from hivemind.control.discovery import STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, find_token, parse_address
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.commands import PauseAgent, Rejected
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
@@ -99,7 +99,7 @@ def _proxy(namespace: argparse.Namespace, settings: Settings) -> asking.Asked:
         environ[TOKEN_VARIABLE] = settings.control_token.get_secret_value()
     if settings.state_dir is not None:
         environ[STATE_VARIABLE] = str(settings.state_dir)
-    place = place_of(_named(namespace) or local_url(settings.host, settings.port))
+    place = parse_address(_named(namespace) or local_url(settings.host, settings.port))
     file = getattr(namespace, "token_file", None)
     token = find_token(place, environ, None if file is None else Path(file))
     return asking.Asked(place, token, asking.who(os.environ))
@@ -201,7 +201,7 @@ async def _live(namespace: argparse.Namespace, settings: Settings, checkpoint: C
             if not foreground.number:
                 raise
             return code or 128 + foreground.number
-        except NoAnswer as error:
+        except ControlError as error:
             raise CannotResume(f"the proxy can't be asked any more: {error}") from None
         except Rejected as error:
             raise CannotResume(printable(str(error))) from None

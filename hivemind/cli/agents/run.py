@@ -17,8 +17,8 @@ from hivemind.agents.run import CannotRun, Job, Outcome, check_command, run_agen
 from hivemind.agents.session import Say, Session, open_session
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
-from hivemind.control.client import NoAnswer
-from hivemind.control.find import AGENT_VARIABLE, URL_VARIABLE
+from hivemind.control.client import ControlError
+from hivemind.control.discovery import AGENT_VARIABLE, URL_VARIABLE
 from hivemind.errors import UsageError
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
@@ -91,7 +91,7 @@ async def _live(namespace: argparse.Namespace, job: Job, settings: Settings, say
             if not foreground.number:
                 raise
             return code or 128 + foreground.number
-        except NoAnswer as error:
+        except ControlError as error:
             print(f"hivemind: the proxy can't be asked any more: {error}", file=sys.stderr)
             return 1
     return code

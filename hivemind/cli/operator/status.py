@@ -7,11 +7,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from hivemind.api_types import WorldPart
+from hivemind.api_types import SnapshotPart
 from hivemind.cli import client as asking
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
-from hivemind.control.wire import decode_world
+from hivemind.control.codec import decode_snapshot
 from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.tasks.graph import TASK_STATES
 from hivemind.text import amounts
@@ -39,12 +39,12 @@ def _run(namespace: argparse.Namespace) -> int:
     return 0
 
 
-def world(proxy: asking.Asked) -> WorldPart:
+def world(proxy: asking.Asked) -> SnapshotPart:
     """The proxy's world. Raises: ProxyError."""
-    return proxy.read_by(decode_world, "/snapshot")
+    return proxy.read_by(decode_snapshot, "/snapshot")
 
 
-def as_facts(part: WorldPart) -> dict[str, object]:
+def as_facts(part: SnapshotPart) -> dict[str, object]:
     """For programs."""
     world = part.snapshot
     return {
@@ -63,7 +63,7 @@ def as_facts(part: WorldPart) -> dict[str, object]:
     }
 
 
-def shown(part: WorldPart, room: int | None) -> list[str]:
+def shown(part: SnapshotPart, room: int | None) -> list[str]:
     """For people."""
     world, totals = part.snapshot, part.snapshot.totals
     mode = styled(world.mode, _MODES.get(world.mode, ""))

@@ -19,10 +19,10 @@ from typing import Self, TypeVar
 
 import httpx
 
-from hivemind.control.client import ControlClient, NoAnswer, open_http
+from hivemind.control.client import ControlClient, ControlError, open_http
+from hivemind.control.codec import OutOfSync, merge
 from hivemind.control.commands import HERE, WHO_LENGTH
-from hivemind.control.find import Token, find_token, place_of
-from hivemind.control.wire import OutOfStep, joined
+from hivemind.control.discovery import Token, find_token, parse_address
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.types import Usage
 from hivemind.settings.write import Draft
@@ -159,7 +159,7 @@ class AttachedSource:
             raise Rejected(f"not connected to {self._url}: {self._lost}{nothing}")
         try:
             return await ask()
-        except NoAnswer as error:
+        except ControlError as error:
             then = "; it isn't known whether it was done" if nothing and error.sent else nothing
             raise Rejected(f"not connected to {self._url}: {error}{then}") from error
         finally:
@@ -174,7 +174,7 @@ class AttachedSource:
             self._wake.clear()
             try:
                 await self._hear()
-            except (NoAnswer, Rejected) as error:
+            except (ControlError, Rejected) as error:
                 self._lost = str(error)
                 pause_s = min(max(2 * pause_s, self._pace.again_s), self._pace.again_most_s)
                 if self._client.renew_token():
@@ -193,10 +193,10 @@ class AttachedSource:
         known = self._known
         part = await self._client.world(self._run, None if known is None else known.at)
         try:
-            heard = joined(known, part)
-        except OutOfStep:
+            heard = merge(known, part)
+        except OutOfSync:
             part = await self._client.world()
-            heard = joined(None, part)
+            heard = merge(None, part)
         self._known = replace(heard, lines=tuple(_ours(line, self._name) for line in heard.lines))
         self._run = part.run
         if self._followed.run != part.run:
@@ -218,7 +218,7 @@ async def attached(
 
     Raises: UsageError: it isn't such a URL, or no token for it is found.
     """
-    place = place_of(url)
+    place = parse_address(url)
     token = find_token(place, environ, token_file)
     async with (
         open_http(place) as http,

@@ -1,12 +1,12 @@
-"""The tools that look: hm.status and hm.metrics."""
+"""The read-only tools: hm.status and hm.metrics."""
 
 from __future__ import annotations
 
 from hivemind.agent_names import same
 from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.types import Usage
-from hivemind.tools.desk import Caller, Desk
-from hivemind.tools.failure import ToolFailure, unknown
+from hivemind.tools.access import Caller, ProxyAccess
+from hivemind.tools.errors import ToolError, unknown
 from hivemind.tools.headroom import headroom
 from hivemind.tools.inputs import MetricsInput, StatusInput
 from hivemind.tools.outputs import AgentUsage, LaneMetrics, Metrics, ProxyRow, Status, TotalsRow
@@ -14,27 +14,27 @@ from hivemind.tools.rows import LANES_SHOWN, agent_row, by_state, cut, in_order,
 from hivemind.world.snapshot import AgentView, Totals
 
 
-async def status(desk: Desk, caller: Caller, asked: StatusInput) -> Status:
-    """How the proxy does, and what there is room for."""
-    about, world = await desk.about(), await desk.world()
+async def status(proxy: ProxyAccess, caller: Caller, args: StatusInput) -> Status:
+    """Return headroom, lanes, agents and tasks."""
+    about, world = await proxy.about(), await proxy.world()
     upstreams = [name for name, _ in about.upstreams]
-    if asked.upstream is not None and asked.upstream not in upstreams:
-        raise unknown("upstream", asked.upstream, upstreams)
-    me = known_as(world, asked.agent or caller.agent)
-    worker = known_as(world, asked.task_agent)
+    if args.upstream is not None and args.upstream not in upstreams:
+        raise unknown("upstream", args.upstream, upstreams)
+    me = known_as(world, args.agent or caller.agent)
+    worker = known_as(world, args.task_agent)
     tasks = [
         task
-        for task in await desk.tasks(asked.batch)
+        for task in await proxy.tasks(args.batch)
         if worker is None or same(worker, task.spec.agent or task.spec.id)
-        if asked.task_state in (None, task.state)
+        if args.task_state in (None, task.state)
     ]
     views = {view.id: view for view in world.tasks}
-    agents, agents_out = cut(sorted(world.agents, key=_busiest), asked.limit)
-    shown, tasks_out = cut(in_order(tasks), asked.limit)
-    lanes = [each for each in world.lanes if asked.upstream in (None, each.state.upstream)]
+    agents, agents_out = cut(sorted(world.agents, key=_busiest), args.limit)
+    shown, tasks_out = cut(in_order(tasks), args.limit)
+    lanes = [each for each in world.lanes if args.upstream in (None, each.state.upstream)]
     own = next((view for view in world.agents if view.name == me), None)
     return Status(
-        headroom=headroom(world, about, me, asked.upstream),
+        headroom=headroom(world, about, me, args.upstream),
         proxy=ProxyRow(
             address=about.address,
             version=about.version,
@@ -55,14 +55,14 @@ async def status(desk: Desk, caller: Caller, asked: StatusInput) -> Status:
     )
 
 
-async def metrics(desk: Desk, caller: Caller, asked: MetricsInput) -> Metrics:
-    """What was used, and how it went."""
-    world = await desk.world()
-    wanted = known_as(world, asked.agent)
+async def metrics(proxy: ProxyAccess, caller: Caller, args: MetricsInput) -> Metrics:
+    """Return usage, costs, retries and waits."""
+    world = await proxy.world()
+    wanted = known_as(world, args.agent)
     views = [view for view in world.agents if wanted in (None, view.name)]
-    if asked.agent is not None and not views:
-        raise unknown("agent", asked.agent, [view.name for view in world.agents])
-    shown, left_out = cut(sorted(views, key=lambda view: -_amount(view, asked.order)), asked.limit)
+    if args.agent is not None and not views:
+        raise unknown("agent", args.agent, [view.name for view in world.agents])
+    shown, left_out = cut(sorted(views, key=lambda view: -_amount(view, args.order)), args.limit)
     return Metrics(
         uptime_s=round(world.uptime_s, 1),
         totals=_totals(world.totals),
@@ -86,7 +86,7 @@ def _amount(view: AgentView, order: str) -> float:
         "waited": view.waited_s,
     }
     if order not in amounts:
-        raise ToolFailure(f"order: must be one of {', '.join(amounts)}")
+        raise ToolError(f"order: must be one of {', '.join(amounts)}")
     return amounts[order]
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
-def read_as(made: type[T], values: Any, of: str, *, strict: bool = True) -> T:
+def parse_as(made: type[T], values: Any, of: str, *, strict: bool = True) -> T:
     """A dataclass from a JSON object, priorities by name. `of` names the whole in errors; numbers may be texts where it
     isn't `strict`.
 
@@ -40,7 +40,7 @@ def read_as(made: type[T], values: Any, of: str, *, strict: bool = True) -> T:
 
 def _converted(value: Any, hint: Any, place: str, strict: bool) -> Any:
     if dataclasses.is_dataclass(hint):
-        return read_as(hint, value, place, strict=strict)  # type: ignore[arg-type]  # a type, since it is a hint
+        return parse_as(hint, value, place, strict=strict)  # type: ignore[arg-type]  # a type, since it is a hint
     if get_origin(hint) is tuple and isinstance(value, list):
         inner = get_args(hint)[0]
         return tuple(_converted(each, inner, f"{place}[{n}]", strict) for n, each in enumerate(value))

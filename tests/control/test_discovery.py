@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.control.find import NoneNoted, find_token, place_of
+from hivemind.control.discovery import NoRunningProxy, find_token, parse_address
 from hivemind.errors import UsageError
 from hivemind.store.token_file import Note, note_path, write_note
 
@@ -26,7 +26,7 @@ SECRET = "hunter2-and-more"
 )
 def test_place(url: str, plain: str, port: int, local: bool) -> None:
     """A URL with or without a port and a path before ours; on this machine, or not."""
-    found = place_of(url)
+    found = parse_address(url)
     assert (found.url, found.port, found.local) == (plain, port, local)
 
 
@@ -49,12 +49,12 @@ def test_place(url: str, plain: str, port: int, local: bool) -> None:
 def test_no_place(url: str, said: str) -> None:
     """What is wrong with a URL is told without repeating what may be secret in it."""
     with pytest.raises(UsageError) as caught:
-        place_of(url)
+        parse_address(url)
     assert said in str(caught.value)
     assert SECRET not in str(caught.value)
 
 
-LOCAL, REMOTE = place_of("http://127.0.0.1:8765"), place_of("http://10.0.0.5:8765")
+LOCAL, REMOTE = parse_address("http://127.0.0.1:8765"), parse_address("http://10.0.0.5:8765")
 
 
 def noted(directory: Path, token: str, port: int = 8765) -> Path:
@@ -88,7 +88,9 @@ def test_note_in_the_usual_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_no_note(tmp_path: Path) -> None:
     """Without one there is no proxy of ours on that port, and the line says where it was looked for."""
     noted(tmp_path, "of-another-port", 8766)
-    with pytest.raises(NoneNoted, match=r"no proxy of yours runs at \S+:8765 \(there is no \S+control-8765\.json\)"):
+    with pytest.raises(
+        NoRunningProxy, match=r"no proxy of yours runs at \S+:8765 \(there is no \S+control-8765\.json\)"
+    ):
         find_token(LOCAL, {"HIVEMIND_STATE_DIR": str(tmp_path)})
 
 

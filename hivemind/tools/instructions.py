@@ -1,4 +1,4 @@
-"""What an agent is told when it connects: how to live with others on one rate-limited API."""
+"""The server's instructions to agents: how to share one rate-limited API."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ Tasks: hm.batch adds a graph of tasks, all or none; after names what must be don
  agent that the task names works on it, its requests are held until the task is ready, and whoever did the work\
  reports it: hm.submit with outcome done or failed. Tasks that others wait for inherit their priority.
 
-The tools may be listed as hm.status or hm_status; both names work. hm.priority, hm.budget and hm.config steer the\
- proxy for everybody: use them when you were asked to. Where they are read-only they say so."""
+The tools may be listed as hm.status or hm_status; both names work. hm.priority, hm.budget and hm.config change the\
+ proxy for everyone: use them when you were asked to. If they are read-only, they say so."""

@@ -8,24 +8,24 @@ from tools.kit import call, complaint, served
 from hivemind.host.proxy import Proxy
 from hivemind.scheduler.commands import ClaimTask, SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
-from hivemind.tools.desk import Caller
-from hivemind.tools.here import Here
-from hivemind.tools.server import called
+from hivemind.tools.access import Caller
+from hivemind.tools.local import LocalAccess
+from hivemind.tools.server import call_tool
 
 
 async def reported(proxy: Proxy, name: str, outcome: str, **more: str) -> str:
     """What is said when the outcome of a task is reported, and the state it is in then."""
-    answer = await call(Here(proxy), "hm.submit", name=name, outcome=outcome, **more)
+    answer = await call(LocalAccess(proxy), "hm.submit", name=name, outcome=outcome, **more)
     return f"{answer['said']} [{answer['task']['state']}]"
 
 
 async def test_a_new_task(tmp_path: Path) -> None:
     """Everything that is said of it reaches the graph; names of its batch stand for their ids."""
     async with served(tmp_path) as proxy:
-        await call(Here(proxy), "hm.submit", name="outside")
-        await call(Here(proxy), "hm.submit", name="first", batch="b")
+        await call(LocalAccess(proxy), "hm.submit", name="outside")
+        await call(LocalAccess(proxy), "hm.submit", name="first", batch="b")
         answer = await call(
-            *(Here(proxy), "hm.submit", Caller("ann")),
+            *(LocalAccess(proxy), "hm.submit", Caller("ann")),
             name="second",
             batch="b",
             priority="high",
@@ -48,7 +48,7 @@ async def test_outcomes(tmp_path: Path) -> None:
     """Whoever worked on a task without a command reports it, whether or not it had begun; what waits for it follows."""
     async with served(tmp_path) as proxy:
         tasks = [{"name": "a"}, {"name": "b", "after": ["a"]}, {"name": "c", "after": ["b"]}, {"name": "d"}]
-        await call(Here(proxy), "hm.batch", batch="x", tasks=tasks)
+        await call(LocalAccess(proxy), "hm.batch", batch="x", tasks=tasks)
         assert await reported(proxy, "x.a", "started") == (
             "Task x.a is yours: report done or failed when it ends. [running]"
         )
@@ -64,7 +64,7 @@ async def test_outcomes(tmp_path: Path) -> None:
 async def test_attempts(tmp_path: Path) -> None:
     """One that fails goes back among the ready as often as it may be started."""
     async with served(tmp_path) as proxy:
-        await call(Here(proxy), "hm.submit", name="a", attempts=2)
+        await call(LocalAccess(proxy), "hm.submit", name="a", attempts=2)
         assert "1 of 2 attempts are used. [ready]" in await reported(proxy, "a", "failed")
         assert (await reported(proxy, "a", "failed")).endswith("[failed]")
 
@@ -73,13 +73,13 @@ async def test_a_batch_ends(tmp_path: Path) -> None:
     """Cancelling leaves nothing open and nothing blocked by the way; a batch that ended can be forgotten."""
     async with served(tmp_path) as proxy:
         tasks = [{"name": "a"}, {"name": "b", "after": ["a"]}, {"name": "c", "after": ["b"]}]
-        assert (await call(Here(proxy), "hm.batch", batch="x", tasks=tasks))["said"] == "3 tasks of x are added."
+        assert (await call(LocalAccess(proxy), "hm.batch", batch="x", tasks=tasks))["said"] == "3 tasks of x are added."
         proxy.apply(ClaimTask("x.a"), "test")
-        assert "is running" in await complaint(Here(proxy), "hm.batch", batch="x", action="forget")
-        answer = await call(Here(proxy), "hm.batch", batch="x", action="cancel")
+        assert "is running" in await complaint(LocalAccess(proxy), "hm.batch", batch="x", action="forget")
+        answer = await call(LocalAccess(proxy), "hm.batch", batch="x", action="cancel")
         assert answer["tasks_by_state"] == {"cancelled": 3}
-        assert (await call(Here(proxy), "hm.batch", batch="x", action="forget"))["tasks"] == 0
-        assert (await call(Here(proxy), "hm.batch", batch="x", tasks=tasks))["ready"] == ["x.a"]
+        assert (await call(LocalAccess(proxy), "hm.batch", batch="x", action="forget"))["tasks"] == 0
+        assert (await call(LocalAccess(proxy), "hm.batch", batch="x", tasks=tasks))["ready"] == ["x.a"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ async def test_a_batch_ends(tmp_path: Path) -> None:
 async def test_all_or_none(tmp_path: Path, tasks: list[dict[str, object]], words: str) -> None:
     """Of a batch with anything wrong in it nothing is added, and the text names the place."""
     async with served(tmp_path) as proxy:
-        assert words in await complaint(Here(proxy), "hm.batch", batch="x", tasks=tasks)
+        assert words in await complaint(LocalAccess(proxy), "hm.batch", batch="x", tasks=tasks)
         assert proxy.tasks(None) == ()
 
 
@@ -123,7 +123,7 @@ async def test_what_cannot_be(tmp_path: Path, arguments: dict[str, object], word
     async with served(tmp_path) as proxy:
         specs = (TaskSpec("a"), TaskSpec("auto", command=("make",)), TaskSpec("b.a", after=("a",), batch="b"))
         proxy.apply(SubmitTasks(specs), "test")
-        assert words in await complaint(Here(proxy), "hm.submit", **arguments)
+        assert words in await complaint(LocalAccess(proxy), "hm.submit", **arguments)
 
 
 @pytest.mark.parametrize(
@@ -138,14 +138,14 @@ async def test_batches_that_cannot_be(tmp_path: Path, arguments: dict[str, objec
     """Likewise of batches."""
     async with served(tmp_path) as proxy:
         proxy.apply(SubmitTasks((TaskSpec("nightly.a", batch="nightly"),)), "test")
-        assert words in await complaint(Here(proxy), "hm.batch", **arguments)
+        assert words in await complaint(LocalAccess(proxy), "hm.batch", **arguments)
 
 
 async def test_lists_as_text(tmp_path: Path) -> None:
     """Clients that send a list as the text of one are understood; rubbish in its place is an error like any other."""
     async with served(tmp_path) as proxy:
         tasks = '[{"name": "a"}, {"name": "b", "after": "[\\"a\\"]"}]'
-        result = await called(Here(proxy), Caller(), "hm.batch", {"batch": "x", "tasks": tasks})
+        result = await call_tool(LocalAccess(proxy), Caller(), "hm.batch", {"batch": "x", "tasks": tasks})
         assert not result.is_error
         assert proxy.tasks("x")[1].spec.after == ("x.a",)
-        assert "tasks: " in await complaint(Here(proxy), "hm.batch", batch="y", tasks="[" * 100_000)
+        assert "tasks: " in await complaint(LocalAccess(proxy), "hm.batch", batch="y", tasks="[" * 100_000)

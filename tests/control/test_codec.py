@@ -16,8 +16,8 @@ from tui.graph import processes
 from tui.worlds import world
 from world.kit import LANE, commanded, sampled, state
 
-from hivemind.api_types import WorldPart
-from hivemind.control.wire import OutOfStep, decode_world, encode, joined, world_part
+from hivemind.api_types import SnapshotPart
+from hivemind.control.codec import OutOfSync, decode_snapshot, encode, merge, snapshot_part
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import Hold, LaneState, WindowState
 from hivemind.scheduler.types import Usage, Utilisation
@@ -64,16 +64,16 @@ SNAPSHOTS = made(
 )
 
 
-def there(part: WorldPart) -> WorldPart:
+def there(part: SnapshotPart) -> SnapshotPart:
     """As it is at the other end."""
-    return decode_world(encode(part))
+    return decode_snapshot(encode(part))
 
 
 @given(SNAPSHOTS)
 @settings(max_examples=examples(60), deadline=None, derandomize=True)
 def test_any_snapshot_survives(snapshot: Snapshot) -> None:
     """Every number, name and absence is the same at the other end, infinities too."""
-    part = world_part(snapshot, RUN, None)
+    part = snapshot_part(snapshot, RUN, None)
     assert there(part) == part
 
 
@@ -82,11 +82,11 @@ def test_a_world_survives() -> None:
     full = world(agents=200, lanes=3)
     lanes = tuple(LaneView(replace(lane.state, level=math.inf, ceiling=math.inf), lane.curve) for lane in full.lanes)
     full = replace(full, lanes=lanes)
-    part = there(world_part(full, RUN, None))
+    part = there(snapshot_part(full, RUN, None))
     assert part.snapshot == full
     assert math.isinf(part.snapshot.lanes[2].state.level)
     plain = json.loads(
-        encode(world_part(full, RUN, None)), parse_constant=lambda word: pytest.fail(f"{word} is no JSON")
+        encode(snapshot_part(full, RUN, None)), parse_constant=lambda word: pytest.fail(f"{word} is no JSON")
     )
     assert plain["snapshot"]["lanes"][0]["state"]["level"] is None
 
@@ -94,8 +94,8 @@ def test_a_world_survives() -> None:
 def test_processes_and_tasks_survive() -> None:
     """As a whole, and with what is new only: budgets, the pool, every task and how many there are."""
     full = processes()
-    assert there(world_part(full, RUN, None)).snapshot == full
-    assert joined(full, there(world_part(full, RUN, full.at))) == full
+    assert there(snapshot_part(full, RUN, None)).snapshot == full
+    assert merge(full, there(snapshot_part(full, RUN, full.at))) == full
     assert full.pool is not None
     assert full.tasks
 
@@ -125,8 +125,8 @@ def test_parts_join(steps: list[tuple[str, float]]) -> None:
         elif what == "sample":
             proxy.happens(sampled(proxy.at, *(replace(lane, active=int(proxy.at * 10)) for lane in lanes)))
         elif what == "look":
-            part = there(world_part(proxy.snapshot(), RUN, None if known is None else known.at))
-            known = joined(known, part)
+            part = there(snapshot_part(proxy.snapshot(), RUN, None if known is None else known.at))
+            known = merge(known, part)
             assert known == proxy.snapshot()
 
 
@@ -136,7 +136,7 @@ def test_only_what_is_new() -> None:
     known = proxy.snapshot()
     proxy.at = 12.0
     proxy.happens(sampled(11.0, state()), commanded("PauseAdmissions", at=11.0, who="ops", paused=True))
-    part = world_part(proxy.snapshot(), RUN, known.at)
+    part = snapshot_part(proxy.snapshot(), RUN, known.at)
     (lane,) = part.snapshot.lanes
     assert (lane.state.lane, [point.at for point in lane.curve], part.curves) == (LANE, [9.0, 11.0], (4,))
     assert ([line.at for line in part.snapshot.lines], part.lines, part.whole) == ([11.0], 1, False)
@@ -149,14 +149,14 @@ def test_long_past() -> None:
     for at in range(11, 800):
         proxy.happens(sampled(float(at), state()), commanded("PauseAdmissions", at=float(at), who="ops", paused=True))
     proxy.at = 800.0
-    assert joined(known, world_part(proxy.snapshot(), RUN, known.at)) == proxy.snapshot()
+    assert merge(known, snapshot_part(proxy.snapshot(), RUN, known.at)) == proxy.snapshot()
 
 
 def test_out_of_step() -> None:
     """A part that doesn't join is noticed: of nothing, or of a world that has more behind it."""
     proxy = busy_proxy()
-    part = world_part(proxy.snapshot(), RUN, proxy.at)
-    with pytest.raises(OutOfStep, match="nothing is known"):
-        joined(None, part)
-    with pytest.raises(OutOfStep, match="3 things are there, and 1 are known"):
-        joined(replace(proxy.snapshot(), lanes=()), part)
+    part = snapshot_part(proxy.snapshot(), RUN, proxy.at)
+    with pytest.raises(OutOfSync, match="nothing is known"):
+        merge(None, part)
+    with pytest.raises(OutOfSync, match="3 things are there, and 1 are known"):
+        merge(replace(proxy.snapshot(), lanes=()), part)

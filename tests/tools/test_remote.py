@@ -8,19 +8,19 @@ import msgspec
 import pytest
 from tools.kit import ABOUT
 
-from hivemind.api_types import Done, Failure, TasksPart
-from hivemind.control.find import place_of
+from hivemind.api_types import CommandResult, Failure, TasksPart
+from hivemind.control.discovery import parse_address
 from hivemind.scheduler.commands import PauseAdmissions, Rejected
-from hivemind.tools.desk import Caller, Unavailable
-from hivemind.tools.there import There
+from hivemind.tools.access import Caller, Unavailable
+from hivemind.tools.remote import RemoteAccess
 
 URL = "http://127.0.0.1:8765"
 
 
-def desk(answer: Callable[[httpx.Request], httpx.Response], file: Path) -> There:
+def proxy(answer: Callable[[httpx.Request], httpx.Response], file: Path) -> RemoteAccess:
     """Of a proxy that answers so, whose token stands in that file."""
     http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-    return There(place_of(URL), {}, file, http)
+    return RemoteAccess(parse_address(URL), {}, file, http)
 
 
 def reply(value: object, status: int = 200) -> httpx.Response:
@@ -49,15 +49,15 @@ async def test_another_token(token_file: Path) -> None:
         shown.append(request.headers["authorization"])
         return reply(ABOUT) if shown[-1] == f"Bearer {wanted}" else reply(Failure("not this one"), 401)
 
-    there = desk(answer, token_file)
-    assert (await there.about()).address == URL
+    remote = proxy(answer, token_file)
+    assert (await remote.about()).address == URL
     wanted = "two"
     put(token_file, "two")
-    await there.about()
+    await remote.about()
     assert shown == ["Bearer one", "Bearer one", "Bearer two"]
     wanted = "three"
     with pytest.raises(Unavailable, match="not this one"):
-        await there.about()
+        await remote.about()
 
 
 async def test_an_answer_that_is_missing(token_file: Path) -> None:
@@ -71,12 +71,12 @@ async def test_an_answer_that_is_missing(token_file: Path) -> None:
             raise httpx.ReadError("reset")
         return reply(TasksPart("run", ()))
 
-    there = desk(answer, token_file)
-    await there.tasks()
-    with pytest.raises(Unavailable, match="look before you ask again"):
-        await there.order(PauseAdmissions(True), "mcp")
+    remote = proxy(answer, token_file)
+    await remote.tasks()
+    with pytest.raises(Unavailable, match="check before you repeat it"):
+        await remote.apply(PauseAdmissions(True), "mcp")
     assert len(asked) == 2
-    second = desk(answer, token_file)
+    second = proxy(answer, token_file)
     asked.clear()
     await second.tasks()
     with pytest.raises(Unavailable, match="broke off"):
@@ -90,13 +90,13 @@ async def test_refused(token_file: Path) -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         bodies.append(msgspec.json.decode(request.content))
-        return reply(Done("PauseAdmissions", {}, "mcp")) if len(bodies) == 1 else reply(Failure("no"), 422)
+        return reply(CommandResult("PauseAdmissions", {}, "mcp")) if len(bodies) == 1 else reply(Failure("no"), 422)
 
-    there = desk(answer, token_file)
-    await there.order(PauseAdmissions(True), Caller("ann").who)
+    remote = proxy(answer, token_file)
+    await remote.apply(PauseAdmissions(True), Caller("ann").who)
     assert bodies == [{"name": "PauseAdmissions", "arguments": {"paused": True}, "who": "mcp:ann"}]
     with pytest.raises(Rejected, match=r"^no$"):
-        await there.order(PauseAdmissions(True), "mcp")
+        await remote.apply(PauseAdmissions(True), "mcp")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from hivemind.api_types import Failure
-from hivemind.control.wire import encode
+from hivemind.control.codec import encode
 
 NO_PAGE = "there is no such page"
 

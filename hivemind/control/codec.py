@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hivemind import __version__
-from hivemind.api_types import WorldPart
+from hivemind.api_types import SnapshotPart
 from hivemind.infinity import Infinities
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import CurvePoint, LaneView, Snapshot
@@ -30,11 +30,11 @@ _FIELDS: dict[type, tuple[str, ...] | None] = {}
 """Looked up once a type."""
 
 
-class OutOfStep(ValueError):
+class OutOfSync(ValueError):
     """What came doesn't join what is known; the whole has to be asked for."""
 
 
-def world_part(snapshot: Snapshot, run: str, after: float | None) -> WorldPart:
+def snapshot_part(snapshot: Snapshot, run: str, after: float | None) -> SnapshotPart:
     """What somebody needs who knows the world of `after`, the `at` of an earlier snapshot; None: everything."""
     curves, lines = tuple(len(lane.curve) for lane in snapshot.lanes), len(snapshot.lines)
     if after is not None:
@@ -42,7 +42,7 @@ def world_part(snapshot: Snapshot, run: str, after: float | None) -> WorldPart:
         fresh = next((n for n, line in enumerate(snapshot.lines) if line.at >= after), lines)
         lanes = tuple(LaneView(lane.state, _fresh(lane.curve, after)) for lane in snapshot.lanes)
         snapshot = replace(snapshot, lanes=lanes, lines=snapshot.lines[fresh:])
-    return WorldPart(run, __version__, after is None, curves, lines, snapshot)
+    return SnapshotPart(run, __version__, after is None, curves, lines, snapshot)
 
 
 def _fresh(curve: tuple[CurvePoint, ...], after: float) -> tuple[CurvePoint, ...]:
@@ -51,7 +51,7 @@ def _fresh(curve: tuple[CurvePoint, ...], after: float) -> tuple[CurvePoint, ...
     return curve[max(0, known - 1) :]
 
 
-def joined(known: Snapshot | None, part: WorldPart) -> Snapshot:
+def merge(known: Snapshot | None, part: SnapshotPart) -> Snapshot:
     """The whole snapshot: what is known, brought up to date.
 
     Raises: OutOfStep.
@@ -59,7 +59,7 @@ def joined(known: Snapshot | None, part: WorldPart) -> Snapshot:
     if part.whole:
         return part.snapshot
     if known is None:
-        raise OutOfStep("a part came, and nothing is known yet")
+        raise OutOfSync("a part came, and nothing is known yet")
     curves = {lane.state.lane: lane.curve for lane in known.lanes}
     lanes = tuple(
         LaneView(lane.state, _joined(curves.get(lane.state.lane, ()), lane.curve, count))
@@ -76,7 +76,7 @@ def _joined(known: tuple[CurvePoint, ...], fresh: tuple[CurvePoint, ...], count:
 
 def _last(items: tuple[T, ...], count: int) -> tuple[T, ...]:
     if len(items) < count:
-        raise OutOfStep(f"{count} things are there, and {len(items)} are known")
+        raise OutOfSync(f"{count} things are there, and {len(items)} are known")
     return items[len(items) - count :]
 
 
@@ -87,7 +87,7 @@ def encode(value: object) -> bytes:
 
 def encode_named(value: object) -> bytes:
     """The same with priorities by name, as in what is asked."""
-    return msgspec.json.encode(as_plain(value))
+    return msgspec.json.encode(to_plain(value))
 
 
 def decode_named(data: bytes, made: type[T]) -> T:
@@ -95,19 +95,19 @@ def decode_named(data: bytes, made: type[T]) -> T:
     return msgspec.convert(_numbered(msgspec.json.decode(data)), made)
 
 
-def as_plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """A value as it goes over the wire: objects, lists, and priorities by name."""
     made = type(value)
     if made in _PLAIN:
         return value
     names = _fields_of(made)
     if names is not None:
-        return {name: as_plain(getattr(value, name)) for name in names}
+        return {name: to_plain(getattr(value, name)) for name in names}
     if isinstance(value, Priority):
         return value.name.lower()
     if isinstance(value, Mapping):
-        return {key: as_plain(each) for key, each in value.items()}
-    return [as_plain(each) for each in value] if isinstance(value, tuple | list) else value
+        return {key: to_plain(each) for key, each in value.items()}
+    return [to_plain(each) for each in value] if isinstance(value, tuple | list) else value
 
 
 def _fields_of(made: type[Any]) -> tuple[str, ...] | None:
@@ -129,13 +129,13 @@ def _numbered(value: Any) -> Any:
     return made
 
 
-def decode_world(data: bytes) -> WorldPart:
+def decode_snapshot(data: bytes) -> SnapshotPart:
     """Raises: msgspec.MsgspecError: it isn't one, or one of another version."""
     values = msgspec.json.decode(data)
     _in_world().fill(values)
-    return msgspec.convert(values, WorldPart)
+    return msgspec.convert(values, SnapshotPart)
 
 
 @cache
 def _in_world() -> Infinities:
-    return Infinities(WorldPart)
+    return Infinities(SnapshotPart)

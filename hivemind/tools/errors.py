@@ -1,4 +1,4 @@
-"""What a tool says where it can't do what it was asked: one line that a model can act on."""
+"""Errors of tool calls: one line that a model can act on."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from pydantic import BaseModel, ValidationError
 from hivemind.text.suggest import did_you_mean
 
 _SHOWN = 5
-"""Names, and mistakes, that one line tells."""
+"""Most names, or errors, in one line."""
 
 
-class ToolFailure(Exception):
-    """The call can't be carried out as it is; the text says what was wrong, and what would be right."""
+class ToolError(Exception):
+    """The call can't be executed; the text says what is wrong, and what would be right."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> ToolFailure:
-    """There is none of that name."""
+def unknown(kind: str, name: str, known: Iterable[str]) -> ToolError:
+    """Return the error for a name that doesn't exist."""
     names = list(known)
     hint = did_you_mean(name, names)
     if not hint and names:
         hint = f"; there are {', '.join(names[:_SHOWN])}" + (" and others" if len(names) > _SHOWN else "")
-    return ToolFailure(f"no {kind} named {name[:80]!r}{hint or '; there is none yet'}")
+    return ToolError(f"no {kind} named {name[:80]!r}{hint or '; there is none yet'}")
 
 
-def mistakes(error: ValidationError, takes: type[BaseModel]) -> ToolFailure:
-    """Arguments that don't fit, each named by its place."""
+def invalid_arguments(error: ValidationError, takes: type[BaseModel]) -> ToolError:
+    """Return the error for arguments that fail validation, each named by its path."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
-    told = [_mistake(each["type"], each["loc"], each["msg"], takes) for each in found[:_SHOWN]]
+    lines = [_line(each["type"], each["loc"], each["msg"], takes) for each in found[:_SHOWN]]
     more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
-    return ToolFailure("; ".join([*told, *more]))
+    return ToolError("; ".join([*lines, *more]))
 
 
-def _mistake(kind: str, loc: tuple[int | str, ...], text: str, takes: type[BaseModel]) -> str:
+def _line(kind: str, loc: tuple[int | str, ...], text: str, takes: type[BaseModel]) -> str:
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).removeprefix(".")
     if kind == "extra_forbidden":
         hint = did_you_mean(str(loc[-1]), takes.model_fields) if len(loc) == 1 else ""

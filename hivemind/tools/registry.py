@@ -1,4 +1,4 @@
-"""The eight tools: name, what a model is told of each, what it takes and gives, and what it does."""
+"""The eight tools: name, description for models, input, output and function."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from hivemind.tools import guide, inputs, looking, outputs, steering, tasking
-from hivemind.tools.desk import Caller, Desk
+from hivemind.tools import changes as steering
+from hivemind.tools import inputs, outputs
+from hivemind.tools import queries as looking
+from hivemind.tools import setup as guide
+from hivemind.tools import task_tools as tasking
+from hivemind.tools.access import Caller, ProxyAccess
 
 PREFIX = "hm"
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One row."""
+    """One tool."""
 
     verb: str
     """Its name without the prefix."""
@@ -24,14 +28,14 @@ class Tool:
     description: str
     takes: type[BaseModel]
     gives: type[BaseModel]
-    run: Callable[[Desk, Caller, Any], Awaitable[BaseModel]]
-    """Raises: ToolFailure, Rejected, Unavailable."""
+    run: Callable[[ProxyAccess, Caller, Any], Awaitable[BaseModel]]
+    """Raises: ToolError, Rejected, Unavailable."""
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
 
     def name(self, style: str) -> str:
-        """As it is listed: with a dot, or (`underscores`) without."""
+        """Return the listed name: with a dot, or with an underscore."""
         return f"{PREFIX}{'_' if style == 'underscores' else '.'}{self.verb}"
 
 
@@ -39,8 +43,8 @@ TOOLS = (
     Tool(
         "submit",
         "Submit a task, or report on one",
-        "Adds one task to the graph, or, with an outcome, tells how an existing one went (started, done, failed), that"
-        " it isn't wanted any more (cancelled), or that it may run again (retry). A task is ready when everything in"
+        "Adds one task to the graph, or, with an outcome, reports how an existing one went (started, done, failed),"
+        " cancels it (cancelled), or lets it run again (retry). A task is ready when everything in"
         " after is done; requests of its agent are held until then. Tasks with a command are started and reported by a"
         " runner; the outcome of the others is yours to report.",
         inputs.SubmitInput,
@@ -51,7 +55,7 @@ TOOLS = (
     Tool(
         "batch",
         "Submit many tasks at once",
-        "Adds all tasks of a batch, or none: a cycle or an unknown predecessor is refused and written out. Can also"
+        "Adds all tasks of a batch, or none: a cycle or an unknown predecessor is refused, and named. Can also"
         " cancel or forget a batch. Ask hm.status for headroom first and keep those without dependencies within it.",
         inputs.BatchInput,
         outputs.Batch,
@@ -72,7 +76,7 @@ TOOLS = (
     Tool(
         "priority",
         "Change a priority",
-        "Makes an agent or a task more or less urgent; what waits moves at once.",
+        "Changes the priority of an agent or a task; queued requests move at once.",
         inputs.PriorityInput,
         outputs.Prioritised,
         steering.priority,
@@ -81,7 +85,7 @@ TOOLS = (
     Tool(
         "budget",
         "Show or set a budget",
-        "Tells the budgets that hold for an agent, or all of them. With tokens or dollars it sets the ceiling of an"
+        "Returns the budgets that apply to an agent, or all of them. With tokens or dollars it sets the ceiling of an"
         " agent, of an agent with all it started (covers subtree), or of the pool: the new ceiling replaces the old one"
         " in both kinds. An agent whose budget is used up is refused with a 403 until it is raised.",
         inputs.BudgetInput,
@@ -94,7 +98,7 @@ TOOLS = (
         "metrics",
         "Usage, costs, retries and waits",
         "What was used and what it cost, in total and by agent: tokens by kind, dollars at public prices, retries,"
-        " requests rescued from errors, waits.",
+        " requests that succeeded after a retry, waits.",
         inputs.MetricsInput,
         outputs.Metrics,
         looking.metrics,
@@ -103,9 +107,9 @@ TOOLS = (
     ),
     Tool(
         "config",
-        "Read or turn the knobs",
-        "Tells every knob's value and range, whether admissions are paused, and the circuits. Changes one thing a call:"
-        " a knob, admissions, or a circuit. It holds until the proxy ends and isn't written to its settings file.",
+        "Read or change the knobs",
+        "Returns every knob's value and range, whether admissions are paused, and the circuits. Changes one thing per"
+        " call: a knob, admissions, or a circuit. It holds until the proxy ends; its settings file stays as it is.",
         inputs.ConfigInput,
         outputs.Config,
         steering.config,
@@ -126,7 +130,7 @@ TOOLS = (
 
 
 def find(name: str) -> Tool | None:
-    """The tool of that name in either spelling; clients rewrite dots, so both are understood."""
+    """Return the tool of that name. Clients rewrite dots, so both spellings are understood."""
     prefix, separator, verb = name[: len(PREFIX)], name[len(PREFIX) : len(PREFIX) + 1], name[len(PREFIX) + 1 :]
     if prefix != PREFIX or separator not in (".", "_"):
         return None

@@ -1,4 +1,4 @@
-"""The desk of the proxy that a tool is part of."""
+"""Tools of the proxy in this process."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hivemind.setup.reach import connectable
 from hivemind.world.snapshot import Snapshot
 
 
-class Proxied(Protocol):
-    """The proxy, as far as tools are concerned."""
+class LocalProxy(Protocol):
+    """The methods of the proxy that tools use."""
 
     def snapshot(self) -> Snapshot: ...
 
@@ -27,10 +27,10 @@ class Proxied(Protocol):
     def spelling(self, name: str) -> str: ...
 
 
-class Here:
-    """A :class:`~.desk.Desk`; call it on the proxy's loop."""
+class LocalAccess:
+    """A :class:`~.access.ProxyAccess` to be used on the proxy's event loop."""
 
-    def __init__(self, proxy: Proxied) -> None:
+    def __init__(self, proxy: LocalProxy) -> None:
         self._proxy = proxy
 
     async def about(self) -> About:
@@ -43,7 +43,7 @@ class Here:
     async def tasks(self, batch: str | None = None) -> tuple[TaskState, ...]:
         return self._proxy.tasks(batch)
 
-    async def order(self, command: Command, who: str) -> None:
+    async def apply(self, command: Command, who: str) -> None:
         self._proxy.apply(command, who)
         if isinstance(command, TaskCommand):
-            await self._proxy.settled()  # whoever is told that a task is there, or done, may build on it
+            await self._proxy.settled()  # what the answer reports must survive a crash

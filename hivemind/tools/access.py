@@ -1,4 +1,4 @@
-"""Where a tool asks and orders: the proxy it is part of, or one elsewhere. And who asks."""
+"""How a tool reaches its proxy, in this process or over the control API, and who calls the tool."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from hivemind.scheduler.commands import Command, Rejected
 from hivemind.world.snapshot import Snapshot
 
 ANONYMOUS = "mcp"
-"""Who signs where no agent is known."""
+"""Name in the proxy's log if the calling agent isn't known."""
 
 
 class Unavailable(Exception):
-    """No proxy could be asked; the text says why, and what would mend it."""
+    """No proxy could be reached; the text says why, and what to do."""
 
 
-class Desk(Protocol):
-    """A proxy, to a tool. Every method raises Unavailable where it can't be had."""
+class ProxyAccess(Protocol):
+    """A proxy as tools use it. Every method raises Unavailable if it can't be reached."""
 
     async def about(self) -> About:
-        """The proxy itself; its address is one that the caller can use."""
+        """Return facts about the proxy; its address is one that the caller can use."""
         ...
 
     async def world(self) -> Snapshot:
-        """The world now; curves and log lines may be missing."""
+        """Return the current snapshot; curves and log lines may be missing."""
         ...
 
     async def tasks(self, batch: str | None = None) -> tuple[TaskState, ...]:
-        """All tasks of a batch, or (None) all."""
+        """Return the tasks of a batch, or (None) all."""
         ...
 
-    async def order(self, command: Command, who: str) -> None:
-        """Have a command carried out. Raises: Rejected: it can't be; the text says why."""
+    async def apply(self, command: Command, who: str) -> None:
+        """Execute a command. Raises: Rejected: it can't be executed; the text says why."""
         ...
 
 
@@ -43,14 +43,14 @@ class Caller:
     """Who calls a tool."""
 
     agent: str | None = None
-    """Its name, where that is known."""
+    """The agent's name, if known."""
 
     @property
     def who(self) -> str:
-        """How it signs in the proxy's log."""
+        """Its name in the proxy's log."""
         if self.agent is None:
             return ANONYMOUS
         try:
             return checked_who(f"{ANONYMOUS}:{self.agent}"[:WHO_LENGTH])
-        except Rejected:  # a name that would be taken for something else
+        except Rejected:  # the name looks like a key
             return ANONYMOUS

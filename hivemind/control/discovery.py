@@ -20,14 +20,14 @@ AGENT_VARIABLE = "HIVEMIND_AGENT"
 _PORTS = {"http": 80, "https": 443}
 
 
-class NoneNoted(UsageError):
+class NoRunningProxy(UsageError):
     """No proxy of this user has noted that it runs there."""
 
     exit_code: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProxyAddress:
     """Where a proxy is."""
 
     url: str
@@ -57,7 +57,7 @@ class Token:
             return self
 
 
-def place_of(url: str) -> Place:
+def parse_address(url: str) -> ProxyAddress:
     """Take a proxy's URL apart.
 
     Raises: UsageError, whose text never repeats credentials.
@@ -77,10 +77,10 @@ def place_of(url: str) -> Place:
     if parts.query or parts.fragment or text.endswith(("?", "#")):
         raise UsageError("the URL of a proxy must end with its path; it can't have a query or fragment")
     url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-    return Place(url, port or _PORTS[parts.scheme], _is_here(parts.hostname))
+    return ProxyAddress(url, port or _PORTS[parts.scheme], _is_here(parts.hostname))
 
 
-def find_token(place: Place, environ: Mapping[str, str], token_file: Path | None = None) -> Token:
+def find_token(place: ProxyAddress, environ: Mapping[str, str], token_file: Path | None = None) -> Token:
     """The token of the proxy there: from the file named, from HIVEMIND_CONTROL_TOKEN, or from the note that a proxy on
     this machine leaves.
 
@@ -101,7 +101,7 @@ def find_token(place: Place, environ: Mapping[str, str], token_file: Path | None
     except OSError as error:
         raise UsageError(f"no token for {place.url}: {error.strerror}; set {TOKEN_VARIABLE}") from None
     if not path.exists():
-        raise NoneNoted(
+        raise NoRunningProxy(
             f"no proxy of yours runs at {place.url} (there is no {path}); start one with hivemind proxy, or put its"
             f" control token in {TOKEN_VARIABLE}"
         )
