@@ -52,6 +52,20 @@ def test_links() -> None:
     assert [(page, link) for page, link in local if not (ROOT / link).exists()] == []
 
 
+def test_paths() -> None:
+    """Each file and folder that these pages name in backticks exists; capitals are placeholders."""
+    named = [
+        (page, path)
+        for page in ("ARCHITECTURE.md", "CONTRIBUTING.md")
+        for path in re.findall(r"`([a-z_.]+/[a-z_./]*)`", (ROOT / page).read_text("utf-8"))
+    ]
+    assert named
+    packages = [ROOT / package for package in PACKAGES]
+    roots = [ROOT, *packages, *(folder for package in packages for folder in package.iterdir() if folder.is_dir())]
+    roots += [ROOT / "tui", ROOT / "mock", ROOT / "docs"]
+    assert [(page, path) for page, path in named if not any((root / path).exists() for root in roots)] == []
+
+
 def test_readme_is_short() -> None:
     """The README introduces; the manual explains."""
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 200
