@@ -27,7 +27,7 @@ check: $(VENV)/.ready ## lint, format, types, import contracts, import cycles, a
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python tests/contracts/cycles.py
 	$(DOCS)
 

@@ -23,6 +23,6 @@ def test_cycles(imports: dict[str, list[str]], found: list[list[str]]) -> None:
 
 
 def test_main(capsys: pytest.CaptureFixture[str]) -> None:
-    """The tree has no cycle but the known ones."""
+    """The tree has no cycle."""
     assert main() == 0
     assert capsys.readouterr().out == ""
