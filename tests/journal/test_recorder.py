@@ -40,7 +40,7 @@ class Run:
 
     def __init__(self, *, max_bytes: int = 1 << 30, max_age_s: float = 1e9, waiting: int = 1 << 20) -> None:
         self.disk = Disk()
-        self.writer = Writer(self.disk.open(FIRST), tidy=lambda _: None, open_part=self.disk.open, again_s=0.001)
+        self.writer = Writer(self.disk.open(FIRST), tidy=lambda _: None, open_part=self.disk.open, retry_s=0.001)
         self.told: list[ev.RecordingChanged] = []
         self.world = World(at=0.0, wall=1000.0, address="", upstreams=())
         self.recorder = Recorder(

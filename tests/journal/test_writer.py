@@ -15,7 +15,7 @@ PATH = Path("a.jsonl")
 
 def writing(disk: Disk, tidied: list[Path] | None = None) -> Writer:
     seen: list[Path] = [] if tidied is None else tidied
-    return Writer(disk.open(PATH), tidy=seen.append, open_part=disk.open, again_s=0.001)
+    return Writer(disk.open(PATH), tidy=seen.append, open_part=disk.open, retry_s=0.001)
 
 
 def test_everything_in_order() -> None:
@@ -67,7 +67,7 @@ async def test_a_new_part_that_cannot_be_made() -> None:
 async def test_a_file_that_was_removed() -> None:
     """What waits is given up and counted; a new part is begun at once, and goes on."""
     disk = Disk()
-    writer = Writer(disk.open(PATH), tidy=lambda _: None, open_part=disk.open, again_s=1000)
+    writer = Writer(disk.open(PATH), tidy=lambda _: None, open_part=disk.open, retry_s=1000)
     disk.gone = True
     writer.put(b"1\n2\n")
     writer.put(Later(lambda: b"3\n", 10))

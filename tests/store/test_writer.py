@@ -74,7 +74,7 @@ async def test_a_full_disk(caplog: pytest.LogCaptureFixture) -> None:
     is told too."""
     disk = Disk()
     disk.full = True
-    writer = Writer(disk.write, "/state/proxy-1.db", again_s=0.001)
+    writer = Writer(disk.write, "/state/proxy-1.db", retry_s=0.001)
     writer.put(batch(agent("a", 1), agent("b", 2)))
     await writer.settled()
     writer.put(batch(agent("a", 3)))

@@ -335,6 +335,5 @@ def _apart(taken: Sequence[ev.Event | Later]) -> tuple[list[ev.Event], list[tupl
     return events, between
 
 
-def _reason(error: OSError) -> str:
-    """For people."""
-    return error.strerror or type(error).__name__
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or type(error).__name__
