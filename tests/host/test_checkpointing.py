@@ -286,9 +286,9 @@ async def test_names(tmp_path: Path, name: str) -> None:
 
 
 async def test_a_very_large_one(tmp_path: Path) -> None:
-    """Forty megabytes are kept where the settings allow it, as they were sent."""
-    large = body("x" * (40 << 20))
-    async with between([ANSWER], keep_in=tmp_path, checkpoint={"max_mb": 48}) as (proxy, _):
+    """Twelve megabytes are kept where the settings allow it, as they were sent."""
+    large = body("x" * (12 << 20))
+    async with between([ANSWER], keep_in=tmp_path, checkpoint={"max_mb": 16}) as (proxy, _):
         await ask(proxy, "alice", large)
         proxy.proxy.apply(StopAgent("alice", True), "ann")
         found = await kept(proxy, tmp_path, "alice")

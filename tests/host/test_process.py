@@ -19,6 +19,7 @@ from upstream.scripted import Scripted, serving
 
 HIVEMIND = Path(sys.executable).with_name("hivemind")
 MESSAGES = "/v1/messages"
+pytestmark = pytest.mark.e2e  # test_server.py does the same in one process
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.upper().startswith(("HIVEMIND", "HTTP"))}
 
 

@@ -225,6 +225,7 @@ sys.exit(server.run_loop(server.run(Settings(upstream=("http://127.0.0.1:9",), p
 """
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_second_signal_ends_at_once(number: signal.Signals) -> None:
     """While it drains, another signal ends the process without waiting for anything."""

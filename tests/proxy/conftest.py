@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 import uvloop
 
+_HERE = Path(__file__).parent
 _ON_BOTH = (
     "test_unseen_retry.py",
     "test_streaming.py",
@@ -22,3 +24,15 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[]
     if item.path.name in _ON_BOTH:
         return {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.SelectorEventLoop}
     return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave asyncio's own loop to `make test-all`: on uvloop the same lines run."""
+    for item in items:
+        if item.path.is_relative_to(_HERE) and isinstance(item, pytest.Function) and "asyncio" in _parameters(item):
+            item.add_marker(pytest.mark.slow)
+
+
+def _parameters(item: pytest.Function) -> list[str]:
+    return item.callspec.id.split("-") if hasattr(item, "callspec") else []

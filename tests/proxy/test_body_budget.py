@@ -9,6 +9,7 @@ import pytest
 from proxy.kit import Hang, Pairs, Play, Raw, Running, between, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY, STREAM, STREAM_BODY, chunk, http
 
+from hivemind.proxy import server_protocol
 from hivemind.proxy.body_budget import BodyBudget
 from hivemind.wire.refusal import RequestRefused
 
@@ -45,11 +46,12 @@ async def test_too_large_by_its_length(expects: tuple[str, ...]) -> None:
         assert not upstream.requests
 
 
-async def test_a_refused_body_is_not_read_on() -> None:
+async def test_a_refused_body_is_not_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that sends it all the same can't: its connection ends."""
+    monkeypatch.setattr(server_protocol, "LINGER_S", 0.05)
     async with between([ANSWER], max_body_mb=1) as (proxy, _), raw(proxy.port) as direct:
         await direct.send(head(1 << 30))
-        direct.writer.write(b"x" * (256 * MIB))
+        direct.writer.write(b"x" * (64 * MIB))
         with pytest.raises(ConnectionError):
             await direct.writer.drain()
 

@@ -10,6 +10,7 @@ import anthropic
 import httpx
 import pytest
 from proxy.kit import Running, client, proxying
+from proxy.sdk import sdk_http
 
 from hivemind.host.proxy import Proxy
 from hivemind.prices import Prices
@@ -36,7 +37,7 @@ async def mocked() -> AsyncIterator[tuple[MockProvider, Running]]:
 async def stream(running: Running, agent: str) -> int | None:
     """Tokens of one whole streamed answer; None where it was refused for the budget's sake."""
     async with anthropic.AsyncAnthropic(
-        api_key="k", base_url=f"{running.url}/agent/{agent}", timeout=20, max_retries=2
+        api_key="k", base_url=f"{running.url}/agent/{agent}", timeout=20, max_retries=2, http_client=sdk_http()
     ) as sdk:
         try:
             async with sdk.messages.stream(

@@ -18,7 +18,7 @@ from hivemind.proxy.keepalive import KeepaliveSender
 from hivemind.proxy.response_writer import ResponseWriter
 
 MESSAGES = "/v1/messages"
-MANY = 1000
+MANY = 300
 AT_ONCE = 80
 """Fewer than the backlog of the test's sockets; a connection beyond it would be tried again after a second."""
 
@@ -169,8 +169,8 @@ async def _leave(proxy: Running, rng: random.Random, number: int) -> None:
         leaving.leave(hard=rng.random() < 0.5)
 
 
-async def test_a_thousand_clients() -> None:
-    """A thousand clients leave at random moments (queued, before the head, in the stream, between attempts): no slot,
+async def test_hundreds_of_clients() -> None:
+    """Hundreds of clients leave at random moments (queued, before the head, in the stream, between attempts): no slot,
     no reservation, no task and no connection stays."""
     rng = random.Random(7)
     streaming: Play = [head(SSE) + chunk(MESSAGE_START + BLOCK_START + HELLO), *[chunk(HELLO)] * 3, Hang()]

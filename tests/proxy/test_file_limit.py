@@ -76,6 +76,7 @@ async def _ask(port: int, refusal: asyncio.Event) -> tuple[int, bytes]:
         return status, body
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 async def test_more_clients_than_files(loop: str, tmp_path: Path) -> None:
     """Many are served, the surplus is told so, one line of the log says it, and once they are gone all is as before."""
@@ -97,6 +98,19 @@ async def test_more_clients_than_files(loop: str, tmp_path: Path) -> None:
         assert len([line for line in lines if "client connections are open" in line]) == 1
         assert len([line for line in lines if "no file is left" in line]) <= 1
         assert "Traceback" not in errors.decode()
+
+
+async def test_one_connection_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told so, or closed where not even that is possible."""
+    async with between([ANSWER]) as (proxy, _):
+        monkeypatch.setattr(ConnectionLimit, "is_full", lambda *_: True)
+        async with raw(proxy.port) as direct:
+            status, headers = await direct.head()
+            assert (status, b"open files" in await direct.body(headers)) == (503, True)
+            assert await direct.rest() == b""
+        monkeypatch.setattr(ConnectionLimit, "is_exhausted", lambda *_: True)
+        async with raw(proxy.port) as direct:
+            assert await direct.rest() == b""
 
 
 async def test_no_file_left_for_the_upstream() -> None:

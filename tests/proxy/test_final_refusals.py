@@ -10,6 +10,7 @@ import anthropic
 import openai
 import pytest
 from proxy.kit import Hang, Running, between
+from proxy.sdk import sdk_http
 from proxy.wire import ANSWER
 from upstream.scripted import Scripted
 
@@ -21,14 +22,18 @@ STOPPED = "HiveMind: the operator stopped this agent"
 
 @contextlib.asynccontextmanager
 async def _claude(proxy: Running) -> AsyncIterator[anthropic.AsyncAnthropic]:
-    async with anthropic.AsyncAnthropic(api_key="k", base_url=f"{proxy.url}/agent/alice", timeout=20) as sdk:
+    async with anthropic.AsyncAnthropic(
+        api_key="k", base_url=f"{proxy.url}/agent/alice", timeout=20, http_client=sdk_http()
+    ) as sdk:
         assert sdk.max_retries > 0
         yield sdk
 
 
 @contextlib.asynccontextmanager
 async def _gpt(proxy: Running) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(api_key="k", base_url=f"{proxy.url}/agent/alice/v1", timeout=20) as sdk:
+    async with openai.AsyncOpenAI(
+        api_key="k", base_url=f"{proxy.url}/agent/alice/v1", timeout=20, http_client=sdk_http()
+    ) as sdk:
         assert sdk.max_retries > 0
         yield sdk
 

@@ -12,6 +12,7 @@ import anthropic
 import openai
 import pytest
 from proxy.kit import Running, proxying
+from proxy.sdk import sdk_http
 
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, MockConfig, ReplyConfig
@@ -49,12 +50,18 @@ async def faulty(faults: FaultConfig, encoding: str = "identity") -> AsyncIterat
 
 def _claude(proxy: Running) -> anthropic.AsyncAnthropic:
     return anthropic.AsyncAnthropic(
-        api_key="sk-ant-test", base_url=f"{proxy.url}/agent/claude", max_retries=0, timeout=60
+        api_key="sk-ant-test",
+        base_url=f"{proxy.url}/agent/claude",
+        max_retries=0,
+        timeout=60,
+        http_client=sdk_http(),  # its own would read all certificates
     )
 
 
 def _gpt(proxy: Running) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(api_key="sk-test", base_url=f"{proxy.url}/agent/gpt/v1", max_retries=0, timeout=60)
+    return openai.AsyncOpenAI(
+        api_key="sk-test", base_url=f"{proxy.url}/agent/gpt/v1", max_retries=0, timeout=60, http_client=sdk_http()
+    )
 
 
 async def _messages(proxy: Running, count: int) -> list[str]:
@@ -130,7 +137,9 @@ WHOLE = {"messages": _messages, "chat": _chats, "responses": _responses}
 STREAMED = {"messages": _message_streams, "chat": _chat_streams, "responses": _response_streams}
 
 
-@pytest.mark.parametrize("faults", FAULTS)
+@pytest.mark.parametrize(
+    "faults", ["several", *(pytest.param(each, marks=pytest.mark.slow) for each in FAULTS if each != "several")]
+)
 async def test_every_call_succeeds(faults: str) -> None:
     """Whatever fails before the first content, no call of either SDK ever sees it."""
     async with faulty(FAULTS[faults]) as (proxy, mock):
@@ -154,7 +163,9 @@ async def test_every_whole_answer_succeeds(faults: str) -> None:
         assert proxy.snapshot().totals.failed == 0
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd"])
+@pytest.mark.parametrize(
+    "encoding", ["gzip", pytest.param("br", marks=pytest.mark.slow), pytest.param("zstd", marks=pytest.mark.slow)]
+)
 async def test_compressed(encoding: str) -> None:
     """With compressed answers too, and their usage is counted."""
     async with faulty(FAULTS["several"], encoding) as (proxy, mock):
