@@ -11,7 +11,8 @@ from lab.kit import FREE, LANE, failed, recorded, request, served
 
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.steps import RequestStep
-from hivemind.lab.simulate.whatif import parse_changes, simulate
+from hivemind.lab.simulate.whatif import simulate
+from hivemind.lab.tune.overrides import parse_changes
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind
 
@@ -92,9 +93,9 @@ def test_clients_ask_again_as_they_were_seen_to(tmp_path: Path) -> None:
     seen = [request(0.0, 1, "a"), ev.Granted(0.0, 1, "a", LANE, 1, 0.0), failed(1.0, 1, "a", FailureKind.CLIENT_ERROR)]
     others = [event for n in range(9) for event in served(50.0 + 2 * n, 50 + n, "b")]
     recording = recorded(tmp_path, seen, served(1.5, 2, "a"), hit(20.0, 3, "c"), others)
-    assert recording.error_retry_delays_s == (0.5,)
+    assert recording.clients.error_retry_delays_s == (0.5,)
     told: list[ev.Event] = []
-    figures = simulate(recording, parse_changes(["retry.max_attempts=1"]), tell=told.append)
+    figures = simulate(recording, parse_changes(["retry.max_attempts=1"]), on_event=told.append)
     assert [each.at for each in told if isinstance(each, ev.Arrived) and each.agent == "c"] == [20.0, 21.5]
     assert figures.finished == 3
 
@@ -105,7 +106,7 @@ def test_what_came_at_one_moment_comes_in_its_order(tmp_path: Path) -> None:
     burst = [event for n, agent in enumerate(agents) for event in served(0.0, n, agent, size=n + 1)]
     recording = recorded(tmp_path, burst, lane=FREE)
     told: list[ev.Event] = []
-    simulate(recording, tell=told.append)
+    simulate(recording, on_event=told.append)
     assert tuple(each.agent for each in told if isinstance(each, ev.Arrived)) == agents
 
 
@@ -119,10 +120,10 @@ def test_clients_that_time_out_do_so_whatever_they_wait_for(tmp_path: Path) -> N
     events += served(60.0, 8, "c", takes_s=3.0)
     events += served(60.5, 9, "b", waits_s=2.5, takes_s=1.0, size=77)
     recording = recorded(tmp_path, events, lane=replace(FREE, max_concurrency=1))
-    assert recording.client_timeout_s == {"b": 4.0}
+    assert recording.clients.timeouts_s == {"b": 4.0}
     told: list[ev.Event] = []
-    simulate(recording, parse_changes(["agent.b.priority=low"]), tell=told.append)
+    simulate(recording, parse_changes(["agent.b.priority=low"]), on_event=told.append)
     assert [each.at for each in told if isinstance(each, ev.Finished) and each.agent == "b"] == [pytest.approx(64.01)]
     told.clear()
-    simulate(recording, parse_changes(["rpm=1"]), tell=told.append)
+    simulate(recording, parse_changes(["rpm=1"]), on_event=told.append)
     assert [each for each in told if isinstance(each, ev.Finished) and each.agent == "b"] == []

@@ -142,7 +142,9 @@ def test_resets_are_told_as_they_were() -> None:
 
 def test_what_a_provider_never_tells_isn_t_told() -> None:
     """A limit that only showed by refusals refuses, but stands in no reply."""
-    limiter = Limiter([FittedLimit(FAMILY, WindowKind.REQUESTS, 1, True, 60.0, told=False)], 0.0, 0.0, reserves=False)
+    limiter = Limiter(
+        [FittedLimit(FAMILY, WindowKind.REQUESTS, 1, True, 60.0, reported=False)], 0.0, 0.0, reserves=False
+    )
     limiter.charge(0.0, FAMILY, Amounts(1, 1))
     assert limiter.readings(1.0, FAMILY) == ()
     assert limiter.wait_s(1.0, FAMILY, Amounts(1, 1)) == pytest.approx(59.0)

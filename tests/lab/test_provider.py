@@ -83,7 +83,7 @@ def test_a_limit_that_nobody_told_of_shows_in_refusals(tmp_path: Path) -> None:
         events += retried(at, ticket, "b", FailureKind.RATE_LIMITED, status=429, again_s=wait_s, delay_s=wait_s)
     provider = of(recorded(tmp_path, events))
     (limit,) = provider.limits
-    assert (limit.kind, limit.fixed, limit.told) == (WindowKind.REQUESTS, True, False)
+    assert (limit.kind, limit.fixed, limit.reported) == (WindowKind.REQUESTS, True, False)
     assert limit.limit in (10, 11)
     assert provider.faults == []
 
@@ -102,6 +102,6 @@ def test_a_refusal_out_of_nowhere_is_chance(tmp_path: Path) -> None:
 
 def test_what_can_t_be_known_is_told(tmp_path: Path) -> None:
     """No limit was seen, and there were few answers."""
-    told = recorded(tmp_path, served(0.0, 1, "a"), [failed(9.0, 99, "z", FailureKind.TIMEOUT)]).told
+    told = recorded(tmp_path, served(0.0, 1, "a"), [failed(9.0, 99, "z", FailureKind.TIMEOUT)]).warnings
     assert any("no rate limit was seen" in line for line in told)
     assert any("only 1 answer" in line for line in told)

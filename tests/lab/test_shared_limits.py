@@ -48,7 +48,7 @@ def test_two_keys_with_one_allowance(tmp_path: Path, *, together: bool) -> None:
     pools = {limit.pool for provider in recording.providers.values() for limit in provider.limits}
     assert pools == ({"mock m 40"} if together else {""})
     told: list[ev.Event] = []
-    simulate(recording, tell=told.append)
+    simulate(recording, on_event=told.append)
     last = [each.readings[0].remaining for each in told if isinstance(each, ev.LimitsRead)][-1]
     assert last == (24 if together else 32)
 
@@ -108,6 +108,6 @@ def test_what_somebody_else_takes_of_a_key_is_taken(tmp_path: Path) -> None:
     ((limit,),) = (provider.limits for provider in recording.providers.values())
     assert limit.others == ((6.5, 7.0),)
     said: list[ev.Event] = []
-    simulate(recording, tell=said.append)
+    simulate(recording, on_event=said.append)
     left = [each.readings[0].remaining for each in said if isinstance(each, ev.LimitsRead)]
     assert left == [39, 38, 37, 35, 34, 33, 25, 24, 23, 22, 21, 20]

@@ -11,7 +11,8 @@ from lab.kit import FREE, LANE, recorded, request, served
 
 from benchmarks.prediction import WORLDS, World, record
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.simulate.whatif import parse_changes, simulate
+from hivemind.lab.simulate.whatif import simulate
+from hivemind.lab.tune.overrides import parse_changes
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig
@@ -104,7 +105,7 @@ def test_a_client_that_left_leaves_again(tmp_path: Path) -> None:
         lane=one,
     )
     told: list[ev.Event] = []
-    figures = simulate(recording, tell=told.append)
+    figures = simulate(recording, on_event=told.append)
     assert [(each.at, each.agent) for each in told if isinstance(each, ev.Abandoned)] == [(4.0, "b"), (13.0, "c")]
     assert (figures.left, figures.answered) == (2, 1)
 
@@ -158,7 +159,7 @@ def test_limits_that_were_seen_hold_in_a_simulation(tmp_path: Path) -> None:
     record(world, tmp_path / "run.jsonl")
     recording = load(tmp_path / "run.jsonl")
     told: list[ev.Event] = []
-    figures = simulate(recording, parse_changes(["features.rate_windows=off"]), tell=told.append)
+    figures = simulate(recording, parse_changes(["features.rate_windows=off"]), on_event=told.append)
     refused = [each for each in told if isinstance(each, ev.AttemptFailed)]
     assert {each.kind for each in refused} == {FailureKind.RATE_LIMITED}
     assert figures.wall_s == pytest.approx(recording.figures.wall_s, rel=0.1)

@@ -23,7 +23,8 @@ from benchmarks.prediction import World, record
 from hivemind.errors import UsageError
 from hivemind.journal.codec import line_of
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.simulate.whatif import Faults, parse_changes, simulate
+from hivemind.lab.simulate.whatif import Faults, simulate
+from hivemind.lab.tune.overrides import parse_changes
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
 from hivemind_mock.agents.agent import AgentConfig
@@ -69,10 +70,10 @@ def test_any_events_can_be_simulated(seed: int, count: int, texts: list[str], ho
             recordings.append(load(path))
     assume(recordings)  # else no request was in it
     (recording,) = recordings
-    figures = simulate(recording, parse_changes(texts), seed=seed, faults=how, tell=Flights().apply)
+    figures = simulate(recording, parse_changes(texts), seed=seed, faults=how, on_event=Flights().apply)
     assert math.isfinite(figures.wall_s)
     assert math.isfinite(figures.waited_s)
-    assert simulate(recording, parse_changes(texts), seed=seed, faults=how, tell=Flights().apply) == figures
+    assert simulate(recording, parse_changes(texts), seed=seed, faults=how, on_event=Flights().apply) == figures
 
 
 worlds = st.builds(
@@ -102,7 +103,7 @@ def test_whoever_was_done_is_done_again(world: World, seed: int, texts: list[str
         record(world, Path(folder) / "run.jsonl", seed=seed)
         recording = load(Path(folder) / "run.jsonl")
     flights = Flights()
-    figures = simulate(recording, parse_changes(texts), tell=flights.apply)
+    figures = simulate(recording, parse_changes(texts), on_event=flights.apply)
     assert (figures.open, flights.in_flight) == (0, set())
     if figures.failed + figures.refused == 0:
         assert figures.answered == recording.figures.answered
@@ -124,7 +125,8 @@ def test_no_figure_depends_on_hashes(journal: Path) -> None:
     """Processes whose strings hash otherwise find the same."""
     script = (
         "import sys; from pathlib import Path; from hivemind.lab.simulate.recording import Recording, load;"
-        " from hivemind.lab.simulate.whatif import parse_changes, simulate; import msgspec;"
+        " from hivemind.lab.simulate.whatif import simulate; import msgspec;"
+        " from hivemind.lab.tune.overrides import parse_changes;"
         " recording = load(Path(sys.argv[1]));"
         " found = [simulate(recording, parse_changes(['max_concurrency=3']), seed=4, faults=how)"
         " for how in ('recorded', 'drawn')]; print(msgspec.json.encode(found).decode())"
@@ -155,7 +157,7 @@ def test_nothing_waits_for_what_never_comes(tmp_path: Path) -> None:
     ]
     recording = recorded(tmp_path, orders[:1], added, orders[1:], served(4.0, 1, "b.y"), served(4.5, 2, "c"))
     told: list[ev.Event] = []
-    figures = simulate(recording, tell=told.append)
+    figures = simulate(recording, on_event=told.append)
     assert (figures.answered, figures.refused, figures.open) == (1, 1, 0)
 
 
@@ -167,6 +169,6 @@ def test_what_was_decided_before_holds(tmp_path: Path) -> None:
     recalled = ev.AgentRecalled(0.0, "a", None, Priority.LOW, True, False)
     go_on = ev.Commanded(5.0, "you", "PauseAgent", {"agent": "a", "paused": False})
     told: list[ev.Event] = []
-    simulate(recorded(tmp_path, [recalled], served(1.0, 1, "a", waits_s=4.0), [go_on]), tell=told.append)
+    simulate(recorded(tmp_path, [recalled], served(1.0, 1, "a", waits_s=4.0), [go_on]), on_event=told.append)
     assert [(each.at, each.priority) for each in told if isinstance(each, ev.Arrived)] == [(1.0, Priority.LOW)]
     assert [each.at for each in told if isinstance(each, ev.Granted)] == [5.0]

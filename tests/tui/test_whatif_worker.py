@@ -40,16 +40,16 @@ class Lab:
         changes: Sequence[Change],
         *,
         price: Price | None,
-        tell: Callable[[ev.Event], object],
+        on_event: Callable[[ev.Event], object],
     ) -> Figures:
         if BETA in changes:
             raise UsageError("aimd.beta=0.7: doesn't go with what else holds")
         self.simulated.append(tuple(changes))
         for number, event in enumerate(each for each in recording_of() if isinstance(each, ev.Arrived)):
-            tell(event)
+            on_event(event)
             late = 0.5 if changes and number >= 6 else 0.0
-            tell(ev.Granted(event.at + 1 + late, event.ticket, event.agent, event.lane, 1, 1.0))
-            tell(ev.Finished(event.at + 2 + late, event.ticket, event.agent, event.lane, "m", 200, 1, None, 2.0))
+            on_event(ev.Granted(event.at + 1 + late, event.ticket, event.agent, event.lane, 1, 1.0))
+            on_event(ev.Finished(event.at + 2 + late, event.ticket, event.agent, event.lane, "m", 200, 1, None, 2.0))
         return FIGURES
 
 

@@ -18,7 +18,7 @@ from hivemind.cli.plugin import Command
 from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
 from hivemind.lab.comparison import extrapolation_notes
-from hivemind.lab.simulate.recording import Recording, load_all
+from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.tune.overrides import Change
 from hivemind.lab.tune.space import DEFAULT_KNOBS, Dimension, RecordedSettings, knobs_named, space
 from hivemind.lab.tune.tuning import Goal, Tuner, TuningPlan, TuningProgress, TuningResult
@@ -68,7 +68,8 @@ def _run(namespace: argparse.Namespace) -> int:
     names = DEFAULT_KNOBS if namespace.knobs is None else knobs_named(namespace.knobs)
     paths = recorded.found(namespace, namespace.files)
     with recorded.underway("reading"):
-        recordings = load_all(paths, recorded.price())
+        price = recorded.price()
+        recordings = [load(path, price) for path in paths]
     _check(recordings, plan.goal)
     began = [
         RecordedSettings(each.began.config, tuple(each.lanes.values()), each.figures.busiest) for each in recordings
@@ -93,7 +94,7 @@ def _notes(recordings: Sequence[Recording], found: TuningResult) -> list[str]:
         runs = () if found.check is None else found.check.after_in(place)
         if found.goal == "dollars" and each.figures.unpriced_tokens:
             lines.append(f"{each.name}: of {each.figures.unpriced_tokens:,} tokens the price isn't known")
-        lines += [f"{each.name}: {line}" for line in (*each.told, *extrapolation_notes(each.figures, runs))]
+        lines += [f"{each.name}: {line}" for line in (*each.warnings, *extrapolation_notes(each.figures, runs))]
     return lines
 
 

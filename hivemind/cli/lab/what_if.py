@@ -45,7 +45,7 @@ class Compared:
     @property
     def notes(self) -> list[str]:
         """What is wrong with the recording, and what the model can't know."""
-        return [*self.recording.told, *extrapolation_notes(self.recording.figures, self.changed)]
+        return [*self.recording.warnings, *extrapolation_notes(self.recording.figures, self.changed)]
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""A provider as a recording shows it: its limits, its bad spells, how long it takes, and what goes wrong with it."""
+"""A provider fitted to a recording: rate limits, outages, latencies and random faults."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from statistics import median
 
 from hivemind.lab.fit.latency import LatencyModel, Sample, fit_latency
-from hivemind.lab.fit.limits import FittedLimit, Limiter, Pools, fit_limits
-from hivemind.lab.fit.refusals import RequestAttempt, explain, is_, limits_from_refusals, uncharged
-from hivemind.lab.fit.shared_limits import reserves, shared_limits, with_outside_use
+from hivemind.lab.fit.limits import FittedLimit, fit_limits
+from hivemind.lab.fit.refusals import RequestAttempt, explain, failed_as, limits_from_refusals, uncharged
+from hivemind.lab.fit.shared_limits import Limits, Traffic, reserves, shared_limits, with_outside_use
 from hivemind.lab.simulate.steps import Attempt, RequestStep
 from hivemind.lab.simulate.trace import LaneTrace
 from hivemind.scheduler.types import FailureKind
 
 OUTAGE_ATTEMPTS = 5
-"""So many failed attempts in a row, with none answered between, are a spell rather than bad luck."""
+"""So many failed attempts in a row are an outage rather than chance."""
 _QUICK_S = 0.02
-"""In which a provider says no, where no refusal was seen."""
+"""The time of a refusal, if none was recorded."""
 _OUTAGE_KINDS = frozenset(
     {
         FailureKind.OVERLOADED,
@@ -32,39 +32,39 @@ _OUTAGE_KINDS = frozenset(
 
 @dataclass(slots=True)
 class Outage:
-    """A time in which everything failed."""
+    """A time in which every attempt failed."""
 
     began_at: float
     ended_at: float
     of: dict[RequestStep, list[Attempt]]
-    """What befell each request."""
+    """The attempts of each request."""
     attempts: list[Attempt]
 
 
 @dataclass(slots=True)
 class FittedProvider:
-    """What is known of the upstream of one lane."""
+    """The model of the provider behind one lane."""
 
     lane: LaneTrace
     reserves: bool
-    limits: list[FittedLimit]
+    limits: Sequence[FittedLimit]
     max_in_flight: int | None
-    """At work at once, above which it refuses as overloaded; None: that was never seen."""
+    """Requests in process above which it refuses as overloaded; None: unknown."""
     outages: list[Outage]
-    """In order; when the recording is over they come again, since nobody knows better."""
+    """In order; a simulation longer than the recording repeats them."""
     recorded_s: float
-    """The recording."""
+    """The length of the recording."""
     refused_s: float
-    """How long it takes to say no."""
+    """The time of a refusal."""
     latency: LatencyModel
-    """To the first content."""
+    """The latency to the first content."""
     pace: LatencyModel
-    """From there to the end."""
-    good: list[RequestAttempt]
+    """The time from the first content to the end."""
+    answered: list[RequestAttempt]
     faults: list[RequestAttempt]
-    """Those that nothing explains but chance."""
+    """Failures that neither limits nor outages explain."""
     fault_rate: float
-    """Of attempts that weren't refused for a limit or in a spell."""
+    """The share of these among attempts outside of outages and without refusals."""
 
 
 def fit_providers(
@@ -72,25 +72,23 @@ def fit_providers(
     requests: Mapping[str, Sequence[RequestStep]],
     began_at: float,
     ends_at: float,
-    offset: float,
+    wall_offset: float,
 ) -> dict[str, FittedProvider]:
-    """Work out what can be, of each lane from its requests; notes with each which of its tries are its own.
+    """Fit the provider of each lane to its requests, and set the inherent attempts of each request.
 
-    `offset` is added to a moment to have the time of day.
+    `wall_offset` converts times to seconds since the epoch.
     """
     sent = {
         key: sorted(((each, one) for each in steps for one in each.attempts), key=lambda pair: pair[1].granted_at)
         for key, steps in requests.items()
     }
     taken = {key: [(each, one) for each, one in pairs if one.complete] for key, pairs in sent.items()}
-    limits = {key: fit_limits(lanes[key].readings, began_at) or limits_from_refusals(taken[key]) for key in requests}
-    limits = shared_limits(lanes, sent, limits, began_at, offset)
-    limits = with_outside_use(lanes, sent, limits, began_at, offset)
-    pools: Pools = {}
-    limiters = {
-        key: Limiter(limits[key], began_at, offset, reserves=reserves(lanes[key]), pools=pools) for key in requests
+    traffic = Traffic(lanes, sent, began_at, wall_offset)
+    limits: Limits = {
+        key: fit_limits(lanes[key].readings, began_at) or limits_from_refusals(taken[key]) for key in requests
     }
-    refusals = explain(sent, limiters)
+    limits = with_outside_use(traffic, shared_limits(traffic, limits))
+    refusals = explain(sent, traffic.limiters(limits))
     recorded_s = max(1.0, ends_at - began_at)
     return {
         key: _fitted(lanes[key], requests[key], taken[key], limits[key], refusals[key], recorded_s) for key in requests
@@ -101,23 +99,23 @@ def _fitted(
     lane: LaneTrace,
     requests: Sequence[RequestStep],
     taken: Sequence[RequestAttempt],
-    limits: list[FittedLimit],
+    limits: Sequence[FittedLimit],
     refusals: list[Attempt],
     recorded_s: float,
 ) -> FittedProvider:
     explained = set(map(id, refusals))
     max_in_flight = _max_in_flight(taken)
     if max_in_flight is not None:
-        over = [one for one, n in _at_work(taken) if is_(one, FailureKind.OVERLOADED) and n > max_in_flight]
+        over = [one for one, n in _in_process(taken) if failed_as(one, FailureKind.OVERLOADED) and n > max_in_flight]
         refusals += over
         explained.update(map(id, over))
-    # What is left are spells and chance.
+    # The rest are outages and chance.
     outages = _find_outages([(each, one) for each, one in taken if id(one) not in explained])
     for outage in outages:
         explained.update(map(id, outage.attempts))
     for each in requests:
         each.inherent = [one for one in each.attempts if id(one) not in explained]
-    good = [(each, one) for each, one in taken if one.failure is None]
+    answered = [(each, one) for each, one in taken if one.failure is None]
     faults = [(each, one) for each, one in taken if one.failure is not None and id(one) not in explained]
     return FittedProvider(
         lane,
@@ -127,17 +125,17 @@ def _fitted(
         outages,
         recorded_s,
         median([one.duration_s for one in refusals] or [_QUICK_S]),
-        fit_latency([Sample(t.granted_at, t.in_flight, a.arrived.size_chars, _first_s(t)) for a, t in good]),
+        fit_latency([Sample(t.granted_at, t.in_flight, a.arrived.size_chars, _first_s(t)) for a, t in answered]),
         fit_latency(
             [
                 Sample(t.granted_at, t.in_flight, t.usage.output_tokens, t.duration_s - t.first_s)
-                for _, t in good
+                for _, t in answered
                 if t.usage is not None and t.first_s is not None and t.duration_s > t.first_s
             ]
         ),
-        good,
+        answered,
         faults,
-        len(faults) / (len(faults) + len(good)) if faults else 0.0,
+        len(faults) / (len(faults) + len(answered)) if faults else 0.0,
     )
 
 
@@ -146,7 +144,7 @@ def _first_s(one: Attempt) -> float:
 
 
 def _find_outages(taken: Sequence[RequestAttempt]) -> list[Outage]:
-    """By when attempts began: from the first failed one after an answered one to the last before the next."""
+    """Return the runs of failed attempts, ordered by their beginnings."""
     outages: list[Outage] = []
     run: list[RequestAttempt] = []
     before_at: float | None = None
@@ -164,7 +162,7 @@ def _find_outages(taken: Sequence[RequestAttempt]) -> list[Outage]:
 
 
 def _outage(run: Sequence[RequestAttempt], before_at: float | None, after_at: float | None) -> Outage:
-    """From some time after the last good attempt to some time before the next one."""
+    """Return the outage, which begins between the last good attempt and the first failed one, and ends likewise."""
     first, last = run[0][1].granted_at, run[-1][1].granted_at
     began = first if before_at is None else max((before_at + first) / 2, first - (last - first) / len(run))
     ended = last if after_at is None else (last + after_at) / 2
@@ -175,33 +173,33 @@ def _outage(run: Sequence[RequestAttempt], before_at: float | None, after_at: fl
 
 
 def _max_in_flight(taken: Sequence[RequestAttempt]) -> int | None:
-    """The number at work above which nearly everything was refused as overloaded, and hardly anything below."""
+    """Return the number in process above which nearly all attempts were refused as overloaded, and few below."""
     over: list[int] = []
-    let_in: list[int] = []
-    for one, at_work in _at_work(taken):
-        if is_(one, FailureKind.OVERLOADED):
-            over.append(at_work)
+    accepted: list[int] = []
+    for one, in_process in _in_process(taken):
+        if failed_as(one, FailureKind.OVERLOADED):
+            over.append(in_process)
         elif not uncharged(one):
-            let_in.append(at_work)
+            accepted.append(in_process)
     if len(over) < 3:
         return None
     for most in range(max(1, min(over) - 1), max(over)):
-        above = sum(1 for each in let_in if each > most)
+        above = sum(1 for each in accepted if each > most)
         refused = sum(1 for each in over if each > most)
         if refused >= 0.6 * len(over) and above <= 0.05 * (above + refused):
             return most
     return None
 
 
-def _at_work(taken: Sequence[RequestAttempt]) -> Iterator[tuple[Attempt, int]]:
-    """Each attempt with how many the provider had at work with it: those that it refuses it doesn't work on."""
+def _in_process(taken: Sequence[RequestAttempt]) -> Iterator[tuple[Attempt, int]]:
+    """Yield each attempt with the number in process at its beginning, itself included; refused ones don't count."""
     moments = [(one.granted_at, 1, one) for _, one in taken]
     moments += [(one.granted_at + one.duration_s, 0, one) for _, one in taken if not uncharged(one)]
     moments.sort(key=lambda moment: moment[:2])
-    at_work = 0
+    in_process = 0
     for _, begins, one in moments:
         if not begins:
-            at_work -= 1
+            in_process -= 1
             continue
-        yield one, at_work + 1
-        at_work += not uncharged(one)
+        yield one, in_process + 1
+        in_process += not uncharged(one)

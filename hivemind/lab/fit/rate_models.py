@@ -1,6 +1,6 @@
-"""How providers count what may be used in so much time: a window that begins anew, or a bucket that drips full.
+"""Rate limits as providers implement them: fixed windows and token buckets.
 
-The mock provider counts so, and the model that is fitted to a recording.
+Used by the mock provider and by the model fitted to a recording.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ _ROUNDING_S = 1e-6
 
 
 class Allowance(Protocol):
-    """So much in so much time."""
+    """A rate limit in use."""
 
     def wait_s(self, now: float, amount: float) -> float:
-        """Seconds until `amount` would fit; 0: it fits now."""
+        """Return the seconds until `amount` fits; 0: it fits now."""
 
     def take(self, now: float, amount: float) -> None:
-        """Charge it, whether it fits or not."""
+        """Charge an amount, whether it fits or not."""
 
     def settle(self, now: float, amount: float) -> None:
-        """Charge what an earlier request turned out to use; never starts a window."""
+        """Charge the actual use of an earlier request, without starting a window."""
 
     def reading(self, now: float) -> tuple[int, float]:
-        """What remains, and seconds until all of it is back."""
+        """Return what remains, and the seconds until all of it is back."""
 
 
 class FixedWindow:
-    """The first request after the previous window ended starts the next one."""
+    """A window that starts with the first request after the previous one ended."""
 
     def __init__(self, limit: int, span_s: float) -> None:
         self._limit = limit
@@ -61,7 +61,7 @@ class FixedWindow:
 
 
 class TokenBucket:
-    """Refilled steadily, never above its size."""
+    """A bucket refilled at a steady rate up to its size."""
 
     def __init__(self, limit: int, span_s: float, size: int | None = None) -> None:
         self._rate = limit / span_s
@@ -70,7 +70,7 @@ class TokenBucket:
         self._at = 0.0
 
     def wait_s(self, now: float, amount: float) -> float:
-        # More than the bucket holds may pass when it is full, or it could never pass at all.
+        # A request larger than the bucket passes when the bucket is full; otherwise it never could.
         missing = min(amount, self._size) - self._filled(now)
         return max(0.0, missing / self._rate) if missing > self._rate * _ROUNDING_S else 0.0
 
@@ -89,12 +89,12 @@ class TokenBucket:
 
 
 class SharedAllowance:
-    """An allowance of which others take too, at moments that are known."""
+    """A rate limit that others use too, at known times."""
 
     def __init__(self, allowance: Allowance, taken: Sequence[tuple[float, float]]) -> None:
-        """`taken` is when and how much, in order."""
+        """`taken` holds times and amounts, in order."""
         self._allowance = allowance
-        self._to_come = list(reversed(taken))
+        self._outside_use = list(reversed(taken))
 
     def wait_s(self, now: float, amount: float) -> float:
         return self._at(now).wait_s(now, amount)
@@ -109,8 +109,8 @@ class SharedAllowance:
         return self._at(now).reading(now)
 
     def _at(self, now: float) -> Allowance:
-        to_come = self._to_come
-        while to_come and to_come[-1][0] <= now:
-            at, amount = to_come.pop()
+        outside_use = self._outside_use
+        while outside_use and outside_use[-1][0] <= now:
+            at, amount = outside_use.pop()
             self._allowance.take(at, amount)
         return self._allowance

@@ -1,4 +1,4 @@
-"""What a provider refused for the sake of its rate limits, and what it took of them otherwise."""
+"""Refusals by rate limits: limits inferred from them, and refusals that fitted limits explain."""
 
 from __future__ import annotations
 
@@ -11,62 +11,62 @@ from hivemind.scheduler.types import FailureKind, WindowKind
 
 _WINDOW_S = 60.0
 _ROUNDED_S = 1.5
-"""By so much is a pause asked for longer than the window lasts: whole seconds, and the way there and back."""
-_SECONDS_S = 3.0
-"""A pause so short isn't one until a window of a minute ends."""
-_SOME = 3
-_ALIKE = 0.5
-"""Amounts that differ by more aren't one limit."""
+"""By so much Retry-After exceeds the rest of the window: whole seconds, and the round trip."""
+_SHORT_DELAY_S = 3.0
+"""A shorter Retry-After doesn't wait for the end of a window of a minute."""
+_ENOUGH = 3
+_MAX_SPREAD = 0.5
+"""Amounts that spread by more aren't caused by one limit."""
 UNCHARGED = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.QUOTA, FailureKind.CONNECT})
-"""Refused before any work."""
+"""Kinds of failures before any work, which limits don't count."""
 RequestAttempt = tuple[RequestStep, Attempt]
-"""An attempt, and whose it was."""
+"""An attempt and its request."""
 
 
-def is_(one: Attempt, kind: FailureKind) -> bool:
-    """It failed so."""
+def failed_as(one: Attempt, kind: FailureKind) -> bool:
+    """Return whether an attempt failed in this way."""
     return one.failure is not None and one.failure.kind is kind
 
 
 def limits_from_refusals(taken: Sequence[RequestAttempt]) -> list[FittedLimit]:
-    """Of a provider that tells nothing of its limits: as much as it let in before it refused."""
+    """Infer the limits of a provider without rate-limit headers from what it accepted before each refusal."""
     limits = []
     for family in dict.fromkeys(request.arrived.family for request, _ in taken):
         mine = [(request, one) for request, one in taken if request.arrived.family == family]
-        if not _by_window([one for _, one in mine if is_(one, FailureKind.RATE_LIMITED)]):
+        if not _by_window([one for _, one in mine if failed_as(one, FailureKind.RATE_LIMITED)]):
             continue
         requests, tokens = [], []
-        silent_until = float("-inf")
+        ignored_until = float("-inf")
         for _, refused in mine:
-            if not is_(refused, FailureKind.RATE_LIMITED) or refused.granted_at < silent_until:
+            if not failed_as(refused, FailureKind.RATE_LIMITED) or refused.granted_at < ignored_until:
                 continue
             delay_s = refused.failure.delay_s if refused.failure is not None else None
             ends_at = refused.granted_at + (delay_s or 0.0)
-            silent_until = max(ends_at, refused.granted_at + 1.0)
+            ignored_until = max(ends_at, refused.granted_at + 1.0)
             since = (ends_at - _ROUNDED_S if delay_s else refused.granted_at + 1e-9) - _WINDOW_S
-            let_in = [one for _, one in mine if since <= one.granted_at < refused.granted_at and not uncharged(one)]
-            requests.append(len(let_in))
-            tokens.append(sum(one.usage.total for one in let_in if one.usage is not None))
+            accepted = [one for _, one in mine if since <= one.granted_at < refused.granted_at and not uncharged(one)]
+            requests.append(len(accepted))
+            tokens.append(sum(one.usage.total for one in accepted if one.usage is not None))
         if not requests or not max(requests):
             continue
-        if len(requests) >= _SOME and min(_spread(requests), _spread(tokens)) > _ALIKE:
-            continue  # it refuses whatever was let in
+        if len(requests) >= _ENOUGH and min(_spread(requests), _spread(tokens)) > _MAX_SPREAD:
+            continue  # refusals don't depend on what was accepted
         if len(requests) > 1 and min(tokens) > 0 and _spread(tokens) < _spread(requests) / 2:
             kind, limit = WindowKind.TOKENS, round(median(tokens))
         else:
             kind, limit = WindowKind.REQUESTS, max(1, round(median(requests)))
-        limits.append(FittedLimit(family, kind, limit, True, _WINDOW_S, told=False))
+        limits.append(FittedLimit(family, kind, limit, True, _WINDOW_S, reported=False))
     return limits
 
 
 def _by_window(refused: Sequence[Attempt]) -> bool:
-    """Whoever says when to come back, and never more than some seconds, doesn't count by the minute."""
+    """Return whether refusals are by a window of a minute: Retry-After isn't always a few seconds."""
     delays = [one.failure.delay_s for one in refused if one.failure is not None]
-    return any(delay_s is None or delay_s > _SECONDS_S for delay_s in delays)
+    return any(delay_s is None or delay_s > _SHORT_DELAY_S for delay_s in delays)
 
 
 def uncharged(one: Attempt) -> bool:
-    """It was refused before any work."""
+    """Return whether limits don't count an attempt."""
     return one.failure is not None and one.failure.kind in UNCHARGED
 
 
@@ -75,14 +75,14 @@ def _spread(values: Sequence[float]) -> float:
 
 
 def explain(taken: Mapping[str, Sequence[RequestAttempt]], limiters: Mapping[str, Limiter]) -> dict[str, list[Attempt]]:
-    """Refusals by rate limits that the fitted windows bring about by themselves, by lane."""
+    """Return the refusals that the fitted windows cause in a simulation, by lane."""
     found: dict[str, list[Attempt]] = {lane: [] for lane in taken}
     for at, begins, lane, request, one in moments(taken):
         limiter, family, amounts = limiters[lane], request.arrived.family, amounts_of(request, one)
         if not begins:
             limiter.settle(at, family, one.usage)
-        elif is_(one, FailureKind.RATE_LIMITED):
-            if limiter.wait_s(at, family, amounts) > 0 or limiter.nearly(at, family):
+        elif failed_as(one, FailureKind.RATE_LIMITED):
+            if limiter.wait_s(at, family, amounts) > 0 or limiter.nearly_used_up(at, family):
                 found[lane].append(one)
         elif not uncharged(one):
             limiter.charge(at, family, amounts)
@@ -90,7 +90,7 @@ def explain(taken: Mapping[str, Sequence[RequestAttempt]], limiters: Mapping[str
 
 
 def moments(taken: Mapping[str, Sequence[RequestAttempt]]) -> list[tuple[float, int, str, RequestStep, Attempt]]:
-    """Beginnings (1) and ends (0) of attempts of all lanes, in order."""
+    """Return beginnings (1) and ends (0) of all attempts in order."""
     found = []
     for lane, pairs in taken.items():
         for request, one in pairs:
@@ -101,7 +101,7 @@ def moments(taken: Mapping[str, Sequence[RequestAttempt]]) -> list[tuple[float, 
 
 
 def amounts_of(request: RequestStep, one: Attempt | None) -> Amounts:
-    """What an attempt takes of the windows, by what it really used where that is known."""
+    """Return what an attempt charges, by its actual usage if that is known."""
     arrived = request.arrived
     usage = None if one is None else one.usage
     if usage is None or not usage.total_input:

@@ -1,12 +1,12 @@
-"""Rate windows that several keys, or several models, draw on together.
+"""Rate windows that several keys or models share, and their use by clients outside the recording.
 
-What replies say tells: where a window empties by what others send too, counting them all explains what remains.
+A window is shared if counting the requests of all that share it explains the reported remainders better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from hivemind.lab.fit.limits import FittedLimit, Limiter, Pools
@@ -15,50 +15,87 @@ from hivemind.lab.simulate.trace import LaneTrace
 from hivemind.scheduler.types import WindowKind, WindowReading
 
 _BETTER = 0.6
-"""By so much must a pool explain better what remains."""
+"""A pool is taken if its misfit is below this share of the misfit without pools."""
 _WORST = 0.01
-"""Of a limit: what is explained so well needs no pool."""
-_NAMES: tuple[Callable[[LaneTrace, str], str], ...] = (
+"""A misfit of at most this share of a limit needs no pool."""
+_POOL_NAMES: tuple[Callable[[LaneTrace, str], str], ...] = (
     lambda lane, family: lane.key,
     lambda lane, family: f"{lane.upstream} {family}",
     lambda lane, family: lane.upstream,
 )
-"""Who may be in one pool: all models of a key, all keys with one model, all."""
+"""What may share a window: all models of a key, all keys with one model, or all."""
 
-Heard = tuple[float, str, tuple[WindowReading, ...], Limiter]
-"""When, of which models, what, and the limiter."""
-Limits = dict[str, list[FittedLimit]]
+Limits = Mapping[str, Sequence[FittedLimit]]
 """By lane."""
 
 
 def reserves(lane: LaneTrace) -> bool:
-    """Its provider sets the longest possible answer aside."""
+    """Return whether the provider charges the longest possible answer in advance."""
     return lane.config is not None and lane.config.reserve_max_tokens
 
 
-def shared_limits(
-    lanes: Mapping[str, LaneTrace],
-    taken: Mapping[str, Sequence[RequestAttempt]],
-    limits: Limits,
-    began_at: float,
-    offset: float,
-) -> Limits:
-    """The same limits, with pools where there are any."""
-    pools = [pooled for name in _NAMES if (pooled := _pooled(lanes, limits, name)) != limits]
-    if not pools:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a response said of the windows of a family, and the limiter of its lane as it should stand then."""
+
+    at: float
+    family: str
+    windows: tuple[WindowReading, ...]
+    limiter: Limiter
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The lanes of a recording and their attempts."""
+
+    lanes: Mapping[str, LaneTrace]
+    attempts: Mapping[str, Sequence[RequestAttempt]]
+    began_at: float
+    wall_offset: float
+
+    def limiters(self, limits: Limits) -> dict[str, Limiter]:
+        """Return a limiter for each lane, as at the beginning."""
+        pools: Pools = {}
+        return {
+            key: Limiter(limits[key], self.began_at, self.wall_offset, reserves=reserves(self.lanes[key]), pools=pools)
+            for key in self.attempts
+        }
+
+    def readings(self, limits: Limits) -> Iterator[Reading]:
+        """Yield all readings, each with the limiter after everything charged before."""
+        limiters = self.limiters(limits)
+        to_come = sorted(
+            ((at, key, family, windows) for key in self.attempts for at, family, windows in self.lanes[key].readings),
+            key=lambda each: each[0],
+            reverse=True,
+        )
+        for at, begins, key, request, attempt in moments(self.attempts):
+            while to_come and to_come[-1][0] < at:
+                read_at, lane, family, windows = to_come.pop()
+                yield Reading(read_at, family, windows, limiters[lane])
+            if not begins:
+                limiters[key].settle(at, request.arrived.family, attempt.usage)
+            elif not uncharged(attempt):
+                limiters[key].charge(at, request.arrived.family, amounts_of(request, attempt))
+
+
+def shared_limits(traffic: Traffic, limits: Limits) -> Limits:
+    """Return the limits with pools, if any fit better."""
+    candidates = [pooled for name in _POOL_NAMES if (pooled := _pooled(traffic.lanes, limits, name)) != limits]
+    if not candidates:
         return limits
-    best, least = limits, _misfit(lanes, taken, limits, began_at, offset)
+    best, least = limits, _misfit(traffic, limits)
     if least <= _WORST:
         return limits
-    for pooled in pools:
-        off = _misfit(lanes, taken, pooled, began_at, offset)
-        if off < _BETTER * least:
-            best, least = pooled, off
+    for pooled in candidates:
+        misfit = _misfit(traffic, pooled)
+        if misfit < _BETTER * least:
+            best, least = pooled, misfit
     return best
 
 
 def _pooled(lanes: Mapping[str, LaneTrace], limits: Limits, name: Callable[[LaneTrace, str], str]) -> Limits:
-    """Limits alike in one pool: then each window is taken to be as the one that shows most of itself."""
+    """Put equal limits into one pool, each with the parameters of the member that was used most."""
     pools: dict[tuple[str, WindowKind, int], list[FittedLimit]] = {}
     for key, each in limits.items():
         for limit in each:
@@ -70,76 +107,33 @@ def _pooled(lanes: Mapping[str, LaneTrace], limits: Limits, name: Callable[[Lane
         if len(members) == 1:
             return limit
         most = max(members, key=lambda each: each.used_most)
-        return replace(most, family=limit.family, told=limit.told, pool=f"{pool} {limit.limit}")
+        return replace(most, family=limit.family, reported=limit.reported, pool=f"{pool} {limit.limit}")
 
     return {key: [in_pool(key, limit) for limit in each] for key, each in limits.items()}
 
 
-def _misfit(
-    lanes: Mapping[str, LaneTrace],
-    taken: Mapping[str, Sequence[RequestAttempt]],
-    limits: Limits,
-    began_at: float,
-    offset: float,
-) -> float:
-    """By what part of a limit what should remain differs from what replies said, on average."""
-    offs: list[float] = []
-    for at, family, readings, limiter in heard(lanes, taken, limits, began_at, offset):
-        offs += _off(limiter.left(at, family), readings)
-    return fmean(offs) if offs else 0.0
+def _misfit(traffic: Traffic, limits: Limits) -> float:
+    """Return by what share of a limit computed and reported remainders differ on average."""
+    misfits: list[float] = []
+    for reading in traffic.readings(limits):
+        left = reading.limiter.left(reading.at, reading.family)
+        for each in reading.windows:
+            if each.remaining is not None and each.limit and each.kind in left:
+                misfits.append(abs(left[each.kind] - each.remaining) / each.limit)
+    return fmean(misfits) if misfits else 0.0
 
 
-def heard(
-    lanes: Mapping[str, LaneTrace],
-    taken: Mapping[str, Sequence[RequestAttempt]],
-    limits: Limits,
-    began_at: float,
-    offset: float,
-) -> Iterator[Heard]:
-    """What replies said, each with the limiter of its lane as it should stand then."""
-    pools: Pools = {}
-    limiters = {
-        key: Limiter(limits[key], began_at, offset, reserves=reserves(lanes[key]), pools=pools) for key in taken
-    }
-    told = sorted(
-        ((at, key, family, readings) for key in taken for at, family, readings in lanes[key].readings),
-        key=lambda each: each[0],
-        reverse=True,
-    )
-    for at, begins, key, request, one in moments(taken):
-        while told and told[-1][0] < at:
-            heard_at, lane, family, readings = told.pop()
-            yield heard_at, family, readings, limiters[lane]
-        if not begins:
-            limiters[key].settle(at, request.arrived.family, one.usage)
-        elif not uncharged(one):
-            limiters[key].charge(at, request.arrived.family, amounts_of(request, one))
-
-
-def _off(left: Mapping[WindowKind, int], readings: Iterable[WindowReading]) -> Iterator[float]:
-    """Of each window, what part of its limit is wrong."""
-    for each in readings:
-        if each.remaining is not None and each.limit and each.kind in left:
-            yield abs(left[each.kind] - each.remaining) / each.limit
-
-
-def with_outside_use(
-    lanes: Mapping[str, LaneTrace],
-    taken: Mapping[str, Sequence[RequestAttempt]],
-    limits: Limits,
-    began_at: float,
-    offset: float,
-) -> Limits:
-    """The same limits, with what was taken of them by nobody who is in the recording: others who have the key."""
+def with_outside_use(traffic: Traffic, limits: Limits) -> Limits:
+    """Return the limits with their use by other clients of the same key, who aren't in the recording."""
     found: dict[int, list[tuple[float, float]]] = {}
-    for at, family, readings, limiter in heard(lanes, taken, limits, began_at, offset):
-        for limit, missing in limiter.missing(at, family, readings):
-            found.setdefault(id(limit), []).append((at, missing))
+    for reading in traffic.readings(limits):
+        for limit, missing in reading.limiter.missing(reading.at, reading.family, reading.windows):
+            found.setdefault(id(limit), []).append((reading.at, missing))
     if not found:
         return limits
     pools = {each.pool: found[id(each)] for mine in limits.values() for each in mine if each.pool and id(each) in found}
 
-    def of(limit: FittedLimit) -> tuple[tuple[float, float], ...]:
+    def others(limit: FittedLimit) -> tuple[tuple[float, float], ...]:
         return tuple(pools.get(limit.pool, ()) if limit.pool else found.get(id(limit), ()))
 
-    return {key: [replace(each, others=of(each)) for each in mine] for key, mine in limits.items()}
+    return {key: [replace(each, others=others(each)) for each in mine] for key, mine in limits.items()}

@@ -1,4 +1,4 @@
-"""After what an agent asks: its own answers, those of the sub-agents that it waited for, the start of its process."""
+"""Finds the steps that a request followed from: answers of its agent or sub-agents, or the start of its process."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from itertools import pairwise
 from hivemind.lab.simulate.steps import CommandStep, RequestStep
 
 REPEAT_S = 120.0
-"""Within which a client asks again for what it didn't get, of its own accord."""
+"""Within this time after an error, the same request is taken for a retry of the client."""
 AT_ONCE_S = 0.05
-"""Requests of one agent that come so soon after each other were sent side by side."""
+"""Requests of one agent that arrive within this time of each other were sent concurrently."""
 _MOST_LEAVES = 100
 _REPEATED = frozenset({"failed", "refused", "left"})
 
 
 class AgentHistory:
-    """What an agent did last, as far as its next request may follow from it."""
+    """The latest steps of an agent, from which its next request may follow."""
 
     __slots__ = (
         "_last_ended",
@@ -29,33 +29,32 @@ class AgentHistory:
 
     def __init__(self, parent: AgentHistory | None) -> None:
         self._parent = parent
-        """Whose last doings its first request follows from."""
+        """The agent whose latest step its first request follows from."""
         self._started_by: CommandStep | None = None
-        """Its process was started, and it hasn't asked since."""
+        """The command that started its process, until its first request."""
         self._last_request: RequestStep | None = None
-        """What it asked last."""
+        """The latest request to arrive."""
         self._last_ended: RequestStep | None = None
-        """What ended last."""
+        """The latest request to end."""
         self._unfollowed: list[RequestStep] = []
-        """Requests that are over, by their ends, and from which nothing has followed yet. Whoever sends several at a
-        time, or shares its name with others, has more than one."""
+        """Requests that are over and from which nothing has followed yet, by their ends."""
         self._open = 0
         self.children: dict[AgentHistory, float] = {}
-        """Sub-agents that it hasn't waited for yet, and since when they are at work."""
+        """Sub-agents that it hasn't waited for yet, and when they began."""
 
     @property
     def last(self) -> RequestStep | None:
-        """The request of its that ended last."""
+        """The latest request to end."""
         return self._last_ended
 
     def begins(self, order: CommandStep) -> None:
-        """Its process was started."""
+        """Record the start of its process."""
         self._started_by = order
 
     def anchors(self, request: RequestStep) -> tuple[list[RequestStep | CommandStep], bool]:
-        """What its next request follows from, and whether from the ends of these (else from the beginning of one).
+        """Return the steps that its next request follows from, and whether from their ends or from one's beginning.
 
-        Notes with the request which one it repeats.
+        Also sets which request it repeats.
         """
         if self._started_by is not None:
             usage_at_start, self._started_by = self._started_by, None
@@ -75,25 +74,25 @@ class AgentHistory:
             return self._latest()
         if self._sent_with(request):
             return [self._last_request], False
-        if not self._open and self._were_side_by_side():
+        if not self._open and self._were_concurrent():
             leaves, self._unfollowed = self._unfollowed, []
             return list(leaves), True
         return [self._unfollowed.pop()], True
 
     def asks(self, request: RequestStep) -> None:
-        """It asked."""
+        """Record the arrival of a request."""
         self._last_request = request
         self._open += 1
 
     def ends(self, request: RequestStep) -> None:
-        """One of its requests is over."""
+        """Record the end of a request."""
         self._last_ended = request
         self._unfollowed.append(request)
         del self._unfollowed[:-_MOST_LEAVES]
         self._open -= 1
 
     def _latest(self) -> tuple[list[RequestStep | CommandStep], bool]:
-        """What it did last, where nothing better is known."""
+        """Return its latest step, if nothing better is known."""
         request, ended = self._last_request, self._last_ended
         if request is None:
             return ([], True) if self._started_by is None else ([self._started_by], True)
@@ -102,7 +101,7 @@ class AgentHistory:
         return [ended], True
 
     def _repeated(self, request: RequestStep) -> RequestStep | None:
-        """The one that it didn't get an answer to, where this is the same once more."""
+        """Return the unanswered request that this one repeats, if any."""
         for last in reversed(self._unfollowed):
             if request.at - last.ended_at > REPEAT_S:
                 return None
@@ -111,7 +110,7 @@ class AgentHistory:
         return None
 
     def _awaited(self) -> list[RequestStep]:
-        """The ends of sub-agents that it did nothing beside, and so has waited for."""
+        """Return the last requests of sub-agents that it waited for, doing nothing else meanwhile."""
         if self._open or not self.children or self._last_ended is None:
             return []
         over = [
@@ -124,12 +123,12 @@ class AgentHistory:
         return [child._last_ended for child, _ in over if child._last_ended is not None]
 
     def _sent_with(self, request: RequestStep) -> bool:
-        """It is one of several that it sends at once."""
+        """Return whether it was sent concurrently with the latest request."""
         assert self._last_request is not None
         return self._last_request.at >= self._unfollowed[-1].ended_at and request.at - self._last_request.at < AT_ONCE_S
 
-    def _were_side_by_side(self) -> bool:
-        """All that is over was sent at once."""
+    def _were_concurrent(self) -> bool:
+        """Return whether all requests that are over were sent concurrently."""
         if len(self._unfollowed) < 2:
             return False
         came = sorted(each.at for each in self._unfollowed)
@@ -137,5 +136,5 @@ class AgentHistory:
 
 
 def over_at(step: RequestStep | CommandStep) -> float:
-    """When it was over, as recorded."""
+    """Return when a step was over."""
     return step.ended_at if isinstance(step, RequestStep) else step.at

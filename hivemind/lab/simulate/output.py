@@ -1,4 +1,4 @@
-"""A simulated run written down as a journal, which can be replayed, reported on and simulated like a recorded one."""
+"""Writes a simulated run as a journal, which commands take like a recorded one."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from hivemind.scheduler.events import Event
 def write_journal(
     recording: Recording, changes: Sequence[Change], path: Path, faults: Faults, seed: int, *, force: bool = False
 ) -> Figures:
-    """Simulate it, and write every event of it, whole or not at all, for this user alone.
+    """Simulate a recording and write its events atomically, readable for this user only.
 
-    Raises: UsageError: the file can't be written, or is there already and `force` isn't.
+    Raises: UsageError: the file can't be written, or exists and `force` is off.
     """
     path = writable(path, force=force)
-    beside = path.with_name(f".{path.stem}-{uuid.uuid4().hex[:8]}{SUFFIX}")
-    sink = JournalSink(beside, _first(recording, changes, path.stem))
+    draft = path.with_name(f".{path.stem}-{uuid.uuid4().hex[:8]}{SUFFIX}")
+    sink = JournalSink(draft, _first(recording, changes, path.stem))
     ends_at = recording.began.at
 
-    def tell(event: Event) -> None:
+    def record(event: Event) -> None:
         nonlocal ends_at
         ends_at = max(ends_at, event.at)
         sink.record(event)
 
     try:
         try:
-            figures = simulate(recording, changes, seed=seed, faults=faults, tell=tell)
+            figures = simulate(recording, changes, seed=seed, faults=faults, on_event=record)
         finally:
             sink.close(ends_at)
-        beside.replace(path)
+        draft.replace(path)
     except OSError as error:
         raise UsageError(f"--out {path}: can't be written ({error.strerror})") from None
     finally:
-        beside.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
     return figures
 
 
 def writable(path: Path, *, force: bool = False) -> Path:
-    """The journal's file, as somebody named it with its suffix or without.
+    """Return the path with the suffix of journals.
 
-    Raises: UsageError: it is there already and `force` isn't, or it can't be written.
+    Raises: UsageError: the file exists and `force` is off, or it can't be written.
     """
     named = path
     if path.suffix != SUFFIX and not path.is_dir():

@@ -1,4 +1,4 @@
-"""What is to be simulated."""
+"""The input of one simulation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hivemind.lab.simulate.provider_model import Upstream
+from hivemind.lab.simulate.provider_model import ProviderModel
 from hivemind.lab.simulate.trace import Trace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command
@@ -14,30 +14,37 @@ from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.types import Price
 
 
+@dataclass(frozen=True, slots=True)
+class ClientBehaviour:
+    """How the recorded clients and agents react to errors and to waiting."""
+
+    survives_errors: bool = False
+    """Agents go on after an error; otherwise their first one ends them."""
+    error_retry_delays_s: Sequence[float] = ()
+    """Clients repeat a failed request after each of these delays."""
+    timeouts_s: Mapping[str, float] = field(default_factory=dict)
+    """By agent, the time after which its clients leave, where that is always the same."""
+    timeout_retry_delays_s: Sequence[float] = ()
+    """Clients that left repeat the request after each of these delays."""
+
+
 @dataclass(slots=True)
 class SimulationPlan:
-    """What to simulate."""
+    """The recorded traffic, the settings and the models to simulate it with."""
 
     trace: Trace
     config: SchedulerConfig
     lanes: Mapping[str, LaneConfig]
-    upstreams: Mapping[str, Upstream]
+    upstreams: Mapping[str, ProviderModel]
+    clients: ClientBehaviour
     rng: random.Random
+    draws: bool = False
+    """Faults and latencies are drawn anew."""
     commands: Sequence[Command] = ()
     """Given at the start."""
     overruled: frozenset[str] = frozenset()
-    """Names of settings that keep their value, whatever was decided in the recording."""
+    """Names of settings that recorded commands don't change."""
     price: Price | None = None
-    tell: Callable[[ev.Event], object] | None = None
-    """Called with each event."""
+    on_event: Callable[[ev.Event], object] | None = None
     sampled: bool = False
     """Take samples of the gauges too."""
-    draws: bool = False
-    survives_errors: bool = False
-    """Agents go on after an error that they saw; else they die of their first one."""
-    error_retry_delays_s: Sequence[float] = ()
-    """Before that, their clients ask again so often, so long after each error."""
-    client_timeout_s: Mapping[str, float] = field(default_factory=dict)
-    """By agent, after what time its clients give up, where that is always the same."""
-    timeout_retry_delays_s: Sequence[float] = ()
-    """Then they ask again so often, so long after each time."""

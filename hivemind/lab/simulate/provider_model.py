@@ -1,4 +1,4 @@
-"""A fitted provider at work: what becomes of each attempt of a simulation."""
+"""The fitted provider in a simulation, which decides how each attempt ends."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from hivemind.lab.simulate.steps import Attempt, RequestStep
 from hivemind.scheduler.types import Failure, FailureKind, Usage, WindowReading
 
 _NOTHING = Amounts(0, 0)
-_LIKE_IT = 8
-"""Answers that are looked at to find one to a request of the same kind."""
+_TRIES = 8
+"""Recorded answers drawn to find one to a request of the same kind."""
 
 
 @dataclass(slots=True)
 class AttemptResult:
-    """What becomes of one attempt."""
+    """How a simulated attempt ends."""
 
     duration_s: float
     first_s: float | None = None
-    """To the first content, where that comes before the end."""
+    """Seconds to the first content, if it comes before the end."""
     headed_s: float | None = None
-    """To the head, where that comes before the end."""
+    """Seconds to the response head, if it comes before the end."""
     usage: Usage | None = None
     failure: Failure | None = None
     """None: it is answered."""
     status: int = 200
     charged: bool = True
+    """It counts against rate limits and concurrency."""
     recorded: Attempt | None = None
-    """What was recorded of this very attempt, where it is that."""
+    """The recorded attempt, if this one repeats it."""
 
 
-class Upstream:
-    """The upstream of one lane in one simulation."""
+class ProviderModel:
+    """The provider behind one lane in one simulation."""
 
     def __init__(
         self,
@@ -48,69 +49,72 @@ class Upstream:
         draws: bool,
         pools: Pools | None = None,
     ) -> None:
-        """`wall_offset` is added to a moment to have the time of day; `draws`: faults and latencies are drawn anew;
-        `pools` is what the upstreams of a simulation share."""
+        """`wall_offset` converts times to seconds since the epoch; `draws`: faults and latencies are drawn anew;
+        `pools` holds the windows that lanes of a simulation share."""
         self._provider = provider
         self._rng = rng
         self._draws = draws
         self._limiter = Limiter(provider.limits, began_at, wall_offset, reserves=provider.reserves, pools=pools)
         self._began_at = began_at
-        self._at_work = 0
-        self._again = self._outage = 0
+        self._in_process = 0
+        self._cycle = self._outage = 0
+        """How often the recording's outages have come again, and the index of the present or next one."""
         self._outage_attempts = 0
         self._used: dict[RequestStep, int] = {}
-        """How many of its tries in the present spell each request has had."""
+        """Recorded attempts of the present outage that each request has repeated."""
 
     def answer(self, now: float, request: RequestStep, inherent: Attempt | None, in_flight: int) -> AttemptResult:
-        """What becomes of an attempt that begins now with so many in flight, itself included; `own` is what was
-        recorded of it, None where nothing was."""
+        """Decide how an attempt ends that begins now with so many in flight, itself included.
+
+        `inherent` is the recorded attempt to repeat, if any.
+        """
         provider = self._provider
         outage = self._outage_at(now)
         if outage is not None:
-            answer = _as(self._in_outage(outage, request))
+            answer = _result_of(self._in_outage(outage, request))
             answer.charged = False
             return answer
-        if provider.max_in_flight is not None and self._at_work >= provider.max_in_flight:
+        if provider.max_in_flight is not None and self._in_process >= provider.max_in_flight:
             return self._refusal(FailureKind.OVERLOADED, 529, None)
-        chosen = self._drawn(request, inherent)
+        chosen = self._choose(request, inherent)
         if chosen is None:
             return AttemptResult(
                 provider.refused_s, usage=Usage(request.arrived.estimated_input, 0, 0, 1), charged=False
-            )  # nothing was ever answered
+            )  # the recording has no answer
         if not uncharged(chosen):
             family, amounts = request.arrived.family, amounts_of(request, chosen)
             wait_s = self._limiter.wait_s(now, family, amounts)
             if wait_s > 0:
                 return self._refusal(FailureKind.RATE_LIMITED, 429, float(math.ceil(wait_s)))
             self._limiter.charge(now, family, amounts)
-        answer = _as(chosen)
+        answer = _result_of(chosen)
         answer.recorded = chosen if chosen is inherent else None
-        self._at_work += answer.charged
+        self._in_process += answer.charged
         self._scale(answer, chosen, now, in_flight)
         return answer
 
     def over(self, now: float, request: RequestStep, answer: AttemptResult) -> None:
-        """The attempt has ended."""
+        """End an attempt."""
         if answer.charged:
-            self._at_work -= 1
+            self._in_process -= 1
             self._limiter.settle(now, request.arrived.family, answer.usage)
 
     def left(self, answer: AttemptResult) -> None:
-        """The attempt was given up."""
-        self._at_work -= answer.charged
+        """End an attempt whose client left."""
+        self._in_process -= answer.charged
 
     def readings(self, now: float, family: str) -> tuple[WindowReading, ...]:
-        """What a reply says of the rate windows."""
+        """Return the rate windows as a response reports them."""
         return self._limiter.readings(now, family)
 
     def _outage_at(self, now: float) -> Outage | None:
         outages, recorded_s = self._provider.outages, self._provider.recorded_s
         if not outages:
             return None
-        again = int((now - self._began_at) / recorded_s)
-        at = now - again * recorded_s
-        if again != self._again:
-            self._again, self._outage = again, 0
+        cycle = int((now - self._began_at) / recorded_s)
+        at = now - cycle * recorded_s
+        if cycle != self._cycle:
+            self._cycle, self._outage = cycle, 0
             self._used.clear()
         while self._outage < len(outages) and outages[self._outage].ended_at <= at:
             self._outage += 1
@@ -120,7 +124,7 @@ class Upstream:
         return None
 
     def _in_outage(self, outage: Outage, request: RequestStep) -> Attempt:
-        """What befell this very request in the spell, as long as that lasts; then what befell others."""
+        """Return the request's own recorded attempts in the outage, then those of others."""
         inherent = outage.of.get(request)
         if inherent is not None:
             used = self._used.get(request, 0)
@@ -134,25 +138,25 @@ class Upstream:
         failure = Failure(kind, True, status, delay_s)
         return AttemptResult(self._provider.refused_s, failure=failure, status=status, charged=False)
 
-    def _drawn(self, request: RequestStep, inherent: Attempt | None) -> Attempt | None:
-        """What was recorded, or, where nothing was or it is to be drawn anew, what might have been."""
+    def _choose(self, request: RequestStep, inherent: Attempt | None) -> Attempt | None:
+        """Return the recorded attempt, or draw one, or None if the recording has none to draw from."""
         provider, rng = self._provider, self._rng
         if inherent is not None and not self._draws:
             return inherent
         answered = request.answered
         if (self._draws or answered is None) and provider.faults and rng.random() < provider.fault_rate:
             return rng.choice(provider.faults)[1]
-        return self._like(request, answered)
+        return self._answer_like(request, answered)
 
-    def _like(self, request: RequestStep, answered: Attempt | None) -> Attempt | None:
-        """An answer as long as this one was, if it was answered, with the luck of another request of its kind."""
+    def _answer_like(self, request: RequestStep, answered: Attempt | None) -> Attempt | None:
+        """Return an answer as long as the recorded one, if any, with the latency of another request of its kind."""
         provider, rng = self._provider, self._rng
-        good = provider.good
-        if not good:
+        recorded = provider.answered
+        if not recorded:
             return answered
         arrived = request.arrived
-        for _ in range(_LIKE_IT):
-            other, pattern = rng.choice(good)
+        for _ in range(_TRIES):
+            other, pattern = rng.choice(recorded)
             if other.arrived.stream == arrived.stream and other.arrived.model == arrived.model:
                 break
         usage = pattern.usage if answered is None else answered.usage
@@ -186,17 +190,17 @@ class Upstream:
         answer.duration_s = first_s + rest_s
 
 
-def _as(one: Attempt) -> AttemptResult:
-    """What was recorded, once more."""
-    told = one.failure
-    if told is None:
+def _result_of(one: Attempt) -> AttemptResult:
+    """Return the result of a recorded attempt."""
+    recorded = one.failure
+    if recorded is None:
         first_s = one.first_s if one.first_s is not None and one.first_s < one.duration_s else None
         headed_s = one.headed_s if one.headed_s is not None and one.headed_s < one.duration_s else None
         return AttemptResult(one.duration_s, first_s, headed_s, one.usage, None, one.status)
-    failure = Failure(told.kind, told.retryable, told.status, told.delay_s, told.message)
+    failure = Failure(recorded.kind, recorded.retryable, recorded.status, recorded.delay_s, recorded.message)
     return AttemptResult(
         one.duration_s,
-        one.first_s,  # once content has come, nobody tries again
+        one.first_s,  # after the first content there is no retry
         usage=one.usage,
         failure=failure,
         status=one.status,

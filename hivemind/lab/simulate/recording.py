@@ -1,4 +1,4 @@
-"""A recorded run as the simulator needs it: who asked for what, when after what, and what became of each attempt."""
+"""A recorded run with everything fitted to it that a simulation needs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.lab.fit.provider import FittedProvider, fit_providers
 from hivemind.lab.gc_pause import gc_paused
+from hivemind.lab.simulate.plan import ClientBehaviour
 from hivemind.lab.simulate.steps import RequestStep
 from hivemind.lab.simulate.trace import LaneTrace, Trace, TraceBuilder
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
@@ -25,45 +26,38 @@ from hivemind.scheduler.types import Price
 from hivemind.text.humanise import plural
 
 _UNUSED = frozenset({Sampled, Progress, LevelChanged, RequestBody, ResponseBody})
-"""What a simulation finds out by itself, and what it doesn't look at."""
-
-
+"""Events that a simulation produces itself or doesn't need."""
 _FEW = 30
-"""Answers, below which how long one takes is little more than a guess."""
+"""With fewer answers, latencies are little more than a guess."""
+_OFTEN = 3
+_SAME = 0.02
+"""Times that differ by at most this share are the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One journal, read and taken apart."""
+    """A journal, its trace, and the models fitted to it."""
 
     name: str
     began: JournalBegan
     figures: Figures
-    """What was recorded, counted."""
-    told: tuple[str, ...]
+    warnings: tuple[str, ...]
     """What is wrong with the journal, and what it can't show, a line each."""
     trace: Trace = field(repr=False)
     providers: Mapping[str, FittedProvider] = field(repr=False)
     """By lane."""
     lanes: Mapping[str, LaneConfig] = field(repr=False)
-    """What each began with."""
-    survives_errors: bool
-    """Its agents went on after an error that they saw."""
-    error_retry_delays_s: tuple[float, ...]
-    """Its clients ask again so often for what they got an error for, so long after each."""
-    client_timeout_s: Mapping[str, float]
-    """By agent, after what time its clients give up, where that is always the same."""
-    timeout_retry_delays_s: tuple[float, ...]
-    """Then they ask again so often, so long after each time."""
+    """The configuration that each lane began with."""
+    clients: ClientBehaviour
 
     @property
     def wall_offset(self) -> float:
-        """Added to a moment to have the time of day, in seconds since the epoch."""
+        """Add it to a time of the recording for seconds since the epoch."""
         return self.began.wall - self.began.at
 
 
 def load(path: Path, price: Price | None = None) -> Recording:
-    """Read a journal and fit what is needed of it.
+    """Read a journal and fit the models.
 
     Raises: UsageError: it can't be read, or no request is in it.
     """
@@ -74,23 +68,13 @@ def load(path: Path, price: Price | None = None) -> Recording:
         return _recording(path, builder, tally, journal.damage.told())
 
 
-def load_all(paths: Sequence[Path], price: Price | None = None) -> tuple[Recording, ...]:
-    """Raises: UsageError."""
-    return tuple(load(path, price) for path in paths)
-
-
 def _tally_each(events: Iterable[Event], tally: Tally) -> Iterator[Event]:
     for event in events:
         tally.apply(event)
         yield event
 
 
-_OFTEN = 3
-_SAME = 0.02
-"""Of a time: what differs by no more is the same."""
-
-
-def _recording(path: Path, builder: TraceBuilder, tally: Tally, told: Sequence[str]) -> Recording:
+def _recording(path: Path, builder: TraceBuilder, tally: Tally, warnings: Sequence[str]) -> Recording:
     trace = builder.trace()
     figures = tally.figures()
     if not trace.requests:
@@ -105,30 +89,31 @@ def _recording(path: Path, builder: TraceBuilder, tally: Tally, told: Sequence[s
         name=trace.began.journal,
         began=_with_shared_knobs(trace.began, trace.lanes),
         figures=figures,
-        told=(*told, *_caveats(providers)),
+        warnings=(*warnings, *_caveats(providers)),
         trace=trace,
         providers=providers,
         lanes={key: lane.config or _assumed(lane) for key, lane in lanes.items()},
-        survives_errors=_survives_errors(trace.requests),
-        error_retry_delays_s=_repeated_s(trace.requests, left=False),
-        client_timeout_s=_client_timeouts(trace.requests),
-        timeout_retry_delays_s=_repeated_s(trace.requests, left=True),
+        clients=ClientBehaviour(
+            _survives_errors(trace.requests),
+            _retry_delays_s(trace.requests, left=False),
+            _client_timeouts(trace.requests),
+            _retry_delays_s(trace.requests, left=True),
+        ),
     )
 
 
 def _assumed(lane: LaneTrace) -> LaneConfig:
-    """Of a lane that began before the journal did, or that a proxy of another make had: its knobs as they stood, and
-    the rest as its provider's profile has it."""
+    """Return the configuration of a lane without a recorded one: its recorded knobs, the rest by its provider."""
     config = assumed_lane(lane.upstream, PROFILES.get(lane.provider, GENERIC))
     for name, value in lane.knobs.items():
-        # A limit that headers had replaced reads as none, and would be taken for one that was switched off.
+        # A limit that headers had replaced is recorded as none, as if it was switched off.
         if name in KNOBS and not KNOBS[name].shared and name not in ("rpm", "tpm") and math.isfinite(value):
             config = turned(config, name, value)
     return config
 
 
 def _with_shared_knobs(began: JournalBegan, lanes: Mapping[str, LaneTrace]) -> JournalBegan:
-    """With the knobs that all lanes share as they stood where the journal begins."""
+    """Return it with the values that knobs shared by all lanes had where the journal begins."""
     knobs = next((lane.knobs for lane in lanes.values() if lane.knobs), {})
     retry: dict[str, Any] = {
         name.partition(".")[2]: int(value) if KNOBS[name].whole else value
@@ -139,8 +124,7 @@ def _with_shared_knobs(began: JournalBegan, lanes: Mapping[str, LaneTrace]) -> J
 
 
 def _survives_errors(requests: Sequence[RequestStep]) -> bool:
-    """Whether agents that saw an error mostly asked for something else afterwards. Who asks for the same again is only
-    a client that tries again."""
+    """Return whether agents mostly went on after an error. Repeating the same request is only a client's retry."""
     died = went_on = 0
     for each in requests:
         if each.end in ("failed", "refused"):
@@ -151,7 +135,7 @@ def _survives_errors(requests: Sequence[RequestStep]) -> bool:
     return went_on > died
 
 
-def _repeated_s(requests: Sequence[RequestStep], *, left: bool) -> tuple[float, ...]:
+def _retry_delays_s(requests: Sequence[RequestStep], *, left: bool) -> tuple[float, ...]:
     pauses: list[float] = []
     most = 0
     for each in requests:
@@ -162,7 +146,7 @@ def _repeated_s(requests: Sequence[RequestStep], *, left: bool) -> tuple[float, 
 
 
 def _client_timeouts(requests: Sequence[RequestStep]) -> dict[str, float]:
-    """Of agents whose clients left after the same time whenever they did, and never waited longer."""
+    """Return the timeouts of agents whose clients always left after the same time and never waited longer."""
     gone: dict[str, list[float]] = {}
     waited: dict[str, float] = {}
     for each in requests:
@@ -181,13 +165,13 @@ def _client_timeouts(requests: Sequence[RequestStep]) -> dict[str, float]:
 
 
 def _caveats(providers: Mapping[str, FittedProvider]) -> list[str]:
-    """What the recording can't show, so that settings can't be judged by it."""
+    """Return what the recording can't show."""
     lines = []
     for provider in providers.values():
         name = provider.lane.upstream
         if not provider.limits:
             lines.append(f"{name}: no rate limit was seen, so none is simulated")
-        answers = len(provider.good)
+        answers = len(provider.answered)
         if answers < _FEW:
             only = f"only {plural(answers, 'answer')}" if answers else "no answer"
             lines.append(f"{name}: {only}, so little is known of how long they take")

@@ -1,7 +1,7 @@
-"""The real scheduler on a recording, in virtual time: no event loop, no clock, a heap of what happens next.
+"""Runs the real scheduler on a recording in virtual time, by a heap of timed happenings.
 
-Each request comes so long after what it followed as it did in the recording, is granted by the scheduler, and fares as
-the fitted upstream has it.
+Each request arrives as long after the step that it followed as it did in the recording; the scheduler grants it, and
+the fitted provider decides how its attempts end.
 """
 
 from __future__ import annotations
@@ -18,75 +18,77 @@ from hivemind.lab.simulate.steps import CommandStep, RequestStep, Step, usage_at
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
-from hivemind.scheduler.types import Request, Usage
+from hivemind.scheduler.types import Usage
 
-_ARRIVE, _ORDER, _WAKE, _SAMPLE, _HEAD, _FIRST, _END, _LEAVE, _PROGRESS = range(9)
-_PLACES = 6
-"""Of a second. Closer together is at the same moment, and keeps its order, whatever is lost in adding up."""
-_SOONEST_S = 2e-6
-"""In which an attempt may end: whoever comes at the moment when it begins goes before that."""
+_ARRIVE, _COMMAND, _WAKE, _SAMPLE, _HEAD, _FIRST, _END, _LEAVE, _PROGRESS = range(9)
+_DIGITS = 6
+"""Times are rounded to so many decimals for ordering, so that rounding errors don't reorder simultaneous happenings."""
+_SHORTEST_S = 2e-6
+"""The shortest attempt: its end comes after arrivals at the time of its beginning."""
 PROGRESS_S = 1.0
-"""Between two signs of life of a stream; it has :data:`MOST_PROGRESS` of them at most."""
+"""Between two progress reports of a stream, of which there are at most :data:`MOST_PROGRESS`."""
 MOST_PROGRESS = 8
 _FINAL = 403
-"""Status of a refusal after which clients don't ask again."""
+"""Status of a refusal after which clients don't retry."""
 _HELD = frozenset({"waiting", "blocked"})
 """States of tasks that can't be claimed yet."""
 SAMPLE_S = 1.0
-"""Between two samples of the gauges, where somebody looks."""
+"""Between two samples of the gauges."""
 
 
 @dataclass(slots=True, eq=False)
-class _Flight:
+class _Run:
     """A request while it is simulated."""
 
     request: RequestStep
-    next_try: int = 0
-    answer: AttemptResult | None = None
+    next_attempt: int = 0
+    """Index of the next inherent attempt to repeat."""
+    result: AttemptResult | None = None
+    """Of the attempt in flight."""
     ticket: Ticket | None = None
 
 
 class Simulation:
-    """One run; :meth:`run` carries it out."""
+    """One simulation, carried out by :meth:`run`."""
 
     def __init__(self, plan: SimulationPlan) -> None:
         self._plan = plan
         self._trace = plan.trace
         self._heap: list[tuple[float, int, float, int, object, int]] = []
         self._numbers = count(-(10**15))
-        """Of what isn't a step, which at the same moment comes before any."""
+        """Order happenings that aren't steps; at the same time they come before steps."""
         self._draw: float | None = None
-        """For the scheduler's next throw of the dice, where the recording shows how it fell."""
-        self._scheduler = Scheduler(plan.config, self._throw)
-        self._requests: dict[int, Request] = {}
+        """The scheduler's next random number, where it follows from the recording."""
+        self._scheduler = Scheduler(plan.config, self._random)
         self._wake_at = math.inf
         self._awaits: dict[Step, int] = {}
-        """Of steps that follow from several, how many of these aren't over yet."""
+        """By step that follows from several others, how many of these aren't over yet."""
         self._claims: list[CommandStep] = []
-        """Refused because what they wait for isn't done yet."""
-        self._to_do = sum(1 for request in plan.trace.requests if request.end != "open")
-        """Requests that aren't over, of those that were when the recording ended."""
+        """Claims of tasks that can't be claimed yet."""
+        self._remaining = sum(1 for request in plan.trace.requests if request.end != "open")
+        """Requests that aren't over here, but were when the recording ended."""
         self._dead: set[str] = set()
-        self._again: dict[RequestStep, tuple[int, int]] = {}
-        """Of requests that are asked again without having been so in the recording: how often, and their tries."""
-        self._later: dict[str, list[Command]] = {}
-        """What was ordered of agents that nobody knows yet."""
+        """Agents that ended with an error."""
+        self._client_retries: dict[RequestStep, tuple[int, int]] = {}
+        """By request, retries of its client beyond the recorded ones, and the next inherent attempt."""
+        self._pending_commands: dict[str, list[Command]] = {}
+        """Commands about agents that haven't come yet."""
 
     def run(self) -> None:
-        """From the beginning until everything is over that was over in the recording."""
+        """Simulate until every request is over that was over in the recording."""
         began = self._trace.began_at
         if self._plan.price is not None:
             self._scheduler.price_by(self._plan.price, began)
-        for order in self._plan.commands:
-            if not self._apply(began, order, "what-if"):
-                self._put_off(order)
+        for command in self._plan.commands:
+            if not self._apply(began, command, "what-if"):
+                self._apply_later(command)
         for delay_s, step in self._trace.start:
             self._follow(began, delay_s, step)
         if self._plan.sampled or self._plan.config.feedback.enabled:
             self._push(began + SAMPLE_S, _SAMPLE, None)
         heap, now, timers = self._heap, began, self._scheduler.timers
         happen, settle, take = self._happen, self._settle, heapq.heappop
-        while heap and self._to_do:
+        while heap and self._remaining:
             _, _, at, kind, subject, attempt = take(heap)
             if at > now:
                 now = at
@@ -97,38 +99,38 @@ class Simulation:
                 self._wake_at = max(wake_at, now)
                 self._push(self._wake_at, _WAKE, None)
             if self._claims and not heap:
-                self._unclaimed(now)
+                self._give_up_claim(now)
 
     def _push(self, at: float, kind: int, subject: object, attempt: int = 0, number: int | None = None) -> None:
-        """`number`: its place in the recording, which decides of what comes at the same moment."""
-        place = next(self._numbers) if number is None else number
-        heapq.heappush(self._heap, (round(at, _PLACES), place, at, kind, subject, attempt))
+        """Add a happening. `number` orders it among simultaneous ones, as recorded."""
+        order = next(self._numbers) if number is None else number
+        heapq.heappush(self._heap, (round(at, _DIGITS), order, at, kind, subject, attempt))
 
-    def _throw(self) -> float:
+    def _random(self) -> float:
         drawn, self._draw = self._draw, None
         return self._plan.rng.random() if drawn is None else drawn
 
     def _happen(self, now: float, at: float, kind: int, subject: object, attempt: int) -> None:
         if _HEAD <= kind <= _PROGRESS:
-            flight: _Flight = subject  # type: ignore[assignment]  # whoever pushed it saw to that
-            ticket = flight.ticket
+            run: _Run = subject  # type: ignore[assignment]  # as pushed for these kinds
+            ticket = run.ticket
             if ticket is None or ticket.state is TicketState.DONE:
                 return
             if kind == _LEAVE:
-                self._leave(now, flight, ticket, attempt)
+                self._leave(now, run, ticket, attempt)
             elif ticket.attempts == attempt and ticket.state is TicketState.IN_FLIGHT:
-                self._go_on(now, kind, flight, ticket)
+                self._continue(now, kind, run, ticket)
         elif kind == _ARRIVE:
-            self._arrive(now, subject)  # type: ignore[arg-type]  # likewise
+            self._arrive(now, subject)  # type: ignore[arg-type]  # as pushed for this kind
         elif kind == _WAKE:
             if self._wake_at == at:
                 self._wake_at = math.inf
                 self._scheduler.advance(now)
-        elif kind == _ORDER:
-            self._order(now, subject)  # type: ignore[arg-type]  # likewise
+        elif kind == _COMMAND:
+            self._command(now, subject)  # type: ignore[arg-type]  # as pushed for this kind
         else:
             self._scheduler.events.append(self._scheduler.sample(now))
-            if self._heap:  # else nothing will ever happen again
+            if self._heap:  # otherwise nothing else will happen
                 self._push(now + SAMPLE_S, _SAMPLE, None)
 
     # --- Requests ------------------------------------------------------------------------------------------------
@@ -141,152 +143,138 @@ class Simulation:
         scheduler = self._scheduler
         if arrived.lane not in scheduler.lanes:
             scheduler.open_lane(now, arrived.lane, self._plan.lanes[arrived.lane])
-        again, tried = self._again.get(request, (0, 0))
-        flight = _Flight(request, tried)
-        if self._later and arrived.agent in self._later:
+        retries, next_attempt = self._client_retries.get(request, (0, 0))
+        run = _Run(request, next_attempt)
+        if arrived.agent in self._pending_commands:
             scheduler.meet(arrived.agent, now, arrived.parent)
-            for order in self._later.pop(arrived.agent):
-                self._apply(now, order, "what-if")
+            for command in self._pending_commands.pop(arrived.agent):
+                self._apply(now, command, "what-if")
         ticket = scheduler.arrive(now, request.request)
-        ticket.tag = flight
-        flight.ticket = ticket
-        if not again:
+        ticket.tag = run
+        run.ticket = ticket
+        if not retries:
             for delay_s, step in request.concurrent:
                 self._follow(now, delay_s, step)
         if ticket.state is TicketState.IN_FLIGHT:
-            self._fly(now, flight, ticket)
+            self._start_attempt(now, run, ticket)
         elif ticket.refusal is not None:
-            self._turned_away(now, flight, ticket.refusal)
+            self._refused(now, run, ticket.refusal)
             return
-        client_timeout_s = self._plan.client_timeout_s.get(arrived.agent)
-        if client_timeout_s is not None:
-            self._push(now + client_timeout_s, _LEAVE, flight, 0)
+        timeout_s = self._plan.clients.timeouts_s.get(arrived.agent)
+        if timeout_s is not None:
+            self._push(now + timeout_s, _LEAVE, run, 0)
         elif request.end == "left" and request.left_in_flight_s is None:
-            self._push(now + (request.left_after_s or 0.0), _LEAVE, flight, 0)
+            self._push(now + (request.left_after_s or 0.0), _LEAVE, run, 0)
 
-    def _fly(self, now: float, flight: _Flight, ticket: Ticket) -> None:
-        """Its turn has come."""
-        request, upstream = flight.request, self._plan.upstreams[ticket.request.lane]
-        inherent = request.inherent[flight.next_try] if flight.next_try < len(request.inherent) else None
+    def _start_attempt(self, now: float, run: _Run, ticket: Ticket) -> None:
+        request, lane, attempt = run.request, ticket.request.lane, ticket.attempts
+        own = request.inherent[run.next_attempt] if run.next_attempt < len(request.inherent) else None
         leaves_s = None
-        if inherent is not None and not inherent.complete:
-            leaves_s, inherent = request.left_in_flight_s, None
-        active = self._scheduler.lanes[ticket.request.lane].gate.active
-        answer = flight.answer = upstream.answer(now, request, inherent, active)
-        recorded = answer.recorded
-        flight.next_try += recorded is not None
-        attempt = ticket.attempts
+        if own is not None and not own.complete:
+            leaves_s, own = request.left_in_flight_s, None
+        in_flight = self._scheduler.lanes[lane].gate.active
+        result = run.result = self._plan.upstreams[lane].answer(now, request, own, in_flight)
+        recorded = result.recorded
+        run.next_attempt += recorded is not None
         if leaves_s is not None:
-            answer.duration_s = max(answer.duration_s, leaves_s * 2)
-            if request.arrived.agent not in self._plan.client_timeout_s:
-                self._push(now + leaves_s, _LEAVE, flight, attempt)
-        if answer.headed_s is not None:
-            self._push(now + answer.headed_s, _HEAD, flight, attempt)
-        if answer.first_s is not None:
-            number = None if recorded is None else recorded.first_number
-            self._push(now + answer.first_s, _FIRST, flight, attempt, number)
-            self._stream(now, flight, answer, answer.first_s, attempt)
-        ends_at = now + answer.duration_s
-        key = round(max(ends_at, now + _SOONEST_S), _PLACES)
-        number = None if recorded is None else recorded.end_number
-        heapq.heappush(
-            self._heap, (key, next(self._numbers) if number is None else number, ends_at, _END, flight, attempt)
-        )
+            result.duration_s = max(result.duration_s, leaves_s * 2)
+            if request.arrived.agent not in self._plan.clients.timeouts_s:
+                self._push(now + leaves_s, _LEAVE, run, attempt)
+        if result.headed_s is not None:
+            self._push(now + result.headed_s, _HEAD, run, attempt)
+        if result.first_s is not None:
+            self._push(now + result.first_s, _FIRST, run, attempt, None if recorded is None else recorded.first_number)
+            lasts_s = result.duration_s - result.first_s
+            reports = min(MOST_PROGRESS, int(lasts_s / PROGRESS_S))
+            for number in range(1, reports + 1):
+                self._push(now + result.first_s + lasts_s * number / (reports + 1), _PROGRESS, run, attempt)
+        ends_at = now + result.duration_s
+        key = round(max(ends_at, now + _SHORTEST_S), _DIGITS)
+        order = next(self._numbers) if recorded is None or recorded.end_number is None else recorded.end_number
+        heapq.heappush(self._heap, (key, order, ends_at, _END, run, attempt))
 
-    def _stream(self, now: float, flight: _Flight, answer: AttemptResult, first_s: float, attempt: int) -> None:
-        """Signs of life between its first content and its end."""
-        lasts_s = answer.duration_s - first_s
-        told = min(MOST_PROGRESS, int(lasts_s / PROGRESS_S))
-        for number in range(1, told + 1):
-            self._push(now + first_s + lasts_s * number / (told + 1), _PROGRESS, flight, attempt)
-
-    def _go_on(self, now: float, kind: int, flight: _Flight, ticket: Ticket) -> None:
-        """Something of the attempt came."""
-        answer = flight.answer
-        assert answer is not None
+    def _continue(self, now: float, kind: int, run: _Run, ticket: Ticket) -> None:
+        """Tell the scheduler about a part or the end of the answer."""
+        result = run.result
+        assert result is not None
+        usage = result.usage
         if kind == _END:
-            self._end(now, flight, ticket, answer)
+            self._end(now, run, ticket, result)
         elif kind == _HEAD:
-            self._read(now, ticket)
+            self._read_headers(now, ticket)
         elif kind == _FIRST:
-            self._scheduler.first_content(now, ticket, usage_at_start(answer.usage))
-        elif answer.usage is not None and answer.first_s is not None:
-            share = (now - ticket.granted_at - answer.first_s) / max(1e-9, answer.duration_s - answer.first_s)
-            tokens = int(answer.usage.output_tokens * share)
-            so_far = Usage(
-                answer.usage.input_tokens, answer.usage.cache_read_tokens, answer.usage.cache_write_tokens, tokens
-            )
+            self._scheduler.first_content(now, ticket, usage_at_start(usage))
+        elif usage is not None and result.first_s is not None:
+            share = (now - ticket.granted_at - result.first_s) / max(1e-9, result.duration_s - result.first_s)
+            tokens = int(usage.output_tokens * share)
+            so_far = Usage(usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens, tokens)
             self._scheduler.progress(now, ticket, tokens, so_far)
 
-    def _end(self, now: float, flight: _Flight, ticket: Ticket, answer: AttemptResult) -> None:
-        """The attempt is over."""
-        request = flight.request
-        if answer.headed_s is None:
-            self._read(now, ticket)
-        self._plan.upstreams[ticket.request.lane].over(now, request, answer)
-        if answer.failure is None:
-            self._scheduler.succeed(now, ticket, answer.status, answer.usage)
+    def _end(self, now: float, run: _Run, ticket: Ticket, result: AttemptResult) -> None:
+        request = run.request
+        if result.headed_s is None:
+            self._read_headers(now, ticket)
+        self._plan.upstreams[ticket.request.lane].over(now, request, result)
+        if result.failure is None:
+            self._scheduler.succeed(now, ticket, result.status, result.usage)
             self._over(now, request, "answered")
             return
-        self._draw = self._thrown(request, ticket.attempts)
-        if self._scheduler.fail(now, ticket, answer.failure, answer.usage) is None and not self._ask_again(
-            now, flight, self._plan.error_retry_delays_s
-        ):
+        self._draw = self._recorded_draw(request, ticket.attempts)
+        retry_at = self._scheduler.fail(now, ticket, result.failure, result.usage)
+        if retry_at is None and not self._client_retries_in(now, run, self._plan.clients.error_retry_delays_s):
             self._over(now, request, "failed")
         self._draw = None
 
-    def _read(self, now: float, ticket: Ticket) -> None:
+    def _read_headers(self, now: float, ticket: Ticket) -> None:
         readings = self._plan.upstreams[ticket.request.lane].readings(now, ticket.request.family)
         if readings:
             self._scheduler.headers(now, ticket, readings)
 
-    def _thrown(self, request: RequestStep, attempt: int) -> float | None:
-        """How the dice fell for the pause after this attempt: paper, equation 4, solved for its draw."""
+    def _recorded_draw(self, request: RequestStep, attempt: int) -> float | None:
+        """Return the random number behind the recorded retry delay: equation 4 of the paper, solved for it."""
         if self._plan.draws or attempt > len(request.attempts):
             return None
-        told = request.attempts[attempt - 1].failure
-        if told is None or told.retry_in_s is None:
+        failure = request.attempts[attempt - 1].failure
+        if failure is None or failure.retry_in_s is None:
             return None
-        return (told.retry_in_s / self._trace.began.config.retry.base_s) % 1.0
+        return (failure.retry_in_s / self._trace.began.config.retry.base_s) % 1.0
 
-    def _leave(self, now: float, flight: _Flight, ticket: Ticket, attempt: int) -> None:
-        """Its client has had enough; one that left in mid-flight (`attempt`) does so in that very attempt."""
+    def _leave(self, now: float, run: _Run, ticket: Ticket, attempt: int) -> None:
+        """Let the client leave; during an attempt only in that very attempt."""
         if attempt and ticket.attempts != attempt:
             return
-        usage = self._given_up(flight, ticket)
-        self._scheduler.abandon(now, ticket, usage)
-        if not self._ask_again(now, flight, self._plan.timeout_retry_delays_s):
-            self._over(now, flight.request, "left")
+        self._scheduler.abandon(now, ticket, self._abandoned_usage(run, ticket))
+        if not self._client_retries_in(now, run, self._plan.clients.timeout_retry_delays_s):
+            self._over(now, run.request, "left")
 
-    def _given_up(self, flight: _Flight, ticket: Ticket) -> Usage | None:
-        """What an attempt has used that isn't seen to its end."""
-        answer = flight.answer
-        if answer is None or ticket.state is not TicketState.IN_FLIGHT:
+    def _abandoned_usage(self, run: _Run, ticket: Ticket) -> Usage | None:
+        """End the attempt in flight, if any, and return what it has used."""
+        result = run.result
+        if result is None or ticket.state is not TicketState.IN_FLIGHT:
             return None
-        self._plan.upstreams[ticket.request.lane].left(answer)
-        return usage_at_start(answer.usage) if ticket.content_started else None
+        self._plan.upstreams[ticket.request.lane].left(result)
+        return usage_at_start(result.usage) if ticket.content_started else None
 
-    def _turned_away(self, now: float, flight: _Flight, refusal: Refusal) -> None:
-        if refusal.status == _FINAL or not self._ask_again(now, flight, self._plan.error_retry_delays_s):
-            self._over(now, flight.request, "refused")
+    def _refused(self, now: float, run: _Run, refusal: Refusal) -> None:
+        delays = self._plan.clients.error_retry_delays_s
+        if refusal.status == _FINAL or not self._client_retries_in(now, run, delays):
+            self._over(now, run.request, "refused")
 
-    def _ask_again(self, now: float, flight: _Flight, pauses: Sequence[float]) -> bool:
-        """The client asks once more for what it got no answer to, as clients of this recording do."""
-        request = flight.request
-        again = self._again.get(request, (0, 0))[0] + 1
-        if request.end != "answered" or request.repeated + again > len(pauses):
+    def _client_retries_in(self, now: float, run: _Run, delays: Sequence[float]) -> bool:
+        """Let the client repeat the request, as clients of this recording do; return whether it does."""
+        request = run.request
+        retries = self._client_retries.get(request, (0, 0))[0] + 1
+        if request.end != "answered" or request.repeated + retries > len(delays):
             return False
-        self._again[request] = again, flight.next_try
-        self._push(now + pauses[request.repeated + again - 1], _ARRIVE, request)
+        self._client_retries[request] = retries, run.next_attempt
+        self._push(now + delays[request.repeated + retries - 1], _ARRIVE, request)
         return True
 
     def _over(self, now: float, request: RequestStep, how: str) -> None:
-        """A request has ended; whatever followed from that follows."""
-        self._to_do -= request.end != "open"
-        agent = request.arrived.agent
-        died = how in ("failed", "refused") and request.end == "answered" and not self._plan.survives_errors
-        if died:
-            self._dead.add(agent)
+        """Schedule what followed from the end of the request."""
+        self._remaining -= request.end != "open"
+        if how in ("failed", "refused") and request.end == "answered" and not self._plan.clients.survives_errors:
+            self._dead.add(request.arrived.agent)
         for delay_s, step in request.after:
             if isinstance(step, RequestStep) and step.repeats is request and how == "answered":
                 self._skip(now, step)
@@ -294,8 +282,8 @@ class Simulation:
                 self._follow(now, delay_s, step)
 
     def _skip(self, now: float, request: RequestStep) -> None:
-        """It isn't asked: its client was answered before, or its agent is dead. Others go on all the same."""
-        self._to_do -= request.end != "open"
+        """Leave out a request whose client has its answer or whose agent is dead, but not what followed from it."""
+        self._remaining -= request.end != "open"
         for delay_s, step in (*request.concurrent, *request.after):
             if isinstance(step, RequestStep) and step.repeats is request:
                 self._skip(now, step)
@@ -303,59 +291,58 @@ class Simulation:
                 self._follow(now, delay_s, step)
 
     def _follow(self, now: float, delay_s: float, step: Step) -> None:
-        """It comes so much later, if all that it follows from is over."""
+        """Schedule a step after a delay, once everything that it follows from is over."""
         if step.awaits > 1:
             awaits = self._awaits[step] = self._awaits.get(step, step.awaits) - 1
             if awaits:
                 return
         at = now + delay_s
-        kind = _ARRIVE if isinstance(step, RequestStep) else _ORDER
-        heapq.heappush(self._heap, (round(at, _PLACES), step.number, at, kind, step, 0))
+        kind = _ARRIVE if isinstance(step, RequestStep) else _COMMAND
+        heapq.heappush(self._heap, (round(at, _DIGITS), step.number, at, kind, step, 0))
 
-    # --- Orders --------------------------------------------------------------------------------------------------
+    # --- Commands ------------------------------------------------------------------------------------------------
 
-    def _order(self, now: float, order: CommandStep) -> None:
+    def _command(self, now: float, recorded: CommandStep) -> None:
         try:
-            command = None if order.setting in self._plan.overruled else order.command()
+            command = None if recorded.setting in self._plan.overruled else recorded.command()
         except Rejected:
-            command = None  # of a version that knew other commands
-        if command is not None and not self._apply(now, command, order.who):
-            if isinstance(command, ClaimTask) and self._waits(command.task):
-                self._claims.append(order)
+            command = None  # another version knew other commands
+        if command is not None and not self._apply(now, command, recorded.who):
+            if isinstance(command, ClaimTask) and self._is_held(command.task):
+                self._claims.append(recorded)
                 return
-            self._put_off(command)
-        for delay_s, step in order.after:
+            self._apply_later(command)
+        for delay_s, step in recorded.after:
             self._follow(now, delay_s, step)
-        if order.name in ("FinishTask", "CancelTask") and self._claims:
+        if recorded.name in ("FinishTask", "CancelTask") and self._claims:
             claims, self._claims = self._claims, []
             for claim in claims:
                 self._follow(now, 0.0, claim)
 
-    def _put_off(self, command: Command) -> None:
-        """It is about an agent that may come later than it came in the recording."""
+    def _apply_later(self, command: Command) -> None:
+        """Keep a command for an agent that hasn't come yet."""
         agent = getattr(command, "agent", None)
         if isinstance(agent, str) and agent not in self._scheduler.agents:
-            self._later.setdefault(agent, []).append(command)
+            self._pending_commands.setdefault(agent, []).append(command)
 
-    def _waits(self, task: str) -> bool:
-        """It may be claimed later, when others are done."""
+    def _is_held(self, task: str) -> bool:
+        """Return whether a task can't be claimed before others are done."""
         known = self._scheduler.tasks.get(task)
         return known is not None and known.state in _HELD
 
-    def _unclaimed(self, now: float) -> None:
-        """What a task waits for will never be done, so nobody waits any longer."""
-        order = self._claims.pop(0)
-        for delay_s, step in order.after:
+    def _give_up_claim(self, now: float) -> None:
+        """Go on without a claim whose task will never be free."""
+        for delay_s, step in self._claims.pop(0).after:
             self._follow(now, delay_s, step)
 
     def _apply(self, now: float, command: Command, who: str) -> bool:
         try:
             self._scheduler.apply(now, command, who)
         except Rejected:
-            return False  # the world has come another way, and there it makes no sense
+            return False  # this simulation has taken another course, in which the command makes no sense
         return True
 
-    # --- What the scheduler answers ------------------------------------------------------------------------------
+    # --- Decisions and events of the scheduler --------------------------------------------------------------------
 
     def _settle(self, now: float) -> None:
         scheduler = self._scheduler
@@ -363,18 +350,16 @@ class Simulation:
             decided = scheduler.decisions[:]
             scheduler.decisions.clear()
             for ticket in decided:
-                flight = ticket.tag
-                assert isinstance(flight, _Flight)
+                run = ticket.tag
+                assert isinstance(run, _Run)
                 if ticket.refusal is not None:
                     if ticket.state is TicketState.IN_FLIGHT:
-                        scheduler.abandon(now, ticket, self._given_up(flight, ticket))
-                    self._turned_away(now, flight, ticket.refusal)
+                        scheduler.abandon(now, ticket, self._abandoned_usage(run, ticket))
+                    self._refused(now, run, ticket.refusal)
                 elif ticket.state is TicketState.IN_FLIGHT:
-                    self._fly(now, flight, ticket)
-        events = scheduler.events
-        if events:
-            tell = self._plan.tell
-            if tell is not None:
-                for event in events:
-                    tell(event)
-            events.clear()
+                    self._start_attempt(now, run, ticket)
+        if scheduler.events:
+            if self._plan.on_event is not None:
+                for event in scheduler.events:
+                    self._plan.on_event(event)
+            scheduler.events.clear()

@@ -1,7 +1,8 @@
-"""A recorded run taken apart: each request with its attempts, and after what it came.
+"""Builds a trace from a journal: each request with its attempts, and the steps that it followed from.
 
-An agent asks because something has ended: its last answer, its sub-agent's, the start of its process. Only the time
-between the two is its own, so that is what is kept, and a run in which answers come sooner is asked sooner too.
+An agent sends a request because something has ended: its last answer, its sub-agent's, the start of its process. Only
+the time between the two is the agent's own, so the trace keeps that: if answers arrive earlier in a simulation, so does
+the next request.
 """
 
 from __future__ import annotations
@@ -20,34 +21,34 @@ from hivemind.world.lifecycle import Lifecycle, OpenRequests
 from hivemind.world.state import Carried
 
 SOON_S = 5.0
-"""Within which one order of a runner's follows from another."""
+"""Within this time, one command of a runner follows from another."""
 
 
 @dataclass(slots=True)
 class LaneTrace:
-    """What was told of one lane."""
+    """The configuration of a lane and what headers said of its limits."""
 
     key: str
     upstream: str
     provider: str
     config: LaneConfig | None
     readings: list[tuple[float, str, tuple[WindowReading, ...]]] = field(default_factory=list)
-    """When, of which family, and what."""
+    """Time, family of models, and windows."""
     knobs: Mapping[str, float] = field(default_factory=dict)
-    """How they stood where the journal begins in the middle of a run; by the names of
+    """The values where the journal begins in the middle of a run, by their names in
     :data:`~hivemind.scheduler.operator.knobs.KNOBS`."""
 
 
 @dataclass(slots=True)
 class Trace:
-    """A whole run."""
+    """All steps of a run, and its lanes."""
 
     began: JournalBegan
     began_at: float
     requests: list[RequestStep]
-    orders: list[CommandStep]
+    commands: list[CommandStep]
     start: list[tuple[float, Step]]
-    """What follows from nothing that is known, by its time since the beginning."""
+    """Steps that follow from no known one, by their time since the beginning."""
     lanes: dict[str, LaneTrace]
     ends_at: float
 
@@ -59,7 +60,7 @@ class _Traced(Lifecycle):
 
 
 class TraceBuilder:
-    """Takes events apart; :meth:`trace` gives what came of it."""
+    """Builds a trace from the events of a journal."""
 
     def __init__(self) -> None:
         self._began: JournalBegan | None = None
@@ -68,13 +69,13 @@ class TraceBuilder:
         self._steps = 0
         self._requests: list[RequestStep] = []
         self._open = OpenRequests(_Traced)
-        self._orders: list[CommandStep] = []
+        self._commands: list[CommandStep] = []
         self._start: list[tuple[float, Step]] = []
         self._lanes: dict[str, LaneTrace] = {}
         self._in_flight: dict[str, int] = {}
         self._agents: dict[str, AgentHistory] = {}
         self._last: dict[str, CommandStep] = {}
-        """By name, the latest order of that kind."""
+        """The latest command of each name."""
         self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
             JournalBegan: self._journal,
             Carried: self._carried,
@@ -93,7 +94,7 @@ class TraceBuilder:
         }
 
     def take(self, events: Iterable[ev.Event]) -> None:
-        """Take in what happened."""
+        """Take the next events."""
         folds = self._folds
         at = self._at
         for event in events:
@@ -104,14 +105,14 @@ class TraceBuilder:
         self._at = at
 
     def trace(self) -> Trace:
-        """What came of it. Raises: ValueError: nothing was taken in."""
+        """Return the trace. Raises: ValueError: there were no events."""
         if self._began is None or self._began_at is None:
             raise ValueError("the journal doesn't begin")
         return Trace(
-            self._began, self._began_at, self._requests, self._orders, self._start, self._lanes, max(self._at, 0.0)
+            self._began, self._began_at, self._requests, self._commands, self._start, self._lanes, max(self._at, 0.0)
         )
 
-    # --- What happened -------------------------------------------------------------------------------------------
+    # --- Requests ------------------------------------------------------------------------------------------------
 
     def _journal(self, event: JournalBegan) -> None:
         if self._began is None:
@@ -130,26 +131,26 @@ class TraceBuilder:
         for lane in event.state.lanes:
             self._lanes[lane.lane] = LaneTrace(lane.lane, lane.upstream, lane.provider, None, knobs=lane.knobs)
         for agent in event.state.agents:
-            self._decided(event.at, agent.name, None, paused=agent.paused, stopped=agent.stopped)
+            self._decided_before(event.at, agent.name, None, paused=agent.paused, stopped=agent.stopped)
         if event.state.paused:
-            self._ordered_before(event.at, "PauseAdmissions", {"paused": True})
+            self._commanded_before(event.at, "PauseAdmissions", {"paused": True})
 
     def _recalled(self, event: ev.AgentRecalled) -> None:
-        self._decided(event.at, event.agent, event.priority, paused=event.paused, stopped=event.stopped)
+        self._decided_before(event.at, event.agent, event.priority, paused=event.paused, stopped=event.stopped)
 
-    def _decided(self, at: float, agent: str, priority: Priority | None, *, paused: bool, stopped: bool) -> None:
-        """What holds of an agent from before the journal."""
+    def _decided_before(self, at: float, agent: str, priority: Priority | None, *, paused: bool, stopped: bool) -> None:
+        """Add commands for decisions about an agent made before the journal."""
         if priority is not None:
-            self._ordered_before(at, "SetPriority", {"agent": agent, "priority": priority.name.lower()})
+            self._commanded_before(at, "SetPriority", {"agent": agent, "priority": priority.name.lower()})
         if paused:
-            self._ordered_before(at, "PauseAgent", {"agent": agent, "paused": True})
+            self._commanded_before(at, "PauseAgent", {"agent": agent, "paused": True})
         if stopped:
-            self._ordered_before(at, "StopAgent", {"agent": agent, "stopped": True})
+            self._commanded_before(at, "StopAgent", {"agent": agent, "stopped": True})
 
-    def _ordered_before(self, at: float, name: str, arguments: dict[str, Any]) -> None:
-        order = CommandStep(at, number=self._number(), who="recording", name=name, arguments=arguments)
-        self._orders.append(order)
-        self._follow(None, order)
+    def _commanded_before(self, at: float, name: str, arguments: dict[str, Any]) -> None:
+        command = CommandStep(at, number=self._number(), who="recording", name=name, arguments=arguments)
+        self._commands.append(command)
+        self._follow(None, command)
 
     def _arrived(self, event: ev.Arrived) -> None:
         self._add(self._open.arrived(event))
@@ -175,9 +176,9 @@ class TraceBuilder:
             for anchor in anchors:
                 anchor.after.append((delay_s, request))
         else:
-            (concurrent,) = anchors
-            assert isinstance(concurrent, RequestStep)
-            concurrent.concurrent.append((max(0.0, at - concurrent.at), request))
+            (first,) = anchors
+            assert isinstance(first, RequestStep)
+            first.concurrent.append((max(0.0, at - first.at), request))
         agent.asks(request)
 
     def _number(self) -> int:
@@ -185,7 +186,7 @@ class TraceBuilder:
         return self._steps
 
     def _follow(self, anchor: CommandStep | None, step: Step) -> None:
-        """It comes after an order, or (None) at its time."""
+        """Let a step follow from a command, or (None) from the beginning."""
         assert self._began_at is not None
         if anchor is None:
             self._start.append((max(0.0, step.at - self._began_at), step))
@@ -265,41 +266,43 @@ class TraceBuilder:
         if lane is not None:
             lane.readings.append((event.at, event.family, event.readings))
 
-    # --- Orders --------------------------------------------------------------------------------------------------
+    # --- Commands ------------------------------------------------------------------------------------------------
 
     def _commanded(self, event: ev.Commanded) -> None:
-        order = CommandStep(event.at, number=self._number(), who=event.who, name=event.name, arguments=event.arguments)
-        self._orders.append(order)
+        command = CommandStep(
+            event.at, number=self._number(), who=event.who, name=event.name, arguments=event.arguments
+        )
+        self._commands.append(command)
         about = event.arguments.get("agent")
         agent = self._agents.get(about) if isinstance(about, str) else None
-        if order.name == "EndAgent" and agent is not None and agent.last is not None:
+        if command.name == "EndAgent" and agent is not None and agent.last is not None:
             if agent.last.ended_at:
-                agent.last.after.append((max(0.0, order.at - agent.last.ended_at), order))
+                agent.last.after.append((max(0.0, command.at - agent.last.ended_at), command))
             else:
-                self._follow(None, order)
+                self._follow(None, command)
         else:
-            self._follow(self._cause(order), order)
-        if order.name == "BeginAgent" and isinstance(about, str):
-            self._agents.setdefault(about, AgentHistory(None)).begins(order)
-        self._last[order.name] = order
+            self._follow(self._cause(command), command)
+        if command.name == "BeginAgent" and isinstance(about, str):
+            self._agents.setdefault(about, AgentHistory(None)).begins(command)
+        self._last[command.name] = command
 
-    def _cause(self, order: CommandStep) -> CommandStep | None:
-        """What a runner's order follows from: tasks are claimed when others are over, and agents begin with them."""
+    def _cause(self, command: CommandStep) -> CommandStep | None:
+        """Return the command that one of a runner follows from: the end of a task or an agent, or a claim."""
         causes = {
             "BeginAgent": ("ClaimTask", "EndAgent", "BeginAgent"),
             "ClaimTask": ("FinishTask", "SubmitTasks", "ClaimTask"),
             "FinishTask": ("EndAgent",),
-        }.get(order.name, ())
+        }.get(command.name, ())
         found = [self._last[name] for name in causes if name in self._last]
         latest = max(found, key=lambda each: each.at, default=None)
-        return latest if latest is not None and order.at - latest.at <= SOON_S else None
+        return latest if latest is not None and command.at - latest.at <= SOON_S else None
 
     def _task_added(self, event: ev.TaskAdded) -> None:
-        order = self._last.get("SubmitTasks")
-        if order is not None and event.at == order.at:
-            order.tasks.append(event)
+        command = self._last.get("SubmitTasks")
+        if command is not None and event.at == command.at:
+            command.tasks.append(event)
             return
-        # From before a restart, which no command in this journal tells of.
+        # Submitted before a restart, by a command that isn't in this journal.
         known = CommandStep(event.at, number=self._number(), who="recording", name="SubmitTasks", tasks=[event])
-        self._orders.append(known)
+        self._commands.append(known)
         self._follow(None, known)

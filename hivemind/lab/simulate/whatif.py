@@ -1,4 +1,4 @@
-"""What other settings would have done with the same traffic: the real scheduler, in virtual time, on a recording."""
+"""Simulates recorded traffic under other settings, with the real scheduler in virtual time."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from hivemind.journal.figures import Figures, Tally
 from hivemind.lab.fit.limits import Pools
 from hivemind.lab.gc_pause import gc_paused
 from hivemind.lab.simulate.plan import SimulationPlan
-from hivemind.lab.simulate.provider_model import Upstream
+from hivemind.lab.simulate.provider_model import ProviderModel
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import Simulation
-from hivemind.lab.tune.overrides import Change as Change
-from hivemind.lab.tune.overrides import agent_commands, apply_changes
-from hivemind.lab.tune.overrides import parse_changes as parse_changes
+from hivemind.lab.tune.overrides import Change, agent_commands, apply_changes
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
 
 Faults = Literal["recorded", "drawn"]
-"""`recorded`: each request meets the faults that it met; `drawn`: faults (and latencies) are drawn anew from what was
-fitted, by a seed."""
+"""`recorded`: each request has the faults that it had; `drawn`: faults and latencies are drawn by a seed from what was
+fitted."""
 
 
 def simulate(
@@ -31,12 +29,12 @@ def simulate(
     seed: int = 0,
     faults: Faults = "recorded",
     price: Price | None = None,
-    tell: Callable[[Event], object] | None = None,
+    on_event: Callable[[Event], object] | None = None,
 ) -> Figures:
-    """Run a recording's traffic through the scheduler with these changes, and count what came of it.
+    """Run a recording's traffic through the scheduler with these changes, and return its figures.
 
-    The same arguments give the same figures. `tell` is called with each event as it happens, on the clock of the
-    recording. Takes up to some seconds and reads no clock; not for an event loop.
+    The same arguments give the same figures. `on_event` is called with each event, on the clock of the recording. Takes
+    up to some seconds without reading a clock; not for an event loop.
 
     Raises: UsageError: the changes don't go together.
     """
@@ -46,35 +44,29 @@ def simulate(
     rng, tally = random.Random(seed), Tally(price)
     trace, draws = recording.trace, faults == "drawn"
     pools: Pools = {}
-    upstreams = {
-        key: Upstream(provider, trace.began_at, recording.wall_offset, rng, draws=draws, pools=pools)
-        for key, provider in recording.providers.items()
-    }
+
+    def on_each(event: Event) -> None:
+        assert on_event is not None
+        tally.apply(event)
+        on_event(event)
+
     plan = SimulationPlan(
         trace,
         scheduler,
         configs,
-        upstreams,
+        {
+            key: ProviderModel(provider, trace.began_at, recording.wall_offset, rng, draws=draws, pools=pools)
+            for key, provider in recording.providers.items()
+        },
+        recording.clients,
         rng,
+        draws,
         commands=agent_commands(changes),
         overruled=frozenset(change.name for change in changes),
         price=price,
-        tell=tally.apply if tell is None else _both(tally, tell),
-        sampled=tell is not None,
-        draws=draws,
-        survives_errors=recording.survives_errors,
-        error_retry_delays_s=recording.error_retry_delays_s,
-        client_timeout_s=recording.client_timeout_s,
-        timeout_retry_delays_s=recording.timeout_retry_delays_s,
+        on_event=tally.apply if on_event is None else on_each,
+        sampled=on_event is not None,
     )
     with gc_paused():
         Simulation(plan).run()
     return tally.figures()
-
-
-def _both(tally: Tally, tell: Callable[[Event], object]) -> Callable[[Event], object]:
-    def told(event: Event) -> None:
-        tally.apply(event)
-        tell(event)
-
-    return told

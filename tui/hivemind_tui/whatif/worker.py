@@ -142,7 +142,7 @@ class Worker:
             recording.figures.agents,
             _knobs(recording),
             seen.turned,
-            tuple(recording.told),
+            tuple(recording.warnings),
             recording.began.foreign,
         )
         self._series, self._recording, self._mark = seen.fold.series(), recording, mark
@@ -180,7 +180,7 @@ class Worker:
                 told_at = now
                 self._tell(Stage(words, min(0.99, (event.at - self._began) / lasts_s) if lasts_s > 0 else None))
 
-        return Run(self._simulate(self._recording, changes, price=self._price, tell=hear), fold.series())
+        return Run(self._simulate(self._recording, changes, price=self._price, on_event=hear), fold.series())
 
 
 def _size_and_time(path: Path) -> tuple[int, int]:
