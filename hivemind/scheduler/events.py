@@ -335,7 +335,7 @@ class LimitsRead(Event):
 class ResetDoubted(Event):
     """A reply stated a reset that its rate window can't have, or said that nothing is left until such a reset.
 
-    One request at a time goes through to check (:mod:`~hivemind.scheduler.limits.window`). Emitted once per lane, kind
+    One request at a time goes through to check (:mod:`~hivemind.scheduler.limits.headers`). Emitted once per lane, kind
     and cause.
     """
 

@@ -14,7 +14,7 @@ from hivemind.scheduler.admission.retry import LATEST_WEIGHT, MAX_PAUSE_S, Retri
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.limits.allowance import Allowance
 from hivemind.scheduler.limits.estimate import Estimators
-from hivemind.scheduler.limits.window import MOST_RESET_S
+from hivemind.scheduler.limits.headers import MOST_RESET_S
 from hivemind.scheduler.ticket import Refusal, Ticket
 from hivemind.scheduler.types import Failure, FailureKind, Utilisation, WindowKind, WindowReading
 
@@ -210,7 +210,7 @@ class Lane:
         if self.allowances[ticket.request.family].doubtful:
             for window, charge in ticket.reservation or ():
                 if charge.probe:
-                    window.probe_answered()
+                    window.stated.probe_answered()
         self.retries.note(ok=True)
         if not self.settings.backpressure:
             return
@@ -226,7 +226,7 @@ class Lane:
         if failure.kind in _REFUSING:
             for window, charge in ticket.reservation or ():
                 if charge.probe:
-                    window.probe_refused()
+                    window.stated.probe_refused()
         if failure.kind in _INNOCENT:
             # The request's own fault only shows that the upstream is there, which is what a probe tests.
             half_open = self.circuit.state is CircuitState.HALF_OPEN

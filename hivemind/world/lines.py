@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.limits.window import PROBE_S
+from hivemind.scheduler.limits.headers import PROBE_S
 from hivemind.scheduler.types import WindowKind
 from hivemind.text.amounts import how_used
 from hivemind.text.humanise import duration

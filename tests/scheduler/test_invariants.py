@@ -263,7 +263,7 @@ class Histories(RuleBasedStateMachine):
         for window in (each for allowance in lane.allowances.values() for each in allowance.windows.values()):
             assert window.delay_s(self.hands.now, 0.0) >= 0
             assert abs(window.reserved) < 1e-6
-            assert abs(window._pending) < 1e-6
+            assert abs(window.stated._pending) < 1e-6
         check_events(self.hands.log, self.tickets)
         check_world(self.hands.log, self.hands.now)
 

@@ -9,7 +9,8 @@ from scheduler.driving import Hands, lane_config
 
 from hivemind.scheduler.explain.outlook import Opening, Outlook
 from hivemind.scheduler.limits.allowance import Allowance
-from hivemind.scheduler.limits.window import BUCKET_PROOF, Window
+from hivemind.scheduler.limits.headers import BUCKET_PROOF
+from hivemind.scheduler.limits.window import Window
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import WindowKind, WindowReading
 

@@ -10,7 +10,8 @@ import math
 from bisect import bisect_left
 
 from hivemind.scheduler.limits.allowance import Allowance
-from hivemind.scheduler.limits.window import MAX_SHARE, PERIOD_S, Window
+from hivemind.scheduler.limits.headers import MAX_SHARE, PERIOD_S
+from hivemind.scheduler.limits.window import Window
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import WindowKind
 
@@ -50,7 +51,7 @@ class Opening:
         limit = window.shown_limit
         self._most = math.inf if limit is None else limit * MAX_SHARE
         self._room, self._charges = window.sliding(now)
-        self._left = window.left_by_headers
+        self._left = window.stated.left
         self._freed: list[float] = []
         """The sum that has come free by each moment of :attr:`_freed_at`."""
         self._freed_at: list[float] = []
@@ -60,7 +61,7 @@ class Opening:
         self._total += min(amount, self._most)
         delay_s = self._sliding() if self._total > self._room else 0.0
         missing = self._total - self._left
-        return max(delay_s, self._window.refilled_in_s(self._now, missing)) if missing > 0 else delay_s
+        return max(delay_s, self._window.stated.refilled_in_s(self._now, missing)) if missing > 0 else delay_s
 
     def _sliding(self) -> float:
         """Return the seconds by our own limit: a charge comes free after a minute, its successor one later."""

@@ -6,7 +6,8 @@ import math
 
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.gauges import WindowState
-from hivemind.scheduler.limits.window import Charge, Window
+from hivemind.scheduler.limits.headers import Charge
+from hivemind.scheduler.limits.window import Window
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
 Reservation = list[tuple[Window, Charge]]
@@ -76,10 +77,11 @@ class Allowance:
 
     def take(self, now: float, tokens_in: int, tokens_out: int, max_out: int | None) -> Reservation:
         """Reserve what a granted attempt will likely use."""
-        return [
-            (window, window.take(now, self.amount(kind, tokens_in, tokens_out, max_out)))
-            for kind, window in self.windows.items()
-        ]
+        reservation = []
+        for kind, window in self.windows.items():
+            amount = 1.0 if kind is WindowKind.REQUESTS else self.amount(kind, tokens_in, tokens_out, max_out)
+            reservation.append((window, window.take(now, amount)))
+        return reservation
 
     def read(
         self, now: float, readings: tuple[WindowReading, ...], started_at: float, reservation: Reservation | None
@@ -98,7 +100,7 @@ class Allowance:
                 window = self.windows[reading.kind] = Window(reading.kind, None)
             if window.read(now, reading, started_at, charges.get(reading.kind)):
                 doubted.append(reading)
-            if window.doubtful:
+            if window.stated.doubtful:
                 self.doubtful = True
             if reading.kind in (WindowKind.INPUT, WindowKind.OUTPUT):
                 self._retire_guess()
@@ -107,7 +109,7 @@ class Allowance:
     def release(self, now: float) -> None:
         """Forget what headers stated; our own limits hold."""
         for window in self.windows.values():
-            window.release(now)
+            window.stated.forget(now)
 
     def settle(self, now: float, reservation: Reservation, usage: Usage | None, *, sent: bool = True) -> None:
         """Settle the attempt's real usage. If unknown, its request and input count as used, its output as not produced;
@@ -141,7 +143,7 @@ class Allowance:
                     remaining=remaining if not math.isinf(remaining) else limit,
                     resets_in_s=window.resets_in_s(now),
                     source=window.source,
-                    probe_in_s=window.probe_in_s(now),
+                    probe_in_s=window.stated.probe_in_s(now),
                 )
             )
         return states

@@ -1,0 +1,386 @@
+"""What a provider's headers state of one rate window (paper, Rate-Limit Tracking, reactive level).
+
+Providers refill in one of two ways, inferred from their replies: a *fixed window* is whole again at its reset; a *token
+bucket* refills continuously and states as its reset the moment it would be full. A reset far later than the refill
+would take proves a fixed window; several in a row that fit make it a bucket; one far earlier is the end of a minute
+that began before us, or of a window shorter than a minute. Until it is known, a window counts as fixed, which errs on
+the side of waiting.
+
+A header never holds requests for longer than its window can last. The windows kept here last a minute, so a later reset
+has one of three causes, which one reply can't distinguish: the provider counts a longer window (a day's requests), its
+clock and ours disagree, or the value is wrong. Such a window is *doubtful*: while it is used up, one request is sent
+every :data:`PROBE_S` as a probe, and its reply replaces the earlier statement. A probe that is answered although
+nothing was left halves the time to the next, down to none, since the provider doesn't enforce what it states; one that
+is refused starts again with the whole time. A reset later than :data:`MOST_RESET_S` can't be one of a rate window and
+counts as not stated.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hivemind.scheduler.types import WindowKind, WindowReading
+
+PERIOD_S = 60.0
+EPOCH_SLACK_S = 2.0
+"""Resets this close together are the same reset: relative forms are rounded, and read at varying moments."""
+MARGIN_SHARE = 0.10
+MARGIN_REQUESTS = 2
+"""Left for others on the same key: at 10 % of the limit and at most 2 requests remaining, pause (paper)."""
+MOST_GUARD_S = 1.0
+FOREIGN_REQUESTS = 1
+FOREIGN_SHARE = 0.02
+"""Requests, plus a share of the limit, that may be missing from a bucket before another client is assumed."""
+BUCKET_PROOF = 3
+"""Readings that must fit a bucket before the window is treated as one."""
+LATEST_S = PERIOD_S + 1.0
+"""The latest reset that a window of a minute has: most round seconds up."""
+MAX_SHARE = 0.9
+"""A request larger than this share of a whole window is sent when this much is left; else it would never fit."""
+PROBE_S = 45.0
+"""Between two probes of a doubtful window. Below a minute, so that a lane with a wrong reset answers within one, and
+long enough that a day's window that really is used up costs few refusals."""
+SHORTEST_PROBE_S = 1.0
+"""A shorter time between probes counts as none."""
+MOST_RESET_S = 86400.0
+"""The longest window that any provider states is a day's (requests per day: OpenAI, Groq)."""
+_LARGEST = 1e15
+"""Allowances beyond it are cut: sums of them stay exact enough, and no integer is too large for a float."""
+
+
+class Charge:
+    """What one attempt takes from one window: an estimate until it is settled."""
+
+    __slots__ = ("amount", "at", "confirmed", "expired", "probe", "settled")
+
+    def __init__(self, at: float, amount: float, *, probe: bool) -> None:
+        self.at = at
+        self.amount = amount
+        self.probe = probe
+        """It was taken from a doubtful window without room for it."""
+        self.confirmed = False
+        """The provider's own count includes it."""
+        self.expired = False
+        self.settled = False
+
+
+class HeaderWindow:
+    """The headers' side of one rate window: what they stated, less what has been sent since."""
+
+    def __init__(self, kind: WindowKind) -> None:
+        self.limit: float | None = None
+        """None: no reply has stated one, so that nothing here limits."""
+        self._kind = kind
+        self._level = 0.0
+        """What remains as far as known: the provider's last statement less what it hadn't counted then."""
+        self._lowest = math.inf
+        """Smallest remainder that a reply since the reset has stated; a fixed window only falls."""
+        self._pending = 0.0
+        """Sent without a reply yet, so perhaps not in the provider's count."""
+        self._blind = 0.0
+        """Sent and ended without a reading of the window, so perhaps counted."""
+        self._blind_at = -math.inf
+        self._read_at = -math.inf
+        self._reset_at = math.inf
+        self._guessed = False
+        """The reset is a guess: no reply of the present window has stated one."""
+        self._epoch_at = -math.inf
+        self._dripped_at = -math.inf
+        self._own = 0.0
+        """Charged by us since the reset."""
+        self._missing = 0.0
+        """Taken from a bucket lately by other clients."""
+        self._foreign = False
+        self._guard_s = 0.0
+        """Waited beyond a stated reset, for a provider that was seen to round it down."""
+        self._fixed = False
+        self._bucket_signs = 0
+        self.doubtful = False
+        """The provider's last stated reset is later than the window can last."""
+        self._asked_at = -math.inf
+        """When a request was last sent, or a reply first stated that a doubtful window is used up."""
+        self._probe_s = PROBE_S
+        """From then until the next probe."""
+
+    @property
+    def _bucket(self) -> bool:
+        return not self._fixed and self._bucket_signs >= BUCKET_PROOF
+
+    @property
+    def _margin(self) -> float:
+        """Held back for other clients, unless the headers agree with our own count, so that there are none."""
+        if self._kind is not WindowKind.REQUESTS or not self._foreign or self.limit is None:
+            return 0.0
+        return min(MARGIN_REQUESTS, self.limit * MARGIN_SHARE)
+
+    @property
+    def level(self) -> float:
+        """What remains (inf: the headers stated nothing)."""
+        return math.inf if self.limit is None else self._level
+
+    @property
+    def left(self) -> float:
+        """What may be taken (inf: the headers stated nothing); negative where more was promised already."""
+        return math.inf if self.limit is None else self._level - self._margin
+
+    def reset_in_s(self, now: float) -> float | None:
+        """Return the seconds until the window is whole again; None: unknown."""
+        return None if self.limit is None or math.isinf(self._reset_at) else max(0.0, self._reset_at - now)
+
+    def probe_in_s(self, now: float) -> float | None:
+        """Return the seconds until a probe of a used-up, doubtful window; None if it isn't doubtful, or not used up."""
+        return self._doubt_s(now) if self.doubtful and self._level < 1 else None
+
+    def delay_s(self, now: float, amount: float) -> float:
+        """Return the seconds until `amount` may be taken, 0 for now."""
+        if self.limit is None:
+            return 0.0
+        missing = min(amount, self.limit * MAX_SHARE) + self._margin - self._level
+        if missing <= 0:
+            return 0.0
+        if self.doubtful:
+            delay = self._doubt_s(now)
+            return max(delay, 0.001) if delay > 0 else 0.0
+        if self._bucket:
+            return max(missing * PERIOD_S / self.limit, 0.001)
+        return max(self._reset_at - now, 0.001)
+
+    def refilled_in_s(self, now: float, missing: float) -> float:
+        """Return the seconds until so much more than is left may be taken by the headers, perhaps in several windows.
+
+        For a doubtful window, until the next probe: the rest depends on its reply.
+        """
+        assert self.limit is not None
+        if self.doubtful:
+            return self._doubt_s(now)
+        if self._bucket:
+            return missing * PERIOD_S / self.limit
+        return max(0.0, self._reset_at - now) + PERIOD_S * (math.ceil(missing / self.limit) - 1)
+
+    def take(self, now: float, amount: float) -> bool:
+        """Count an attempt that is sent. Return whether it is a probe."""
+        probe = self.doubtful and self._lacks(amount)
+        self._asked_at = now
+        self._pending += amount
+        self._own += amount
+        self._level -= amount
+        return probe
+
+    def forget(self, now: float) -> None:
+        """Forget what was stated: the window counts as whole, less what no reply has counted yet."""
+        if self.limit is not None:
+            self._renew(now, now)
+            self._probe_s = PROBE_S
+
+    def probe_answered(self) -> None:
+        """Probe more often: the provider served a probe, so it allows more than its headers state."""
+        self._probe_s = self._probe_s / 2 if self._probe_s >= 2 * SHORTEST_PROBE_S else 0.0
+
+    def probe_refused(self) -> None:
+        """Probe as seldom as at first: the provider refused a probe, so its headers may be right."""
+        self._probe_s = PROBE_S
+
+    def settle(self, now: float, charge: Charge, real: float) -> None:
+        """Replace the charge of an attempt that has ended by its real usage."""
+        if not charge.confirmed:
+            charge.confirmed = True
+            self._pending -= charge.amount
+            self._blind += real
+            self._blind_at = now
+        if charge.at >= self._epoch_at:
+            self._level -= real - charge.amount
+            self._own += real - charge.amount
+
+    def read(self, now: float, reading: WindowReading, started_at: float, charge: Charge | None) -> bool:
+        """Take in what a reply's headers stated; `charge` is that attempt's own, `started_at` its beginning.
+
+        Returns whether its reset is to be reported: it can't be one, or by it nothing is left for longer than the
+        window can last.
+        """
+        limit = reading.limit if reading.limit is not None and reading.limit > 0 else self.limit
+        remaining: float | None = reading.remaining
+        if limit is None or remaining is None:
+            return False
+        limit = float(limit) if limit <= _LARGEST else _LARGEST
+        if not 0 <= remaining <= _LARGEST:
+            remaining = 0.0 if remaining < 0 else _LARGEST
+        reset_in_s, late, absurd = reading.reset_in_s, False, False
+        if reset_in_s is not None:
+            if reset_in_s <= LATEST_S:
+                reset_in_s = reset_in_s if reset_in_s > -PERIOD_S else -PERIOD_S
+            elif reset_in_s <= MOST_RESET_S:
+                late = True
+            else:  # or it is no number
+                reset_in_s, absurd = None, True
+        self.roll(now)
+        own = 0.0
+        if charge is not None and not charge.confirmed and self._kind is not WindowKind.OUTPUT:
+            own = charge.amount
+            charge.confirmed = True
+            self._pending -= own
+        self.limit = limit
+        if not late:
+            self._judge(limit, remaining, reset_in_s)
+        if started_at >= self._blind_at:
+            self._blind = 0.0
+        if late or (absurd and not self._bucket):
+            self._read_doubtful(now, remaining, reset_in_s, started_at, own)
+        elif self.doubtful and reset_in_s is None and not self._bucket:
+            self._read_doubtful(now, remaining, self._reset_at - now, started_at, own)
+        else:
+            if self.doubtful:
+                self._trust_again()
+            if self._bucket:
+                self._read_bucket(now, remaining, started_at, own)
+                if reset_in_s is not None:
+                    self._reset_at = now + reset_in_s
+            else:
+                self._read_fixed(now, remaining, reset_in_s, started_at, own)
+        self._read_at = now
+        return absurd or (late and remaining <= 0)
+
+    def _read_doubtful(
+        self, now: float, remaining: float, reset_in_s: float | None, started_at: float, own: float
+    ) -> None:
+        """Read a window of unknown length, and so of unknown beginning and use: the newest statement counts as it is.
+        An unknown reset (None) is guessed."""
+        had_room = self._level > 0 or not self.doubtful
+        fresh = remaining - self._pending - self._blind
+        self._level = fresh if started_at >= self._read_at else min(self._level + own, fresh)
+        self._asked_at = now if had_room and self._level <= 0 else max(self._asked_at, started_at)
+        self.doubtful = True
+        self._guessed = reset_in_s is None
+        self._reset_at = now + (PERIOD_S if reset_in_s is None else reset_in_s)
+        self._epoch_at = -math.inf
+        self._lowest = math.inf
+
+    def _trust_again(self) -> None:
+        """Forget the doubtful window: nothing of it is comparable with the statement that follows."""
+        self.doubtful = False
+        self._probe_s = PROBE_S
+        self._reset_at = math.inf
+
+    def _read_bucket(self, now: float, remaining: float, started_at: float, own: float) -> None:
+        fresh = remaining - self._pending - self._blind
+        if started_at < self._read_at:
+            # A reply older than the last one may only lower the level; what it confirms was subtracted twice.
+            self._level = min(self._level + own, fresh)
+            return
+        self._watch_for_others(now, remaining)
+        self._level = fresh
+
+    def _watch_for_others(self, now: float, remaining: float) -> None:
+        """Add up by how much successive replies fall short of what is expected. Rounding and latency cancel out over
+        them, what other clients take doesn't."""
+        assert self.limit is not None
+        noise = FOREIGN_REQUESTS + FOREIGN_SHARE * self.limit
+        expected = min(max(remaining, self._level), self._level + self._pending + self._blind)
+        faded = self._missing * 0.5 ** ((now - self._read_at) / PERIOD_S)
+        self._missing = min(max(0.0, faded + expected - remaining), 2 * noise)
+        self._foreign = self._missing > noise
+
+    def _read_fixed(
+        self, now: float, remaining: float, reset_in_s: float | None, started_at: float, own: float
+    ) -> None:
+        if reset_in_s is not None:
+            reset_at = self._reset_of(now, reset_in_s)
+            if self._of_the_past(reset_at, remaining, started_at):
+                self._read_past(reset_at, remaining)
+                return
+            self._follow_reset(reset_at, self._pending + own)
+        elif math.isinf(self._reset_at):
+            self._begin_epoch(now + PERIOD_S, self._own)
+            self._guessed = True
+        self._lowest = min(self._lowest, remaining)
+        limit = self.limit or 0.0
+        self._foreign = limit - remaining > self._own
+        self._level = self._lowest - self._pending - self._blind
+        if not self._foreign:
+            # Alone, the provider can't have counted more than we sent.
+            self._level = max(self._level, limit - self._own)
+
+    def _follow_reset(self, reset_at: float, unanswered: float) -> None:
+        if math.isinf(self._reset_at):
+            self._begin_epoch(reset_at, self._own)
+        elif reset_at > self._reset_at + EPOCH_SLACK_S:
+            self._begin_epoch(reset_at, unanswered)
+        elif self._guessed:
+            # The provider's minute began when our first request reached it, a little later than when we sent it.
+            self._reset_at = reset_at
+        else:
+            self._reset_at = min(self._reset_at, reset_at)
+        self._guessed = False
+
+    def _of_the_past(self, reset_at: float, remaining: float, started_at: float) -> bool:
+        """Whether this reset belongs to the window before. That the present one lasts a minute may be a guess, so a
+        reply to a request sent since it began may show that it is shorter."""
+        if math.isinf(self._reset_at) or reset_at >= self._reset_at - EPOCH_SLACK_S:
+            return False
+        shorter = self._guessed and started_at >= self._epoch_at
+        return not (shorter and (remaining > 0 or reset_at > self._epoch_at + EPOCH_SLACK_S))
+
+    def _read_past(self, reset_at: float, remaining: float) -> None:
+        """Read a reply of the window before. If that is still used up, it was taken for over too early."""
+        if remaining <= 0 and reset_at > self._epoch_at - self._guard_s:
+            self._reset_at = reset_at
+            self._level = 0.0
+            self._guard_s = min(self._guard_s + 0.5, MOST_GUARD_S)
+
+    def _reset_of(self, now: float, reset_in_s: float) -> float:
+        """Return when a fixed window is whole again, a minute from now at the latest: most providers round up to whole
+        seconds, so a little more than a minute means a minute."""
+        return now + min(reset_in_s + self._guard_s, PERIOD_S)
+
+    def _judge(self, limit: float, remaining: float, reset_in_s: float | None) -> None:
+        """Infer whether this is a fixed window or a bucket; see the module docstring."""
+        if reset_in_s is None:
+            return
+        drip_s = (limit - remaining) * PERIOD_S / limit
+        if reset_in_s > 1.5 * drip_s + EPOCH_SLACK_S:
+            self._fixed = True
+        elif 1.5 * reset_in_s + EPOCH_SLACK_S < drip_s:
+            self._bucket_signs = 0
+        elif not self._fixed:
+            self._bucket_signs += 1
+
+    def _begin_epoch(self, reset_at: float, own: float) -> None:
+        if reset_at > self._reset_at or math.isinf(self._reset_at):
+            self._lowest = math.inf
+        self._reset_at = reset_at
+        self._own = own
+        self._epoch_at = reset_at - PERIOD_S - self._guard_s
+
+    def roll(self, now: float) -> None:
+        """Refill the bucket, or begin another window, up to now."""
+        if self.limit is None:
+            return
+        if self._bucket and not self.doubtful:
+            # Overdraft of an empty bucket is made up within a minute, so that every request fits by then.
+            lowest = (MAX_SHARE - 1) * self.limit - self._pending
+            drip = max(0.0, now - max(self._read_at, self._dripped_at)) * self.limit / PERIOD_S
+            self._level = min(self.limit - self._pending, max(self._level, lowest) + drip)
+            self._dripped_at = now
+        elif now >= self._reset_at:
+            self._renew(now, self._reset_at)
+
+    def _renew(self, now: float, since: float) -> None:
+        """Begin a window that has been whole since that moment; its end is a guess."""
+        assert self.limit is not None
+        self._level = self.limit - self._pending
+        self._lowest = math.inf
+        self._blind = 0.0
+        self._own = self._pending
+        self._epoch_at = since
+        self._reset_at = now + PERIOD_S
+        self._guessed = True
+        self.doubtful = False
+
+    def _lacks(self, amount: float) -> bool:
+        """Whether there is no room for so much by the headers."""
+        assert self.limit is not None
+        return self._level < min(amount, self.limit * MAX_SHARE)
+
+    def _doubt_s(self, now: float) -> float:
+        """Return the seconds until a request may be sent through a used-up, doubtful window: as a probe, or because the
+        reset has come."""
+        return max(0.0, min(self._reset_at, self._asked_at + self._probe_s) - now)
