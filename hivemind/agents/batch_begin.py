@@ -15,7 +15,7 @@ from hivemind.agents.attempts import adopt
 from hivemind.agents.batch_desk import WHO, Desk
 from hivemind.agents.batch_folder import RunnerNote
 from hivemind.agents.batch_job import GRACE_S
-from hivemind.agents.plan_nodes import PlanError
+from hivemind.agents.plan_document import PlanError
 from hivemind.api_types import TaskState
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hivemind.agents.batch_folder import BatchFolder
-from hivemind.agents.plan import Common, Plan, PlannedTask
+from hivemind.agents.plan import Plan, PlannedTask
 from hivemind.agents.session import Ask, Session
 from hivemind.api_types import PlaceRelease, PlaceRequest, RunUsage, TaskState
 from hivemind.control.client import ControlError
@@ -73,8 +73,14 @@ class Desk:
     def planned(self, state: TaskState) -> PlannedTask:
         """What the plan says of a task; of one that somebody else added to the batch, what the graph does."""
         name, spec = self.short(state.spec.id), state.spec
-        common = Common(Path(self.plan.path).parent, restarts=spec.attempts - 1, env=self.plan.env)
-        return self.plan.tasks.get(name) or PlannedTask(name, 0, spec.command, common, agent=spec.agent)
+        return self.plan.tasks.get(name) or PlannedTask.model_construct(
+            name=name,
+            command=spec.command,
+            agent=spec.agent,
+            cwd=Path(self.plan.path).parent,
+            restarts=spec.attempts - 1,
+            env=self.plan.env,
+        )
 
     def short(self, text: str) -> str:
         """Names without the batch's before them."""

@@ -81,7 +81,7 @@ class Job:
             running=self.phase in ("running", "stopping"),
             resumed=any(self._earlier()),
             command=planned.command,
-            cwd=str(planned.common.cwd),
+            cwd=str(planned.cwd),
             runner=state.runner,
             takes_token=True,
             who=WHO,
@@ -140,15 +140,15 @@ class Job:
             await desk.budget(self.agent, planned.budget)
         except Rejected as error:
             desk.say(f"{self.name}: its budget isn't set: {error}", "warn")
-        given = {**desk.environ, **planned.common.env}
+        given = {**desk.environ, **planned.env}
         way = way.with_token(self._token)
         environ = environment_for(way, self.agent, given, program=planned.command[0], task=self.state.spec.id)
         command, log = command_for(way, self.agent, planned.command), desk.folder.log(self.name)
         self.phase, self.began = "running", desk.wall()
         try:
-            check_command(command, planned.common.cwd, environ)
+            check_command(command, planned.cwd, environ)
             self._head(log)
-            attempt = start(self._folder, command, cwd=planned.common.cwd, environ=environ, log=log)
+            attempt = start(self._folder, command, cwd=planned.cwd, environ=environ, log=log)
         except CannotRun as error:
             _explain(log, str(error))
             await self._conclude(Ended(error.code), str(error))
@@ -207,7 +207,7 @@ class Job:
             end.cancel()
 
     def _why_end(self) -> str:
-        limit_s = self.planned.common.timeout_s
+        limit_s = self.planned.timeout
         if self.unwanted:
             return "cancelled"
         if self._desk.stop.is_set():
@@ -252,21 +252,21 @@ class Job:
         return "failed", problem or self._reason or _ending(code)
 
     async def _failed(self, note: str, took: float, used: RunUsage) -> None:
-        failures, common = self._recent("failed"), self.planned.common
+        failures, planned = self._recent("failed"), self.planned
         if used.stopped:
             note += ", stopped by an operator"
         elif used.used_up is not None:
             note += ", budget used up"
         said = f"{self.name} failed ({note}) after {short_duration(took)}{_used(used)}"
-        again = failures <= common.restarts and used.used_up is None and not used.stopped
+        again = failures <= planned.restarts and used.used_up is None and not used.stopped
         if not again:
             if used.used_up is not None:
                 said += f"; raise it with {raising(used.used_up)}, then --retry-failed"
             self._desk.say(said, "bad")
         else:
-            delay_s = common.restart_delay_s
+            delay_s = planned.restart_delay
             when = f"in {short_duration(delay_s)}" if delay_s else "at once"
-            self._desk.say(f"{said}; it starts again {when} ({failures} of {common.restarts})", "warn")
+            self._desk.say(f"{said}; it starts again {when} ({failures} of {planned.restarts})", "warn")
             self.phase = "delayed"
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._desk.stop.wait(), delay_s)

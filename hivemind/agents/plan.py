@@ -6,67 +6,77 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any
 
-import yaml
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
-from hivemind.agent_names import BadName, normalised, same
-from hivemind.agents import plan_values as values
-from hivemind.agents.plan_nodes import Node, PlanError, Reading, compose, line_of
+from hivemind.agents import plan_fields as fields
+from hivemind.agents.plan_document import Document, described, kind_of, read_document
 from hivemind.redaction.text import holds_key
 from hivemind.scheduler.tasks.graph import Tasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.text.amounts import WantedBudget
 from hivemind.text.suggest import did_you_mean
 
-_DEFAULTS = ("priority", "timeout", "restarts", "restart_delay", "on_failure", "cwd", "env")
-_PLAN = ("name", "max_agents", "budget", *_DEFAULTS, "tasks")
-_TASK = ("name", "command", "after", "agent", "estimate", "budget", *_DEFAULTS)
-_MOST_AGENTS = 1_000_000
-_MOST_RESTARTS = 1_000
 
-
-@dataclass(frozen=True, slots=True)
-class Common:
+class TaskSettings(BaseModel):
     """What a plan says for all of its tasks, and each may say otherwise."""
 
-    cwd: Path
-    priority: Priority = Priority.NORMAL
-    timeout_s: float | None = None
-    restarts: int = 0
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    priority: fields.PriorityName = Priority.NORMAL
+    timeout: fields.Seconds = None
+    restarts: Annotated[int, fields.whole(0, 1_000)] = 0
     """Times it is started again after it failed."""
-    restart_delay_s: float = 0.0
-    on_failure: Literal["block", "skip"] = "block"
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    restart_delay: fields.Delay = 0.0
+    on_failure: fields.OnFailure = "block"
+    cwd: fields.Folder = Path()
+    env: fields.Environment = Field(default={}, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedTask:
+class PlannedTask(TaskSettings):
     """One task."""
 
-    name: str
-    line: int
-    command: tuple[str, ...]
-    common: Common
-    after: tuple[str, ...] = ()
-    agent: str = ""
+    name: fields.Text = ""
+    command: fields.Command
+    after: fields.Texts = ()
+    agent: fields.AgentName = ""
     """Empty: one of the task's own name."""
-    estimate: int = 0
-    budget: WantedBudget | None = None
+    estimate: fields.Tokens = 0
+    budget: fields.Budget = None
+    _line: int = PrivateAttr(0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _command_alone(cls, value: Any) -> Any:
+        return value if isinstance(value, dict) else {"command": value}
+
+    @property
+    def line(self) -> int:
+        """Where it stands in the file."""
+        return self._line
 
     def spec(self, batch: str) -> TaskSpec:
-        """As the graph knows it."""
+        """Return it as the graph knows it."""
         return TaskSpec(
             id=f"{batch}.{self.name}",
-            priority=self.common.priority,
+            priority=self.priority,
             estimated_tokens=self.estimate,
             after=tuple(f"{batch}.{name}" for name in self.after),
             agent=self.agent,
             batch=batch,
             command=self.command,
-            on_failure=self.common.on_failure,
-            attempts=self.common.restarts + 1,
+            on_failure=self.on_failure,
+            attempts=self.restarts + 1,
         )
+
+
+class _PlanModel(TaskSettings):
+    name: fields.Text = ""
+    max_agents: Annotated[int | None, fields.whole(1, 1_000_000)] = None
+    budget: fields.Budget = None
+    tasks: dict[str, PlannedTask] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,149 +113,126 @@ class Plan:
 
 
 def read_plan(path: Path, shown: str) -> Plan:
-    """Read and check a plan. `shown`: its name as the user wrote it.
+    """Read and check a plan; `shown` is its name as the user wrote it.
 
     Raises: PlanError: with a line for every mistake.
     """
-    reading = Reading(shown)
-    root = compose(path, reading)
+    document = read_document(path, shown)
+    name = _name(document, path)
+    lines = _tasks(document, name)
     try:
-        plan = _plan(reading, root, path)
-    except RecursionError:
-        raise PlanError([f"{shown}: it is nested too deeply"]) from None
-    if not reading.mistakes:
-        _check_graph(reading, plan)
-    reading.check()
+        model = _PlanModel.model_validate(document.data, context={"batch": name})
+    except ValidationError as error:
+        for each in error.errors(include_url=False):
+            document.wrong(*_explained(each, document))
+        model = None
+    document.check()
+    assert model is not None  # else there were mistakes
+    folder = path.absolute().parent
+    env, inherited = model.env, {name: getattr(model, name) for name in TaskSettings.model_fields}
+    planned = {}
+    for key, task in model.tasks.items():
+        given = {name: value for name, value in task if name in task.model_fields_set}
+        places = {"cwd": folder / model.cwd / task.cwd, "env": {**env, **task.env}, "name": key}
+        planned[key] = task.model_copy(update={**inherited, **given, **places})
+        planned[key]._line = lines[key]
+    plan = Plan(name, shown, str(path.absolute()), env, model.max_agents, model.budget, planned)
+    _check_graph(document, plan)
+    document.check()
     return plan
 
 
-def _plan(reading: Reading, root: Node, path: Path) -> Plan:
-    keys = reading.pairs(root, "the plan", _PLAN)
-    name = path.stem
-    if "name" in keys:
-        name = reading.text(keys["name"][1], "name") or name
-    if not values.is_name(name):
-        hint = "" if "name" in keys else ", and the file's name isn't such a one; give the plan a name"
-        where = keys["name"][1] if "name" in keys else 1
-        reading.wrong(where, f"name {name[:40]!r}: must be letters, digits, . _ and -, up to 80 of them{hint}")
-        name = "plan"
-    common = _common(reading, keys, Common(path.absolute().parent), "the plan's")
-    most = reading.whole(keys["max_agents"][1], "max_agents", 1, _MOST_AGENTS) if "max_agents" in keys else None
-    budget = values.read_budget(reading, keys["budget"][1], "budget") if "budget" in keys else None
-    tasks: dict[str, PlannedTask] = {}
-    if "tasks" not in keys:
-        if isinstance(root, yaml.MappingNode):
-            reading.wrong(1, "the plan has no tasks")
-    else:
-        for where, task_name, node in _named(reading, keys["tasks"][1]):
-            if not values.is_name(f"{name}.{task_name}"):
-                reading.wrong(
-                    where,
-                    f"task {task_name[:40]!r}: a name is letters, digits, . _ and -, and with the"
-                    " plan's before it at most 80 of them",
-                )
-            elif holds_key(f"{name}.{task_name}"):
-                reading.wrong(where, "a task's name would be shown, and this one looks like a key; choose another")
-            elif task_name in tasks:
-                reading.wrong(where, f"task {task_name} is there twice, first in line {tasks[task_name].line}")
-            else:
-                tasks[task_name] = _task(reading, task_name, where, node, common, name)
-        if not tasks and not reading.mistakes:
-            reading.wrong(keys["tasks"][1], "the plan has no tasks")
-    return Plan(name, reading.name, str(path.absolute()), common.env, most, budget, tasks)
+def _name(document: Document, path: Path) -> str:
+    data = document.data if isinstance(document.data, dict) else {}
+    name = data.get("name", path.stem)
+    if not isinstance(name, str) or not name or fields.is_name(name):
+        return name if isinstance(name, str) and name else "plan"  # the model says what is wrong with another one
+    hint = "" if "name" in data else ", and the file's name isn't such a one; give the plan a name"
+    document.wrong(
+        document.line(("name",)), f"name {name[:40]!r}: must be letters, digits, . _ and -, up to 80 of them{hint}"
+    )
+    return "plan"
 
 
-def _named(reading: Reading, node: Node) -> list[tuple[Node, str, Node]]:
-    """Each task's name, where that stands, and what is said of it."""
-    if not isinstance(node, yaml.SequenceNode):
-        return [(key, name, value) for name, (key, value) in reading.pairs(node, "tasks").items()]
-    found: list[tuple[Node, str, Node]] = []
-    for each in reading.items(node):
-        if not isinstance(each, yaml.MappingNode):
-            reading.wrong(each, "a task of a list must be a mapping with a name and a command")
+def _tasks(document: Document, batch: str) -> dict[str, int]:
+    """Check the tasks' names, and make a list of tasks a mapping. Return the line of each name."""
+    if not isinstance(document.data, dict):
+        return {}
+    found = document.data.get("tasks", {})
+    if isinstance(found, list):
+        found = document.data["tasks"] = _by_name(document, found)
+    if not isinstance(found, dict):
+        return {}
+    lines = {name: document.line(("tasks", name), key=True) for name in found}
+    for name, line in lines.items():
+        if not fields.is_name(f"{batch}.{name}"):
+            what = f"task {name[:40]!r}: a name is letters, digits, . _ and -, and with the plan's before it at most"
+            document.wrong(line, f"{what} 80 of them")
+        elif holds_key(f"{batch}.{name}"):
+            document.wrong(line, "a task's name would be shown, and this one looks like a key; choose another")
+        elif isinstance(found[name], dict) and found[name].get("name", name) != name:
+            line = document.line(("tasks", name, "name"))
+            document.wrong(line, f"task {name}: it has another name already, the key's")
+        else:
             continue
-        keys = reading.pairs(each, "the task", _TASK)
-        if "name" not in keys:
-            reading.wrong(each, "the task has no name")
+        found = document.data["tasks"] = {key: task for key, task in found.items() if key != name}
+    if not lines and not document.mistakes:
+        document.wrong(document.line(("tasks",)), "the plan has no tasks")
+    return lines
+
+
+def _by_name(document: Document, tasks: list[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for place, task in enumerate(tasks):
+        here = ("tasks", place)
+        if not isinstance(task, dict):
+            line = document.line(here)
+            document.wrong(line, "a task of a list must be a mapping with a name and a command")
             continue
-        name = reading.text(keys["name"][1], "a task's name")
-        if name is not None:
-            found.append((keys["name"][1], name, each))
+        if "name" not in task:
+            document.wrong(document.line(here), "the task has no name")
+            continue
+        try:
+            name = fields.text(task["name"])
+        except ValueError as error:
+            document.wrong(document.line((*here, "name")), f"a task's name {error}")
+            continue
+        if name in found:
+            first = document.line(("tasks", name), key=True)
+            line = document.line((*here, "name"))
+            document.wrong(line, f"task {name} is there twice, first in line {first}")
+            continue
+        found[name] = task
+        document.move(here, ("tasks", name))
     return found
 
 
-def _task(reading: Reading, name: str, where: Node, node: Node, common: Common, batch: str) -> PlannedTask:
-    what = f"task {name}:"
-    if not isinstance(node, yaml.MappingNode):
-        return PlannedTask(name, line_of(where), values.read_command(reading, node, f"{what} command"), common)
-    keys = reading.pairs(node, what.removesuffix(":"), _TASK)
-    if "name" in keys and reading.text(keys["name"][1], f"{what} name") != name:
-        reading.wrong(keys["name"][1], f"{what} it has another name already, the key's")
-    command: tuple[str, ...] = ()
-    if "command" in keys:
-        command = values.read_command(reading, keys["command"][1], f"{what} command")
-    else:
-        reading.wrong(where, f"{what} it has no command")
-    agent = reading.text(keys["agent"][1], f"{what} agent") if "agent" in keys else None
-    if agent is not None:
-        agent = _checked_agent(reading, keys["agent"][1], f"{what} agent", agent, batch)
-    return PlannedTask(
-        name,
-        line_of(where),
-        command,
-        _common(reading, keys, common, what),
-        tuple(dict.fromkeys(reading.texts(keys["after"][1], f"{what} after"))) if "after" in keys else (),
-        agent or "",
-        (values.read_tokens(reading, keys["estimate"][1], f"{what} estimate") if "estimate" in keys else None) or 0,
-        values.read_budget(reading, keys["budget"][1], f"{what} budget") if "budget" in keys else None,
-    )
+def _explained(error: ErrorDetails, document: Document) -> tuple[int, str]:
+    """Return the line of a mistake and what is wrong there."""
+    path = tuple(each for each in error["loc"])
+    what, inside = described(path), path[:-1]
+    if error["type"] == "missing":
+        return document.line(inside, key=True), f"{described(inside)}: it has no {path[-1]}"
+    if error["type"] == "extra_forbidden":
+        names = list(_PlanModel.model_fields if not inside else PlannedTask.model_fields)
+        hint = did_you_mean(str(path[-1]), names) or f"; there are {', '.join(names)}"
+        return document.line(path, key=True), f"{described(inside)} has no {path[-1]}{hint}"
+    if error["type"] == "value_error":
+        text = str(error["ctx"]["error"])
+        return document.line(path), f"{what}{'' if text.startswith(':') else ' '}{text}"
+    return document.line(path), f"{what} must be a mapping (key: value), not {kind_of(error['input'])}"
 
 
-def _common(reading: Reading, keys: Mapping[str, tuple[Node, Node]], outer: Common, what: str) -> Common:
-    def told(key: str) -> Node | None:
-        return keys[key][1] if key in keys else None
-
-    cwd, priority, timeout = outer.cwd, outer.priority, outer.timeout_s
-    restarts, delay, on_failure, env = outer.restarts, outer.restart_delay_s, outer.on_failure, outer.env
-    if (node := told("cwd")) is not None:
-        cwd = cwd / Path(reading.text(node, f"{what} cwd") or ".").expanduser()
-    if (node := told("priority")) is not None:
-        chosen: Priority | None = reading.choice(node, f"{what} priority", values.PRIORITIES)
-        priority = priority if chosen is None else chosen
-    if (node := told("timeout")) is not None:
-        timeout = values.read_seconds(reading, node, f"{what} timeout")
-    if (node := told("restarts")) is not None:
-        restarts = reading.whole(node, f"{what} restarts", 0, _MOST_RESTARTS) or 0
-    if (node := told("restart_delay")) is not None:
-        delay = values.read_seconds(reading, node, f"{what} restart_delay", zero=True) or 0.0
-    if (node := told("on_failure")) is not None:
-        on_failure = reading.choice(node, f"{what} on_failure", values.ON_FAILURE) or on_failure
-    if (node := told("env")) is not None:
-        env = {**env, **values.read_environment(reading, node, f"{what} env")}
-    return Common(cwd, priority, timeout, restarts, delay, on_failure, env)
-
-
-def _checked_agent(reading: Reading, node: Node, what: str, name: str, batch: str) -> str:
-    """The name as it is shown."""
-    if same(name, batch):
-        reading.wrong(node, f"{what} {name}: that is what the batch itself is called; choose another")
-    try:
-        return normalised(name)
-    except BadName as error:
-        reading.wrong(node, f"{what}: {error}")
-        return name
-
-
-def _check_graph(reading: Reading, plan: Plan) -> None:
+def _check_graph(document: Document, plan: Plan) -> None:
     for task in plan.tasks.values():
         for other in task.after:
             if other not in plan.tasks:
                 hint = did_you_mean(other, plan.tasks) or "; there is no such task"
-                reading.wrong(task.line, f"task {task.name} waits for {other[:40]!r}, which isn't in the plan{hint}")
+                document.wrong(task.line, f"task {task.name} waits for {other[:40]!r}, which isn't in the plan{hint}")
     try:
         TopologicalSorter({task.name: task.after for task in plan.tasks.values()}).prepare()
     except CycleError as error:
         # As graphlib gives it, each one is waited for by the next.
         circle = list(reversed(error.args[1]))
         line = plan.tasks[circle[0]].line if circle[0] in plan.tasks else 1
-        reading.wrong(line, f"tasks wait for each other: {' -> '.join(circle)}")
+        document.wrong(line, f"tasks wait for each other: {' -> '.join(circle)}")

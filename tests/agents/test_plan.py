@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hivemind.agents.plan import Plan, read_plan
-from hivemind.agents.plan_nodes import MOST_BYTES, PlanError
-from hivemind.agents.plan_values import is_name, parse_seconds
+from hivemind.agents.plan_document import MOST_BYTES, PlanError
+from hivemind.agents.plan_fields import is_name, parse_seconds
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.tasks.graph import Tasks
 from hivemind.scheduler.types import Priority, TaskSpec
@@ -66,15 +66,15 @@ def test_everything_that_may_stand_in_a_plan(tmp_path: Path) -> None:
     assert (plan.name, plan.max_agents, plan.budget) == ("nightly", 5, WantedBudget(None, 20.0, None))
     lint, test, ship = plan.tasks.values()
     assert lint.command == ("claude", "-p", "fix the lint errors")
-    assert (lint.common.restarts, lint.common.restart_delay_s, lint.common.on_failure) == (1, 5.0, "skip")
-    assert lint.common.env == {"KEY": "value", "MODE": "on", "LEVEL": "007"}
-    assert lint.common.cwd == tmp_path
+    assert (lint.restarts, lint.restart_delay, lint.on_failure) == (1, 5.0, "skip")
+    assert lint.env == {"KEY": "value", "MODE": "on", "LEVEL": "007"}
+    assert lint.cwd == tmp_path
     assert test.command == ("claude", "-p", "write tests", "5", "")
     assert (test.after, test.agent, test.estimate) == (("lint",), "bob", 50_000)
     assert test.budget == WantedBudget(200_000, 3.0, "day")
-    assert test.common.cwd == tmp_path / "sub/dir"
-    assert test.common.env == {"KEY": "value", "MODE": "off", "LEVEL": "007", "EMPTY": ""}
-    assert (test.common.timeout_s, test.common.restarts, test.common.on_failure) == (5400.0, 0, "block")
+    assert test.cwd == tmp_path / "sub/dir"
+    assert test.env == {"KEY": "value", "MODE": "off", "LEVEL": "007", "EMPTY": ""}
+    assert (test.timeout, test.restarts, test.on_failure) == (5400.0, 0, "block")
     assert ship.after == ("test",)
     assert (lint.line, test.line, ship.line) == (10, 11, 23)
     assert test.spec("nightly") == TaskSpec(

@@ -48,7 +48,7 @@ async def test_sdks_find_the_proxy(tmp_path: Path) -> None:
         snapshot = running.snapshot()
     assert (ran.code, ran.out.strip().isdigit()) == (0, True), ran.err
     used = int(ran.out)
-    assert re.fullmatch(rf"hivemind: alice: exit code 0 after \d+\.\d s, {used:,} tokens, \$0\.\d{{4}}\n", ran.err)
+    assert re.fullmatch(rf"hivemind: alice: exit code 0 after [\d.]+ m?s, {used:,} tokens, \$0\.\d{{4}}\n", ran.err)
     report = json.loads((tmp_path / "report.json").read_text())
     assert report == {
         "agent": "alice",

@@ -57,7 +57,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(namespace: argparse.Namespace) -> int:
     from hivemind.agents.plan import read_plan
-    from hivemind.agents.plan_nodes import PlanError
+    from hivemind.agents.plan_document import PlanError
 
     if namespace.fresh and (namespace.resume or namespace.retry_failed):
         raise UsageError("--fresh begins anew and --resume goes on; choose one")
@@ -81,7 +81,7 @@ def _checked(plan: Plan) -> Iterator[str]:
     name = max(len(task.name) for task in order)
     for number, task in enumerate(order, 1):
         after = f"after {', '.join(task.after)}" if task.after else ""
-        line = f"{number:>5}  {task.name:<{name}}  {task.common.priority.name.lower():<8}  {after}"
+        line = f"{number:>5}  {task.name:<{name}}  {task.priority.name.lower():<8}  {after}"
         yield line.rstrip()
 
 
