@@ -77,8 +77,7 @@ class Keyboard(Actions):
             self._type(key)
         else:
             name = _character_to_key(key) if len(key) == 1 else key
-            known = keymap.here(self.view.page, live=self.view.live)
-            for each in known:
+            for each in keymap.here(self.view):
                 if name in each.keys.split(","):
                     self.run_key_action(each.action)
 

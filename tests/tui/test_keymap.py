@@ -5,28 +5,29 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tui.worlds import world
 
 from hivemind_tui.commands.dialogs import help_rows
 from hivemind_tui.commands.intents import INTENTS
 from hivemind_tui.keys import keymap
-from hivemind_tui.keys.replay_keys import REPLAY_FOOTERS
+from hivemind_tui.keys.table import BY_ID, FOOTERS, KEYS, REPLAY_FOOTERS
 from hivemind_tui.render.pen import Pen, fitting
 from hivemind_tui.replay_app import ReplayRoom
-from hivemind_tui.state.view import PAGES
+from hivemind_tui.state.view import PAGES, View
 
 
 @pytest.mark.parametrize("live", [True, False])
-@pytest.mark.parametrize("page", keymap.FOOTERS)
+@pytest.mark.parametrize("page", FOOTERS)
 def test_no_key_has_two_meanings(page: str, live: bool) -> None:
     """On each page of a live screen and of a replay a key stands once in the table, and each id does anywhere."""
-    keys = Counter(name for key in keymap.here(page, live=live) for name in key.keys.split(","))
+    keys = Counter(name for key in KEYS if key.applies(page, live) for name in key.keys.split(","))
     assert [name for name, times in keys.items() if times > 1] == []
-    assert len({key.id for key in keymap.KEYS}) == len(keymap.KEYS)
+    assert len({key.id for key in KEYS}) == len(KEYS)
 
 
 def test_every_key_does_something() -> None:
     """Each action of the table is one that the screen has."""
-    for key in keymap.KEYS:
+    for key in KEYS:
         action, _, arguments = key.action.partition("(")
         assert hasattr(ReplayRoom, f"action_{action}"), key.id
         if action == "send":
@@ -36,13 +37,13 @@ def test_every_key_does_something() -> None:
 def test_help_lists_every_key() -> None:
     """What can be pressed can be read up."""
     text = "\n".join("".join(text for text, _ in row) for row in help_rows(Pen()))
-    assert all(key.help in text and key.shown in text for key in keymap.KEYS)
+    assert all(key.help in text and key.shown in text for key in KEYS)
 
 
 def test_footer_keeps_the_most_needed_keys() -> None:
     """A narrow footer drops what is needed least, never help and quit."""
     for page in ("start", *PAGES, "agent", "request", "whatif"):
-        narrow = "".join(text for text, _ in fitting(18, keymap.footer(page)))
+        narrow = "".join(text for text, _ in fitting(18, keymap.footer(View(world(), trail=(page,)))))
         assert narrow == "? help  q quit", page
 
 
@@ -52,18 +53,18 @@ def test_every_action_stands_in_a_footer_where_it_applies() -> None:
     moving = {"page_up", "page_down", "first", "last", "leap_up", "leap_down", "lane_back", "reverse", "mark_all"}
     moving |= {"vary_far_up", "vary_far_down", "far_later", "far_earlier", "notable_before", "begin", "finish"}
     moving |= {"first_row", "last_row"}
-    rest = {key for footers in (keymap.FOOTERS, REPLAY_FOOTERS) for keys in footers.values() for key in keys}
-    hidden = {key.id for key in keymap.KEYS} - rest - paired - moving
+    rest = {key for footers in (FOOTERS, REPLAY_FOOTERS) for keys in footers.values() for key in keys}
+    hidden = {key.id for key in KEYS} - rest - paired - moving
     assert hidden == {"agents", "requests", "tuning", "log", "tasks", "start", "inside", "repaint"}
 
 
 def test_help_texts_fit_a_narrow_terminal() -> None:
     """In 80 columns the box and the key take eighteen."""
-    assert [key.id for key in keymap.KEYS if len(key.help) > 62] == []
+    assert [key.id for key in KEYS if len(key.help) > 62] == []
 
 
 def test_no_letter_moves_about_here_and_kills_there() -> None:
     """A key that cuts off, drains or quits means the same on every page or nothing."""
     for name in ("stop", "drain", "quit"):
-        keys = set(keymap.BY_ID[name].keys.split(","))
-        assert not any(keys & set(key.keys.split(",")) for key in keymap.KEYS if key.id != name)
+        keys = set(BY_ID[name].keys.split(","))
+        assert not any(keys & set(key.keys.split(",")) for key in KEYS if key.id != name)

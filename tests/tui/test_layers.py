@@ -25,7 +25,7 @@ async def test_what_is_typed_ahead_isnt_lost() -> None:
     async with screen(source) as pilot:
         await at_once(pilot, "c", "h", "B", "5", "k", "enter", "x", "y", "y")
         assert source.applied == [SetCircuit("probe", LANE), SetBudget("alice", 5000), StopAgent("alice", True)]
-        await at_once(pilot, "ctrl+p", *"freeze", "enter", "slash", *"bob")
+        await at_once(pilot, "ctrl+p", *"pause", "enter", "slash", *"bob")
         assert source.applied[-1] == PauseAdmissions(True)
         assert [agent.name for agent in room(pilot).view.agents] == ["bob"]
 

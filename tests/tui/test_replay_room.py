@@ -16,7 +16,7 @@ from tui.worlds import world
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
 from hivemind_tui.keys import keymap
-from hivemind_tui.keys.replay_keys import REPLAY_KEYS
+from hivemind_tui.keys.table import BY_ID, FOOTERS, KEYS
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.playback import KINDS
 from hivemind_tui.sources.replay import ReplaySource
@@ -110,7 +110,7 @@ async def test_it_plays_stops_and_repeats() -> None:
         await wait_until(pilot, lambda: app.view.playback is not None and app.view.playback.at_end)
         assert not transport.playing
         await wait_until(pilot, lambda: "the end" in seen(pilot, "timeline"))
-        await wait_until(pilot, lambda: "space again" in seen(pilot, "footer"))
+        await wait_until(pilot, lambda: "space play again" in seen(pilot, "footer"))
         await press(pilot, "< < < < < < < < <")
         assert transport.speed == 0.25
         await press(pilot, "home right left_square_bracket right right right_square_bracket")
@@ -140,8 +140,8 @@ async def test_what_steers_is_out_of_use() -> None:
             assert not app.layers.is_open, key
         assert app.view.page == "overview"
         assert not app.view.marked
-        steered = {key.id for key in keymap.KEYS if keymap.steers(*keymap.parsed(key.action))}
-        pressed = {key.id for key in keymap.KEYS if {*key.keys.split(",")} & {*STEERING.split()}}
+        steered = {key.id for key in KEYS if keymap.steers(*keymap.parsed(key.action))}
+        pressed = {key.id for key in KEYS if {*key.keys.split(",")} & {*STEERING.split()}}
         here_of_time = {"step_up", "step_down", "leap_up", "leap_down", "less", "more", "mark"}
         assert steered - pressed == here_of_time
 
@@ -248,8 +248,8 @@ async def test_help_and_palette_are_of_a_replay() -> None:
     async with replay() as (pilot, app):
         await press(pilot, "question_mark")
         shown = seen(pilot, "overlay")
-        assert [key.id for key in REPLAY_KEYS if key.help not in shown] == []
-        assert keymap.BY_ID["drain"].help not in shown
+        assert [key.id for key in KEYS if key.live is False and key.help not in shown] == []
+        assert BY_ID["drain"].help not in shown
         await press(pilot, "escape colon")
         names = [choice.name for choice in app.layers.palette._choices]
         assert "play" in names
@@ -265,8 +265,8 @@ async def test_leaving_asks_nothing() -> None:
 
 def test_no_key_of_a_replay_has_two_meanings() -> None:
     """On each page, among the keys that mean something there."""
-    for page in keymap.FOOTERS:
-        names = [name for key in keymap.here(page, live=False) for name in key.keys.split(",")]
+    for page in FOOTERS:
+        names = [name for key in KEYS if key.applies(page, False) for name in key.keys.split(",")]
         assert len({*names}) == len(names), page
 
 

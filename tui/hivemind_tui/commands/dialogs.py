@@ -11,9 +11,9 @@ from textual.geometry import Size
 from hivemind.settings.write import Draft
 from hivemind.text.humanise import short_count, short_plural
 from hivemind.world.snapshot import AgentView, TaskView, TicketView
-from hivemind_tui.keys.bindings import absent
 from hivemind_tui.keys.key import Key
-from hivemind_tui.keys.keymap import KEYS, here
+from hivemind_tui.keys.keymap import here
+from hivemind_tui.keys.table import KEYS
 from hivemind_tui.render.format import clean
 from hivemind_tui.render.glyphs import LEGEND, TASK_SIGNS, sign
 from hivemind_tui.render.pen import Pen, Span, call, linked
@@ -160,7 +160,7 @@ def help_rows(pen: Pen, view: View | None = None, size: Size = NARROW) -> Rows:
     those of few pages first, then what the glyphs mean; in two columns where they don't fit one below the other and
     there is room for two."""
     parts: list[Rows] = []
-    keys = here(view.page, absent(view), view.live) if view is not None else list(KEYS)
+    keys = here(view) if view is not None else list(KEYS)
     groups = {key.group: min(_pages_of(each) for each in keys if each.group == key.group) for key in keys}
     for group in sorted(groups, key=lambda name: (name != "time", groups[name])):
         part: Rows = [[(group, "title")]]

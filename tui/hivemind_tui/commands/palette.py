@@ -9,48 +9,12 @@ from hivemind.scheduler.commands import Command, PinLevel, Rejected
 from hivemind_tui.commands import intents, navigation
 from hivemind_tui.commands.actions import Actions
 from hivemind_tui.commands.steering import named
-from hivemind_tui.keys.bindings import absent
 from hivemind_tui.keys.key import Key
 from hivemind_tui.keys.keymap import here
 from hivemind_tui.render.dials import DIALS, NAMES, reach, shown_value, typed
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.palette import Choice
 
-_SILENT = frozenset({"palette", "down", "up", "page_down", "page_up", "first", "last"})
-"""Keys that are no commands: they only move about."""
-_CALLED = {
-    "start": "connect",
-    "raise": "priority up",
-    "lower": "priority down",
-    "less": "ceiling down",
-    "more": "ceiling up",
-    "pin": "pin level",
-    "pause": "freeze all",
-    "freeze": "still view",
-    "lane": "next lane",
-    "lane_back": "lane before",
-    "step_up": "knob up",
-    "step_down": "knob down",
-    "leap_up": "knob far up",
-    "leap_down": "knob far down",
-    "mark_all": "mark all",
-    "dearest": "most expensive",
-    "inside": "inside the screen",
-}
-"""What the keys' commands are called where their ids don't say it."""
-_ALSO = {
-    "quit": "exit leave",
-    "pause": "resume all admissions",
-    "freeze": "view move on",
-    "hold": "pause resume agent let go",
-    "stop": "kill allow agent",
-    "drain": "take requests",
-    "raise": "nice urgent",
-    "lower": "nice",
-    "pin": "auto aimd",
-    "start": "url export setup",
-}
-"""Other words that people look for."""
 _KNOBS_TOO = {"limit": "max_concurrency", "ceiling": "max_concurrency", "floor": "aimd.floor", "target": NAMES[4]}
 """What people call knobs, besides their names and the paper's."""
 
@@ -58,7 +22,7 @@ _KNOBS_TOO = {"limit": "max_concurrency", "ceiling": "max_concurrency", "floor":
 def choices(room: Actions) -> list[Choice]:
     """What can be run from where the operator is."""
     view = room.view
-    found = [_key(room, key) for key in here(view.page, absent(view), view.live) if key.id not in _SILENT]
+    found = [_key(room, key) for key in here(view) if key.listed]
     found += [_knob(room, knob) for knob in NAMES if view.live]
     found += [_sorting(room, column) for column in navigation.columns(view)]
     found += [
@@ -95,9 +59,9 @@ def offers(room: Actions, text: str) -> list[Choice]:
 
 
 def _key(room: Actions, key: Key) -> Choice:
-    name = _CALLED.get(key.id, key.id.replace("_", " "))
-    also = f"{key.short} {key.group} {_ALSO.get(key.id, '')}"
-    return Choice(name, key.help, key.shown, partial(room.run_key_action, key.action), also)
+    words = f"{key.label} {key.group} {key.words}"
+    run = partial(room.run_key_action, key.action)
+    return Choice(key.name or key.id.replace("_", " "), key.help, key.shown, run, words)
 
 
 def _knob(room: Actions, knob: str) -> Choice:

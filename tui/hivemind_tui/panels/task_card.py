@@ -9,7 +9,7 @@ from textual.strip import Strip
 from hivemind.scheduler.tasks.graph import SPOILED
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import TaskView
-from hivemind_tui.keys.keymap import BY_ID
+from hivemind_tui.keys.table import BY_ID
 from hivemind_tui.panels.task_table import mark
 from hivemind_tui.render.format import fit, wrapped
 from hivemind_tui.render.glyphs import PRIORITIES, task_sign
