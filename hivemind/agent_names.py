@@ -1,4 +1,4 @@
-"""Agents' names: how a claimed name is normalised, which names are refused, and which names are one agent's.
+"""Agents' names: normalisation, rules for valid names, and equality of spellings.
 
 A name is Unicode text in NFKC (UAX 15) without invisible characters. Two names are the same agent's when they are equal
 after case folding (:func:`fold`), so `Alice` and `alice` are one. A name in which the letters of several scripts are
@@ -20,7 +20,7 @@ from hivemind.redaction.text import holds_key
 LONGEST = 80
 """Characters of a name."""
 MOST_KNOWN = 65_536
-"""Names that :class:`KnownNames` holds; beyond it those that nobody needs any more are dropped."""
+"""Names that :class:`KnownNames` holds; beyond it unused names are dropped."""
 
 LOOKS_LIKE_A_KEY = "an agent's name would be shown, and this one looks like a key; choose another"
 _TOO_LONG = f"an agent's name must be printable and at most {LONGEST} characters long"
@@ -44,11 +44,11 @@ _PROTOTYPES_OF_ASCII = str.maketrans(
 
 
 class BadName(ValueError):
-    """A text that can't be an agent's name; the message says why, and what would be right."""
+    """A text that can't be an agent's name; the message says why, and what is valid."""
 
 
 def normalised(text: str) -> str:
-    """Return a claimed name as it is shown: in NFKC, without spaces around it, and with single ones inside.
+    """Return a claimed name as it is shown: in NFKC, stripped, with single spaces inside.
 
     Raises: BadName.
     """
@@ -82,7 +82,7 @@ def tidied(text: str) -> str:
 
 
 def _check_characters(name: str) -> None:
-    """Raises: BadName."""
+    """Check that each character can be seen. Raises: BadName."""
     if "\ufffd" in name:
         raise BadName("an agent's name must be UTF-8")
     hidden = next((each for each in name if not each.isprintable() or _INVISIBLE.match(each)), None)
@@ -95,7 +95,7 @@ def _check_characters(name: str) -> None:
 
 
 def _check_scripts(name: str) -> None:
-    """Raises: BadName: its letters are of scripts that don't go together."""
+    """Check that the scripts of a name may be mixed. Raises: BadName."""
     from confusable_homoglyphs.categories import unique_aliases
 
     scripts = unique_aliases(name) - _NO_SCRIPT
@@ -111,7 +111,7 @@ def fold(name: str) -> str:
 
 
 def _fold(name: str) -> str:
-    # A long one isn't kept, so that what is remembered is bounded in bytes too.
+    # A long one isn't cached, so that the cache is bounded in bytes too.
     return _fold_short(name) if len(name) <= 2 * LONGEST else _fold_short.__wrapped__(name)
 
 
@@ -123,7 +123,7 @@ def _fold_short(name: str) -> str:
 
 
 def same(one: str, other: str) -> bool:
-    """Whether both are one agent's name."""
+    """Return whether both are spellings of one agent's name."""
     return one == other or fold(one) == fold(other)
 
 
@@ -148,7 +148,7 @@ def skeleton(name: str) -> str:
 
 
 def tables_wanted(text: str) -> bool:
-    """Whether checking this text needs Unicode's tables and they aren't loaded yet.
+    """Return whether checking this text needs Unicode's tables and they aren't loaded yet.
 
     Loading takes a tenth of a second, so an event loop leaves :func:`load_tables` to a thread.
     """
@@ -163,11 +163,11 @@ def load_tables() -> None:
 
 @cache
 def _prototypes() -> dict[int, str]:
-    """By code point, what Unicode's confusables.txt maps it to.
+    """Return the map from code points to their prototypes in Unicode's confusables.txt.
 
-    The library tells pairs without their direction: a mapped character has one partner, its prototype, and a prototype
-    has all that are mapped to it. Of a pair that stands alone either may be taken, but for a sequence, which only a
-    prototype can be. A prototype may hold characters that such a choice maps, so it takes two passes.
+    The library gives pairs without their direction: a mapped character has one partner, its prototype, and a prototype
+    has all characters that are mapped to it. In an isolated pair either may be the prototype; only a prototype can be a
+    sequence. A prototype may hold characters that are mapped in turn, so mapping takes two passes.
     """
     from confusable_homoglyphs.confusables import confusables_data
 
@@ -187,7 +187,7 @@ def _prototypes() -> dict[int, str]:
 class KnownNames:
     """The spellings of known agents: the first one that was seen is the one that is shown.
 
-    `needed` tells of a spelling whether something still goes by it, so that it mustn't be forgotten.
+    `needed` returns whether a spelling is still in use, so that it mustn't be dropped.
     """
 
     def __init__(self, needed: Callable[[str], bool] = lambda _: True, most: int = MOST_KNOWN) -> None:
@@ -196,23 +196,23 @@ class KnownNames:
         self._spellings: dict[str, str] = {}
         """By folded name."""
         self._looks: dict[str, str] = {}
-        """By skeleton, the folded name that was first to look so."""
+        """By skeleton, the first folded name that looks so."""
 
     def find(self, name: str) -> str | None:
-        """Return the known spelling of a name; None: it is nobody's so far."""
+        """Return the known spelling of a name; None where it isn't known."""
         return self._spellings.get(fold(name))
 
     def add(self, name: str) -> str:
-        """Know a name from now on, however it looks. Returns the agent's spelling."""
+        """Add a name, even if it looks like another one. Return the agent's spelling."""
         key = fold(name)
         found = self._spellings.get(key)
         return self._added(key, name) if found is None else found
 
     def spelled(self, name: str) -> str:
-        """Return the spelling of the agent of this normalised name, which is known from now on.
+        """Return the spelling of the agent of this normalised name, and add it where it is new.
 
-        A part of another one's name, `alice/sub`, takes over the spelling of what it is a part of.
-        Raises: BadName: nobody is called so, but it looks like a known agent's name.
+        A sub-agent's name, `alice/sub`, takes over the spelling of its parent.
+        Raises: BadName: it isn't a known agent's name, but looks like one.
         """
         key = fold(name)
         found = self._spellings.get(key)
@@ -240,7 +240,7 @@ class KnownNames:
         return name
 
     def _drop_old(self) -> None:
-        """Look at the two oldest: drop what nothing needs, and put the others behind all the rest."""
+        """Drop the two oldest names if they aren't in use; else make them the newest."""
         for key in list(islice(self._spellings, 2)):
             name = self._spellings.pop(key)
             if self._needed(name):

@@ -1,4 +1,4 @@
-"""Log lines: on standard error, one line each, with whatever looks like a credential taken out."""
+"""Log lines: on standard error, one line each, credentials masked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hivemind.redaction.text import LONGEST_TEXT, redact
 from hivemind.world.snapshot import Line
 
 _LONGEST_TRACEBACK = 1 << 16
-"""Characters of a line with a traceback in it, at level debug."""
+"""Most characters of a line with a traceback, at level debug."""
 _EXPECTED = (
     "ASGI callable returned without completing response",
     "Unsupported upgrade request",
@@ -46,11 +46,10 @@ class LineFormatter(logging.Formatter):
 
 
 class _Expected(logging.Filter):
-    """Drops what uvicorn reports for each request and is no news here.
+    """Drops uvicorn's reports of expected events.
 
-    An answer left incomplete is how the proxy cuts a client's connection when the upstream's answer was cut, so that
-    the client doesn't take half an answer for a whole one. A cancelled one belongs to a stop that is reported as a
-    whole. An upgrade to WebSocket is answered by the proxy.
+    The proxy leaves an answer incomplete to cut the client's connection when the upstream's answer was cut. A cancelled
+    answer is part of a stop, which is reported itself. The proxy answers upgrades to WebSocket.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -65,27 +64,27 @@ _LEVELS = {"bad": logging.WARNING, "warn": logging.INFO}
 
 
 def tell(line: Line) -> None:
-    """Log a line of the event log: what an agent got to see as a warning, what was made good or told by an operator as
+    """Log a line of the event log: failures that an agent saw as warnings, retries and operators' commands as
     information."""
     level = logging.INFO if line.tag in ("you", "other") else _LEVELS.get(line.level, logging.DEBUG)
     tag = "operator" if line.tag == "other" else line.tag
     logging.getLogger("hivemind").log(level, "%s %s: %s", tag, line.who, line.text)
 
 
-def hush_uvicorn() -> None:
-    """Keep uvicorn's chatter, and its lines about what is meant to happen, out of every log. May be called again."""
+def quiet_uvicorn() -> None:
+    """Drop uvicorn's information and its reports of expected events from all logs. May be called again."""
     logger = logging.getLogger("uvicorn.error")
     logger.setLevel(logging.WARNING)
     logger.addFilter(_expected)
 
 
 def configure(level: str, stream: TextIO | None = None) -> None:
-    """Send log lines from `level` (`debug`, `info`, `warning`, `error`) on to `stream`, standard error by default."""
+    """Send log lines of `level` (`debug`, `info`, `warning`, `error`) and above to `stream`, else to standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(LineFormatter(tracebacks=level == "debug"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for chatty in ("httpx", "httpcore", "asyncio"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
-    hush_uvicorn()
+    for noisy in ("httpx", "httpcore", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    quiet_uvicorn()

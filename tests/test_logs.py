@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hivemind.logs import LineFormatter, configure, hush_uvicorn
+from hivemind.logs import LineFormatter, configure, quiet_uvicorn
 from hivemind.redaction.text import redact
 
 SECRET = "s3kr1t-value-000"
@@ -115,8 +115,8 @@ def test_configure() -> None:
 
 def test_hush_uvicorn(caplog: pytest.LogCaptureFixture) -> None:
     """Lines about what is meant to happen are dropped; any other complaint of uvicorn's is kept."""
-    hush_uvicorn()
-    hush_uvicorn()
+    quiet_uvicorn()
+    quiet_uvicorn()
     log = logging.getLogger("uvicorn.error")
     log.error("ASGI callable returned without completing response.")
     log.warning("Unsupported upgrade request.")

@@ -155,7 +155,7 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
 
     Raises: BindError; UsageError: the kept state can't be used.
     """
-    logs.hush_uvicorn()
+    logs.quiet_uvicorn()
     file_limit.raise_limit()
     file_limit.log_refused_accepts_briefly()
     sockets = bind(settings.host, settings.port)

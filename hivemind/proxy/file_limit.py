@@ -61,7 +61,7 @@ class ConnectionLimit:
         return limit is not None and _number(transport) >= limit - reserve(limit) // 2
 
     def log_full(self, clients: int, now: float) -> None:
-        """Connections are being turned away at the moment `now`, in seconds."""
+        """Log that connections are refused at `now`, in seconds."""
         if now - self._logged_at < LOG_EVERY_S:
             return
         self._logged_at = now

@@ -35,7 +35,7 @@ class Form(NamedTuple):
     provider: str
     prefixes: tuple[str, ...]
     chars: str
-    """What stands between the brackets of a regular expression's character class."""
+    """The content of the brackets of a regular expression's character class."""
     least: int
     source: str
     """Where the form is documented, or was taken from: the provider's documentation, or the rules of gitleaks
@@ -175,10 +175,10 @@ no row: `MISTRAL_API_KEY`, `COHERE_API_KEY`, `EXA_API_KEY`, `WANDB_API_KEY`, `AZ
 
 _NAMED_LEAST = 16
 _ESCAPED = r"(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2})"
-"""Behind an escape of JSON or of a URL a key begins too, although a letter or digit precedes it."""
+"""A key may also begin after an escape of JSON or a URL, although a letter or digit precedes it."""
 _BEGIN = rf"(?:(?<![{_ALNUM}])|{_ESCAPED})"
 _RUN_BEGIN = rf"(?:(?<![{_URL64}])|{_ESCAPED})"
-"""Where a run of URL-safe characters begins; for what may have to read all of a run before it fails."""
+"""The beginning of a run of URL-safe characters, for patterns that may read all of a run before they fail."""
 _SEPARATORS = "_-."
 _RARE = "_-.~QZXJVKYzqjxBWGULPTDkvFHMNbCRSOAEI0123456789wfygpumcdhlrsniotae/:"
 """Characters from the rare to the frequent in prose, code and JSON."""
@@ -186,17 +186,17 @@ _RARE = "_-.~QZXJVKYzqjxBWGULPTDkvFHMNbCRSOAEI0123456789wfygpumcdhlrsniotae/:"
 
 @dataclass(frozen=True, slots=True)
 class _Alternative:
-    """A part of the pattern, tried where its anchor stands."""
+    """A part of the pattern, tried at each place of its anchor."""
 
     anchor: str
     pattern: str
-    """What stands after the anchor, looking behind it where need be. It has one group, which is empty."""
+    """The pattern after the anchor, with a lookbehind where needed. It has one group, which is empty."""
     back: int = -1
-    """How far before the anchor what is masked begins; -1: where the group stands."""
+    """How far before the anchor the masked text begins; -1: at the group."""
     before: str = ""
-    """Literal text before the anchor, as far as `pattern` demands some."""
+    """Literal text before the anchor, where `pattern` requires some."""
     run: str = ""
-    """Characters of which `least` follow the anchor, as far as `pattern` demands some."""
+    """Characters of which `least` follow the anchor, where `pattern` requires some."""
     least: int = 0
 
 
@@ -215,14 +215,14 @@ def _alternatives(form: Form) -> list[_Alternative]:
 
 
 def _rarest(text: str) -> int:
-    """Where the anchor stands."""
+    """Return the position of the anchor, the rarest character."""
     if text[-1] in _SEPARATORS:
         return len(text) - 1
     return min(range(len(text)), key=lambda index: _RARE.index(text[index]))
 
 
 def _is_covered(form: Form, prefix: str) -> bool:
-    """Another form takes all keys of this one, so that it needn't be compiled."""
+    """Return whether another form matches all keys of this one, so that it needn't be compiled."""
     return any(
         prefix != other and prefix.startswith(other) and each.least <= form.least and each.chars == form.chars
         for each in FORMS
@@ -231,7 +231,7 @@ def _is_covered(form: Form, prefix: str) -> bool:
 
 
 def _special() -> list[_Alternative]:
-    """What isn't a prefix and a run."""
+    """Return the alternatives that aren't a prefix and a run."""
     value = (
         rf"""[\\"']{{0,3}}[ \t]{{0,4}}[:=][ \t]{{0,4}}[\\"']{{0,3}}()(?=[A-Za-z_+/=.~-]{{0,64}}[0-9])"""
         rf"[A-Za-z0-9_+/=.~-]{{{_NAMED_LEAST},{LONGEST_KEY}}}+"
@@ -271,7 +271,7 @@ class Finder:
         self._back = back
 
     def span(self, match: re.Match[Any]) -> tuple[int, int]:
-        """What is to be masked of a match."""
+        """Return the span of a match that is masked."""
         index = match.lastindex or 0
         back = self._back[index - 1]
         return (match.start() - back if back >= 0 else match.start(index)), match.end()
@@ -279,7 +279,7 @@ class Finder:
 
 @cache
 def _source() -> tuple[str, tuple[int, ...]]:
-    """The pattern, and for each of its groups how far before the match what is masked begins; -1: at the group."""
+    """Return the pattern, and for each group how far before the match the masked text begins; -1: at the group."""
     by_anchor: dict[str, list[_Alternative]] = {}
     for form in FORMS:
         kept = form._replace(prefixes=tuple(each for each in form.prefixes if not _is_covered(form, each)))
@@ -300,8 +300,7 @@ def _source() -> tuple[str, tuple[int, ...]]:
 
 
 def _filtered(anchor: str, alternatives: list[_Alternative]) -> list[str]:
-    """Alternatives behind a look at what all of them have in common, which most places don't have: that is quicker than
-    trying each."""
+    """Return the alternatives behind a check of what they have in common, which is quicker than trying each."""
     if not alternatives:
         return []
     depth = min(min(len(each.before) for each in alternatives), 2)
@@ -326,13 +325,13 @@ def _class(characters: set[str]) -> str:
 
 @cache
 def text_finder() -> Finder:
-    """The table for text. Compiling it takes some milliseconds, so that is done when it is first wanted."""
+    """Return the table for text, compiled on first use, because that takes some milliseconds."""
     source, back = _source()
     return Finder(re.compile(source), back)
 
 
 @cache
 def bytes_finder() -> Finder:
-    """The table for bytes."""
+    """Return the table for bytes."""
     source, back = _source()
     return Finder(re.compile(source.encode()), back)

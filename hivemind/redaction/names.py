@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import unquote
 
-_LONGEST_REMEMBERED = 100
-"""Characters of a name that is cached."""
+_LONGEST_CACHED = 100
+"""Longest name that is cached."""
 _LONGEST_NAME = 1000
-"""A longer name isn't looked at, and counts as a credential's."""
+"""A longer name isn't searched, and counts as a credential's."""
 _SECRET = re.compile(
     r"authori[sz]ation|authentication|cookie|passw|passphrase|secret|credential|signature|assertion|api[-_]?key|bearer"
     r"|jwt|(?:^|[-_.$])(?:key|token|auth|sig|pass|pwd|pat)$",
@@ -20,9 +20,9 @@ _SECRET = re.compile(
 
 
 def is_secret(name: str) -> bool:
-    """Whether what stands under this name, a header's or a query field's, is a credential."""
-    if len(name) <= _LONGEST_REMEMBERED:
-        return _remembered_is_secret(name)
+    """Return whether the value of a header or query field of this name is a credential."""
+    if len(name) <= _LONGEST_CACHED:
+        return _cached_is_secret(name)
     return len(name) > _LONGEST_NAME or _is_secret(name)
 
 
@@ -30,16 +30,16 @@ def _is_secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
-_remembered_is_secret = lru_cache(maxsize=1024)(_is_secret)  # the same few names come in each request
+_cached_is_secret = lru_cache(maxsize=1024)(_is_secret)  # the same few names come in each request
 
 
 def is_shown(name: str) -> bool:
-    """Whether this header, named in lower case, is known to carry no credential, so that its value may be shown."""
+    """Return whether a header, named in lower case, is known to carry no credential."""
     return name in SHOWN or (name.startswith(SHOWN_PREFIXES) and not is_secret(name))
 
 
 def query_fields(query: str) -> Iterator[tuple[str, str, str]]:
-    """Each field of a query as it stands, its name decoded, and its value as it stands."""
+    """Yield each raw field of a query, its decoded name, and its raw value."""
     for field in query.split("&"):
         name, _, value = field.partition("=")
         yield field, (unquote(name) if "%" in name else name).lower() if value else name, value

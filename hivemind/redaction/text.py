@@ -1,4 +1,4 @@
-"""Text without credentials: for log lines, error messages, names, and whatever else is shown."""
+"""Text without credentials: log lines, error messages, names, and all else that is shown."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from hivemind.redaction.forms import text_finder
 
 MASK = "***"
 LONGEST_TEXT = 1 << 14
-"""Characters of a text that are shown at most; a log line, say."""
+"""Most characters of a text that are shown, a log line for example."""
 LABEL_LENGTH = 200
-"""Characters of a model's name or an id, at most."""
+"""Most characters of a model's name or an id."""
 _LABEL_WINDOW = 1 << 12
-"""Characters of a longer one that are looked at, and of those the last that aren't shown: a key may be cut there."""
+"""Characters of a longer one that are searched; the last of them aren't shown, because a key may be cut there."""
 _LABEL_MARGIN = 1 << 10
-_LONGEST_REMEMBERED = LABEL_LENGTH
-"""Characters of a text that is cached, so that a cache of a thousand is bounded in bytes too."""
+_LONGEST_CACHED = LABEL_LENGTH
+"""Longest text that is cached, so that the caches are bounded in bytes too."""
 _SHORTEST_WITHIN_WORDS = 4
 _BREAKS = " \t\r\n\"'<>,;&"
-"""Characters that no key goes across."""
+"""Characters that no key contains."""
 _ENCODINGS = 3
-"""Times that a text is percent-decoded to look for a key in it."""
+"""How often a text is percent-decoded in the search for a key."""
 
-# None of these has an unbounded repetition before something that can fail, except of characters that end it: so each
-# takes linear time. What is masked already isn't masked again.
+# None has an unbounded repetition before a part that can fail, except of characters that end it, so each takes linear
+# time. What is masked already isn't masked again.
 _ANNOUNCED = (
     # A header or a setting, by the end of its name: `authorization: x`, `'x-api-key': 'x'`, `(b'api-key', b'x')`.
     re.compile(
@@ -47,7 +47,7 @@ _ANNOUNCED = (
 
 
 def redact(text: str, longest: int | None = LONGEST_TEXT) -> str:
-    """The text with every credential that can be recognised replaced by asterisks; cut after `longest` characters."""
+    """Return the text with every recognisable credential masked, cut after `longest` characters."""
     if longest is not None:
         text = shortened(text, longest)
     for pattern in _ANNOUNCED:
@@ -56,23 +56,23 @@ def redact(text: str, longest: int | None = LONGEST_TEXT) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """The text, cut where it is longer; never within a word, which may be a key of which a part mustn't be shown."""
+    """Return the text, cut where it is longer, but never within a word: it may be a key."""
     if len(text) <= longest:
         return text
     end = max(text.rfind(each, 0, longest) for each in _BREAKS)
     return text[: max(end, 0)] + "…"
 
 
-def less(text: str, secrets: Iterable[str]) -> str:
-    """The text with each of these replaced by asterisks; the longest comes first where one is a part of another."""
+def mask_values(text: str, secrets: Iterable[str]) -> str:
+    """Return the text with these secrets masked; the longest come first, because one may contain another."""
     for each in secrets:
         if each in text:
             text = text.replace(each, MASK)
     return text
 
 
-def concealed(text: str, secrets: Iterable[str]) -> str:
-    """The same for secrets of any length, of which the shortest are looked for as whole words only."""
+def mask_any_length(text: str, secrets: Iterable[str]) -> str:
+    """Return the text with secrets of any length masked, the shortest only as whole words."""
     for each in secrets:
         if len(each) >= _SHORTEST_WITHIN_WORDS:
             text = text.replace(each, MASK)
@@ -82,11 +82,11 @@ def concealed(text: str, secrets: Iterable[str]) -> str:
 
 
 def holds_key(text: str) -> bool:
-    """Whether a credential can be recognised in a text, also if it is percent-encoded there.
+    """Return whether a text holds a recognisable credential, percent-encoded or not.
 
     Takes time linear in the text's length, so check that first.
     """
-    return _remembered_holds_key(text) if len(text) <= _LONGEST_REMEMBERED else _holds_key(text)
+    return _cached_holds_key(text) if len(text) <= _LONGEST_CACHED else _holds_key(text)
 
 
 def _holds_key(text: str) -> bool:
@@ -97,11 +97,11 @@ def _recognises(text: str) -> bool:
     return text_finder().pattern.search(text) is not None or any(pattern.search(text) for pattern in _ANNOUNCED)
 
 
-_remembered_holds_key = lru_cache(maxsize=1024)(_holds_key)
+_cached_holds_key = lru_cache(maxsize=1024)(_holds_key)
 
 
 def decodings(text: str) -> list[str]:
-    """The text, and what it becomes when it is percent-decoded, as often as that changes it."""
+    """Return the text and its successive percent-decodings, as long as they change it."""
     found = [text]
     while "%" in found[-1] and len(found) <= _ENCODINGS and (decoded := unquote(found[-1])) != found[-1]:
         found.append(decoded)
@@ -109,24 +109,24 @@ def decodings(text: str) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """The text with nothing in it that would upset a terminal."""
+    """Return the text with unprintable characters replaced."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def label(text: str, secrets: Iterable[str] = ()) -> str:
-    """A model's name as it may be shown and remembered: at most :data:`LABEL_LENGTH` printable characters without
+    """Return a model's name fit to be shown and stored: at most :data:`LABEL_LENGTH` printable characters without
     credentials. A longer one is cut and ends in a hash, so that different ones stay different."""
     if not text:
         return text
     if len(text) > _LABEL_WINDOW:
         return _long_label(text, secrets)
-    text = less(text, secrets)
-    return _remembered_label(text) if len(text) <= _LONGEST_REMEMBERED else _label(text)
+    text = mask_values(text, secrets)
+    return _cached_label(text) if len(text) <= _LONGEST_CACHED else _label(text)
 
 
 def identifier(text: str, secrets: Iterable[str] = ()) -> str:
-    """The same for the id of a session or an agent: one that holds a credential becomes a hash, since its mask alone
-    would make all of them one."""
+    """Return a session's or agent's id as :func:`label` does; one that holds a credential becomes a hash, because the
+    mask alone would make different ids equal."""
     made = label(text, secrets)
     return f"{MASK}{_digest(text)}" if MASK in made and MASK not in text else made
 
@@ -136,11 +136,11 @@ def _label(text: str) -> str:
     return shown if len(shown) <= LABEL_LENGTH else _cut(shown, text)
 
 
-_remembered_label = lru_cache(maxsize=1024)(_label)
+_cached_label = lru_cache(maxsize=1024)(_label)
 
 
 def _long_label(text: str, secrets: Iterable[str]) -> str:
-    window = less(text[:_LABEL_WINDOW], secrets)
+    window = mask_values(text[:_LABEL_WINDOW], secrets)
     return _cut(_shown(window)[:-_LABEL_MARGIN], text)
 
 
@@ -164,7 +164,7 @@ def _without_keys(text: str) -> str:
     done = 0
     for match in finder.pattern.finditer(text):
         start, end = finder.span(match)
-        # A key may begin within the one before it; what is left of it follows that.
+        # A key may begin within the previous one; the rest of it follows that one.
         parts += [text[done:start], MASK] if start >= done else []
         done = end
     return "".join((*parts, text[done:])) if parts else text

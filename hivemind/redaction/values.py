@@ -1,4 +1,4 @@
-"""The credentials that one request or answer carries, by the names they travel under."""
+"""The credentials that one request or answer carries, found by the names of headers and fields."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from hivemind.redaction.names import SHOWN, is_secret, query_fields
 Headers = Sequence[tuple[bytes, bytes]]
 
 SHORTEST = 8
-"""Characters of a credential that is looked for everywhere: a shorter one would be found in innocent words."""
+"""Shortest credential that is masked everywhere: a shorter one would match ordinary words."""
 MOST = 64
-"""Credentials of one request that are looked for everywhere, the longest; no client sends so many. Each is looked for
-in the whole of a body, so their number has to be bounded."""
+"""Most credentials of one request that are masked everywhere; no client sends so many. Each is searched for in the
+whole body, so their number is bounded."""
 _SHORTEST_COOKIE = 16
-_LONGEST_REMEMBERED = 1000
-"""Bytes of what one request tells that are cached."""
+_LONGEST_CACHED = 1000
+"""Most bytes of a request's headers and target whose credentials are cached."""
 _LONGEST_DECODED = 512
-"""Characters of a credential that is looked for in its percent-decoded spelling too."""
+"""Longest credential that is searched for percent-decoded too."""
 _HARMLESS = frozenset(name.encode() for name in SHOWN)
 SCHEME = re.compile(r"(bearer|basic|token|key)\s++", re.IGNORECASE)
 _BEARER = re.compile(r"\bbearer\s++([^\s'\",;)]+)", re.IGNORECASE)
@@ -30,13 +30,13 @@ TOKEN_IN_PATH = re.compile(r"(/token/)([^/?]+)", re.IGNORECASE)
 
 
 def credentials_in(headers: Headers, target: bytes) -> tuple[str, ...]:
-    """The values of all credentials that are long enough to be looked for elsewhere, the longest first."""
+    """Return all credentials that are long enough to be masked elsewhere, the longest first."""
     telling = tuple([pair for pair in headers if pair[0] not in _HARMLESS])
     if b"=" not in target and b"/token/" not in target.lower():
         target = b""
-    # An agent's requests mostly have the same ones.
-    if len(target) + sum([len(name) + len(value) for name, value in telling]) <= _LONGEST_REMEMBERED:
-        return _remembered_credentials(telling, target)
+    # Most requests of an agent have the same ones.
+    if len(target) + sum([len(name) + len(value) for name, value in telling]) <= _LONGEST_CACHED:
+        return _cached_credentials(telling, target)
     return _credentials(telling, target)
 
 
@@ -49,16 +49,16 @@ def _credentials(headers: Headers, target: bytes) -> tuple[str, ...]:
     return longest_first(found)
 
 
-_remembered_credentials = lru_cache(maxsize=1024)(_credentials)
+_cached_credentials = lru_cache(maxsize=1024)(_credentials)
 
 
 def longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
-    """Those that are long enough to be looked for, but no more than :data:`MOST`."""
+    """Return the secrets that are long enough to be masked, the longest first, at most :data:`MOST`."""
     return tuple(sorted({each for each in secrets if len(each) >= SHORTEST}, key=len, reverse=True)[:MOST])
 
 
 def credentials_of_url(url: str) -> tuple[str, ...]:
-    """User name and password of a URL, in each spelling in which a peer may repeat them, the longest first."""
+    """Return user name and password of a URL in each spelling in which a peer may repeat them, the longest first."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -75,7 +75,7 @@ def credentials_of_url(url: str) -> tuple[str, ...]:
 
 
 def texts(headers: Headers) -> list[tuple[str, str]]:
-    """As text, names in lower case."""
+    """Return the headers as text, names in lower case."""
     return [(name.decode("latin-1").lower(), value.decode("latin-1").strip()) for name, value in headers]
 
 
@@ -98,13 +98,13 @@ def _in_header(name: bytes, value: bytes) -> frozenset[str]:
 
 
 def _spelled(found: set[str]) -> frozenset[str]:
-    """Those that are looked for, as they stand and percent-decoded."""
+    """Return the secrets that are long enough, unchanged and percent-decoded."""
     kept = longest_first(found)
     return frozenset((*kept, *(unquote(each) for each in kept if "%" in each and len(each) <= _LONGEST_DECODED)))
 
 
 def _basic(encoded: str) -> Iterator[str]:
-    """User name and password as they are, since those are what an error repeats."""
+    """Return the decoded user name and password, because errors repeat those."""
     try:
         plain = base64.b64decode(encoded, validate=True).decode()
     except (binascii.Error, ValueError):
@@ -114,7 +114,7 @@ def _basic(encoded: str) -> Iterator[str]:
 
 
 def _cookies(name: str, value: str) -> Iterator[str]:
-    """Each cookie's value; what follows it in `set-cookie` isn't one."""
+    """Return each cookie's value, without the attributes of `set-cookie`."""
     pairs = value.split(";")[:1] if name == "set-cookie" else value.split(";") if name == "cookie" else []
     for pair in pairs:
         cookie = pair.partition("=")[2].strip()

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import httpcore
 import httpx
 
-from hivemind.redaction.text import concealed
+from hivemind.redaction.text import mask_any_length
 from hivemind.upstream.base import (
     ConnectFailed,
     Disconnected,
@@ -90,7 +90,7 @@ class TransportUpstream:
 
     def describe(self, exc: BaseException) -> str:
         """Return what happened, in one line without credentials."""
-        return concealed(describe(exc), self._secrets) if self._secrets else describe(exc)
+        return mask_any_length(describe(exc), self._secrets) if self._secrets else describe(exc)
 
     def close_in_background(self, closing: Coroutine[Any, Any, None]) -> None:
         """Run it without waiting for its end; :meth:`aclose` does."""

@@ -10,7 +10,7 @@ from hivemind.providers.clients import Client
 from hivemind.providers.dialect import Dialect
 from hivemind.providers.profiles import family
 from hivemind.redaction.heads import masked_path
-from hivemind.redaction.text import concealed, identifier, label, less
+from hivemind.redaction.text import identifier, label, mask_any_length, mask_values
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import Failure, FailureKind, Request, record
 from hivemind.settings import Origin
@@ -87,7 +87,7 @@ class Call:
         """Return the failure as it may be shown: its message is the upstream's, which may quote what it was sent."""
         if not failure.message:
             return failure
-        return replace(failure, message=concealed(less(failure.message, self.secrets), self.route.secrets))
+        return replace(failure, message=mask_any_length(mask_values(failure.message, self.secrets), self.route.secrets))
 
 
 def sanitized(facts: Facts, client: Client, secrets: tuple[str, ...]) -> tuple[Facts, Client]:
@@ -130,7 +130,7 @@ def _display_path(call: Call) -> str:
         return ""
     shown = _masked_path(path, base)
     if call.secrets and shown:
-        shown = masked_path(shown, "", call.secrets) if "%" in shown else less(shown, call.secrets)
+        shown = masked_path(shown, "", call.secrets) if "%" in shown else mask_values(shown, call.secrets)
     return shown
 
 

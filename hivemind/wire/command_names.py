@@ -1,8 +1,8 @@
-"""What commands say and what is shown of it: names that they give to agents and tasks, and notes for people."""
+"""Names and notes in operators' commands, made fit to be shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from hivemind.agent_names import BadName, KnownNames, normalised
@@ -23,11 +23,11 @@ from hivemind.scheduler.commands import (
 from hivemind.scheduler.types import TaskSpec
 
 NOTE_LENGTH = 200
-"""Of what is said about a task's end, at most."""
+"""Most characters of a note about a task's end."""
 
 
 def fit_to_show(command: Command) -> Command:
-    """The command, its note one line of bounded length without secrets: it is of a program's making."""
+    """Return the command with its note as one bounded line without secrets, because a program wrote it."""
     if not isinstance(command, FinishTask) or not command.note:
         return command
     note = " ".join(redact(command.note[: 10 * NOTE_LENGTH]).split())
@@ -36,10 +36,10 @@ def fit_to_show(command: Command) -> Command:
 
 
 def spelled(command: Command, names: KnownNames, known: Callable[[str], bool]) -> Command:
-    """The command, each agent called as it is known; `known` tells of names that somebody goes by already, which may be
-    of an earlier version and stay as they are.
+    """Return the command with each agent's known spelling; names for which `known` is true are in use, perhaps since an
+    earlier version, and stay as they are.
 
-    Raises: Rejected: a new name can't be an agent's, or a task's.
+    Raises: Rejected: a new name can't be an agent's or a task's.
     """
 
     def agent(name: str) -> str:
@@ -53,15 +53,16 @@ def spelled(command: Command, names: KnownNames, known: Callable[[str], bool]) -
         except BadName as error:
             if introduces:
                 raise Rejected(str(error)) from None
-            return name  # it is nobody's, which the scheduler says
+            return name  # the scheduler rejects it as unknown
 
     introduces = isinstance(command, SetBudget | BeginAgent | SubmitTasks)
     match command:
         case BeginAgent():
             return replace(command, agent=agent(command.agent), parent=command.parent and agent(command.parent))
         case SubmitTasks():
-            for name in _of_tasks(command):
-                _check(name, known)
+            for spec in command.tasks:
+                _check(spec.id, known)
+                _check(spec.batch, known)
             return replace(command, tasks=tuple(_with_agent(spec, agent) for spec in command.tasks))
         case SetBudget(agent=None):
             return command
@@ -71,18 +72,13 @@ def spelled(command: Command, names: KnownNames, known: Callable[[str], bool]) -
 
 
 def _with_agent(spec: TaskSpec, agent: Callable[[str], str]) -> TaskSpec:
-    """A task's agent is called as the task where that isn't said."""
+    """Return the spec with its agent's known spelling; the task's id where it names no agent."""
     name = agent(spec.agent or spec.id)
     return spec if name == (spec.agent or spec.id) else replace(spec, agent=name)
 
 
-def _of_tasks(command: SubmitTasks) -> Iterator[str]:
-    for spec in command.tasks:
-        yield from (spec.id, spec.batch)
-
-
 def _check(name: str, known: Callable[[str], bool]) -> None:
-    """Raises: Rejected: no task or batch can be called so."""
+    """Check a name for a task or batch. Raises: Rejected."""
     if name and not known(name):
         try:
             normalised(name)

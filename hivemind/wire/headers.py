@@ -28,12 +28,12 @@ _END_TO_END = frozenset(
         *(profile.auth_headers for profile in PROFILES.values())
     )
 )
-"""What no `connection` header can take away: where a body ends and what it is, and the credentials, or a request would
-count under one key and be sent with another."""
+"""Headers that no `connection` header can remove: the length and type of a body, and the credentials, or a request
+would be counted under one key and sent with another."""
 
 
 def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """What an agent sent, less what is between it and us."""
+    """Return an agent's headers without those of its connection to us."""
     kept, named = [], b""
     for pair in headers:
         name = pair[0]
@@ -41,11 +41,11 @@ def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
             named = b"%b,%b" % (named, pair[1]) if named else pair[1]
         elif name not in _NOT_UPSTREAM and not name.startswith(OWN):
             kept.append(pair)
-    return _less_named(kept, named)
+    return _without_connection_options(kept, named)
 
 
 def for_client(headers: Sequence[tuple[bytes, bytes]]) -> Headers:
-    """What the upstream answered, less what is between it and us."""
+    """Return the upstream's headers without those of its connection to us."""
     named = b""
     kept = []
     for pair in headers:
@@ -53,29 +53,29 @@ def for_client(headers: Sequence[tuple[bytes, bytes]]) -> Headers:
             named = b"%b,%b" % (named, pair[1]) if named else pair[1]
         elif pair[0] not in HOP_BY_HOP:
             kept.append(pair)
-    return _less_named(kept, named)
+    return _without_connection_options(kept, named)
 
 
 def without(headers: Headers, *names: bytes) -> Headers:
-    """The headers but for these, named in lower case."""
+    """Return the headers except these, named in lower case."""
     return [pair for pair in headers if pair[0] not in names]
 
 
 def fields(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """The first value of each header, for looking up several."""
+    """Return the first value of each header, for looking up several."""
     return dict(reversed(headers))
 
 
 def value(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
-    """The first value of a header."""
+    """Return the first value of a header."""
     for key, found in headers:
         if key == name:
             return found
     return None
 
 
-def _less_named(headers: Headers, connection: bytes) -> Headers:
-    """Without the headers that the `connection` headers, here in one, name as ending here too."""
+def _without_connection_options(headers: Headers, connection: bytes) -> Headers:
+    """Return the headers without those that the `connection` headers, here joined, name as hop-by-hop."""
     if not connection or connection in (b"close", b"keep-alive", b"Keep-Alive"):
         return headers
     named = {token.strip() for token in connection.lower().split(b",")} - _END_TO_END

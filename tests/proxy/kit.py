@@ -156,7 +156,7 @@ async def proxying(
 
     Without uvicorn's server around it, which takes a tenth of a second to stop; the tests of the process have that.
     """
-    logs.hush_uvicorn()
+    logs.quiet_uvicorn()
     proxy = Proxy(settings_for(*upstreams, **values), rng=random.Random(1))
     proxy.keep_in = keep_in
     proxy.record_in = record_in

@@ -66,11 +66,11 @@ def test_a_name_of_dashes() -> None:
 
 def test_caches_hold_nothing_long() -> None:
     """They are bounded in entries, so that their keys have to be bounded in length."""
-    for cached in (text._remembered_label, text._remembered_holds_key, heads._remembered_by_name):
+    for cached in (text._cached_label, text._cached_holds_key, heads._cached_by_name):
         cached.cache_clear()
     long = "x" * 10_000
     text.label(long)
     text.holds_key(long)
     heads.masked_headers([(b"user-agent", long.encode())], ())
-    for cached in (text._remembered_label, text._remembered_holds_key, heads._remembered_by_name):
+    for cached in (text._cached_label, text._cached_holds_key, heads._cached_by_name):
         assert cached.cache_info().currsize == 0

@@ -15,7 +15,7 @@ from hivemind.providers.limits import read_limits
 from hivemind.providers.profiles import profile_for
 from hivemind.providers.taps import end_through, feed_through, form_of
 from hivemind.redaction.heads import masked_path
-from hivemind.redaction.text import less, redact
+from hivemind.redaction.text import mask_values, redact
 from hivemind.redaction.values import credentials_in
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 from hivemind.wire.call import sanitized
@@ -155,9 +155,9 @@ def _failure(entry: Entry, facts: Facts, state: TapState, secrets: tuple[str, ..
         failure = failure or Failure(FailureKind.CLIENT_ERROR, False, entry.status)
         if entry.hints.kind is not None:
             failure = replace(failure, kind=entry.hints.kind)
-        return replace(failure, message=redact(less(failure.message, secrets)))
+        return replace(failure, message=redact(mask_values(failure.message, secrets)))
     if state.error is not None:
-        return replace(state.error, message=redact(less(state.error.message, secrets)))
+        return replace(state.error, message=redact(mask_values(state.error.message, secrets)))
     # An answer that the recorder didn't keep, or not all of, says nothing of how it ended.
     cut = facts.stream and bool(entry.answer) and entry.whole and not state.complete
     if cut or entry.error or entry.hints.kind is not None:
