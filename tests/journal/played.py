@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -19,6 +19,7 @@ from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import Carried, JournalBegan, JournalEnded
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
+from hivemind.world.snapshot import Snapshot
 from hivemind.world.world import World
 
 NAME = "20261121-182341-8765"
@@ -60,13 +61,24 @@ def opened(path: Path, *, priced: bool = False) -> Player:
 
 def folded(path: Path, at: float, price: Price | None = None) -> World:
     """By everything that happened up to a moment, from the start."""
+    return next(_worlds(path, [at], price))
+
+
+def snapshots(path: Path, moments: Iterable[float], price: Price | None = None) -> dict[float, Snapshot]:
+    """The world at each of these moments, by everything that happened up to it, from the start."""
+    ordered = sorted(set(moments))
+    return {at: world.snapshot(at) for at, world in zip(ordered, _worlds(path, ordered, price), strict=True)}
+
+
+def _worlds(path: Path, moments: Iterable[float], price: Price | None) -> Iterator[World]:
     read = open_journal(path)
-    world = world_of(read.began, price)
-    for event in read.events():
-        if event.at > at:
-            break
-        world.apply(event)
-    return world
+    world, events = world_of(read.began, price), read.events()
+    event: Event | None = next(events)
+    for at in moments:
+        while event is not None and event.at <= at:
+            world.apply(event)
+            event = next(events, None)
+        yield world
 
 
 def moments(events: Sequence[Event], count: int = 9) -> Iterable[float]:

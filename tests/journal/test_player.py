@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from journal.played import BEGAN, NAME, folded, indexed, journal, moments, opened, some
+from journal.played import BEGAN, NAME, folded, indexed, journal, moments, opened, snapshots, some
 from world.histories import price
 
 from hivemind.errors import UsageError
@@ -57,11 +57,12 @@ def test_every_moment_is_as_if_all_had_been_folded_from_the_start(
     player = play(path, priced=priced)
     assert player.known_to == 1
     order = [*moments(some()), *Random(1).choices(list(moments(some())), k=8)]
+    expected = snapshots(path, order, price if priced else None)
     for at in order:
         player.seek(at)
         assert player.at == at
         assert not player.approximate
-        assert player.world.snapshot(at) == folded(path, at, price if priced else None).snapshot(at)
+        assert player.world.snapshot(at) == expected[at]
 
 
 def test_without_an_index_the_beginning_is_exact(tmp_path: Path, play: Play) -> None:

@@ -24,6 +24,7 @@ from hivemind.journal.write.segment import being_written
 from hivemind.scheduler import events as ev
 from hivemind.world.world import World
 
+pytestmark = pytest.mark.e2e
 HIVEMIND = Path(sys.executable).with_name("hivemind")
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.upper().startswith(("HIVEMIND", "HTTP"))}
 NAMES = ("alice", "bob", "carol", "dave")

@@ -24,6 +24,7 @@ from hivemind.control.discovery import Token
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority, TaskSpec
 
+pytestmark = pytest.mark.e2e
 HIVEMIND = Path(sys.executable).with_name("hivemind")
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.upper().startswith(("HIVEMIND", "HTTP"))}
 NAMES = ("alice", "bob", "carol", "dave")

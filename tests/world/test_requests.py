@@ -7,7 +7,7 @@ from world.kit import LANE, USED, abandoned, arrived, commanded, failed, finishe
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority, Usage
-from hivemind.world.request_view import ATTEMPTS_KEPT, ENDS, REQUESTS_KEPT, REQUESTS_PAGE, AttemptView, RequestView
+from hivemind.world.request_view import ATTEMPTS_KEPT, ENDS, REQUESTS_PAGE, AttemptView, RequestView
 from hivemind.world.world import World
 
 
@@ -172,26 +172,28 @@ def test_a_revision_of_another_life_gets_everything() -> None:
     assert [view.ticket for view in told(arrived(1)).requests(999, 1.0).changed] == [1]
 
 
-def test_the_newest_that_are_over_are_remembered_and_all_that_are_open() -> None:
+def test_the_newest_that_are_over_are_remembered_and_all_that_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are forgotten, and who asks is told where the remembered ones begin."""
+    kept = 60
+    monkeypatch.setattr("hivemind.world.requests.REQUESTS_KEPT", kept)
     world = told(arrived(0), arrived(1))
-    for n in range(2, REQUESTS_KEPT + 12):
+    for n in range(2, kept + 12):
         world.apply(arrived(n))
         world.apply(finished(n))
     found, revision = collected(world)
-    assert set(found) == {0, 1, *range(12, REQUESTS_KEPT + 12)}
+    assert set(found) == {0, 1, *range(12, kept + 12)}
     assert world.requests(revision, 1.0).oldest == 0
     assert (world.detail(5, 1.0), world.detail(99_999, 1.0)) == (None, None)
     for n in (0, 1):
         world.apply(refused(n))
     found, revision = collected(world, revision)
     assert set(found) == {0, 1}
-    for n in range(REQUESTS_KEPT + 12, 2 * REQUESTS_KEPT + 12):
+    for n in range(kept + 12, 2 * kept + 12):
         world.apply(arrived(n))
         world.apply(finished(n))
     answer = world.requests(revision, 1.0)
-    assert answer.oldest == REQUESTS_KEPT + 12
-    assert len(collected(world)[0]) == REQUESTS_KEPT
+    assert answer.oldest == kept + 12
+    assert len(collected(world)[0]) == kept
 
 
 def test_of_very_many_attempts_the_first_and_the_last_are_kept() -> None:

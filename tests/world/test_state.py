@@ -61,7 +61,7 @@ def test_a_world_gone_on_from_is_the_same(ops: Sequence[Op], share: float, later
 
 def test_so_is_one_of_much_that_happened() -> None:
     """Also in the midst of a long history."""
-    events = History().after(randomly(7, 6000))
+    events = History().after(randomly(7, 2500))
     for share in (0.1, 0.5, 0.9, 1):
         check(events, round(share * len(events)), 0.5)
 
