@@ -71,7 +71,7 @@ def failure(
 
 
 class Hands:
-    """One scheduler, one lane, and a clock that goes when told to. Every event is kept in `log`."""
+    """One scheduler, one lane, and a clock that is set by hand. Every event is kept in `log`."""
 
     def __init__(
         self,

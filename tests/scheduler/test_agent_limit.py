@@ -64,7 +64,7 @@ def test_one_that_comes_back_counts_anew() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, KEPT])
-def test_without_a_limit_nobody_is_one_too_many(limit: int) -> None:
+def test_without_a_limit_no_agent_is_one_too_many(limit: int) -> None:
     """0 means no limit."""
     hands = Hands(lane_config(slots=0), config=SchedulerConfig(max_agents=limit))
     assert all(hands.arrive(f"a{n}").refusal is None for n in range(100))
@@ -96,7 +96,7 @@ def test_forgets_long_idle_agents_when_there_are_too_many() -> None:
 
 
 def test_who_got_a_child_meanwhile_stays() -> None:
-    """It was idle when that was looked at, and is somebody's parent by now."""
+    """It was idle at the last look, and is a parent by now."""
     agents = Agents(SchedulerConfig(agent_idle_s=300.0))
     for n in range(KEPT):
         agents.meet(f"a{n}", 0.0)
@@ -109,8 +109,8 @@ def test_who_got_a_child_meanwhile_stays() -> None:
 
 
 def test_a_flood_of_names_is_bounded() -> None:
-    """Beyond twice as many as are kept at hand nobody needs to have been idle for long; beyond those that are
-    remembered, those that used least are forgotten, and who is said for whoever keeps records."""
+    """Beyond twice as many as are kept at hand no agent needs to have been idle for long; beyond those that are
+    remembered, those that used least are forgotten, and their names are kept for the store."""
     agents = Agents(SchedulerConfig(agent_idle_s=300.0))
     worker, _ = agents.meet("worker", 0.0)
     worker.own.ever.tokens = worker.tree.ever.tokens = 10**6

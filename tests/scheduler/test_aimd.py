@@ -127,7 +127,7 @@ def test_one_congestion_event_is_one_cut() -> None:
 
 
 def test_an_attempt_begun_after_the_cut_may_cut_again() -> None:
-    """It flew at the new level and still met congestion."""
+    """It was sent at the new level and still met congestion."""
     aimd = at_level(8)
     aimd.congested(10.0, 9.0, 8)
     assert aimd.congested(11.0, 10.5, 8)

@@ -21,7 +21,7 @@ LIMIT = FailureKind.RATE_LIMITED
 
 
 def test_the_slot_is_given_back_while_a_ticket_waits_for_its_retry() -> None:
-    """Somebody else flies meanwhile."""
+    """Another request is in flight meanwhile."""
     hands = Hands(lane_config(slots=1))
     failed, waiting = hands.arrive("a"), hands.arrive("b")
     assert hands.fail(failed) == 1.0
@@ -29,7 +29,7 @@ def test_the_slot_is_given_back_while_a_ticket_waits_for_its_retry() -> None:
     assert (failed.state, list(hands.lane.backing_off)) == (TicketState.BACKING_OFF, [failed.id])
 
 
-def test_backoff_escalates_while_nobody_succeeds() -> None:
+def test_backoff_escalates_while_no_request_succeeds() -> None:
     """Equation 4 over the lane's failures in a row, with the jitter that was drawn."""
     hands = Hands(draw=lambda: 0.5)
     ticket = hands.arrive()
@@ -82,8 +82,8 @@ def test_a_lone_failure_is_tried_again_at_once(kind: FailureKind, delay_s: float
 
 
 @pytest.mark.parametrize("kind", [LIMIT, FailureKind.OVERLOADED, FailureKind.SERVER_ERROR])
-def test_the_providers_delay_overrides_ours_and_parks_the_lane(kind: FailureKind) -> None:
-    """Nothing flies until it is over, whoever asks."""
+def test_the_providers_delay_overrides_ours_and_pauses_the_lane(kind: FailureKind) -> None:
+    """Nothing is sent until it is over, whichever agent asks."""
     hands = Hands(lane_config(slots=4))
     ticket = hands.arrive("a")
     assert hands.fail(ticket, failure(kind, delay_s=7.0)) == 7.0
@@ -96,8 +96,8 @@ def test_the_providers_delay_overrides_ours_and_parks_the_lane(kind: FailureKind
     assert [event.at for event in hands.seen(LaneReleased)] == [7.0]
 
 
-def test_a_parked_lane_restarts_staggered() -> None:
-    """Five that waited don't fly at the same moment."""
+def test_a_paused_lane_restarts_staggered() -> None:
+    """Five that waited aren't sent at the same moment."""
     hands = Hands(lane_config(slots=8))
     hands.fail(hands.arrive("a"), failure(LIMIT, delay_s=5.0))
     for n in range(4):
@@ -131,7 +131,7 @@ def test_a_delay_of_nothing_is_none() -> None:
 
 @pytest.mark.parametrize("delay_s", [301.0, 3600.0])
 def test_a_delay_longer_than_any_rate_window_goes_to_the_agent(delay_s: float) -> None:
-    """An hour means a quota; nobody waits for it and the lane isn't parked."""
+    """An hour means a quota; no ticket waits for it and the lane isn't paused."""
     hands = Hands(lane_config(slots=2))
     assert hands.fail(hands.arrive("a"), failure(LIMIT, delay_s=delay_s)) is None
     assert hands.arrive("b").state is TicketState.IN_FLIGHT
@@ -190,7 +190,7 @@ def test_no_attempt_starts_after_the_deadline() -> None:
 
 
 def test_no_retry_beyond_the_clients_patience() -> None:
-    """An attempt that begins after the client gave up helps nobody."""
+    """An attempt after the client gave up is useless."""
     hands = Hands()
     assert hands.fail(hands.arrive(patience_s=20.0), failure(LIMIT, delay_s=30.0)) is None
 

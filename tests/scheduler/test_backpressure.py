@@ -27,7 +27,7 @@ def opened(hands: Hands) -> None:
 
 @pytest.mark.parametrize("kind", CONGESTION)
 def test_congestion_cuts_once_for_all_that_were_in_flight(kind: FailureKind) -> None:
-    """Eight in flight fail together: one cut, told once, and the gate follows."""
+    """Eight in flight fail together: one cut, reported once, and the gate follows."""
     hands = Hands(lane_config(slots=8))
     flying = [hands.arrive(f"a{n}") for n in range(8)]
     hands.now = 1.0
@@ -69,7 +69,7 @@ def test_opening_the_circuit_cuts_too() -> None:
 
 
 def test_while_open_requests_are_held_and_one_probes() -> None:
-    """Then the circuit closes and the others fly."""
+    """Then the circuit closes and the others are sent."""
     hands = Hands(circuit_lane())
     opened(hands)
     held = [hands.arrive(f"b{n}") for n in range(3)]
@@ -86,7 +86,7 @@ def test_while_open_requests_are_held_and_one_probes() -> None:
 
 
 def test_a_probe_that_fails_opens_again_and_is_retried_with_the_rest() -> None:
-    """It waits for the next cooldown like anybody."""
+    """It waits for the next cooldown like any other."""
     hands = Hands(circuit_lane())
     opened(hands)
     held = hands.arrive("b")
@@ -111,7 +111,7 @@ def test_a_probe_that_is_answered_at_all_closes(kind: FailureKind) -> None:
 
 
 def test_the_lease_of_a_probe_whose_client_leaves_goes_to_the_next() -> None:
-    """Else nobody would fly again."""
+    """Else nothing would be sent again."""
     hands = Hands(circuit_lane())
     opened(hands)
     for name in "bc":
@@ -135,8 +135,8 @@ def test_an_open_circuit_holds_whom_it_can(patience_s: float | None, held: bool)
         assert hands.seen(Refused)[-1].status == 503
 
 
-def test_whoever_waits_when_the_circuit_opens_is_asked_the_same() -> None:
-    """The impatient are turned away, the others wait on."""
+def test_tickets_that_wait_when_the_circuit_opens_are_checked_too() -> None:
+    """The impatient are refused, the others wait on."""
     hands = Hands(circuit_lane(slots=4))
     flying = [hands.arrive(f"unlucky-{n}") for n in range(4)]
     patient, hasty = hands.arrive("b"), hands.arrive("c", patience_s=5.0)
@@ -148,7 +148,7 @@ def test_whoever_waits_when_the_circuit_opens_is_asked_the_same() -> None:
 
 
 def test_the_papers_fast_fail() -> None:
-    """`when_open = "refuse"`: everybody is refused while it is open, those that wait and those that come."""
+    """`when_open = "refuse"`: every request is refused while it is open, those that wait and those that come."""
     hands = Hands(circuit_lane(slots=4, when_open="refuse"))
     flying = [hands.arrive(f"unlucky-{n}") for n in range(4)]
     waiting = hands.arrive("b")

@@ -47,7 +47,7 @@ def test_it_goes_before_what_the_operator_decided() -> None:
 
 
 def test_it_ends_by_itself() -> None:
-    """With an event, at its time and not before, and whoever still waits moves back."""
+    """With an event, at its time and not before, and what still waits moves back."""
     hands, _ = busy()
     waiting, high = hands.arrive("a"), hands.arrive("b", priority=Priority.HIGH)
     hands.apply(BoostAgent("a", 30.0))
@@ -123,7 +123,7 @@ def test_how_long_it_may_last(for_s: float) -> None:
     assert waiting.priority is Priority.NORMAL
 
 
-def test_nobody_knows_it() -> None:
+def test_the_agent_is_unknown() -> None:
     """Only an agent that was seen can be boosted."""
     hands, _ = busy()
     with pytest.raises(Rejected, match="no agent named 'zoe'; known: holder"):

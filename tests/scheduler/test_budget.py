@@ -19,7 +19,7 @@ SIZE = 4 * (400 - FIRST_OUTPUT)
 
 
 def known(lane: LaneConfig | None = None) -> Hands:
-    """Agent a was seen, and has used nothing that anybody knows of."""
+    """Agent a was seen, and has used nothing yet."""
     hands = Hands(lane or lane_config(slots=50))
     hands.leave(hands.arrive("a"))
     hands.log.clear()
@@ -60,7 +60,7 @@ def gates(hands: Hands) -> list[str]:
 
 @pytest.mark.parametrize("real", [100, 400, 900])
 def test_fifty_at_once_overshoot_by_no_more_than_was_in_flight(real: int) -> None:
-    """Whatever they turn out to use: as many fly as might use the budget up, and never more than that."""
+    """Whatever they turn out to use: as many are sent as might use the budget up, and never more than that."""
     hands = known()
     hands.apply(SetBudget("a", 3000))
     tickets = ask(hands, 50)
@@ -70,7 +70,7 @@ def test_fifty_at_once_overshoot_by_no_more_than_was_in_flight(real: int) -> Non
     most = 7
     while now := flying(tickets):
         if [ticket for ticket in now if ticket not in before]:
-            # Whoever was let go fitted in, or was alone.
+            # A granted request fitted in, or was alone.
             assert len(now) == 1 or used(hands) + agent.own.reserved_tokens <= 3000
             most = len(now)
         before = now
@@ -84,7 +84,7 @@ def test_fifty_at_once_overshoot_by_no_more_than_was_in_flight(real: int) -> Non
 
 
 def test_what_waits_for_it_is_left_out_of_the_order() -> None:
-    """It isn't refused while something flies that could turn out smaller, and others aren't kept by it."""
+    """It isn't refused while a request is in flight that could turn out smaller, and others aren't kept by it."""
     hands = known()
     hands.apply(SetBudget("a", 700))
     tickets = ask(hands, 4)
@@ -96,7 +96,7 @@ def test_what_waits_for_it_is_left_out_of_the_order() -> None:
     assert gates(hands) == ["budget", "budget"]
 
 
-def test_when_all_is_used_and_nothing_flies_the_rest_is_refused() -> None:
+def test_when_all_is_used_and_nothing_is_in_flight_the_rest_is_refused() -> None:
     """In the queue and between two attempts, and whatever comes; the text can tell both numbers."""
     hands = known()
     hands.apply(SetBudget("a", 1200))
@@ -152,7 +152,7 @@ def test_more_lets_them_go_at_once(tokens: int | None) -> None:
 
 
 def test_less_than_what_is_used_refuses_what_waits() -> None:
-    """As soon as nothing flies; here at once, since another agent has the slot."""
+    """As soon as nothing is in flight; here at once, since another agent has the slot."""
     hands = known(lane_config(slots=1))
     hands.succeed(hands.arrive("a"), Usage(1000, 0, 0, 0))
     hands.arrive("b")
@@ -188,7 +188,7 @@ def test_a_paused_agent_stays_paused() -> None:
     assert (len(flying(tickets)), gates(hands)) == (1, ["budget"] * 2)
 
 
-def test_between_two_attempts_it_is_told_too() -> None:
+def test_between_two_attempts_it_is_reported_too() -> None:
     """The retry would come first, but what keeps the ticket is its agent's budget."""
     hands = known()
     hands.apply(SetBudget("a", 700))
@@ -207,7 +207,7 @@ def warnings(hands: Hands) -> list[tuple[int, int | None, bool]]:
     return [(event.state.used_tokens, event.state.tokens, event.exhausted) for event in hands.seen(BudgetWarned)]
 
 
-def test_two_marks_are_told_once_a_budget() -> None:
+def test_two_marks_are_reported_once_a_budget() -> None:
     """At 85 % and when nothing is left; another budget has its own."""
     hands = known()
     hands.apply(SetBudget("a", 1000))
@@ -233,7 +233,7 @@ def test_both_marks_at_once_are_one_word() -> None:
     assert warnings(hands) == [(400, 100, True)]
 
 
-def test_the_command_is_told_before_what_it_brings_about() -> None:
+def test_the_command_is_reported_before_its_effects() -> None:
     """Cause before effect, in the order of the events."""
     hands = known(lane_config(slots=1))
     hands.succeed(hands.arrive("a"), Usage(1000, 0, 0, 0))
@@ -258,7 +258,7 @@ def test_a_number_of_tokens_that_can_be(tokens: int, given: str) -> None:
 
 
 def test_before_it_was_seen() -> None:
-    """A budget can wait for its agent; only somebody without a name can't have one."""
+    """A budget can be set before its agent comes; only an agent without a name can't have one."""
     hands = known()
     hands.apply(SetBudget("zoe", 5))
     hands.succeed(hands.arrive("zoe"), Usage(5, 0, 0, 0))

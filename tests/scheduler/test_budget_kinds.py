@@ -13,7 +13,7 @@ from hivemind.scheduler.types import Usage
 
 
 def dollars(_: str, model: str, usage: Usage) -> float | None:
-    """A tenth of a cent a token; of the model called dark nobody knows."""
+    """A tenth of a cent a token; the price of the model called dark is unknown."""
     return None if model == "dark" else usage.total / 1000
 
 
@@ -26,7 +26,7 @@ def hands_with(budget: BudgetConfig | None = None, *, priced: bool = True, max_a
 
 
 def use(hands: Hands, agent: str, tokens: int, *, parent: str | None = None, model: str = "m") -> Ticket:
-    """One request that is answered, if it is let go."""
+    """Send one request that is answered, if it is granted."""
     ticket = hands.arrive(agent, size=4, max_out=1, parent=parent, family=model)
     if ticket.state is TicketState.IN_FLIGHT:
         hands.succeed(ticket, Usage(tokens, 0, 0, 0))
@@ -67,7 +67,7 @@ def test_the_ceiling_that_is_reached_first_holds() -> None:
 
 
 def test_an_estimate_in_dollars_is_set_aside() -> None:
-    """Fifty at once on the money for ten: no more fly than it may be good for."""
+    """Fifty at once on the money for ten: no more are sent than it may be good for."""
     hands = hands_with()
     hands.apply(SetBudget("a", dollars=4.0))
     tickets = [hands.arrive("a", size=4 * 144) for _ in range(50)]  # 400 tokens each, by estimate
@@ -75,7 +75,7 @@ def test_an_estimate_in_dollars_is_set_aside() -> None:
 
 
 def test_an_unknown_price_is_said_and_not_taken_for_zero() -> None:
-    """Once a model and agent; the tokens are told beside the dollars, and in tokens they count all the same."""
+    """Once a model and agent; the tokens are shown beside the dollars, and count in tokens all the same."""
     hands = hands_with()
     hands.apply(SetBudget("a", dollars=1.0))
     use(hands, "a", 300, model="dark")
@@ -154,8 +154,8 @@ def test_a_budget_that_is_made_to_cover_the_subtree_counts_its_past() -> None:
     assert (state.covers, state.used_tokens) == ("subtree", 500)
 
 
-def test_a_parent_that_is_told_later_inherits_what_the_child_used() -> None:
-    """Once; and nobody becomes an ancestor of its own."""
+def test_a_parent_that_is_known_later_inherits_what_the_child_used() -> None:
+    """Once; and no agent becomes an ancestor of its own."""
     hands = hands_with()
     use(hands, "child", 70)
     flying = hands.arrive("child", size=4, max_out=1)
@@ -168,7 +168,7 @@ def test_a_parent_that_is_told_later_inherits_what_the_child_used() -> None:
 
 
 def test_the_pool_is_for_all() -> None:
-    """Whoever uses it up, it is used up for everybody, and the refusal says so."""
+    """Whichever agent uses it up, it is used up for all, and the refusal says so."""
     hands = hands_with()
     hands.apply(SetBudget(None, tokens=100))
     use(hands, "a", 60)
@@ -183,7 +183,7 @@ def test_the_pool_is_for_all() -> None:
 
 
 def test_fifty_agents_at_once_on_a_pool_for_ten() -> None:
-    """None flies beyond what it may be good for, and each is let go as what flies turns out smaller."""
+    """None is granted beyond what is left, and each is released as requests in flight turn out smaller."""
     hands = hands_with()
     hands.apply(SetBudget(None, tokens=4000))
     tickets = [hands.arrive(f"agent-{n}", size=4 * 144) for n in range(50)]
@@ -214,7 +214,7 @@ def test_the_smaller_budget_holds_and_is_named() -> None:
 # --- Settings and periods ---------------------------------------------------------------------------------------------
 
 
-def test_settings_give_each_agent_a_budget_until_somebody_decides() -> None:
+def test_settings_give_each_agent_a_budget_until_another_is_set() -> None:
     """Taken away by command it stays away, also over a restart's worth of asking."""
     hands = hands_with(BudgetConfig(tokens=50, per="ever"))
     use(hands, "a", 50)
@@ -256,7 +256,7 @@ def test_midnight_renews_a_budget_for_the_day_alone(period: str, left: bool) -> 
 
 
 def test_a_new_run_renews_budgets_for_a_run_alone() -> None:
-    """All agents', and what waits is let go."""
+    """All agents', and waiting tickets are released."""
     hands = hands_with()
     hands.apply(SetBudget("a", tokens=50))
     hands.apply(SetBudget("b", tokens=50, per="ever"))

@@ -51,7 +51,7 @@ def test_counts_only_what_is_in_its_window() -> None:
     assert (circuit.errors, circuit.results) == (0, 4)
 
 
-def test_admits_nobody_while_open() -> None:
+def test_admits_no_request_while_open() -> None:
     """Until the cooldown is over."""
     circuit = fed("xxxx", now=5.0)
     assert not circuit.admits()
@@ -122,7 +122,7 @@ def test_only_the_probe_decides_in_half_open() -> None:
 
 
 def test_a_lease_in_a_closed_circuit_is_none() -> None:
-    """Requests that fly while all is well are no probes."""
+    """Requests sent while all is well are no probes."""
     circuit = Circuit(CONFIG)
     circuit.lease(7)
     assert circuit.admits()

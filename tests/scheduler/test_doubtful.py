@@ -52,7 +52,7 @@ def window(hands: Hands, family: str = "m") -> Window:
 
 
 @pytest.mark.parametrize("reset_in_s", LATE + ABSURD)
-def test_a_reset_that_no_window_has_holds_nobody_for_a_minute(reset_in_s: float) -> None:
+def test_a_reset_that_no_window_has_holds_no_request_for_a_minute(reset_in_s: float) -> None:
     """Whatever it is, one request goes through as a probe."""
     hands = Hands(lane_config(slots=5))
     told(hands, 0, reset_in_s)
@@ -149,7 +149,7 @@ def test_one_absurd_reset_leaves_a_bucket_a_bucket() -> None:
     assert waited_s(hands, hands.arrive()) == pytest.approx(3.0)  # two are left to others on the key
 
 
-def test_it_is_told_once_a_kind() -> None:
+def test_it_is_reported_once_a_kind() -> None:
     """Not with every reply: the lane, what the window counts, and what was stated."""
     hands = Hands(lane_config(slots=5))
     for n, reset_in_s in enumerate([YEAR_9999_S, 1e15, math.inf, DAY_S, 330.0]):

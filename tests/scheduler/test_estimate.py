@@ -18,7 +18,7 @@ def test_starts_at_four_characters_a_token(chars: int, tokens: int) -> None:
 @pytest.mark.parametrize(
     ("most", "tokens"), [(None, FIRST_OUTPUT), (100, 100), (100_000, FIRST_OUTPUT), (1, 1), (0, 1)]
 )
-def test_an_answer_is_guessed_no_longer_than_asked_for(most: int | None, tokens: int) -> None:
+def test_an_answer_is_estimated_no_longer_than_requested(most: int | None, tokens: int) -> None:
     """The usual length, or max_tokens where that is less."""
     assert Estimator().answer_tokens(most) == tokens
 

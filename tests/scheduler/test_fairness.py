@@ -1,4 +1,4 @@
-"""Who gets how much, over time, when there isn't enough for everybody."""
+"""How much each agent gets, over time, when there isn't enough for all."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def worst_minute(world: Saturation, agents: int, lasts_s: float) -> float:
 def test_ten_agents_share_by_tokens_though_one_sends_twenty_times_as_many(slots: int, waiting: int, place: int) -> None:
     """Jain's index of the weighted tokens is at least 0.95 over any minute from the first grant on, wherever in the
     line the big one stands and whether agents ask at one place or at several. First at four slots it asks at two places
-    only: with four answers of its size it would have half as much again as a fair minute before anybody else came."""
+    only: with four answers of its size it would have half as much again as a fair minute before any other came."""
     alone_before = place == 0 and slots == 4
     world = Saturation(slots)
     for n in range(10):
@@ -94,7 +94,7 @@ def test_ten_agents_share_by_tokens_though_one_sends_twenty_times_as_many(slots:
 
 
 def test_an_agent_that_had_the_lane_for_itself_is_not_kept_waiting_for_it() -> None:
-    """Two minutes of all slots while nobody wanted them, and then nine others: the next minutes are shared evenly."""
+    """Two minutes of all slots without competition, and then nine others: the next ones are shared evenly."""
     world = Saturation(slots=10)
     world.join("a0", scale=20, waiting=10)
     world.run(120.0)
@@ -111,7 +111,7 @@ def test_an_agent_that_had_the_lane_for_itself_is_not_kept_waiting_for_it() -> N
 
 def test_a_slot_is_kept_a_moment_and_no_longer_for_whose_turn_it_would_be() -> None:
     """An answer of one that was served little has come: one that was served much waits AWAITED_S for its next request,
-    and flies if there is none."""
+    and is sent if there is none."""
     hands = Hands(lane_config(slots=1))
     first = hands.arrive("much")
     others = [hands.arrive("much"), hands.arrive("little"), hands.arrive("little")]
@@ -151,7 +151,7 @@ def test_an_urgent_agent_among_fifty_unimportant_ones_waits_a_slot_time() -> Non
     assert waits[int(0.95 * len(waits))] <= TOOK_S
 
 
-def test_an_unimportant_agent_under_a_flood_of_urgent_ones_still_flies() -> None:
+def test_a_low_priority_agent_under_a_flood_of_urgent_ones_is_served() -> None:
     """Regularly, and no wait of its own is longer than max_passes grants."""
     world = Saturation(slots=2)
     for n in range(30):
@@ -167,7 +167,7 @@ def test_an_unimportant_agent_under_a_flood_of_urgent_ones_still_flies() -> None
 @pytest.mark.parametrize("slots", [1, 3])
 def test_how_long_the_least_urgent_waits_follows_from_the_settings(max_passes: int, slots: int) -> None:
     """Beside endless requests of every class above it: max_passes grants, one for each other class that was passed by
-    as often, and the end of what flies."""
+    as often, and the end of what is in flight."""
     world = Saturation(slots, QueueConfig(max_passes=max_passes))
     for priority in (Priority.CRITICAL, Priority.HIGH, Priority.NORMAL):
         for n in range(10):
@@ -179,7 +179,7 @@ def test_how_long_the_least_urgent_waits_follows_from_the_settings(max_passes: i
     assert max(waits) <= (max_passes + len(Priority)) * TOOK_S / slots + TOOK_S
 
 
-def test_nobody_starves_in_a_mixture_of_all_classes() -> None:
+def test_no_agent_starves_in_a_mixture_of_all_classes() -> None:
     """Every agent of every class is served again and again."""
     world = Saturation(slots=3)
     names = [f"{priority.name}-{n}" for priority in Priority for n in range(3)]
@@ -219,7 +219,7 @@ def test_an_agent_that_changes_its_class_brings_no_debt_along() -> None:
     assert max(afterwards.index(f"normal-{n}") for n in range(3)) <= 5
 
 
-def test_where_small_agents_come_and_go_one_that_used_much_still_flies() -> None:
+def test_where_small_agents_come_and_go_one_that_used_much_is_served() -> None:
     """Each newcomer is level with those being served, so it would never be its turn by what it used."""
     world = Saturation(slots=1)
     world.join("big", scale=400, waiting=1)

@@ -33,7 +33,7 @@ def counts(ticket: Ticket) -> Priority:
 
 
 def test_only_those_within_the_name_are_parts() -> None:
-    """The name says which process it is in; who started it is told apart from that."""
+    """The name says which process it is in; what started it is known separately."""
     hands, alice, sub, deeper = family()
     bob = hands.arrive("bob", parent="alice")
     assert (sub.agent.lead, sub.agent.parent) == (alice.agent, alice.agent)

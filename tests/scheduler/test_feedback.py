@@ -1,4 +1,4 @@
-"""Dynamic priority: who sinks, who rises, who is nearly done, and that nobody starves by it."""
+"""Dynamic priority: which agents sink, rise or are nearly done, and that none starves by it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def hands_with(*names: str, config: SchedulerConfig = ON) -> Hands:
 
 
 def use(hands: Hands, name: str, tokens: int) -> None:
-    """It asks, and uses so much; a second later another answer makes everybody's standing be looked at."""
+    """Send a request that uses so much; a second later another reply has every agent reviewed."""
     hands.succeed(hands.arrive(name), Usage(tokens, 0, 0, 0))
     hands.wait(1.0)
     hands.scheduler.sample(hands.now)
@@ -74,8 +74,8 @@ def test_all_parts_of_a_usage_count_by_their_price() -> None:
     assert nudges(hands) == dict.fromkeys("abcd", 0)
 
 
-def test_where_all_use_the_same_nobody_moves() -> None:
-    """And nobody does who is alone."""
+def test_where_all_use_the_same_no_agent_moves() -> None:
+    """And none that is alone does."""
     hands = hands_with("a", "b", "c")
     for _ in range(5):
         for name in "abc":
@@ -202,22 +202,22 @@ def test_an_agent_that_has_ended_is_not_at_work() -> None:
     assert nudges(hands)["a"] == 1
 
 
-def test_switched_off_nobody_moves() -> None:
-    """As it is unless somebody switches it on."""
+def test_switched_off_no_agent_moves() -> None:
+    """As it is by default."""
     hands = hands_with("a", "b", "c", "d", config=SchedulerConfig())
     use(hands, "a", 90_000)
     assert set(nudges(hands).values()) == {0}
     assert not hands.seen(Nudged)
 
 
-# --- Nobody starves ---------------------------------------------------------------------------------------------------
+# --- No agent starves -------------------------------------------------------------------------------------------------
 
 TOOK_S = 0.5
 
 
 def longest_waits(seed: int, agents: int, slots: int, newcomers: float) -> tuple[float, int]:
     """Agents of all classes and sizes that always have a request or two waiting; in addition, with this probability at
-    every answer, somebody new that asks once. Returns the longest wait, and how many at most waited at once."""
+    every answer, a new agent with one request. Returns the longest wait, and how many at most waited at once."""
     random = Random(seed)
     config = SchedulerConfig(queue=QueueConfig(max_wait_s=1e9), feedback=FeedbackConfig(enabled=True, half_life_s=20.0))
     hands = Hands(lane_config(slots=slots), config=config)
@@ -247,7 +247,7 @@ def longest_waits(seed: int, agents: int, slots: int, newcomers: float) -> tuple
     number = 0
     while hands.now < 600.0:
         while not flying:
-            hands.wait(AWAITED_S)  # a slot is kept for somebody more urgent
+            hands.wait(AWAITED_S)  # a slot is kept for a more urgent agent
             launch()
         at, _, ticket = heappop(flying)
         hands.until(at)
@@ -271,9 +271,11 @@ def longest_waits(seed: int, agents: int, slots: int, newcomers: float) -> tuple
     slots=st.integers(1, 4),
     newcomers=st.sampled_from([0.0, 0.03]),
 )
-def test_with_it_on_every_ticket_flies_within_a_bound(seed: int, agents: int, slots: int, newcomers: float) -> None:
+def test_with_it_on_every_ticket_is_granted_within_a_bound(
+    seed: int, agents: int, slots: int, newcomers: float
+) -> None:
     """An agent that has waited OVERDUE_S is next in its class, after those that have waited longer, and every class has
-    its turn: so each of an agent's two tickets waits so long at most, whatever others use, and whoever comes."""
+    its turn: so each of an agent's two tickets waits so long at most, whatever others use, and however many come."""
     longest, most = longest_waits(seed, agents, slots, newcomers)
     in_turn_s = (QueueConfig().max_passes + len(Priority)) * 1.5 * TOOK_S / slots
     assert longest <= 2 * (OVERDUE_S + (most + 1) * in_turn_s)

@@ -16,7 +16,7 @@ from hivemind.scheduler.ticket import TicketState
     ("limit", "slots"), [(1.0, 1), (1.5, 1), (2.0, 2), (2.99, 2), (0.3, 1), (0.0, 1), (math.inf, math.inf)]
 )
 def test_slots_are_whole_and_never_none(limit: float, slots: float) -> None:
-    """A level between two whole numbers admits the lower one, and one request may always fly."""
+    """A level between two whole numbers admits the lower one, and one request may always be sent."""
     assert Gate(limit).slots == slots
 
 
@@ -48,7 +48,7 @@ def test_lowering_takes_effect_as_requests_complete() -> None:
 
 @pytest.mark.parametrize(("ceiling", "flying"), [(1, 1), (3, 3), (4, 4), (9, 9), (0, 10)])
 def test_raising_the_limit_wakes_exactly_as_many_as_fit(ceiling: int, flying: int) -> None:
-    """Of ten that ask, as many fly at once as the new ceiling has slots, no more and no fewer."""
+    """Of ten that ask, as many are sent at once as the new ceiling has slots, no more and no fewer."""
     hands = Hands(lane_config(slots=1))
     tickets = [hands.arrive(f"a{n}") for n in range(10)]
     hands.scheduler.apply(0.0, Tune("max_concurrency", ceiling), "you")
@@ -57,7 +57,7 @@ def test_raising_the_limit_wakes_exactly_as_many_as_fit(ceiling: int, flying: in
 
 
 def test_lowering_the_level_grants_nothing_until_it_fits() -> None:
-    """Four in flight and a level of two: the first two that end wake nobody, the third one wakes one."""
+    """Four in flight and a level of two: the first two that end wake none, the third one wakes one."""
     hands = Hands(lane_config(slots=4))
     flying = [hands.arrive(f"a{n}") for n in range(4)]
     for n in range(4):
@@ -72,14 +72,14 @@ def test_lowering_the_level_grants_nothing_until_it_fits() -> None:
 
 
 def test_a_request_is_never_refused_because_slots_are_busy() -> None:
-    """A hundred beyond the only slot wait; none is turned away."""
+    """A hundred beyond the only slot wait; none is refused."""
     hands = Hands(lane_config(slots=1))
     tickets = [hands.arrive(f"a{n}") for n in range(101)]
     assert [ticket.refusal for ticket in tickets] == [None] * 101
     assert hands.lane.queue.waiting == 100
 
 
-def test_without_a_ceiling_everything_flies() -> None:
+def test_without_a_ceiling_everything_is_granted() -> None:
     """A ceiling of 0 means no limit of ours."""
     hands = Hands(lane_config(slots=0))
     assert all(hands.arrive(f"a{n}").state is TicketState.IN_FLIGHT for n in range(50))

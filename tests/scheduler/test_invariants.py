@@ -80,7 +80,7 @@ def _ancestors(agent: Agent) -> list[Agent]:
 
 
 class Histories(RuleBasedStateMachine):
-    """Requests come, fly, fail, succeed and leave; time passes; an operator steers."""
+    """Requests come, are sent, fail, succeed and leave; time passes; an operator steers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -236,7 +236,7 @@ class Histories(RuleBasedStateMachine):
             assert {each.name for each in agents if agent.tree in each.accounts} == below
         for account in (scheduler.pool, *(each for agent in agents for each in agent.accounts)):
             assert account.shut is (bool(account.budget) and account.full)
-            assert account.in_flight or not account.short, "somebody waits for nothing"
+            assert account.in_flight or not account.short, "an agent waits for nothing"
 
     @invariant()
     def nothing_is_negative_or_beyond_its_bounds(self) -> None:
@@ -268,7 +268,7 @@ class Histories(RuleBasedStateMachine):
         check_world(self.hands.log, self.hands.now)
 
     def let_everything_end(self) -> None:
-        """Without faults and pauses every ticket flies or is turned away, whatever budgets there are."""
+        """Without faults and pauses every ticket is sent or is refused, whatever budgets there are."""
         names = list(self.hands.scheduler.agents)
         commands: list[Command] = [SetCircuit("auto"), PauseAdmissions(False), Drain(False)]
         commands += [each(name, False) for name in names for each in (PauseAgent, StopAgent)]
@@ -286,7 +286,7 @@ class Histories(RuleBasedStateMachine):
 
 
 def check_events(log: list[Event], tickets: list[Ticket]) -> None:
-    """Time never goes back, every ticket ends exactly once, and its attempts are told one by one."""
+    """Time never goes back, every ticket ends exactly once, and its attempts are reported one by one."""
     assert all(sooner.at <= later.at for sooner, later in itertools.pairwise(log))
     ends: Counter[int | None] = Counter()
     grants: Counter[int] = Counter()

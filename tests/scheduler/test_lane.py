@@ -69,7 +69,7 @@ def test_estimates_are_a_models_own() -> None:
 
 
 def test_no_more_than_so_many_are_staggered() -> None:
-    """Whoever comes after them meets a lane at work."""
+    """Later tickets meet a lane at work."""
     hands = Hands(lane_config(slots=0))
     hands.lane.pause(0.0, 5.0, "429")
     tickets = [hands.arrive(f"a{n}") for n in range(MOST_STAGGERED + 30)]

@@ -50,7 +50,7 @@ def test_a_bucket_is_recognised_and_drained_at_its_rate(stamped_late: bool) -> N
 
 @pytest.mark.parametrize("every_s", [3.0, 6.0])
 def test_another_client_on_the_same_fixed_window_gets_its_place(every_s: float) -> None:
-    """It takes requests that nobody told us of: at most 1 % of 429s for us, and nobody dies."""
+    """It counts requests unknown to us: at most 1 % of 429s for us, and no request fails."""
     play = Play(FixedWindow(50), lane(5), Traffic(10, 30, think_s=5.0), 1)
     play.also_ask(every_s, 1000.0)
     result = play.run()
@@ -59,7 +59,7 @@ def test_another_client_on_the_same_fixed_window_gets_its_place(every_s: float) 
 
 
 def test_another_client_on_the_same_bucket_gets_its_place() -> None:
-    """What falls short again and again is somebody else's: their 20 a minute are left to them, without 429s."""
+    """What falls short again and again is another client's: their 20 a minute are left to them, without 429s."""
     play = Play(Bucket(50), lane(5), Traffic(10, 100, think_s=2.0, stamped_late=True), 1)
     play.also_ask(3.0, 600.0)
     result = play.run(until_s=600.0)

@@ -84,7 +84,7 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(command: Command, text:
     assert hands.log == []
 
 
-def test_known_names_are_told_within_bounds() -> None:
+def test_known_names_are_listed_within_bounds() -> None:
     """Eight of them and an ellipsis; `none yet` where there are none."""
     hands = Hands(lane_config(slots=0))
     with pytest.raises(Rejected, match="known: none yet"):
@@ -112,8 +112,8 @@ def test_without_a_lane_all_of_them_are_meant() -> None:
     assert [lane.gate.limit for lane in hands.scheduler.lanes.values()] == [2.0, 4.0]
 
 
-def test_paused_admissions_hold_everything_but_what_flies() -> None:
-    """Until they are resumed; then as many fly as fit."""
+def test_paused_admissions_hold_everything_but_requests_in_flight() -> None:
+    """Until they are resumed; then as many are sent as fit."""
     hands = Hands(lane_config(slots=2))
     flying = hands.arrive("a")
     apply(hands, PauseAdmissions(True))
@@ -159,7 +159,7 @@ def test_steering_the_circuit(mode: str, state: str) -> None:
 
 
 def test_a_circuit_forced_open_turns_away_until_it_is_given_back() -> None:
-    """Whoever waits and whoever comes, since nobody knows for how long."""
+    """Waiting and later requests, since it is unknown for how long."""
     hands = Hands(lane_config(slots=1))
     hands.arrive("a")
     waiting = hands.arrive("b")
@@ -189,8 +189,8 @@ def test_a_pause_that_the_provider_asked_for_can_be_ended() -> None:
     assert len(hands.seen(LaneReleased)) == 1
 
 
-def test_draining_refuses_all_but_what_flies() -> None:
-    """Whoever waits, whoever comes and whoever fails; what is in flight finishes."""
+def test_draining_refuses_all_but_requests_in_flight() -> None:
+    """Waiting, later and failed requests; what is in flight finishes."""
     hands = Hands(lane_config(slots=2))
     flying, failing, waiting = (hands.arrive(name) for name in "abc")
     hands.log.clear()

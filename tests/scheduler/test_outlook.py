@@ -28,7 +28,7 @@ def told(limit: int, remaining: int, reset_in_s: float, *, often: int = 1, at: f
     return window
 
 
-def test_without_a_limit_nobody_waits() -> None:
+def test_without_a_limit_no_ticket_waits() -> None:
     """Whatever is asked for."""
     window = Window(WindowKind.TOKENS, None)
     assert not window.limits
@@ -67,7 +67,7 @@ def test_a_limit_that_was_lowered_below_what_is_used() -> None:
 
 
 def test_a_request_larger_than_the_window_counts_as_much_of_it_as_it_needs() -> None:
-    """Which is what it waits for before it flies."""
+    """Which is what it waits for before it is sent."""
     window = Window(WindowKind.TOKENS, 100)
     window.take(0.0, 50)
     assert waits(window, 20.0, 10_000) == [40.0]

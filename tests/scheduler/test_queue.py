@@ -1,4 +1,4 @@
-"""The order in which waiting tickets fly."""
+"""The order in which waiting tickets are sent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def busy(queue: QueueConfig | None = None) -> tuple[Hands, Ticket]:
 
 
 def serve(hands: Hands, holder: Ticket, count: int, *, took_s: float = 1.0, usage: Usage | None = None) -> list[Ticket]:
-    """End one flight after another, and say who flew in turn."""
+    """End one attempt after another, and say who was sent in turn."""
     order: list[Ticket] = []
     for _ in range(count):
         hands.wait(took_s)
@@ -40,7 +40,7 @@ def serve(hands: Hands, holder: Ticket, count: int, *, took_s: float = 1.0, usag
 
 
 def land(hands: Hands, holder: Ticket, usage: Usage | None = None) -> None:
-    """End a flight, and wait as long as its slot may be kept for whoever had it."""
+    """End an attempt, and wait as long as its slot may be kept for its agent."""
     hands.succeed(holder, usage)
     if not hands.granted:
         hands.wait(AWAITED_S)
@@ -50,7 +50,7 @@ def agents(tickets: list[Ticket]) -> list[str]:
     return [ticket.agent.name for ticket in tickets]
 
 
-def test_urgent_classes_fly_first() -> None:
+def test_urgent_classes_are_first() -> None:
     """CRITICAL, HIGH, NORMAL, LOW, whatever the order of arrival."""
     hands, holder = busy()
     for priority in (Priority.LOW, Priority.NORMAL, Priority.CRITICAL, Priority.HIGH):
@@ -58,8 +58,8 @@ def test_urgent_classes_fly_first() -> None:
     assert agents(serve(hands, holder, 4, took_s=0.1)) == ["CRITICAL", "HIGH", "NORMAL", "LOW"]
 
 
-def test_the_agent_that_was_served_least_flies_first() -> None:
-    """Fair share: an agent with five requests waiting doesn't fly five times before one with a single request."""
+def test_the_agent_that_was_served_least_is_first() -> None:
+    """Fair share: an agent with five requests waiting isn't served five times before one with a single request."""
     hands, holder = busy()
     for _ in range(5):
         hands.arrive("many")
@@ -83,7 +83,7 @@ def test_shares_are_counted_in_real_tokens() -> None:
     assert order == ["long", "short", "short", "short", "short"]
 
 
-def test_equals_fly_shortest_job_first() -> None:
+def test_equals_are_served_shortest_job_first() -> None:
     """Within a class and an equal share, the cheapest request; among those the oldest."""
     hands, holder = busy()
     for name, size in (("large", LARGE), ("middle", 4000), ("small", SMALL), ("small too", SMALL)):
@@ -91,7 +91,7 @@ def test_equals_fly_shortest_job_first() -> None:
     assert agents(serve(hands, holder, 4)) == ["small", "small too", "middle", "large"]
 
 
-def test_an_agents_own_requests_fly_cheapest_first() -> None:
+def test_an_agents_own_requests_are_served_cheapest_first() -> None:
     """The large one waits for the small ones that came after it."""
     hands, holder = busy()
     large, small = hands.arrive("a", size=LARGE), hands.arrive("a", size=SMALL)
@@ -110,7 +110,7 @@ def test_an_agents_own_large_request_ages_against_its_small_ones() -> None:
     assert 50 < hands.now < 150
 
 
-def test_what_was_tried_before_flies_before_its_agents_other_requests() -> None:
+def test_what_was_tried_before_goes_ahead_of_its_agents_other_requests() -> None:
     """A retried request goes to the front of its agent, also when it is the larger one."""
     hands = Hands(lane_config(slots=1))
     tried = hands.arrive("a", size=LARGE)
@@ -124,7 +124,7 @@ def test_what_was_tried_before_flies_before_its_agents_other_requests() -> None:
 
 
 def test_a_newcomer_starts_level_with_the_others() -> None:
-    """It neither waits for the past of those before it nor shuts them out until it caught up, also where nobody had
+    """It neither waits for the past of those before it nor shuts them out until it caught up, also where none had
     to queue until it came."""
     hands = Hands(lane_config(slots=1))
     for _ in range(100):
@@ -163,7 +163,7 @@ def test_a_waiting_class_rises_with_age() -> None:
 
 
 def test_a_waiting_class_is_passed_by_so_often_and_no_more() -> None:
-    """After max_passes grants to others it flies, however quickly they came."""
+    """After max_passes grants to others it is sent, however quickly they came."""
     hands, holder = busy(QueueConfig(max_passes=24))
     hands.arrive("low", priority=Priority.LOW)
     for n in range(60):
@@ -173,7 +173,7 @@ def test_a_waiting_class_is_passed_by_so_often_and_no_more() -> None:
 
 
 def test_ageing_is_the_classes_not_the_tickets() -> None:
-    """Fifty LOW agents that have all waited long don't overtake HIGH as one block: one of them flies, and its class
+    """Fifty LOW agents that have all waited long don't overtake HIGH as one block: one of them is sent, and its class
     is young again."""
     hands, holder = busy(QueueConfig(ageing_s=10.0, max_passes=10_000))
     for n in range(50):
@@ -216,7 +216,7 @@ def test_waiting_tickets_move_with_their_agents_priority() -> None:
 
 
 def test_a_paused_agent_is_left_out_and_comes_back_to_its_place() -> None:
-    """Others fly meanwhile."""
+    """Others are sent meanwhile."""
     hands, holder = busy()
     for name in ("a", "b", "c"):
         hands.arrive(name)
@@ -227,7 +227,7 @@ def test_a_paused_agent_is_left_out_and_comes_back_to_its_place() -> None:
 
 
 def test_who_leaves_the_queue_is_passed_over() -> None:
-    """The next one flies as if it had never been there."""
+    """The next one is sent as if it had never been there."""
     hands, holder = busy()
     first, second, third = (hands.arrive(name) for name in ("a", "b", "c"))
     hands.leave(first)
@@ -238,7 +238,7 @@ def test_who_leaves_the_queue_is_passed_over() -> None:
 
 @pytest.mark.parametrize("shut", [PauseAgent("a", True), PauseAdmissions(True)], ids=["agent", "all"])
 def test_who_comes_and_leaves_in_vain_is_not_remembered(shut: PauseAgent | PauseAdmissions) -> None:
-    """However long nobody flies, the queue holds about as many as wait; they fly in their order afterwards."""
+    """However long nothing is granted, the queue holds about as many as wait; afterwards they go in order."""
     hands = Hands(lane_config(slots=1))
     holder = hands.arrive("a")
     hands.apply(shut)
@@ -257,7 +257,7 @@ def test_who_comes_and_leaves_in_vain_is_not_remembered(shut: PauseAgent | Pause
 
 def test_a_held_family_is_not_passed_by() -> None:
     """A large request that waits for its rate window isn't overtaken for ever by small ones of the same window, of
-    whatever class; another family flies on."""
+    whatever class; another family goes on."""
     hands = Hands(lane_config(slots=0, tpm=20_000))
     hands.arrive("small", size=40_000)
     large = hands.arrive("large", size=40_000)
@@ -271,7 +271,7 @@ def test_a_held_family_is_not_passed_by() -> None:
     assert hands.granted[-3] is large
 
 
-def test_the_upcoming_are_told_in_the_order_in_which_they_fly() -> None:
+def test_the_upcoming_are_listed_in_the_order_of_their_grants() -> None:
     """As long as nothing else happens, the screen's queue is what comes true."""
     hands, holder = busy()
     for n, priority in enumerate((Priority.NORMAL, Priority.LOW, Priority.HIGH, Priority.NORMAL)):

@@ -19,10 +19,10 @@ from hivemind.scheduler.events import (
 from hivemind.scheduler.ticket import TicketState
 from hivemind.scheduler.types import Usage, WindowKind
 
-# --- Events ----------------------------------------------------------------------------------------------------------
+# --- Events -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_request_that_succeeds_is_told_from_arrival_to_end() -> None:
+def test_a_request_that_succeeds_is_reported_from_arrival_to_end() -> None:
     """One event for each thing that happened, with its numbers."""
     hands = Hands()
     ticket = hands.arrive("a")
@@ -87,7 +87,7 @@ def test_a_sample_shows_every_lane() -> None:
     ]
 
 
-# --- Turning away ----------------------------------------------------------------------------------------------------
+# --- Turning away -----------------------------------------------------------------------------------------------------
 
 
 def test_the_queue_is_bounded_in_depth() -> None:
@@ -139,7 +139,7 @@ def test_what_waited_behind_an_expired_ticket_goes_at_once() -> None:
 
 
 def test_draining_grants_nothing_more() -> None:
-    """Whoever waits or comes is turned away; what flies goes on, and fails for good where it fails."""
+    """Waiting and later requests are refused; those in flight go on, and aren't retried."""
     hands = Hands(lane_config(slots=3))
     flying, unlucky, backing_off = (hands.arrive(name) for name in "abc")
     waiting = hands.arrive("d")
@@ -154,7 +154,7 @@ def test_draining_grants_nothing_more() -> None:
 
 
 def test_one_whom_the_caller_knows_as_turned_away_is_among_the_decisions_once() -> None:
-    """So that whoever waits for it is woken exactly once."""
+    """So that its waiter is woken exactly once."""
     hands = Hands()
     hands.arrive("a")
     waiting = hands.arrive("b")
@@ -162,7 +162,7 @@ def test_one_whom_the_caller_knows_as_turned_away_is_among_the_decisions_once() 
     assert hands.scheduler.decisions == [waiting]
 
 
-# --- Leaving ---------------------------------------------------------------------------------------------------------
+# --- Leaving ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_client_that_leaves_the_queue_leaves_nothing_behind() -> None:
@@ -178,7 +178,7 @@ def test_a_client_that_leaves_the_queue_leaves_nothing_behind() -> None:
 
 
 def test_a_client_that_leaves_in_flight_frees_its_slot() -> None:
-    """The next one flies at once."""
+    """The next one is sent at once."""
     hands = Hands(lane_config(slots=1))
     flying, waiting = hands.arrive("a"), hands.arrive("b")
     hands.leave(flying)
@@ -187,7 +187,7 @@ def test_a_client_that_leaves_in_flight_frees_its_slot() -> None:
 
 
 def test_a_client_that_leaves_before_its_retry_is_not_tried_again() -> None:
-    """Its timer finds nobody."""
+    """Its timer has no effect."""
     hands = Hands()
     ticket = hands.arrive()
     hands.fail(ticket)
@@ -197,10 +197,10 @@ def test_a_client_that_leaves_before_its_retry_is_not_tried_again() -> None:
     assert len(hands.seen(Granted)) == 1
 
 
-# --- Without a part (ablation) ---------------------------------------------------------------------------------------
+# --- Without a part (ablation) ----------------------------------------------------------------------------------------
 
 
-def test_without_admission_everything_flies() -> None:
+def test_without_admission_everything_is_granted() -> None:
     """The concurrency limit is lifted, AIMD's level included."""
     hands = Hands(lane_config(slots=1), config=SchedulerConfig(admission=False))
     tickets = [hands.arrive(f"a{n}") for n in range(10)]

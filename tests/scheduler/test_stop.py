@@ -45,8 +45,8 @@ def test_what_comes_is_refused_at_once() -> None:
     assert hands.arrive("a").state is TicketState.IN_FLIGHT
 
 
-def test_what_flies_is_to_be_ended() -> None:
-    """The driver is told once; until it has ended the attempt, its slot and its reservations are held."""
+def test_what_is_in_flight_is_to_be_ended() -> None:
+    """The driver learns it once; until it has ended the attempt, its slot and its reservations are held."""
     hands = Hands(lane_config(slots=2, tpm=100_000))
     flying, other = hands.arrive("a"), hands.arrive("b")
     hands.apply(StopAgent("a", True))
@@ -62,7 +62,7 @@ def test_what_flies_is_to_be_ended() -> None:
 
 
 def test_granted_a_moment_before() -> None:
-    """A ticket that was granted by the same call as stopped is told as both; the driver ends it unsent."""
+    """A ticket that was granted by the same call as stopped is reported as both; the driver ends it unsent."""
     hands = Hands(lane_config(slots=1))
     holder, waiting = hands.arrive("b"), hands.arrive("a")
     hands.succeed(holder)
@@ -92,8 +92,8 @@ def test_a_stopped_attempt_that_is_answered_is_answered() -> None:
     assert hands.arrive("a").refusal == STOPPED
 
 
-def test_let_go_again_while_an_attempt_is_ended() -> None:
-    """That one is ended; what comes now flies."""
+def test_resumed_while_an_attempt_is_ended() -> None:
+    """That one is ended; what comes now is sent."""
     hands = Hands(lane_config(slots=2))
     flying = hands.arrive("a")
     hands.apply(StopAgent("a", True))
@@ -111,14 +111,14 @@ def test_a_stopped_agent_stays_paused() -> None:
     assert hands.arrive("a").in_queue
 
 
-def test_nobody_knows_it() -> None:
+def test_the_agent_is_unknown() -> None:
     """Only an agent that was seen can be stopped."""
     hands = Hands()
     with pytest.raises(Rejected, match="no agent named 'zoe'; known: none yet"):
         hands.apply(StopAgent("zoe", True))
 
 
-def test_a_stopped_agent_is_remembered_and_takes_nobodys_place() -> None:
+def test_a_stopped_agent_is_remembered_and_takes_no_place() -> None:
     """However long it is away it stays stopped, and it isn't one of those that may live at once."""
     hands = Hands(lane_config(slots=5), config=SchedulerConfig(max_agents=1, agent_idle_s=10.0))
     hands.succeed(hands.arrive("a"))

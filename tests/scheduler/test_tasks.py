@@ -131,7 +131,7 @@ def test_a_task_is_eligible_when_all_its_predecessors_are_done() -> None:
 
 
 def test_the_order_is_priority_then_size_then_arrival() -> None:
-    """A size that nobody knows is larger than any."""
+    """An unknown size is larger than any."""
     tasks = graph(
         spec("unknown"),
         spec("unknown-too"),
@@ -144,14 +144,14 @@ def test_the_order_is_priority_then_size_then_arrival() -> None:
     assert names(tasks.eligible()) == ["urgent", "small", "small-too", "large", "unknown", "unknown-too", "low"]
 
 
-def test_one_batch_may_be_asked_about() -> None:
+def test_one_batch_may_be_listed() -> None:
     """And none is all."""
     tasks = graph(spec("a", batch="one"), spec("b", batch="two"), spec("c"))
     assert [names(tasks.eligible(batch)) for batch in (None, "one", "")] == [["a", "b", "c"], ["a"], ["c"]]
 
 
 def test_a_task_runs_once_at_a_time() -> None:
-    """Whoever starts it has it until it reports its end."""
+    """The runner that starts it has it until it reports its end."""
     tasks = graph(spec("a"))
     assert tasks.claim("a", "r")[0].runner == "r"
     with pytest.raises(Rejected, match="task a is running, so it can't be started"):
@@ -173,7 +173,7 @@ def test_again_makes_it_eligible_once_more() -> None:
     assert (states(tasks), tasks["a"].attempt) == ({"a": "done", "b": "ready"}, 2)
 
 
-def test_a_late_report_ends_nobody_elses_attempt() -> None:
+def test_a_late_report_ends_no_other_attempt() -> None:
     """One that names its attempt counts for that one alone."""
     tasks = graph(spec("a"))
     run(tasks, "a", ok=False, again=True)
@@ -202,7 +202,7 @@ def counts_as(tasks: Tasks) -> dict[str, str]:
 
 
 def test_what_others_wait_for_counts_as_urgent_as_they_do() -> None:
-    """All the way back, past what is done, and in the order of the eligible; nobody loses by it."""
+    """All the way back, past what is done, and in the order of the eligible; no task loses by it."""
     tasks = graph(spec("a", priority=Priority.LOW), spec("b", "a"), spec("x"), spec("h", priority=Priority.HIGH))
     assert counts_as(tasks) == {"a": "NORMAL", "b": "NORMAL", "x": "NORMAL", "h": "HIGH"}
     moved = tasks.submit([spec("c", "b", "h", priority=Priority.CRITICAL)])
@@ -212,7 +212,7 @@ def test_what_others_wait_for_counts_as_urgent_as_they_do() -> None:
 
 
 @pytest.mark.parametrize("how", ["cancelled", "lowered", "blocked", "forgotten"])
-def test_it_counts_for_itself_again_when_nobody_urgent_waits_any_more(how: str) -> None:
+def test_it_has_its_own_priority_again_when_no_urgent_task_waits(how: str) -> None:
     """Cancelled, made less urgent, kept from ever running by another predecessor, or forgotten."""
     tasks = graph(spec("a", priority=Priority.LOW), spec("b", "a"), spec("other"))
     tasks.submit([spec("c", "b", "other", priority=Priority.CRITICAL, batch="second")])
@@ -243,7 +243,7 @@ def test_a_retry_brings_the_urgency_back() -> None:
 
 
 def test_a_task_of_its_own_urgency_keeps_it() -> None:
-    """And a changed one is told of even where it still counts as those who wait for it."""
+    """A changed one is reported even if it still has the priority of a task that waits for it."""
     tasks = graph(spec("a"), spec("b", "a", priority=Priority.HIGH))
     moved = tasks.set_priority("a", Priority.LOW)
     assert (names(moved), tasks["a"].priority, tasks["a"].spec.priority) == (["a"], Priority.HIGH, Priority.LOW)

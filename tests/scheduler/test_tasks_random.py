@@ -183,7 +183,7 @@ class Night:
                 check(self.scheduler.tasks.values())
 
     def finish(self) -> None:
-        """Nobody dies any more, and everybody does what is to be done, as often as there are tasks to do it for."""
+        """No runner dies any more, and each does what is to be done, as often as there are tasks."""
         self.crash_share = 0.0
         for _ in range(4 * len(self.scheduler.tasks) + 4):
             for act, runner in itertools.product((self.resume, self.claim, self.end_process, self.report), RUNNERS):
@@ -264,7 +264,7 @@ def test_every_task_succeeds_once_or_is_reported(
 
 
 def test_a_cycle_anywhere_in_a_large_graph_is_found() -> None:
-    """And is told as one: each of it waits for the next."""
+    """And is listed as one: each of it waits for the next."""
     for seed in range(30):
         random = Random(seed)
         specs = {spec.id: spec for spec in some_graph(random, 200, 2.0)}

@@ -58,7 +58,7 @@ def test_never_is_no_timer(timers: Timers) -> None:
 
 
 def test_what_matters_no_more_is_dropped() -> None:
-    """However many come and go while somebody waits, timers and the tickets in them don't pile up; those of whoever
+    """However many come and go while one waits, timers and the tickets in them don't pile up; those of one that
     waits, backs off or is boosted still go off."""
     hands = Hands(lane_config(slots=2))
     hands.arrive("holder")

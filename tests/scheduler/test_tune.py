@@ -90,7 +90,7 @@ def test_what_is_tuned_before_the_first_lane_is_remembered() -> None:
 
 @pytest.mark.parametrize("name", KNOBS)
 def test_every_knob_can_be_read_where_it_was_turned(name: str) -> None:
-    """A lane's state tells each knob's value now, and 0 where there is no limit."""
+    """A lane's state has each knob's value now, and 0 where there is no limit."""
     hands = Hands(lane_config(slots=0))
     assert lane_state(hands.lane, 0.0, paused=False).knobs.keys() == KNOBS.keys()
     values = [KNOBS[name].highest, *([0] if KNOBS[name].zero_is_none else [])]
@@ -151,7 +151,7 @@ def test_the_ceiling_acts_at_once(ceiling: int, level: float) -> None:
     assert [(event.level, event.cause) for event in hands.seen(LevelChanged)] == [(level, "operator")]
 
 
-def test_a_lower_ceiling_ends_nothing_that_flies() -> None:
+def test_a_lower_ceiling_ends_nothing_in_flight() -> None:
     """What is in flight goes on; the next one waits until as many have ended."""
     hands = Hands(lane_config(slots=3))
     flying = [hands.arrive(name) for name in "abc"]
@@ -217,7 +217,7 @@ def test_a_longer_circuit_window_asks_for_more_results() -> None:
 
 
 def test_a_shorter_cooldown_ends_one_that_has_lasted_as_long() -> None:
-    """The circuit goes to its probe at once, with whoever waits for it."""
+    """The circuit goes to its probe at once, which a waiting ticket becomes."""
     hands = Hands(circuit_lane(window=1))
     hands.fail(hands.arrive(), failure(retryable=False))
     waiting = hands.arrive("b")
@@ -236,7 +236,7 @@ def test_a_shorter_cooldown_that_is_not_over_yet_ends_when_it_is() -> None:
     assert hands.lane.circuit.state.value == "half_open"
 
 
-def test_retry_limits_act_on_whoever_fails_next() -> None:
+def test_retry_limits_act_on_the_next_failure() -> None:
     """They are the scheduler's own: every lane has them, the budget that saves up retries too."""
     hands = Hands(lane_config(slots=4))
     turn(hands, "retry.max_attempts", 2)
@@ -256,7 +256,7 @@ def test_retry_limits_act_on_whoever_fails_next() -> None:
 
 @pytest.mark.parametrize("upstream", [None, "up"])
 def test_what_is_shared_is_turned_for_all(upstream: str | None) -> None:
-    """Whichever upstream somebody looked at when turning it."""
+    """Whichever upstream was named when turning it."""
     hands = Hands()
     other = hands.scheduler.open_lane(0.0, "other/1", replace(lane_config(), upstream="other"))
     turn(hands, "retry.deadline_s", 5, upstream)
@@ -305,7 +305,7 @@ def test_a_higher_rate_lets_them_go_at_once() -> None:
 
 
 def test_no_rate_takes_our_limit_away_and_keeps_count() -> None:
-    """Everything flies; a limit that comes back later finds it counted."""
+    """Everything is sent; a limit that comes back later finds it counted."""
     hands = Hands(lane_config(slots=50, rpm=2))
     tickets = [hands.arrive(f"a{n}") for n in range(6)]
     turn(hands, "rpm", 0)
@@ -351,7 +351,7 @@ def test_an_assumed_limit_that_headers_replaced_reads_as_none() -> None:
 
 
 def test_another_knob_leaves_an_assumption_that_was_dropped_alone() -> None:
-    """The profile's guess of all tokens doesn't come back because somebody turned alpha."""
+    """The profile's guess of all tokens doesn't come back when alpha is turned."""
     hands = Hands(lane_config(slots=50, tpm=100))
     ticket = hands.arrive(size=4)
     hands.scheduler.headers(0.0, ticket, (WindowReading(WindowKind.INPUT, 10**6, 10**6, 30.0),))
@@ -359,7 +359,7 @@ def test_another_knob_leaves_an_assumption_that_was_dropped_alone() -> None:
     assert hands.arrive("b", size=4000).state is TicketState.IN_FLIGHT
 
 
-def test_turned_while_nothing_can_fly_it_wakes_whoever_may_now() -> None:
+def test_turned_while_nothing_can_be_granted_it_wakes_the_next() -> None:
     """A command that changes what is allowed is followed by grants, on the lanes it is about."""
     hands = Hands(lane_config(slots=1))
     hands.arrive("a")

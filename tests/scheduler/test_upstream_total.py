@@ -111,8 +111,8 @@ def test_a_lane_that_is_held_by_something_else_leaves_its_turn() -> None:
     assert not held.waiting
 
 
-def test_it_is_told_as_a_gate() -> None:
-    """A slot of the lane's is free, but none of the upstream's; nobody can tell how long that takes."""
+def test_it_is_shown_as_a_gate() -> None:
+    """A slot of the lane's is free, but none of the upstream's; how long that takes is unknown."""
     hands = several(1)
     ask(hands, "up/a")
     waiting, behind = ask(hands, "up/b"), ask(hands, "up/a")
@@ -126,7 +126,7 @@ def test_it_is_told_as_a_gate() -> None:
     assert behind.waiting
 
 
-def test_a_full_lane_is_told_first() -> None:
+def test_a_full_lane_is_shown_first() -> None:
     """Where neither it nor the upstream has a slot."""
     hands = several(1, slots=1)
     ask(hands, "up/a")

@@ -44,23 +44,23 @@ def busy(lane: LaneConfig | None = None, hold_s: float | None = 2.0, **about: ob
     return hands, hands.arrive("holder")
 
 
-# --- Which gate ------------------------------------------------------------------------------------------------------
+# --- Which gate -------------------------------------------------------------------------------------------------------
 
 
-def test_nobody_waits() -> None:
-    """Then there is nothing to say, whatever flies."""
+def test_no_ticket_waits() -> None:
+    """Then there is nothing to say, whatever is in flight."""
     hands, _ = busy()
     assert shown(hands) == {}
 
 
 def test_slot() -> None:
-    """No slot is free, and nobody knows when one will be."""
+    """No slot is free, and it is unknown when one will be."""
     hands, _ = busy()
     assert hold(hands, hands.arrive()) == ("slot", None)
 
 
 def test_paused() -> None:
-    """While admissions are paused that is the reason, whatever else is shut; nobody can tell for how long."""
+    """While admissions are paused that is the reason, whatever else is shut; for how long is unknown."""
     hands, holder = busy()
     hands.fail(holder, failure(FailureKind.RATE_LIMITED, delay_s=20.0))
     apply(hands, PauseAdmissions(True))
@@ -69,7 +69,7 @@ def test_paused() -> None:
     assert shown(hands)[waiting.id].estimate_s is None
 
 
-def test_parked() -> None:
+def test_paused_by_the_provider() -> None:
     """The provider asked for a pause, of which some is over."""
     hands, holder = busy()
     hands.fail(holder, failure(FailureKind.RATE_LIMITED, delay_s=20.0))
@@ -90,7 +90,7 @@ def test_circuit() -> None:
 
 
 def test_circuit_that_is_not_looked_at() -> None:
-    """Where backpressure is switched off, a circuit that would be open keeps nobody."""
+    """Where backpressure is switched off, a circuit that would be open holds no ticket."""
     config = SchedulerConfig(backpressure=False)
     hands = Hands(lane_config(), config=config)
     hands.arrive()
@@ -132,7 +132,7 @@ def test_requests_before_tokens() -> None:
 
 
 def test_behind_one_that_is_kept() -> None:
-    """A family whose next ticket is kept by a window waits as a whole, and is told the same; another one isn't."""
+    """A family whose next ticket is kept by a window waits as a whole, with the same reason; another one doesn't."""
     hands = Hands(lane_config(slots=9, tpm=2000))
     hands.arrive(size=4000)
     large, small = hands.arrive("b", size=6000, priority=Priority.HIGH), hands.arrive("c", size=4)
@@ -141,14 +141,14 @@ def test_behind_one_that_is_kept() -> None:
 
 
 def test_windows_that_are_not_looked_at() -> None:
-    """Where rate windows are switched off, they keep nobody."""
+    """Where rate windows are switched off, they hold no ticket."""
     hands = Hands(lane_config(rpm=1), config=SchedulerConfig(rate_windows=False))
     hands.arrive()
     assert hold(hands, hands.arrive()) == ("slot", None)
 
 
 def test_held() -> None:
-    """The operator holds its agent: it is shown after those in line, and nobody can tell for how long."""
+    """The operator holds its agent: it is shown after those in line; for how long is unknown."""
     hands, _ = busy()
     apply(hands, PauseAgent("first", True))
     held = hands.arrive("first")
@@ -186,7 +186,7 @@ def test_backoff() -> None:
 
 
 def test_next() -> None:
-    """Nothing keeps it but the short distance between two grants when a parked lane starts again."""
+    """Nothing keeps it but the short distance between two grants when a paused lane starts again."""
     hands, holder = busy(lane_config(slots=8), retry=RetryConfig(stagger_s=0.05))
     hands.fail(holder, failure(FailureKind.RATE_LIMITED, delay_s=1.0))
     waiting = [hands.arrive(name) for name in "bc"]
@@ -222,7 +222,7 @@ def test_no_more_than_people_look_at() -> None:
     assert [each.gate for each in shown(hands).values()] == ["slot"] * UPCOMING_SHOWN
 
 
-# --- How long about --------------------------------------------------------------------------------------------------
+# --- How long about ---------------------------------------------------------------------------------------------------
 
 
 def estimates(hands: Hands) -> list[float | None]:
@@ -230,7 +230,7 @@ def estimates(hands: Hands) -> list[float | None]:
 
 
 def test_nothing_is_estimated_before_anything_is_known() -> None:
-    """Until the first slot was given back nobody knows how long one is held."""
+    """Until the first slot was released, it is unknown how long one is held."""
     hands, _ = busy(hold_s=None)
     hands.arrive()
     assert estimates(hands) == [None]
@@ -282,14 +282,14 @@ def test_never_less_than_what_is_known() -> None:
 
 
 def test_windows_let_through_so_many_at_a_time() -> None:
-    """Two a minute: the third and fourth of those that wait fly a minute after the first two."""
+    """Two a minute: the third and fourth of those that wait are sent a minute after the first two."""
     hands = Hands(lane_config(slots=9, rpm=2))
     for name in "abcdef":
         hands.arrive(name)
     assert estimates(hands) == [60.0, 60.0, 120.0, 120.0]
 
 
-def test_those_that_a_window_keeps_hold_up_nobody_else() -> None:
+def test_those_that_a_window_keeps_hold_up_no_other() -> None:
     """A family that flows isn't counted behind one that is kept, whatever the order."""
     hands, holder = busy(lane_config(slots=1, tpm=2000))
     for name in "ab":
@@ -299,8 +299,8 @@ def test_those_that_a_window_keeps_hold_up_nobody_else() -> None:
     assert holder.request.family != "other"
 
 
-def test_a_circuit_that_somebody_forced_open() -> None:
-    """Nobody can tell when he gives it back; here it was forced in the middle of a grant's round."""
+def test_a_circuit_forced_open() -> None:
+    """The operator may end that at any time; here it was forced in the middle of a grant's round."""
     hands, _ = busy()
     hands.arrive()
     hands.lane.circuit.force("open")
@@ -363,8 +363,8 @@ LOADS = {
 
 
 @pytest.mark.parametrize(("lane", "agents", "took_s"), LOADS.values(), ids=list(LOADS))
-def test_what_is_told_comes_true(lane: LaneConfig, agents: int, took_s: float) -> None:
-    """Under a steady load those shown fly in about the order shown, and the median estimate is within a factor of
+def test_what_is_predicted_comes_true(lane: LaneConfig, agents: int, took_s: float) -> None:
+    """Under a steady load those shown are sent in about the order shown, and the median estimate is within a factor of
     two, whatever limits them."""
     steady = Steady(lane, agents, took_s, seed=3)
     steady.run(150.0)

@@ -68,7 +68,7 @@ def bucket(*, remaining: int, limit: int = 60) -> Gate:
     return gate
 
 
-# --- Our own count -------------------------------------------------------------------------------------------------
+# --- Our own count ----------------------------------------------------------------------------------------------------
 
 
 def test_before_the_first_reply_the_profile_holds() -> None:
@@ -88,7 +88,7 @@ def test_the_oldest_request_leaves_the_sliding_window_after_a_minute() -> None:
     assert gate.window.delay_s(60.0, 1.0) == pytest.approx(10.0)
 
 
-def test_a_request_larger_than_the_whole_window_flies_when_most_of_it_is_there() -> None:
+def test_a_request_larger_than_the_window_is_sent_when_most_is_left() -> None:
     """Else it would never fit."""
     gate = Gate(1000, kind=WindowKind.TOKENS)
     assert gate.may(5000.0)
@@ -125,7 +125,7 @@ def test_a_reservation_older_than_the_window_settles_without_a_trace() -> None:
     assert (gate.window.used, gate.window.reserved) == (0, 0)
 
 
-# --- Headers -------------------------------------------------------------------------------------------------------
+# --- Headers ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("profile", "stated"), [(10, 50), (500, 50)])
@@ -164,14 +164,14 @@ def test_a_reply_without_a_remaining_says_nothing() -> None:
     assert gate.window.source == "profile"
 
 
-def test_the_whole_window_is_used_when_nobody_else_is_there() -> None:
+def test_the_whole_window_is_used_without_other_clients() -> None:
     """While the headers agree with our own count the margin isn't held back."""
     assert fixed(used=1).as_many_as_fit() == 49
     assert fixed(used=47).as_many_as_fit() == 3
 
 
 @pytest.mark.parametrize(("limit", "margin"), [(50, 2), (1000, 2), (10, 1)])
-def test_a_margin_is_held_back_when_somebody_else_is_there(limit: int, margin: int) -> None:
+def test_a_margin_is_held_back_for_another_client(limit: int, margin: int) -> None:
     """Ten percent of the limit and at most two requests are left to others on the key."""
     gate = fixed(used=1, limit=limit)
     gate.answered(limit - 5, limit=limit)
@@ -179,7 +179,7 @@ def test_a_margin_is_held_back_when_somebody_else_is_there(limit: int, margin: i
 
 
 def test_what_was_sent_meanwhile_is_taken_off() -> None:
-    """A reply tells of the moment when its request was counted; those after it may not be in it yet."""
+    """A reply states the moment when its request was counted; those after it may not be in it yet."""
     gate = fixed(used=1)
     first, *_ = gate.take(3)
     gate.reply(first, 40)
@@ -245,7 +245,7 @@ def test_a_reset_rounded_up_to_whole_seconds_is_at_most_a_minute_away() -> None:
     assert gate.window.resets_in_s(0.0) == pytest.approx(60.0)
 
 
-def test_a_request_larger_than_the_stated_window_flies_when_most_of_it_is_there() -> None:
+def test_a_request_larger_than_the_stated_window_is_sent_when_most_is_left() -> None:
     """Else it would never fit."""
     gate = Gate(None, kind=WindowKind.TOKENS)
     gate.reply(None, 1000, limit=1000)
@@ -270,7 +270,7 @@ def test_a_new_window_begins_when_the_provider_says() -> None:
     assert gate.as_many_as_fit() == 49
 
 
-def test_a_provider_that_states_no_reset_is_asked_again_after_a_minute() -> None:
+def test_a_provider_that_states_no_reset_is_tried_again_after_a_minute() -> None:
     """Without the moment of its reset an empty window would hold the queue for ever."""
     gate = Gate(50)
     gate.answered(0, reset_in_s=None)
@@ -305,13 +305,13 @@ def test_what_a_bucket_has_not_counted_yet_is_taken_off() -> None:
 
 
 def bucket_with_time(gate: Gate) -> Gate:
-    """The same a second later, so that what is sent now began after the last reply."""
+    """The same a second later, so that what is in flight now began after the last reply."""
     gate.now += 1.0
     return gate
 
 
 def test_a_reply_overtaken_by_a_later_one_gives_a_bucket_nothing_back() -> None:
-    """It tells of a moment at which more was there."""
+    """It is of a moment at which more was left."""
     gate = bucket_with_time(bucket(remaining=10))
     first, second = gate.take(2)
     gate.now += 0.5
@@ -347,7 +347,7 @@ def test_output_tokens_count_when_they_are_known() -> None:
     assert gate.window.remaining(0.0) == 500
 
 
-# --- Windows shorter than a minute, and minutes that began before us -------------------------------------------------
+# --- Windows shorter than a minute, and minutes that began before us --------------------------------------------------
 
 
 def test_a_window_that_ends_sooner_than_a_bucket_would_fill_does_not_drip() -> None:
@@ -373,7 +373,7 @@ def test_every_window_shorter_than_a_minute_ends_when_the_provider_says(remainin
 
 
 def test_a_late_reply_of_a_short_window_does_not_end_the_next_one() -> None:
-    """Only whoever was asked since a window began knows its end."""
+    """Only a reply to a request sent since a window began knows its end."""
     gate = Gate(None)
     early, *_ = gate.take(2)
     gate.answered(2, 4.0, limit=5)

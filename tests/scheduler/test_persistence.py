@@ -46,7 +46,7 @@ class Disk:
 
 def fresh(budget: BudgetConfig | None = None) -> Hands:
     hands = Hands(lane_config(slots=50), config=SchedulerConfig(budget=budget or BudgetConfig()))
-    # A fraction that adds up exactly; of the model called dark nobody knows.
+    # A fraction that adds up exactly; the price of the model called dark is unknown.
     hands.scheduler.price_by(lambda _, model, usage: None if model == "dark" else usage.total / 1024, 0.0)
     return hands
 
@@ -56,7 +56,7 @@ def agent_of(scheduler: Scheduler, name: str) -> Agent:
 
 
 def flying(scheduler: Scheduler, account: Account) -> Spent:
-    """What is known to be used by what flies, on that account."""
+    """What is known to be used by what is in flight, on that account."""
     total = Spent()
     for agent in scheduler.agents.values():
         for ticket in agent.tickets.values() if account in agent.accounts else ():
@@ -70,7 +70,7 @@ Facts = dict[str, object]
 
 
 def facts(scheduler: Scheduler, names: set[str]) -> Facts:
-    """Everything that must survive, what flies counted as used."""
+    """Everything that must survive, what is in flight counted as used."""
     told: Facts = {}
     for name in names - {POOL}:
         agent = agent_of(scheduler, name)
@@ -231,7 +231,7 @@ def test_a_new_run() -> None:
     assert [disk.revived(new_run=True).arrive(name).refusal is None for name in ("a", "b")] == [True, False]
 
 
-def test_a_budget_that_is_used_up_is_told_once() -> None:
+def test_a_budget_that_is_used_up_is_reported_once() -> None:
     """At the start; not that of a run which is over."""
     hands = fresh()
     hands.apply(cmd.SetBudget("a", 100, per="run"))
@@ -248,7 +248,7 @@ def test_a_budget_that_is_used_up_is_told_once() -> None:
 
 
 def test_the_settings_budget_is_not_a_decision() -> None:
-    """An agent that nobody gave one has that of the settings as they are now, and what it used before counts."""
+    """An agent without a decision has the settings' budget as it is now, and what it used before counts."""
     hands = fresh(BudgetConfig(tokens=1000, per="ever"))
     hands.succeed(hands.arrive("a"), Usage(500, 0, 0, 0))
     disk = Disk().after(hands.scheduler)

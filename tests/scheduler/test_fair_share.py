@@ -28,8 +28,8 @@ def test_what_others_found_in_the_air_is_owed_beyond_one_request() -> None:
     assert (tally.served, tally.owed) == (100.0, 300.0)
 
 
-def test_what_nobody_else_wanted_is_not_owed() -> None:
-    """A hundred requests while the class had nobody waiting leave it one request ahead."""
+def test_use_without_competition_is_not_owed() -> None:
+    """A hundred requests while no other ticket of the class waited leave it one request ahead."""
     tally = Tally(0.0)
     for n in range(100):
         flown(tally, 100.0, 100.0, 0.0, n * 1.0, contended=False)
@@ -58,7 +58,7 @@ def test_debts_are_forgotten() -> None:
 
 
 def test_being_away_buys_nothing_and_costs_nothing() -> None:
-    """Whoever is behind is brought up to the level; whoever is ahead stays there."""
+    """An agent behind the level is brought up to it; one ahead stays there."""
     behind, ahead = Tally(0.0), Tally(900.0)
     for each in (behind, ahead):
         each.catch_up(500.0)

@@ -78,7 +78,7 @@ def test_requests_of_a_task_that_is_not_eligible_are_held(known_before: bool) ->
 
 
 def test_requests_that_wait_already_are_held_when_the_task_comes() -> None:
-    """What flies goes on."""
+    """Requests in flight go on."""
     hands = Hands(lane_config(slots=1))
     flying, waiting = hands.arrive("b"), hands.arrive("b")
     hands.apply(SubmitTasks((spec("a"), spec("b", "a"))))
@@ -104,7 +104,7 @@ def test_a_request_that_was_held_starts_its_task_when_it_may() -> None:
 
 
 def test_a_task_with_a_command_is_left_to_its_runner() -> None:
-    """Whoever else asks under its agent's name doesn't start it."""
+    """Requests of another agent don't start it."""
     hands = hands_on(spec("a"), spec("b", "a", command=("true",)))
     ticket = hands.arrive("b")
     end(hands, "a")
@@ -121,7 +121,7 @@ def test_an_agent_with_one_task_that_may_start_is_not_held_by_another() -> None:
 
 
 def test_a_paused_agent_stays_so_when_its_task_may_start() -> None:
-    """Each reason holds for itself, and the operator's is told first."""
+    """Each reason holds by itself, and the operator's is shown first."""
     hands = hands_on(spec("a"), spec("b", "a"))
     ticket = hands.arrive("b")
     hands.apply(PauseAgent("b", True))
@@ -277,10 +277,10 @@ def test_what_runs_says_how_urgent_the_agent_is() -> None:
     assert first.priority is Priority.CRITICAL
 
 
-# --- What is told and kept --------------------------------------------------------------------------------------------
+# --- What is reported and kept ----------------------------------------------------------------------------------------
 
 
-def test_every_move_is_told_after_the_command() -> None:
+def test_every_move_is_reported_after_the_command() -> None:
     """By an event a task, and the command's own says whose tasks came rather than their commands."""
     hands = hands_on(spec("a", batch="n", command=("sh", "secret")), spec("b", "a", batch="n", priority=Priority.HIGH))
     told = [type(event) for event in hands.log[1:]]
@@ -298,7 +298,7 @@ def test_every_move_is_told_after_the_command() -> None:
 
 
 def test_after_a_restart_tasks_mean_the_same_for_their_agents() -> None:
-    """What waits is held, what is blocked is refused, and the tasks are told of to whoever shows them."""
+    """What waits is held, what is blocked is refused, and the tasks are reported again."""
     hands = hands_on(spec("a"), spec("b", "a"), spec("f"), spec("g", "f"), spec("n", priority=Priority.LOW))
     end(hands, "f", ok=False)
     kept = hands.scheduler.take_unsaved()
