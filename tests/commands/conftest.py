@@ -10,7 +10,7 @@ import pytest
 
 from hivemind.cli.lab import tune, what_if
 from hivemind.journal.figures import Figures
-from hivemind.lab.tune.workers import Job, _Desk
+from hivemind.lab.tune.workers import Job, _Worker
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ class _Here:
     """Simulates as :class:`hivemind.lab.tune.workers.Workers` does, in this process."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._desk = _Desk(tuple(paths))
+        self._desk = _Worker(tuple(paths))
 
     def __enter__(self) -> Self:
         return self

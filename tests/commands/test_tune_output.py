@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hivemind.cli.lab import tune_output as tuned
+from hivemind.cli.lab import tune_output
 from hivemind.journal.figures import Tally
 from hivemind.lab.spread import Spread
 from hivemind.lab.tune.overrides import Change
@@ -21,7 +21,7 @@ def found(gain: float, half: float, *, acceptable: bool = True) -> TuningResult:
     return TuningResult("wall_time", 60, 100.0, 90.0, KEPT, check)
 
 
-SEEN = "on 10 seeds that the search hadn't seen"
+SEEN = "on 10 seeds not used in the search"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ SEEN = "on 10 seeds that the search hadn't seen"
         (
             found(0.3, 0.1),
             f"No better settings found: the best ones take 0.3 % off the wall time; {SEEN}, between 0.2 % and 0.4 %"
-            " (95 % confidence), too little to change anything for.",
+            " (95 % confidence), which is within the noise.",
             "warn",
         ),
         (
@@ -61,19 +61,19 @@ SEEN = "on 10 seeds that the search hadn't seen"
         ),
         (
             TuningResult("wall_time", 8, 100.0, 100.0, (), None, "interrupted"),
-            "No better settings found in 8 trials. The search was broken off.",
+            "No better settings found in 8 trials. The search was interrupted.",
             "warn",
         ),
         (
             TuningResult("dollars", 8, 2.0, 1.5, KEPT, None, "interrupted"),
-            "Broken off before it was checked: in the search it took 25.0 % off the dollars, some of which is luck.",
+            "Interrupted before validation: in the search it took 25.0 % off the dollars, some of which is luck.",
             "warn",
         ),
     ],
 )
 def test_verdict(result: TuningResult, text: str, style: str) -> None:
     """Good only where the whole interval is a gain, it is worth a change, and nobody pays for it."""
-    verdict = tuned.verdict(result)
+    verdict = tune_output.verdict(result)
     assert (verdict.text, verdict.style) == (text, style)
 
 
@@ -83,9 +83,9 @@ def test_verdict(result: TuningResult, text: str, style: str) -> None:
         (TuningProgress("search", 4, 60, 100.0, 100.0), "searching 4 of 60"),
         (TuningProgress("search", 8, 60, 100.0, 90.0), "searching 8 of 60, best so far 90 s (-10.0 %)"),
         (TuningProgress("choose", 0, 0, 100.0, 90.0), "choosing, best so far 90 s (-10.0 %)"),
-        (TuningProgress("check", 0, 20, 0.0, 0.0), "checking 0 of 20"),
+        (TuningProgress("check", 0, 20, 0.0, 0.0), "validating 0 of 20"),
     ],
 )
 def test_standing(progress: TuningProgress, text: str) -> None:
     """Where the search stands fits in a short line."""
-    assert tuned.standing(progress, "wall_time") == text
+    assert tune_output.standing(progress, "wall_time") == text

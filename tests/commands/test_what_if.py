@@ -68,18 +68,28 @@ def test_json(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert any("no more than 5 requests in flight were recorded; latencies with 8" in note for note in found["notes"])
 
 
+@pytest.mark.usefixtures("in_one_process")
 def test_seeds(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Several runs, faults drawn anew for each and the same for both sides: means, and how sure the difference is."""
-    args = (str(journal), "--set", "max_concurrency=1", "--seeds", "4")
+    args = (str(journal), "--set", "max_concurrency=1", "--seeds", "3")
     found = json.loads(does(capsys, "what-if", *args, "--json"))
-    assert [len(found[side]) for side in ("replayed", "changed")] == [4, 4]
+    assert [len(found[side]) for side in ("replayed", "changed")] == [3, 3]
     assert len({run["wall_s"] for run in found["changed"]}) > 1
     recording, changes = load(journal), parse_changes(["max_concurrency=1"])
-    expected = [simulate(recording, changes, seed=seed, faults="drawn").wall_s for seed in range(4)]
+    expected = [simulate(recording, changes, seed=seed, faults="drawn").wall_s for seed in range(3)]
     assert [run["wall_s"] for run in found["changed"]] == expected
     out = does(capsys, "what-if", *args)
-    assert "means of 4 runs, faults and latencies drawn anew for each" in out
+    assert "means of 3 runs, faults and latencies drawn anew for each" in out
     assert re.search(r"[+-]\d+\.\d % ± \d+\.\d", row(out, "wait, p50")[-2])
+
+
+@pytest.mark.e2e
+def test_seeds_on_all_cores(journal: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest) -> None:
+    """Worker processes find the same as this one."""
+    args = ("what-if", str(journal), "--set", "max_concurrency=1", "--seeds", "3", "--json")
+    found = does(capsys, *args)
+    request.getfixturevalue("in_one_process")
+    assert does(capsys, *args) == found
 
 
 def test_two_priorities(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,7 +156,7 @@ def test_by_name(journal: Path, capsys: pytest.CaptureFixture[str], tmp_path: Pa
         (["--set", "aimd.bta=3"], "aimd.bta: no such setting; did you mean aimd.beta?"),
         (
             ["--set", "retry.base_s=90"],
-            "retry.base_s=90: doesn't go with what else holds: retry.max_s must be at least retry.base_s, which is 90;"
+            "retry.base_s=90: contradicts other settings: retry.max_s must be at least retry.base_s, which is 90;"
             " change both",
         ),
         (

@@ -60,12 +60,12 @@ def test_understood(text: str, change: Change) -> None:
         ("queue.max_depth=1.5", "queue.max_depth 1.5: must be a whole number from 1 to 1,000,000"),
         (
             "aimd.alpha=nan",
-            "aimd.alpha nan: must be a number above 0 and at most 100; unset: as if nobody had set it",
+            "aimd.alpha nan: must be a number above 0 and at most 100; unset: the default applies",
         ),
         ("circuit.when_open=close", "circuit.when_open close: must be hold or refuse"),
         (
             "budget.tokens=$5",
-            "budget.tokens $5: must be a whole number from 1 to 1,000,000,000,000,000; unset: as if nobody had set it",
+            "budget.tokens $5: must be a whole number from 1 to 1,000,000,000,000,000; unset: the default applies",
         ),
         ("aimd.beta", "aimd.beta: must be NAME=VALUE, as in aimd.beta=0.7 or max_concurrency=8"),
         ("agent.ann.priority=top", "agent.ann.priority top: must be critical, high, normal or low"),
@@ -132,7 +132,7 @@ def test_together(texts: list[str], fits: bool) -> None:
     with pytest.raises(UsageError) as refused:
         apply_changes(changes, SchedulerConfig(), LANE)
     assert str(refused.value) == (
-        "retry.base_s=60: doesn't go with what else holds: retry.max_s must be at least retry.base_s, which is 60;"
+        "retry.base_s=60: contradicts other settings: retry.max_s must be at least retry.base_s, which is 60;"
         " change both"
     )
     apply_changes(changes, SchedulerConfig(retry=RetryConfig(max_s=90)), LANE)

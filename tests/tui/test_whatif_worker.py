@@ -43,7 +43,7 @@ class Lab:
         on_event: Callable[[ev.Event], object],
     ) -> Figures:
         if BETA in changes:
-            raise UsageError("aimd.beta=0.7: doesn't go with what else holds")
+            raise UsageError("aimd.beta=0.7: contradicts other settings")
         self.simulated.append(tuple(changes))
         for number, event in enumerate(each for each in recording_of() if isinstance(each, ev.Arrived)):
             on_event(event)

@@ -1,4 +1,4 @@
-"""Journals that a command works on, and the prices of what was used in them."""
+"""The journals that a lab command reads, prices, and its progress line."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from hivemind.prices import Prices
 from hivemind.scheduler.types import Price
 from hivemind.store.token_file import state_dir
 
-CLEARED = "\r\x1b[2K"
-"""Takes a line that isn't ended off a terminal."""
+CLEAR_LINE = "\r\x1b[2K"
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Where journals are; :func:`found` reads them."""
+def add_journal_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that :func:`find_journals` reads."""
     parser.add_argument("--state-dir", metavar="FOLDER", help="the proxy's [as set in hivemind.toml]")
     parser.add_argument("--config", metavar="FILE", help="read this file; unset: hivemind.toml, where there is one")
 
 
-def found(namespace: argparse.Namespace, texts: Sequence[str]) -> list[Path]:
-    """The journals of these names. Raises: UsageError."""
+def find_journals(namespace: argparse.Namespace, texts: Sequence[str]) -> list[Path]:
+    """Return the journals of these names. Raises: UsageError."""
     if all(os.sep in text and os.path.isfile(text) for text in texts):
         return [Path(text) for text in texts]
     from hivemind.settings import load as load_settings
@@ -41,21 +40,21 @@ def found(namespace: argparse.Namespace, texts: Sequence[str]) -> list[Path]:
     return [find(text, folder) for text in texts]
 
 
-def price() -> Price:
-    """Today's public prices."""
+def public_prices() -> Price:
+    """Return today's public prices."""
     prices = Prices()
     prices.load()
     return prices.cost
 
 
 @contextlib.contextmanager
-def underway(what: str) -> Iterator[None]:
-    """Say what is being done as long as it takes, where somebody looks."""
-    told = sys.stderr.isatty()
-    if told:
+def progress_line(what: str) -> Iterator[None]:
+    """Show a line on a terminal meanwhile."""
+    shown = sys.stderr.isatty()
+    if shown:
         print(f"{what}...", end="", file=sys.stderr, flush=True)
     try:
         yield
     finally:
-        if told:
-            print(CLEARED, end="", file=sys.stderr, flush=True)
+        if shown:
+            print(CLEAR_LINE, end="", file=sys.stderr, flush=True)

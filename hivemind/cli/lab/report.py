@@ -9,7 +9,7 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hivemind.cli.lab import journals as recorded
+from hivemind.cli.lab.journals import add_journal_flags, find_journals, public_prices
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.errors import UsageError
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _STANDARD_OUTPUT = "-"
 _ABOUT = (
-    "Write one self-contained HTML page about a recorded run: its course, what each agent did, waits, faults and what"
-    " became of them, money, and what HiveMind saved. It loads nothing from anywhere, so it can be sent and kept."
-    " A report that is there already is replaced; any other file only with --force."
+    "Write one self-contained HTML page about a recorded run: its course, what each agent did, waits, failed attempts"
+    " and their outcome, money, and what HiveMind saved. It loads nothing from anywhere, so it can be sent and kept."
+    " An existing report is replaced, any other file only with --force."
 )
 
 
@@ -35,26 +35,26 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help="write it there, - for standard output [the journal's name with .html, in this folder; of --markdown,"
+        help="where to write, - for standard output [the journal's name with .html, in this folder; of --markdown,"
         " standard output]",
     )
     parser.add_argument("--markdown", action="store_true", help="write a short summary for a pull request instead")
-    parser.add_argument("--title", metavar="TEXT", default="", help="what it is called [the journal's name]")
+    parser.add_argument("--title", metavar="TEXT", default="", help="title [the journal's name]")
     parser.add_argument("--utc", action="store_true", help="times of day in UTC [as this machine's clock shows them]")
     parser.add_argument("--force", action="store_true", help="write over a file that isn't a report")
-    recorded.add_flags(parser)
+    add_journal_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
     if not namespace.markdown:
         _check_libraries()
-    (path,) = recorded.found(namespace, [namespace.file])
+    (path,) = find_journals(namespace, [namespace.file])
     out = _out(namespace, path)
     if out is not None:
         output.check_writable(out, force=namespace.force)
     from hivemind.lab.report.run import read
 
-    run = read(path, recorded.price(), _zone(path, utc=namespace.utc))
+    run = read(path, public_prices(), _zone(path, utc=namespace.utc))
     for note in run.notes:
         print(f"hivemind: {printable(path.name)}: {printable(note)}", file=sys.stderr)
     text = _text(run, namespace)
@@ -88,7 +88,7 @@ def _text(run: RecordedRun, namespace: argparse.Namespace) -> str:
 
 
 def _out(namespace: argparse.Namespace, journal: Path) -> Path | None:
-    """Where to write; None: to standard output. Raises: UsageError."""
+    """Return where to write; None: to standard output. Raises: UsageError."""
     if namespace.out == _STANDARD_OUTPUT or (namespace.out is None and namespace.markdown):
         return None
     name = f"{journal.name.removesuffix('.jsonl')}{'.md' if namespace.markdown else '.html'}"
@@ -104,7 +104,7 @@ def _out(namespace: argparse.Namespace, journal: Path) -> Path | None:
 
 
 def _zone(path: Path, *, utc: bool) -> tzinfo:
-    """This machine's, as it was when the run began: all times of a report are by one clock."""
+    """Return this machine's zone as it was when the run began, so that all times of a report are in one zone."""
     if utc:
         return UTC
     try:

@@ -1,4 +1,4 @@
-"""`hivemind tune`: search for settings that would have served recorded traffic better, and write them down."""
+"""`hivemind tune`: search for settings that would have served recorded traffic better, and save them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO, get_args
 
-from hivemind.cli.lab import journals as recorded
-from hivemind.cli.lab import tune_output as tuned
+from hivemind.cli.lab import tune_output
+from hivemind.cli.lab.journals import CLEAR_LINE, add_journal_flags, find_journals, progress_line, public_prices
 from hivemind.cli.plugin import Command
 from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
@@ -39,36 +39,35 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--goal",
         metavar="|".join(_GOALS),
         default="wall_time",
-        help="what is to become less: the time until all is done, the 95th percentile of the requests' waits, or the"
-        " dollars of all tokens [wall_time]",
+        help="what to reduce: the time until all is done, the p95 of waits, or the dollars of all tokens [wall_time]",
     )
     parser.add_argument(
-        "--knobs", metavar="NAMES", help=f"which to turn, a comma between them [{', '.join(DEFAULT_KNOBS)}]"
+        "--knobs", metavar="NAMES", help=f"knobs to search, separated by commas [{', '.join(DEFAULT_KNOBS)}]"
     )
     parser.add_argument("--trials", metavar="N", type=int, default=60, help="candidates to try [60]")
-    parser.add_argument("--seeds", metavar="N", type=int, default=20, help="runs by which the result is checked [20]")
-    parser.add_argument("--seed", metavar="S", type=int, default=0, help="another one searches elsewhere [0]")
+    parser.add_argument("--seeds", metavar="N", type=int, default=20, help="runs that validate the result [20]")
+    parser.add_argument("--seed", metavar="S", type=int, default=0, help="seed of the search [0]")
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
         type=float,
-        help="search and choose for about so long; checking the result comes on top",
+        help="time for searching and choosing; validating the result comes on top",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
-        "--write", metavar="FILE", nargs="?", const="", help="write the result down, in hivemind.toml or this file"
+        "--write", metavar="FILE", nargs="?", const="", help="save the result in hivemind.toml or this file"
     )
     parser.add_argument("--yes", action="store_true", help="with --write: don't ask")
-    recorded.add_flags(parser)
+    add_journal_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
     plan = _plan(namespace)
     target = _target(namespace)
     names = DEFAULT_KNOBS if namespace.knobs is None else knobs_named(namespace.knobs)
-    paths = recorded.found(namespace, namespace.files)
-    with recorded.underway("reading"):
-        price = recorded.price()
+    paths = find_journals(namespace, namespace.files)
+    with progress_line("reading"):
+        price = public_prices()
         recordings = [load(path, price) for path in paths]
     _check(recordings, plan.goal)
     began = [
@@ -77,16 +76,16 @@ def _run(namespace: argparse.Namespace) -> int:
     found = _search(paths, began, space(names, began), plan, namespace.timeout)
     notes = _notes(recordings, found)
     if namespace.json:
-        print(json_text(tuned.as_json(found, recordings, began, notes)))
+        print(json_text(tune_output.as_json(found, recordings, began, notes)))
     else:
-        show(tuned.told(found, recordings, began, notes, width()))
+        show(tune_output.as_text(found, recordings, began, notes, width()))
     if target is not None:
         _write(target, found, ask=not namespace.yes, out=sys.stderr if namespace.json else sys.stdout)
     return 130 if found.stopped == "interrupted" else 0
 
 
 def _notes(recordings: Sequence[Recording], found: TuningResult) -> list[str]:
-    """What is wrong with the recordings, and what the model can't know."""
+    """Return what limits the recordings and the model."""
     lines = []
     if any(each.began.foreign for each in recordings):
         lines.append("what was imported ran without HiveMind, so it begins with HiveMind's usual settings")
@@ -99,7 +98,7 @@ def _notes(recordings: Sequence[Recording], found: TuningResult) -> list[str]:
 
 
 def _plan(namespace: argparse.Namespace) -> TuningPlan:
-    """Raises: UsageError."""
+    """Read the flags. Raises: UsageError."""
     goal = namespace.goal.replace("-", "_")
     if goal not in _GOALS:
         raise UsageError(f"--goal {namespace.goal[:40]}: must be {', '.join(_GOALS[:-1])} or {_GOALS[-1]}")
@@ -118,7 +117,7 @@ def _plan(namespace: argparse.Namespace) -> TuningPlan:
 
 
 def _check(recordings: Sequence[Recording], goal: Goal) -> None:
-    """Raises: UsageError: they can't answer this."""
+    """Check that the recordings fit the goal. Raises: UsageError."""
     if goal == "dollars":
         for each in recordings:
             if each.figures.tokens and each.figures.dollars is None:
@@ -148,25 +147,25 @@ def _search(
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    """In good order, so that the simulating processes end too."""
+    """Exit in order, so that worker processes end too."""
     sys.exit(128 + number)
 
 
 def _progress(goal: Goal) -> tuple[Callable[[TuningProgress], None], Callable[[], None]]:
-    """A line on standard error that is written anew, where that is a terminal; and what takes it away."""
+    """Return what shows and what removes a progress line, if standard error is a terminal."""
     if not sys.stderr.isatty():
         return lambda _: None, lambda: None
 
     def tell(progress: TuningProgress) -> None:
-        print(f"{recorded.CLEARED}{tuned.standing(progress, goal)}", end="", file=sys.stderr, flush=True)
+        print(f"{CLEAR_LINE}{tune_output.standing(progress, goal)}", end="", file=sys.stderr, flush=True)
 
-    return tell, lambda: print(recorded.CLEARED, end="", file=sys.stderr, flush=True)
+    return tell, lambda: print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
 
 
 def _target(namespace: argparse.Namespace) -> Path | None:
-    """The file to write, if any. Asked before the search, which would be for nothing.
+    """Return the file to write, if any, checked before the search.
 
-    Raises: UsageError: it can't be read as settings, or there is nobody to ask.
+    Raises: UsageError: it isn't a settings file, or the user can't be asked.
     """
     if namespace.write is None:
         return None
@@ -174,7 +173,7 @@ def _target(namespace: argparse.Namespace) -> Path | None:
     from hivemind.settings.write import draft
 
     if not namespace.yes and not sys.stdin.isatty():
-        raise UsageError("--write: there is nobody to ask; --yes writes it without asking")
+        raise UsageError("--write: asks at a terminal; --yes writes without asking")
     named = namespace.write
     path = Path(named) if named else settings_file(namespace, environ=os.environ, cwd=Path.cwd())
     try:
@@ -185,18 +184,18 @@ def _target(namespace: argparse.Namespace) -> Path | None:
 
 
 def _write(path: Path, found: TuningResult, *, ask: bool, out: TextIO) -> None:
-    """Raises: UsageError: there is nothing to write, or it can't be written."""
+    """Write the result. Raises: UsageError: there is none, or it can't be written."""
     from hivemind.settings.write import draft, write
 
     if found.check is None or not found.check.better:
-        raise UsageError("nothing is written: no settings were found that are surely better")
+        raise UsageError("nothing is written: no settings were found that are certainly better")
     try:
         made = draft(path, _numbers([each.change for each in found.kept]))
         if not made.diff:
             print(f"{path} says so already", file=out)
             return
         print("\n".join(["", *made.diff]), file=out)
-        if ask and not _agreed(path):
+        if ask and not _confirmed(path):
             print("nothing is written", file=out)
             return
         write(made)
@@ -209,7 +208,7 @@ def _numbers(changes: Sequence[Change]) -> Mapping[str, float]:
     return {change.name: change.value for change in changes if isinstance(change.value, int | float)}
 
 
-def _agreed(path: Path) -> bool:
+def _confirmed(path: Path) -> bool:
     print(f"write this to {printable(str(path))}? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

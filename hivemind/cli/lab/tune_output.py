@@ -1,4 +1,4 @@
-"""What tuning found, in words: what to change, what that gains, and how sure it is."""
+"""The result of tuning as text and as JSON."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import msgspec
 from hivemind.cli.lab import comparison
 from hivemind.console import printable
 from hivemind.lab.simulate.recording import Recording
-from hivemind.lab.tune.overrides import shown
+from hivemind.lab.tune.overrides import value_text
 from hivemind.lab.tune.space import RecordedSettings, values_of
 from hivemind.lab.tune.tuning import Goal, TuningProgress, TuningResult, Validation, cost
 from hivemind.text.humanise import dollars, duration
 from hivemind.text.table import Cell, Column, lines, styled, wrapped
 
 GOALS: dict[Goal, str] = {"wall_time": "wall time", "p95_wait": "p95 of waits", "dollars": "dollars"}
-_WORTH = "worth: what of the gain is lost where that change alone is undone"
-_STAGES = {"search": "searching", "choose": "choosing", "check": "checking"}
+_WORTH = "worth: the share of the gain that is lost if that change alone is undone"
+_STAGES = {"search": "searching", "choose": "choosing", "check": "validating"}
 _CHANGES = (
     Column("SETTING"),
     Column("RECORDED", right=True),
@@ -33,14 +33,14 @@ _JOURNALS = (
 )
 
 
-def told(
+def as_text(
     found: TuningResult,
     recordings: Sequence[Recording],
     began: Sequence[RecordedSettings],
     notes: Sequence[str],
     room: int | None,
 ) -> list[str]:
-    """For people."""
+    """Return the result for people."""
     foreign = all(each.began.foreign for each in recordings)
     text = [styled(f"goal: less {GOALS[found.goal]}", "bold") + f"; {_tried(found)}", ""]
     if found.kept:
@@ -60,24 +60,24 @@ def told(
 
 
 def _named(columns: tuple[Column, ...], second: str) -> tuple[Column, ...]:
-    """With another word over the second one."""
+    """Return the columns with another title of the second one."""
     return (columns[0], replace(columns[1], title=second), *columns[2:])
 
 
 def verdict(found: TuningResult) -> Cell:
-    """Whether that is a gain, and how sure that is."""
+    """Return whether there is a gain, and how certain it is."""
     if not found.kept:
         why = f"No better settings found in {found.trials:,} trials."
-        return Cell(f"{why} The search was broken off." if found.stopped == "interrupted" else why, "warn")
+        return Cell(f"{why} The search was interrupted." if found.stopped == "interrupted" else why, "warn")
     if found.check is None:
         took = _share(found.before - found.best, found.before)
         return Cell(
-            f"Broken off before it was checked: in the search it took {took} off the {GOALS[found.goal]}, some of"
+            f"Interrupted before validation: in the search it took {took} off the {GOALS[found.goal]}, some of"
             " which is luck.",
             "warn",
         )
     check, name = found.check, GOALS[found.goal]
-    runs = f"on {check.gain.runs} seeds that the search hadn't seen"
+    runs = f"on {check.gain.runs} seeds not used in the search"
     if not check.acceptable:
         return Cell(
             f"No better settings found: {runs}, fewer agents finished or more requests failed with the best ones.",
@@ -88,7 +88,7 @@ def verdict(found: TuningResult) -> Cell:
     sure = f"{runs}, between {_percent(check.gain.low, check)} and {_percent(check.gain.high, check)} (95 % confidence)"
     if check.better:
         return Cell(f"They take {_percent(check.gain.mean, check)} off the {name}; {sure}.", "good")
-    little = "too little to change anything for" if check.gain.low > 0 else "so the gain may be luck"
+    little = "which is within the noise" if check.gain.low > 0 else "so the gain may be luck"
     return Cell(
         f"No better settings found: the best ones take {_percent(check.gain.mean, check)} off the {name}; {sure},"
         f" {little}.",
@@ -97,7 +97,7 @@ def verdict(found: TuningResult) -> Cell:
 
 
 def standing(progress: TuningProgress, goal: Goal) -> str:
-    """Where the search stands, in a short line."""
+    """Return the progress in a short line."""
     of = f" {progress.done} of {progress.of}" if progress.of else ""
     took = _share(progress.before - progress.best, progress.before)
     so_far = f", best so far {amount(goal, progress.best)} (-{took})" if progress.best < progress.before else ""
@@ -105,14 +105,14 @@ def standing(progress: TuningProgress, goal: Goal) -> str:
 
 
 def amount(goal: Goal, value: float) -> str:
-    """What something costs by a goal."""
+    """Return a cost as text."""
     return dollars(value) if goal == "dollars" else duration(value)
 
 
 def as_json(
     found: TuningResult, recordings: Sequence[Recording], began: Sequence[RecordedSettings], notes: Sequence[str]
 ) -> bytes:
-    """For programs."""
+    """Return the result for programs."""
     check = found.check
     return msgspec.json.encode(
         {
@@ -143,7 +143,7 @@ def _check_as_json(check: Validation) -> dict[str, object]:
 
 
 def _tried(found: TuningResult) -> str:
-    why = {"time": " until time was up", "interrupted": " until it was broken off"}.get(found.stopped, "")
+    why = {"time": " until time was up", "interrupted": " until interrupted"}.get(found.stopped, "")
     return f"{found.trials:,} candidates tried{why}"
 
 
@@ -151,9 +151,9 @@ def _changes(found: TuningResult, began: Sequence[RecordedSettings]) -> list[lis
     rows: list[list[Cell | str]] = []
     for each in found.kept:
         values = sorted(set(values_of(each.change.name, began)))
-        was = " to ".join(shown(value) for value in dict.fromkeys((values[0], values[-1])))
+        was = " to ".join(value_text(value) for value in dict.fromkeys((values[0], values[-1])))
         worth = "" if each.worth is None else f"{100 * each.worth:.0f} %" if each.worth < 1 else "all of it"
-        rows.append([each.change.name, was, Cell(shown(each.change.value), "bold"), worth])
+        rows.append([each.change.name, was, Cell(value_text(each.change.value), "bold"), worth])
     return rows
 
 

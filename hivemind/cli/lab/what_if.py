@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from hivemind.cli.lab import comparison
-from hivemind.cli.lab import journals as recorded
+from hivemind.cli.lab.journals import add_journal_flags, find_journals, progress_line, public_prices
 from hivemind.cli.plugin import Command
 from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
@@ -20,31 +20,31 @@ from hivemind.lab.simulate.output import writable, write_journal
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.whatif import Faults, simulate
 from hivemind.lab.tune.overrides import Change, agent_commands, parse_changes
-from hivemind.lab.tune.workers import Job, Runs, Workers
+from hivemind.lab.tune.workers import Job, Workers
 from hivemind.scheduler.types import Price
 from hivemind.text.humanise import duration
 from hivemind.text.suggest import did_you_mean
 from hivemind.text.table import show, styled, width, wrapped
 
 _MOST_SEEDS = 1000
-_AGENTS_TOLD = 8
+_AGENTS_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What was found."""
+    """The figures of a recording, its simulation, and its simulation with changes."""
 
     recording: Recording
     changes: tuple[Change, ...]
     faults: Faults
     replayed: tuple[Figures, ...]
-    """With the recorded settings, by seed."""
+    """Simulated with the recorded settings, by seed."""
     changed: tuple[Figures, ...]
-    """With the changes; empty where there are none."""
+    """Simulated with the changes, by seed; empty if there are none."""
 
     @property
     def notes(self) -> list[str]:
-        """What is wrong with the recording, and what the model can't know."""
+        """What limits the recording and the model."""
         return [*self.recording.warnings, *extrapolation_notes(self.recording.figures, self.changed)]
 
 
@@ -56,44 +56,42 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="a setting as `hivemind proxy --help` has it, or agent.NAME.priority, agent.NAME.budget; may be given more"
-        " than once",
+        help="a setting of `hivemind proxy --help`, or agent.NAME.priority, agent.NAME.budget; may be repeated",
     )
-    parser.add_argument("--seeds", metavar="N", type=int, help="draw faults and latencies anew, so many times [once]")
-    parser.add_argument("--seed", metavar="S", type=int, default=0, help="the first of them [0]")
+    parser.add_argument("--seeds", metavar="N", type=int, help="draw faults and latencies anew N times [once]")
+    parser.add_argument("--seed", metavar="S", type=int, default=0, help="the first seed [0]")
     parser.add_argument(
         "--faults",
         choices=("recorded", "drawn"),
-        help="each request meets the faults that it met, or some drawn at the recorded rates"
-        " [recorded; drawn with --seeds]",
+        help="faults as recorded, or drawn at the recorded rates [recorded; drawn with --seeds]",
     )
-    parser.add_argument("--out", metavar="FILE", help="write the simulated run as a journal, to replay or report on")
-    parser.add_argument("--force", action="store_true", help="with --out: also over a file that is there")
+    parser.add_argument("--out", metavar="FILE", help="write the simulated run as a journal")
+    parser.add_argument("--force", action="store_true", help="with --out: overwrite the file")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    recorded.add_flags(parser)
+    add_journal_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
     faults, seeds = _seeds(namespace)
     changes = parse_changes(namespace.set)
     out = None if namespace.out is None else writable(Path(namespace.out).expanduser(), force=namespace.force)
-    (path,) = recorded.found(namespace, [namespace.file])
-    price = recorded.price()
-    with recorded.underway("reading"):
+    (path,) = find_journals(namespace, [namespace.file])
+    price = public_prices()
+    with progress_line("reading"):
         recording = load(path, price)
-    with recorded.underway("simulating"):
+    with progress_line("simulating"):
         found = compared(recording, path, changes, faults, seeds, price)
     if out is not None:
         write_journal(recording, changes, out, faults, seeds[0], force=namespace.force)
     if namespace.json:
         print(json_text(as_json(found)))
     else:
-        show(told(found))
+        show(as_text(found))
     return 0
 
 
 def _seeds(namespace: argparse.Namespace) -> tuple[Faults, range]:
-    """Raises: UsageError."""
+    """Read the flags. Raises: UsageError."""
     count = namespace.seeds
     if count is not None and not 1 <= count <= _MOST_SEEDS:
         raise UsageError(f"--seeds {count}: must be a whole number from 1 to {_MOST_SEEDS:,}")
@@ -110,12 +108,12 @@ def _seeds(namespace: argparse.Namespace) -> tuple[Faults, range]:
 def compared(
     recording: Recording, path: Path, changes: tuple[Change, ...], faults: Faults, seeds: Sequence[int], price: Price
 ) -> Compared:
-    """Simulate it with the recorded settings and, where there are any, with the changes.
+    """Simulate with the recorded settings and, if there are any, with the changes.
 
-    Raises: UsageError: the changes don't go together, or are about somebody who isn't there.
+    Raises: UsageError: the changes contradict each other, or name an agent that isn't in the recording.
     """
     _check_agents(recording, changes)
-    first = simulate(recording, changes, seed=seeds[0], faults=faults, price=price)  # also tells what is wrong
+    first = simulate(recording, changes, seed=seeds[0], faults=faults, price=price)  # raises if changes are wrong
     jobs = [Job(0, (), seed, faults) for seed in seeds]
     jobs += [Job(0, changes, seed, faults) for seed in seeds[1:]] if changes else []
     found = _simulated(recording, path, price, jobs if changes else jobs[1:])
@@ -129,28 +127,21 @@ def _check_agents(recording: Recording, changes: Sequence[Change]) -> None:
     known = {asked.arrived.agent for asked in recording.trace.requests}
     for order in agent_commands(changes):
         if order.agent not in known:
-            some = ", ".join(sorted(known)[:_AGENTS_TOLD]) + (" and others" if len(known) > _AGENTS_TOLD else "")
+            some = ", ".join(sorted(known)[:_AGENTS_NAMED]) + (" and others" if len(known) > _AGENTS_NAMED else "")
             hint = did_you_mean(order.agent or "", known) or f"; there are {some}"
             raise UsageError(f"{order.agent}: no agent of that name is in {recording.name}{printable(hint)}")
 
 
 def _simulated(recording: Recording, path: Path, price: Price, jobs: Sequence[Job]) -> list[Figures]:
-    """On all cores where that is worth their start."""
-
-    def here(jobs: Sequence[Job]) -> list[Figures | None]:
-        return [simulate(recording, job.changes, seed=job.seed, faults=job.faults, price=price) for job in jobs]
-
-    def found(runs: Runs) -> list[Figures]:
-        return [figures for figures in runs(jobs) if figures is not None]
-
+    """Simulate on all cores if that is worth starting processes."""
     if len(jobs) < 4:
-        return found(here)
+        return [simulate(recording, job.changes, seed=job.seed, faults=job.faults, price=price) for job in jobs]
     with Workers([path]) as workers:
-        return found(workers)
+        return [figures for figures in workers(jobs) if figures is not None]
 
 
-def told(found: Compared) -> list[str]:
-    """For people."""
+def as_text(found: Compared) -> list[str]:
+    """Return the result for people."""
     recording, room = found.recording, width()
     figures = recording.figures
     what = f"{figures.agents:,} agents, {figures.requests:,} requests, {duration(figures.wall_s)}"
@@ -168,12 +159,12 @@ def told(found: Compared) -> list[str]:
 
 
 def _paragraphs(texts: Sequence[tuple[str, str]], room: int | None) -> list[str]:
-    """Each with its style, as wide as there is room."""
+    """Wrap and style texts."""
     return [styled(line, style) for text, style in texts for line in wrapped(text, room)]
 
 
 def as_json(found: Compared) -> bytes:
-    """For programs."""
+    """Return the result for programs."""
     return msgspec.json.encode(
         {
             "journal": found.recording.name,

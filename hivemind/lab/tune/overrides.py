@@ -1,4 +1,4 @@
-"""Settings that are to have another value: read from a command line, and put into what a recording began with."""
+"""What-if changes of settings: parsed from text, and applied to the configuration of a recording."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hivemind.text.suggest import did_you_mean
 Config = TypeVar("Config", SchedulerConfig, LaneConfig)
 
 _LANE = frozenset({"aimd", "circuit", "max_concurrency", "max_concurrency_per_upstream", "rpm", "tpm"})
-"""Settings and sections that are a lane's; the others are the scheduler's."""
+"""Settings and sections of lanes; the others are the scheduler's."""
 _SCHEDULER = frozenset({"retry", "queue", "budget", "feedback", "features", "max_agents", "agent_idle_s"})
 _PARTS: Mapping[str, tuple[str, ...]] = {
     "admission": ("", "features", "queue"),
@@ -37,7 +37,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     "priority": ("queue", "feedback"),
     "scheduler": ("",),
 }
-"""Parts of the scheduler as the paper names them, and where their settings are."""
+"""Components as the paper names them, and the sections of their settings."""
 _SYMBOLS: Mapping[str, str] = {
     "c_max": "max_concurrency",
     "c_min": "aimd.floor",
@@ -47,7 +47,7 @@ _SYMBOLS: Mapping[str, str] = {
     "d_base": "retry.base_s",
     "d_max": "retry.max_s",
 }
-"""The paper's signs."""
+"""The paper's symbols."""
 _AGENT = re.compile(r"agent\.(?P<agent>.+)\.(?P<what>priority|budget)", re.IGNORECASE)
 _UNSET = ("unset", "default")
 _NONE = ("none", "off", "no")
@@ -56,20 +56,19 @@ _NUMBERS = ConfigDict(allow_inf_nan=False)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A setting that is to have another value."""
+    """A new value of a setting."""
 
     name: str
-    """As in the settings: `aimd.beta`, `max_concurrency`, `retry.max_attempts`, `features.admission` …; or an agent's,
-    `agent.alice.priority`, `agent.alice.budget`."""
+    """A setting such as `aimd.beta` or `features.admission`; or `agent.alice.priority`, `agent.alice.budget`."""
     value: float | bool | str | None
-    """None: as if it weren't set, so that the provider's profile or the default holds."""
+    """None: unset, so that the provider's profile or the default applies."""
 
     def __str__(self) -> str:
-        return f"{self.name}={shown(self.value)}"
+        return f"{self.name}={value_text(self.value)}"
 
 
-def shown(value: float | bool | str | None) -> str:
-    """A value as somebody would type it."""
+def value_text(value: float | bool | str | None) -> str:
+    """Return a value as it is typed."""
     if value is None:
         return "unset"
     if isinstance(value, bool):
@@ -79,33 +78,27 @@ def shown(value: float | bool | str | None) -> str:
 
 @cache
 def names() -> tuple[str, ...]:
-    """Every setting that can be changed, in the order of `hivemind proxy --help`."""
+    """Return every setting that can be changed, in the order of `hivemind proxy --help`."""
     return tuple(option.key for option in options() if option.path[0] in _LANE | _SCHEDULER)
 
 
 def parse_changes(texts: Sequence[str]) -> tuple[Change, ...]:
-    """Changes as a command line has them, `NAME=VALUE` each; of two of the same name the later one holds.
+    """Parse texts of the form `NAME=VALUE`; of two with the same name the later one counts.
 
-    Raises: UsageError: with the name that was meant, or the range that is right.
+    Raises: UsageError: with a suggested name, or the allowed range.
     """
     return tuple({change.name: change for change in map(_parsed, texts)}.values())
 
 
 def setting_named(name: str) -> str:
-    """The setting that is meant by a name, or by one of the paper's.
-
-    Raises: UsageError: there is none, or it says nothing to a simulation.
-    """
+    """Return the setting of a name, which may be the paper's. Raises: UsageError: none that a simulation uses."""
     return _option(name).key
 
 
 def apply_changes(
     changes: Iterable[Change], scheduler: SchedulerConfig, lane: LaneConfig
 ) -> tuple[SchedulerConfig, LaneConfig]:
-    """The two with the changes in them, which hold as if the settings had been these from the start.
-
-    Raises: UsageError: a change doesn't go with what else holds.
-    """
+    """Return both configurations with the changes. Raises: UsageError: a change contradicts other settings."""
     changed = set()
     for change in changes:
         section, _, key = change.name.rpartition(".")
@@ -118,14 +111,14 @@ def apply_changes(
             scheduler = _with(scheduler, {key: change.value})
         else:
             scheduler = _within(scheduler, section, key, change.value)
-    told = ", ".join(map(str, changes))
+    text = ", ".join(map(str, changes))
     for section in changed - {"", "features"}:
-        _check(section, getattr(lane if section in _LANE else scheduler, section), told)
+        _check(section, getattr(lane if section in _LANE else scheduler, section), text)
     return scheduler, lane
 
 
 def agent_commands(changes: Iterable[Change]) -> tuple[SetPriority | SetBudget, ...]:
-    """What changes say of single agents, as the commands that an operator would have given at the start."""
+    """Return changes of single agents as commands given at the start."""
     found: list[SetPriority | SetBudget] = []
     for change in changes:
         match = _AGENT.fullmatch(change.name)
@@ -140,7 +133,7 @@ def agent_commands(changes: Iterable[Change]) -> tuple[SetPriority | SetBudget, 
 
 
 def value_in(name: str, scheduler: SchedulerConfig, lane: LaneConfig) -> float | bool | str | None:
-    """What a setting, one of :func:`names`, was where these are what was begun with."""
+    """Return the value of a setting, one of :func:`names`, in these configurations."""
     section, _, key = name.rpartition(".")
     held: Any = lane if (section or key) in _LANE else scheduler
     if section not in ("", "features"):
@@ -178,7 +171,7 @@ def _of_agent(agent: str, what: str, value: str) -> Change:
 
 
 def _option(name: str) -> Option:
-    """Raises: UsageError: there is none of that name, or it says nothing to a simulation."""
+    """Find a setting. Raises: UsageError: there is none, or a simulation doesn't use it."""
     plain = name.lower().lstrip("-").replace("-", "_")
     found = _meant(plain)
     if len(found) == 1 and (option := find(tuple(found[0].split(".")))) is not None:
@@ -193,7 +186,7 @@ def _option(name: str) -> Option:
 
 
 def _meant(plain: str) -> list[str]:
-    """Settings that may be meant: the one of that name, else by the paper's name, else by the end of its name."""
+    """Return the settings that a name may mean: an exact one, else by the paper's name, else by its last part."""
     if plain in _SYMBOLS:
         return [_SYMBOLS[plain]]
     section, _, key = plain.rpartition(".")
@@ -215,7 +208,7 @@ def _all_names() -> str:
 
 
 def _value(option: Option, text: str) -> float | bool | str | None:
-    """Raises: UsageError."""
+    """Parse a value. Raises: UsageError."""
     lowered = text.lower()
     if lowered in _UNSET and option.default is None:
         return None
@@ -230,13 +223,13 @@ def _value(option: Option, text: str) -> float | bool | str | None:
     try:
         value: float | bool | str = _adapter(option.path).validate_python(text)
     except ValidationError:
-        tail = f"; {_UNSET[0]}: as if nobody had set it" if option.default is None else ""
+        tail = f"; {_UNSET[0]}: the default applies" if option.default is None else ""
         raise UsageError(f"{option.key} {text[:40]}: must be {option.allowed}{tail}") from None
     return value
 
 
 def _amount(text: str, *, dollars: bool) -> str:
-    """A budget's number written out, where it is one: `50k` and `$5`, as budgets are typed elsewhere."""
+    """Return the number of a budget typed as `50k` or `$5`; any other text unchanged."""
     try:
         wanted = parse_budget(text)
     except ValueError:
@@ -248,7 +241,7 @@ def _amount(text: str, *, dollars: bool) -> str:
 
 @cache
 def _adapter(path: tuple[str, ...]) -> TypeAdapter[Any]:
-    """Checks a single setting as the model does."""
+    """Return a validator of a single setting."""
     model: type[BaseModel] = Settings
     for part in path[:-1]:
         model = model.model_fields[part].annotation  # type: ignore[assignment]  # a section is a model of its own
@@ -277,7 +270,7 @@ def _with(config: Config, values: dict[str, Any]) -> Config:
     return replace(config, **values)
 
 
-def _check(section: str, part: Any, told: str) -> None:
+def _check(section: str, part: Any, changes: str) -> None:
     model: Any = Settings.model_fields[section].annotation
     try:
         model.model_validate(asdict(part))
@@ -285,4 +278,4 @@ def _check(section: str, part: Any, told: str) -> None:
         (first, *_) = error.errors(include_url=False)
         name = ".".join([section, *(str(each) for each in first["loc"])])
         why = first["ctx"]["error"] if first["type"] == "value_error" else "is out of its range"
-        raise UsageError(f"{told}: doesn't go with what else holds: {name} {why}; change both") from None
+        raise UsageError(f"{changes}: contradicts other settings: {name} {why}; change both") from None

@@ -1,4 +1,4 @@
-"""The optimiser: the one module that knows Optuna, which is an extra of the installation."""
+"""The optimiser. Only this module imports Optuna, which is an optional dependency."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from optuna.trial import Trial
 
 _RANDOM_TRIALS = 12
-"""Tried anywhere, before what came of them says where to look closer."""
+"""Random trials before the sampler learns from results."""
 
 
 class Search:
-    """A search by tree-structured Parzen estimators. The same seed, space and answers give the same questions.
+    """A search by tree-structured Parzen estimators, deterministic for a seed, a space and results.
 
     Raises: UsageError: Optuna isn't installed.
     """
@@ -40,24 +40,26 @@ class Search:
         self._asked: list[Trial] = []
 
     def begin(self, params: Params) -> None:
-        """Have this asked first."""
+        """Make these the first parameters of :meth:`ask`."""
         self._study.enqueue_trial(dict(params))
 
     def ask(self, count: int) -> list[Params]:
-        """What to try next, so many at once."""
+        """Return the next parameters to try."""
         self._asked = [self._study.ask(self._ranges) for _ in range(count)]
         return [dict(trial.params) for trial in self._asked]
 
     def tell(self, answers: Sequence[tuple[float, Mapping[str, float]] | None]) -> None:
-        """What each of these costs, and by how much it breaks which condition (0 or less: it doesn't); None: it can't
-        be tried."""
+        """Report for each of these its cost and by how much it violates each constraint (at most 0: it doesn't).
+
+        None: it can't be simulated.
+        """
         for trial, answer in zip(self._asked, answers, strict=True):
             if answer is None:
                 self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
                 continue
             cost, violations = answer
-            for name, by in violations.items():
-                trial.set_constraint(name, by)
+            for name, amount in violations.items():
+                trial.set_constraint(name, amount)
             self._study.tell(trial, cost)
 
     def _range(self, each: Dimension) -> BaseDistribution:

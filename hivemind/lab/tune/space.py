@@ -1,4 +1,4 @@
-"""Where tuning looks: each knob with the range in which it makes sense to try it, round what was recorded."""
+"""The search space of tuning: each knob with a range around its recorded values."""
 
 from __future__ import annotations
 
@@ -24,27 +24,26 @@ DEFAULT_KNOBS = (
     "retry.max_s",
     "retry.budget_ratio",
 )
-"""What is searched unless somebody says otherwise. Limits that the provider sets (rpm, tpm), and those by which
-requests are given up, aren't ours to turn."""
+"""The knobs searched by default, without limits of the provider (rpm, tpm) and those that refuse requests."""
 _FACTOR = 8.0
-"""Knobs on a logarithmic scale are tried up to so many times smaller and larger."""
+"""Knobs on a logarithmic scale are tried down to 1/8 and up to 8 times their recorded values."""
 _EXTRAPOLATED = 4.0
-"""So many times more in flight than the recording allowed is tried at most: nobody knows how more would fare."""
+"""Concurrency is tried up to so many times its recorded value, because latencies beyond are unknown."""
 _LINEAR: Mapping[str, tuple[float, float]] = {
     "aimd.beta": (0.3, 0.95),
     "circuit.threshold": (0.2, 1.0),
     "retry.budget_ratio": (0.0, 1.0),
 }
-"""Shares, by the range that is tried."""
+"""Ranges of knobs on a linear scale."""
 _DIGITS = 2
-"""Of a number that is tried: more would only fit one recording."""
-_ALIKE = 0.1
-"""A value that differs from the recorded one by no more than this share of it is the same."""
+"""Significant digits of values; more would overfit the recording."""
+_SAME = 0.1
+"""Values that differ from the recorded one by at most this share are the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A knob, and where to look."""
+    """A knob and its range."""
 
     name: str
     low: float
@@ -52,12 +51,12 @@ class Dimension:
     whole: bool
     log: bool
     start: float
-    """What was recorded, or what in the range is nearest to it."""
+    """The recorded value, or the nearest one in the range."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedSettings:
-    """What a recording began with."""
+    """The settings of a recording."""
 
     scheduler: SchedulerConfig
     lanes: tuple[LaneConfig, ...]
@@ -66,14 +65,11 @@ class RecordedSettings:
 
 
 Params = Mapping[str, float]
-"""A value by knob."""
+"""Values by knob."""
 
 
 def knobs_named(text: str) -> tuple[str, ...]:
-    """Knobs as a command line lists them, `aimd.beta,max_concurrency`.
-
-    Raises: UsageError: one isn't a knob.
-    """
+    """Parse a list of knobs such as `aimd.beta,max_concurrency`. Raises: UsageError."""
     found: dict[str, None] = {}
     for part in filter(None, (each.strip() for each in text.split(","))):
         name = setting_named(part)
@@ -87,12 +83,12 @@ def knobs_named(text: str) -> tuple[str, ...]:
 
 
 def space(names: Iterable[str], recorded: Sequence[RecordedSettings]) -> tuple[Dimension, ...]:
-    """The ranges of these knobs for these recordings, which have a lane each at least."""
+    """Return the ranges of these knobs for recordings with at least one lane each."""
     return tuple(_dimension(KNOBS[name], recorded) for name in names)
 
 
 def changes_of(params: Params, dimensions: Sequence[Dimension]) -> tuple[Change, ...]:
-    """What somebody would write down: few digits, and what must not be larger than another isn't."""
+    """Return parameters as changes: rounded, and with lower bounds not above upper ones."""
     values = {each.name: rounded(params[each.name], each) for each in dimensions}
     for smaller, larger in (("retry.base_s", "retry.max_s"), ("aimd.floor", "max_concurrency")):
         if smaller in values and larger in values:
@@ -101,25 +97,25 @@ def changes_of(params: Params, dimensions: Sequence[Dimension]) -> tuple[Change,
 
 
 def rounded(value: float, dimension: Dimension) -> float:
-    """Two digits, and within the range."""
+    """Round a value to two digits within the range."""
     short = float(f"{value:.{_DIGITS}g}")
     within = min(max(short, dimension.low), dimension.high)
     return round(within) if dimension.whole else within
 
 
 def significant_changes(changes: Iterable[Change], recorded: Sequence[RecordedSettings]) -> tuple[Change, ...]:
-    """Those of the changes that change anything to speak of, in any recording."""
+    """Return the changes that differ noticeably from some recording."""
 
     def differs(change: Change) -> bool:
         value = change.value
         assert isinstance(value, int | float)
-        return any(abs(value - was) > _ALIKE * abs(was) for was in values_of(change.name, recorded))
+        return any(abs(value - was) > _SAME * abs(was) for was in values_of(change.name, recorded))
 
     return tuple(filter(differs, changes))
 
 
 def values_of(name: str, recorded: Sequence[RecordedSettings]) -> list[float]:
-    """What a knob was, in every lane of every recording."""
+    """Return the recorded values of a knob in every lane of every recording."""
     return [float(value_in(name, each.scheduler, lane) or 0) for each in recorded for lane in each.lanes]
 
 

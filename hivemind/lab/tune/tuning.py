@@ -1,8 +1,8 @@
-"""Searching for settings that would have served recorded traffic better, and finding out how sure that is.
+"""Searches for settings that would have served recorded traffic better, and measures how certain the gain is.
 
-Faults and latencies are drawn anew by seeds, the same for every candidate. The search sees a few seeds; what it finds
-is chosen among the best and made small on others; and what is left is compared with the recorded settings on seeds
-that nobody has seen, so that luck isn't taken for a gain.
+Faults and latencies are drawn anew by seeds, the same for every candidate. The search uses a few seeds; the best
+candidates are compared and pruned on other seeds; and the result is validated against the recorded settings on seeds
+not used before, so that luck isn't taken for a gain.
 """
 
 from __future__ import annotations
@@ -26,32 +26,31 @@ SEARCHED_SEEDS = 3
 CHOSEN_SEEDS = 8
 FINALISTS = 4
 _AT_ONCE = 4
-"""Asked for before the first of them is answered, however many cores there are, so that a seed gives the same search
-everywhere."""
-_SPENT = 0.1
-"""Of the gain may be given up for fewer changes."""
+"""Candidates per batch, independent of the number of cores, so that a seed gives the same search everywhere."""
+_PRUNING = 0.1
+"""The share of the gain that may be given up for fewer changes."""
 _FOR_THE_SEARCH = 0.6
-"""Of the time, where that is limited; the rest is for choosing."""
+"""The share of a limited time; the rest is for choosing."""
 _STAGES = 1_000_000
-"""Between the seeds of two stages, so that none is in both."""
+"""Distance between the seeds of two stages, which have none in common."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuningPlan:
-    """What is wanted."""
+    """The goal and the effort of a search."""
 
     goal: Goal
     trials: int
-    """Candidates to try, the recorded settings not counted."""
+    """Candidates to try, without the recorded settings."""
     seeds: int
-    """On which what was found is compared with the recorded settings in the end; at least 2."""
+    """Number of seeds for the validation, at least 2."""
     seed: int = 0
-    """Of the search itself."""
+    """The seed of the search."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate, and what came of it on the seeds of a stage."""
+    """A candidate and its simulations on the seeds of a stage."""
 
     changes: tuple[Change, ...]
     runs: tuple[Figures, ...]
@@ -59,73 +58,73 @@ class Candidate:
     cost: float
     """By the goal."""
     violations: tuple[tuple[str, float], ...]
-    """By how much it breaks each condition, against the recorded settings on the same seeds."""
+    """By how much it violates each constraint, compared with the recorded settings on the same seeds."""
 
     @property
     def acceptable(self) -> bool:
-        """In no recording fewer agents finished, or more requests weren't answered."""
+        """In no recording did fewer agents finish, or more requests stay unanswered."""
         return all(by <= 0 for _, by in self.violations)
 
 
 @dataclass(frozen=True, slots=True)
 class KeptChange:
-    """A change that is left."""
+    """A change in the result."""
 
     change: Change
     worth: float | None
-    """The share of the gain that is lost where it alone is undone; None: it can't be, or nobody tried."""
+    """The share of the gain that is lost if it alone is undone; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What is left, against the recorded settings, on seeds that nobody had seen."""
+    """The comparison of the result with the recorded settings, on seeds not used before."""
 
     before: tuple[Figures, ...]
     """By recording, then by seed."""
     after: tuple[Figures, ...]
     cost: Spread
-    """Of the recorded settings."""
+    """The cost with the recorded settings."""
     gain: Spread
-    """What the changes take off it, seed by seed."""
+    """The saving by the changes, seed by seed."""
     acceptable: bool
-    """As of :class:`Candidate`."""
+    """See :class:`Candidate`."""
 
     def before_in(self, recording: int) -> tuple[Figures, ...]:
-        """By seed."""
+        """Return the runs of a recording by seed."""
         return self.before[recording * self.gain.runs : (recording + 1) * self.gain.runs]
 
     def after_in(self, recording: int) -> tuple[Figures, ...]:
-        """By seed."""
+        """Return the runs of a recording by seed."""
         return self.after[recording * self.gain.runs : (recording + 1) * self.gain.runs]
 
     @property
     def better(self) -> bool:
-        """Surely, as far as the model goes, and by enough to be worth a change."""
+        """The gain is certain, as far as the model goes, and more than noise."""
         return self.acceptable and self.gain.low > 0 and not is_noise(self.gain.mean, self.cost.mean)
 
 
 @dataclass(frozen=True, slots=True)
 class TuningResult:
-    """What came of it."""
+    """The result of a search."""
 
     goal: Goal
     trials: int
-    """Done."""
+    """Candidates tried."""
     before: float
-    """What the recorded settings cost, on the seeds of the search."""
+    """The cost of the recorded settings on the seeds of the search."""
     best: float
-    """What the best candidate that breaks no condition cost there."""
+    """The cost of the best acceptable candidate there."""
     kept: tuple[KeptChange, ...]
     """Empty: nothing better was found."""
     check: Validation | None
-    """None: there is nothing to check, or it was broken off."""
+    """None: nothing to validate, or interrupted."""
     stopped: str = ""
     """Why it ended early: `interrupted`, `time`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuningProgress:
-    """Where it stands."""
+    """The progress of a search."""
 
     stage: Literal["search", "choose", "check"]
     done: int
@@ -135,15 +134,14 @@ class TuningProgress:
 
 
 def cost(goal: Goal, runs: Sequence[Figures]) -> float:
-    """What runs cost by a goal: the mean of their wall times, of the 95th percentiles of their requests' waits, or of
-    their dollars; the less the better."""
+    """Return the cost of runs by a goal: the mean of wall times, of p95 waits, or of dollars."""
     if goal == "dollars":
         return fmean(run.dollars or 0.0 for run in runs)
     return fmean(run.wall_s if goal == "wall_time" else run.together.p95_s for run in runs)
 
 
 class Tuner:
-    """One search over recordings that are known by what they began with."""
+    """One search over recordings with these settings."""
 
     def __init__(
         self,
@@ -160,13 +158,13 @@ class Tuner:
         self._plan = plan
         self._tell = tell
         self._spent = spent
-        """The share of the time that there is for searching and choosing which is used up, 1 being all."""
+        """Return the used share of the time for searching and choosing."""
         self._seen: dict[tuple[int, tuple[Change, ...]], Candidate | None] = {}
         self._before = self._best = 0.0
         self._trials = 0
 
     def run(self) -> TuningResult:
-        """Search, choose, check. Ctrl-C gives the best so far, unchecked.
+        """Search, choose and validate. Ctrl-C ends with the best so far, not validated.
 
         Raises: UsageError: Optuna isn't installed.
         """
@@ -181,20 +179,20 @@ class Tuner:
             best = _ranked(found)
             if best and best[0].cost < self._before:
                 kept = tuple(KeptChange(change, None) for change in best[0].changes)
-                kept = self._smaller(self._chosen(best[:FINALISTS]))
-                check = self._checked(tuple(each.change for each in kept)) if kept else None
+                kept = self._without_needless(self._choose(best[:FINALISTS]))
+                check = self._validate(tuple(each.change for each in kept)) if kept else None
         except KeyboardInterrupt:
             stopped = "interrupted"
-            kept = kept or _unchecked(found, self._before)
+            kept = kept or _best_so_far(found, self._before)
         return TuningResult(self._plan.goal, self._trials, self._before, self._best, kept, check, stopped)
 
-    # --- Its stages ----------------------------------------------------------------------------------------------
+    # --- Stages --------------------------------------------------------------------------------------------------
 
     def _search(self, search: Search, found: list[Candidate]) -> None:
-        """Trial 0 is what was recorded."""
+        """Try candidates, beginning with the recorded settings."""
         seeds = self._seeds(1, SEARCHED_SEEDS)
         (recorded,) = self._try([()], seeds)
-        assert recorded is not None  # it was recorded, so it goes together
+        assert recorded is not None
         self._before = self._best = recorded.cost
         search.begin({each.name: int(each.start) if each.whole else each.start for each in self._dimensions})
         search.ask(1)
@@ -209,8 +207,8 @@ class Tuner:
             self._best = min([self._best, *(each.cost for each in found)])
         self._report("search", self._trials, self._plan.trials)
 
-    def _chosen(self, finalists: Sequence[Candidate]) -> Candidate | None:
-        """The one of the best that is best on other seeds too; None: none of them is."""
+    def _choose(self, finalists: Sequence[Candidate]) -> Candidate | None:
+        """Return the finalist that is best on other seeds; None: none is better than the recorded settings there."""
         seeds = self._seeds(2, CHOSEN_SEEDS)
         self._report("choose", 0, 0)
         (recorded,) = self._try([()], seeds)
@@ -218,8 +216,8 @@ class Tuner:
         best = _ranked(tried)
         return best[0] if best and recorded is not None and best[0].cost < recorded.cost else None
 
-    def _smaller(self, best: Candidate | None) -> tuple[KeptChange, ...]:
-        """Without the changes that don't matter, and with what the others are worth, as far as there is time."""
+    def _without_needless(self, best: Candidate | None) -> tuple[KeptChange, ...]:
+        """Drop changes that don't matter and measure the worth of the others, as time permits."""
         if best is None:
             return ()
         seeds = self._seeds(2, CHOSEN_SEEDS)
@@ -227,18 +225,17 @@ class Tuner:
         assert recorded is not None
         left = best
         if self._spent() < 1:
-            left = self._pruned(best, best.cost + _SPENT * (recorded.cost - best.cost), seeds)
+            left = self._pruned(best, best.cost + _PRUNING * (recorded.cost - best.cost), seeds)
         if self._spent() >= 1:
             return tuple(KeptChange(each, None) for each in left.changes)
-        worth, gain = self._undone(left, seeds), recorded.cost - left.cost
+        worth, gain = self._costs_without_each(left, seeds), recorded.cost - left.cost
         return tuple(
             KeptChange(each, None if worth[each] is None else (worth[each] - left.cost) / gain)  # type: ignore[operator]
             for each in left.changes
         )
 
     def _pruned(self, best: Candidate, allowed: float, seeds: Sequence[int]) -> Candidate:
-        """Without those that can be undone at no more than the allowed cost: all at once if that does, else the one
-        that costs least, until none is left that can."""
+        """Undo changes as long as the cost stays allowed: all that can be undone alone at once, else the cheapest."""
 
         def fits(tried: Candidate | None) -> TypeGuard[Candidate]:
             return tried is not None and tried.acceptable and bool(tried.changes) and tried.cost <= allowed
@@ -246,7 +243,7 @@ class Tuner:
         left, first = best, len(best.changes)
         while self._spent() < 1:
             self._report("choose", first - len(left.changes), first)
-            costs = self._undone(left, seeds)
+            costs = self._costs_without_each(left, seeds)
             idle = sorted(
                 (cost, str(each), each) for each, cost in costs.items() if cost is not None and cost <= allowed
             )
@@ -259,15 +256,15 @@ class Tuner:
             left = next(filter(fits, both))
         return left
 
-    def _undone(self, whole: Candidate, seeds: Sequence[int]) -> dict[Change, float | None]:
-        """By change, what it costs where that alone is undone; None: it can't be, or that breaks a condition."""
+    def _costs_without_each(self, whole: Candidate, seeds: Sequence[int]) -> dict[Change, float | None]:
+        """Return the cost with each change undone alone; None: not possible or not acceptable."""
         tried = self._try([_without(whole.changes, each) for each in whole.changes], seeds)
         return {
             change: one.cost if one is not None and one.acceptable else None
             for change, one in zip(whole.changes, tried, strict=True)
         }
 
-    def _checked(self, changes: tuple[Change, ...]) -> Validation | None:
+    def _validate(self, changes: tuple[Change, ...]) -> Validation | None:
         seeds = self._seeds(3, self._plan.seeds)
         self._report("check", 0, len(seeds))
         before, after = self._try([(), changes], seeds)
@@ -277,10 +274,10 @@ class Tuner:
         gains = [was - now for was, now in zip(*costs, strict=True)]
         return Validation(before.runs, after.runs, spread(costs[0]), spread(gains), after.acceptable)
 
-    # --- What they share -----------------------------------------------------------------------------------------
+    # --- Simulations ---------------------------------------------------------------------------------------------
 
     def _try(self, candidates: Sequence[tuple[Change, ...]], seeds: Sequence[int]) -> list[Candidate | None]:
-        """Simulate each in every recording with every seed, once; None: its changes don't go together."""
+        """Simulate each candidate once in every recording with every seed; None: its changes don't go together."""
         stage = seeds[0]
         new = [each for each in dict.fromkeys(candidates) if (stage, each) not in self._seen]
         places = range(len(self._recorded))
@@ -318,12 +315,12 @@ class Tuner:
 
 
 def _ranked(tried: Iterable[Candidate]) -> list[Candidate]:
-    """Each once, those that break nothing, the best first; of the same cost the one with fewer changes."""
+    """Return the acceptable candidates without duplicates, by cost, then by number of changes."""
     once = {each.changes: each for each in tried if each.acceptable}
     return sorted(once.values(), key=lambda each: (each.cost, len(each.changes), str(each.changes)))
 
 
-def _unchecked(found: Sequence[Candidate], before: float) -> tuple[KeptChange, ...]:
+def _best_so_far(found: Sequence[Candidate], before: float) -> tuple[KeptChange, ...]:
     best = _ranked(found)
     return tuple(KeptChange(each, None) for each in best[0].changes) if best and best[0].cost < before else ()
 
@@ -337,5 +334,5 @@ def _finished(runs: Sequence[Figures]) -> int:
 
 
 def _unanswered(runs: Sequence[Figures]) -> int:
-    """Requests that ended otherwise than with an answer, or not at all."""
+    """Return the number of requests without an answer."""
     return sum(run.failed + run.refused + run.left + run.open for run in runs)

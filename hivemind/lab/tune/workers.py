@@ -1,4 +1,4 @@
-"""Simulations on every core: processes that hold the recordings, and are asked for one run at a time."""
+"""Simulations in worker processes, one for each core."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ _NICE = 10
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run to simulate."""
+    """One simulation."""
 
     recording: int
-    """Which of the recordings, from 0."""
+    """The index of the recording."""
     changes: tuple[Change, ...]
     seed: int = 0
     faults: Faults = "drawn"
 
 
 Runs = Callable[[Sequence[Job]], list[Figures | None]]
-"""Simulates jobs; the results are in their order, None where the changes don't go together."""
+"""Simulates jobs and returns their figures in order; None: the changes don't go together."""
 
 
 class Workers:
-    """A process for each core, as a context manager. Each reads the recordings for itself, at its first job."""
+    """A pool with a process for each core, as a context manager. Each process loads recordings when needed."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._others = frozenset(multiprocessing.active_children())
         self._pool = ProcessPoolExecutor(
             _cores(),
             mp_context=multiprocessing.get_context("spawn"),
-            initializer=_begin,
+            initializer=_initialise,
             initargs=(tuple(paths),),
         )
 
@@ -61,7 +61,7 @@ class Workers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            # What they compute is of no use any more, and one that died while it began would be waited for in vain.
+            # Results are useless now, and shutdown would wait for ever for a process that died while starting.
             for process in frozenset(multiprocessing.active_children()) - self._others:
                 process.kill()
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -70,21 +70,23 @@ class Workers:
         """See :data:`Runs`. Raises: HiveMindError: a process died."""
         futures: list[Future[Figures | None]] = []
         try:
-            with _undisturbed():
+            with _sigint_blocked():
                 futures = [self._pool.submit(_simulated, job) for job in jobs]
             return [future.result() for future in futures]
         except BrokenExecutor:
-            raise HiveMindError("a simulating process ended by itself; is there memory enough?") from None
+            raise HiveMindError("a simulating process ended by itself; is there enough memory?") from None
         finally:
             for future in futures:
                 future.cancel()
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Ctrl-C waits until this is over, and those who are born meanwhile never hear of it: in a terminal it goes to all
-    processes, and one that it met while it was beginning would die with a traceback."""
-    resource_tracker.ensure_running()  # which would let the signal through, once it has started
+def _sigint_blocked() -> Iterator[None]:
+    """Block SIGINT here and in child processes started meanwhile.
+
+    In a terminal Ctrl-C goes to all processes; one that is still starting would die with a traceback.
+    """
+    resource_tracker.ensure_running()  # started later, it would unblock the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -93,12 +95,12 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _cores() -> int:
-    """Those that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _Desk:
-    """What a simulating process has at hand."""
+class _Worker:
+    """The recordings and prices of one worker process."""
 
     def __init__(self, paths: tuple[Path, ...]) -> None:
         self._paths = paths
@@ -114,31 +116,31 @@ class _Desk:
         return simulated(recording, job, self._price)
 
 
-_desks: list[_Desk] = []
-"""The one of this process, once it has one."""
+_worker: list[_Worker] = []
+"""The worker of this process, once it is initialised."""
 
 
-def _begin(paths: tuple[Path, ...]) -> None:
-    """Ctrl-C is the parent's business, an orphan has none, and the traffic of a proxy goes first."""
+def _initialise(paths: tuple[Path, ...]) -> None:
+    """Initialise a worker process: low priority, no Ctrl-C of its own, and no life without its parent."""
     os.nice(_NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    _desks.append(_Desk(paths))
+        threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
+    _worker.append(_Worker(paths))
 
 
-def _end_with(parent: BaseProcess) -> None:
+def _exit_with(parent: BaseProcess) -> None:
     parent.join()
     os._exit(1)
 
 
 def _simulated(job: Job) -> Figures | None:
-    return _desks[0].simulated(job)
+    return _worker[0].simulated(job)
 
 
 def simulated(recording: Recording, job: Job, price: Price) -> Figures | None:
-    """One job; None: its changes don't go together."""
+    """Simulate a job; None: its changes don't go together."""
     try:
         return simulate(recording, job.changes, seed=job.seed, faults=job.faults, price=price)
     except UsageError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hivemind.lab.tune.overrides import Change, agent_commands, shown
+from hivemind.lab.tune.overrides import Change, agent_commands, value_text
 from hivemind.scheduler.commands import Command, Rejected, Tune
 from hivemind.setup.snippets import toml_text
 from hivemind.text.humanise import NOTHING
@@ -80,7 +80,7 @@ def difference(sheet: Sheet, snapshot: Snapshot) -> Rows:
         rows.append([(f"{name:<{_NAME}} ", "text"), (before, "dim"), (f" → {shown_value(name, value)}", "accent")])
     for change in sheet.others:
         if change.name.startswith("agent."):
-            rows.append([(f"{clean(change.name):<{_NAME}} ", "text"), (shown(change.value), "accent")])
+            rows.append([(f"{clean(change.name):<{_NAME}} ", "text"), (value_text(change.value), "accent")])
     return rows
 
 
@@ -97,7 +97,7 @@ def left_over(sheet: Sheet) -> Rows:
 
 
 def _value(change: Change) -> str:
-    return _plain(change.value) if isinstance(change.value, float) else shown(change.value)
+    return _plain(change.value) if isinstance(change.value, float) else value_text(change.value)
 
 
 def _plain(value: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind.lab.tune.overrides import shown
+from hivemind.lab.tune.overrides import value_text
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.text.humanise import NOTHING, short_plural
 from hivemind_tui.panels.knobs import GROUPS, VALUE, described, knob_row, listed, step
@@ -36,7 +36,7 @@ def _row(name: str, sheet: Sheet, cells: int, pen: Pen) -> Strip:
     here, link = name == sheet.name, call("app.pick_setting", name)
     change = next((each for each in sheet.changes if each.name == name), None)
     if name not in KNOBS:
-        wanted = shown(change.value) if change is not None else ""
+        wanted = value_text(change.value) if change is not None else ""
         lead: list[Span] = [
             (pen.glyphs.cursor if here else " ", "accent"),
             (f" {name}  ", "strong" if here else "text"),
