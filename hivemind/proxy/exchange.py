@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from hivemind.journal.write.bodies import Heard
+from hivemind.journal.write.bodies import BodyRecorder
 from hivemind.providers.base import Limits, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for
 from hivemind.providers.errors import MAX_ERROR_BODY
@@ -58,7 +58,7 @@ class Exchange:
         keepalive: KeepaliveTiming,
         heads: Heads,
         steps: StepRunner,
-        heard: Heard | None = None,
+        heard: BodyRecorder | None = None,
     ) -> None:
         self.call = call
         self.ticket = ticket

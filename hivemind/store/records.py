@@ -71,7 +71,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedState:
     """Everything that a proxy begins with."""
 
     agents: tuple[SavedAgent, ...] = ()

@@ -14,7 +14,7 @@ import msgspec
 from hivemind.scheduler.agents import PAST_KEPT
 from hivemind.scheduler.persistence import SavedAgent
 from hivemind.scheduler.tasks.graph import OPEN, SavedTask
-from hivemind.store.records import Batch, Kept, Run
+from hivemind.store.records import Batch, Run, SavedState
 from hivemind.store.spellings import joined, key, spellings
 
 _log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ def _write(connection: sqlite3.Connection, batch: Batch) -> None:
     )
 
 
-def load(connection: sqlite3.Connection, wall: float) -> Kept:
+def load(connection: sqlite3.Connection, wall: float) -> SavedState:
     """What there is, without what was forgotten by now, which is removed.
 
     Raises: NotOurs: a record can't be read; sqlite3.Error.
@@ -133,7 +133,7 @@ def load(connection: sqlite3.Connection, wall: float) -> Kept:
         day, clean = connection.execute("SELECT day, clean FROM state").fetchone()
         agents = connection.execute("SELECT name, record FROM agents ORDER BY seen")
         (last,) = connection.execute("SELECT max(id) FROM runs").fetchone()
-        return Kept(
+        return SavedState(
             agents=tuple(_records("agent", SavedAgent, agents)),
             tasks=tuple(task for task, _ in _tasks(connection)),
             runs=tuple(runs(connection, last_only=True)),

@@ -8,7 +8,7 @@ import sqlite3
 from pathlib import Path
 
 from hivemind.store import schema
-from hivemind.store.records import Batch, Kept, Run
+from hivemind.store.records import Batch, Run, SavedState
 from hivemind.store.writer import Writer
 
 _log = logging.getLogger(__name__)
@@ -42,9 +42,9 @@ class Store:
         """The day that began last in an earlier run; empty: none did. Only before :meth:`take`."""
         return self._kept.day
 
-    def take(self) -> Kept:
+    def take(self) -> SavedState:
         """What an earlier run left; only once."""
-        kept, self._kept = self._kept, Kept()
+        kept, self._kept = self._kept, SavedState()
         return kept
 
     def begin(self, batch: Batch) -> None:

@@ -22,8 +22,8 @@ from hivemind.world.curves import Curves
 from hivemind.world.lifecycle import OpenRequests
 from hivemind.world.lines import TOLD, line_of
 from hivemind.world.queue import Queue
+from hivemind.world.request_log import RequestLog
 from hivemind.world.request_view import ATTEMPTS_KEPT
-from hivemind.world.requests import RequestLog
 from hivemind.world.sentences import TOLD_ALREADY, knob_value
 from hivemind.world.snapshot import Line
 from hivemind.world.state import Carried, WorldState

@@ -82,7 +82,7 @@ class OpenTicket:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskStands:
+class TaskRecord:
     """As of :class:`~hivemind.world.tasks.TaskFold`, whose names these are."""
 
     added: TaskAdded
@@ -100,7 +100,7 @@ class TaskStands:
     """Where it runs: what its agent had used, in tokens and dollars, when it began to."""
 
 
-TASK_TAKEN = (*(field.name for field in fields(TaskStands) if field.name != "used_before"), "moved")
+TASK_TAKEN = (*(field.name for field in fields(TaskRecord) if field.name != "used_before"), "moved")
 """Of a task, what is taken of it."""
 Values = tuple[Any, ...]
 
@@ -147,7 +147,7 @@ class WorldState:
     pool: BudgetState | None
     spent: tuple[tuple[str | None, str], ...]
     """Owners of budgets of which nothing is left, and what those cover."""
-    tasks: tuple[TaskStands, ...]
+    tasks: tuple[TaskRecord, ...]
     """The one that moved last at the end."""
     numbered: int
     """Tasks that there ever were."""

@@ -106,7 +106,7 @@ class TaskBook:
         """By agent, those that it works on, the latest at the end."""
 
     def take(self, agents: Mapping[str, AgentFold]) -> tuple[list[Any], dict[str, tuple[int, float]]]:
-        """All of them, as of :class:`.taken.Taken`; and by those that run, what their agent had used before."""
+        """All of them, as of :class:`.capture.Capture`; and by those that run, what their agent had used before."""
         used_before = {name: work.before(agents) for name, work in self._work.items()}
         return list(chain.from_iterable(map(_values, self._tasks.values()))), used_before
 

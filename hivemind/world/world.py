@@ -7,11 +7,11 @@ from itertools import chain
 
 from hivemind.scheduler.types import Price
 from hivemind.world.agents import AgentFold, agent_values
+from hivemind.world.capture import Capture, ticket_values
 from hivemind.world.fold import Fold
 from hivemind.world.request_view import RequestDetail, Requests
 from hivemind.world.snapshot import QUEUE_SHOWN, AgentView, LaneView, Snapshot, TicketView, Totals
 from hivemind.world.state import Counts, WorldState
-from hivemind.world.taken import Taken, ticket_values
 from hivemind.world.tickets import TicketFold
 
 
@@ -48,7 +48,7 @@ class World(Fold):
         """How it stands at this moment, which is not before the last event's."""
         return self.take(at).state()
 
-    def take(self, at: float) -> Taken:
+    def take(self, at: float) -> Capture:
         """Likewise, in little time."""
         self._costs.settle(self._price)
         rest = WorldState(
@@ -71,7 +71,7 @@ class World(Fold):
             lines=tuple(self._lines),
             counts=self._counts(),
         )
-        return Taken(
+        return Capture(
             rest,
             list(chain.from_iterable(map(agent_values, self._agents.values()))),
             list(map(ticket_values, self._tickets.values())),

@@ -8,11 +8,11 @@ from journal.disks import granted, numbers
 from hivemind.journal.codec import encoded, event_of, line_of
 from hivemind.journal.write import batch
 from hivemind.journal.write.batch import Batch, joined
-from hivemind.journal.write.writer import Later
+from hivemind.journal.write.writer import DeferredLines
 
 
-def later(number: int) -> Later:
-    return Later(lambda: line_of(granted(number)), 100)
+def later(number: int) -> DeferredLines:
+    return DeferredLines(lambda: line_of(granted(number)), 100)
 
 
 def test_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ from world.histories import OPS, History, Op, price
 from world.kit import told
 
 from hivemind.journal.codec import line_of
-from hivemind.journal.write import carried
-from hivemind.journal.write.carried import carried_line
+from hivemind.journal.write import state_line as carried
+from hivemind.journal.write.state_line import carried_line
 from hivemind.world.state import Carried
 
 STEPS = st.tuples(st.sampled_from(OPS), st.integers(0, 999), st.integers(0, 999))

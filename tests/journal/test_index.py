@@ -24,7 +24,7 @@ from hivemind.journal.files import part_path
 from hivemind.journal.index import builder as indexing
 from hivemind.journal.index import index as index_module
 from hivemind.journal.index.builder import build
-from hivemind.journal.index.index import IndexReader, IndexWriter, Kept, Stale, index_path
+from hivemind.journal.index.index import IndexReader, IndexWriter, Stale, StoredBlock, index_path
 from hivemind.journal.index.player import Player
 from hivemind.journal.records import JournalBegan
 from hivemind.scheduler import events as ev
@@ -38,7 +38,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexing, "_SHARE", 0)
 
 
-def blocks(path: Path) -> list[Kept]:
+def blocks(path: Path) -> list[StoredBlock]:
     """Of the journal's index."""
     with contextlib.closing(IndexReader(index_path(path))) as reader:
         return reader.more()

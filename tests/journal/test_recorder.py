@@ -19,7 +19,7 @@ from hivemind.journal.codec import line_of
 from hivemind.journal.records import Carried, Gap, JournalBegan, JournalEnded
 from hivemind.journal.write import recorder as recording
 from hivemind.journal.write.recorder import CHUNK, Limits, Recorder
-from hivemind.journal.write.writer import Later, Writer
+from hivemind.journal.write.writer import DeferredLines, Writer
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
 from hivemind.world.world import World
@@ -303,10 +303,10 @@ async def test_lines_that_are_made_later() -> None:
     run = Run(waiting=10_000)
     for number in range(5):
         run.recorder.record([granted(2 * number)])
-        run.recorder.later(0.0, Later(line(2 * number + 1), 100))
+        run.recorder.later(0.0, DeferredLines(line(2 * number + 1), 100))
     await until(lambda: not run.writer.waiting)
     assert not run.recorder.has_room(10_001)
-    run.recorder.later(0.0, Later(line(-1), 10_001))
+    run.recorder.later(0.0, DeferredLines(line(-1), 10_001))
     assert numbers(await run.end()) == list(range(10))
     assert run.recorder.view().lost == 1
 
@@ -315,10 +315,10 @@ async def test_lines_among_events_that_cannot_be_written() -> None:
     """They are there, in order, whatever is wrong with the events around them, or with one of themselves."""
     run = Run()
     run.recorder.record([granted(1)])
-    run.recorder.later(0.0, Later(line(2), 100))
+    run.recorder.later(0.0, DeferredLines(line(2), 100))
     run.recorder.record([replace(granted(3), agent="\ud800"), granted(4)])
-    run.recorder.later(0.0, Later(lambda: bytes(1 // 0), 100))
-    run.recorder.later(0.0, Later(line(5), 100))
+    run.recorder.later(0.0, DeferredLines(lambda: bytes(1 // 0), 100))
+    run.recorder.later(0.0, DeferredLines(line(5), 100))
     assert numbers(await run.end()) == [1, 2, 4, 5]
     assert run.recorder.has_room(run.recorder._limits.waiting)
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.journal.write.rotation import Keeping, begin, prune
+from hivemind.journal.write.rotation import Retention, begin, prune
 from hivemind.journal.write.segment import Part
 
 WALL = 1_795_286_621.0
 NAME = "20261121-184341-8765"
 DAY_S = 86_400.0
-PLENTY = Keeping(14 * DAY_S, 1 << 30)
+PLENTY = Retention(14 * DAY_S, 1 << 30)
 
 
 def left(folder: Path) -> list[str]:
@@ -72,7 +72,7 @@ def test_too_much_goes_oldest_first(tmp_path: Path) -> None:
     part.append(b"x" * 299 + b"\n")
     for days in (4, 3, 2, 1):
         file(tmp_path, f"d{days}.jsonl", days, 300)
-    prune(part.path, Keeping(14 * DAY_S, 1000), lambda: WALL)
+    prune(part.path, Retention(14 * DAY_S, 1000), lambda: WALL)
     assert left(tmp_path) == ["d1.jsonl", "d2.jsonl", "new.jsonl"]
     part.close()
 
@@ -86,10 +86,10 @@ def test_what_is_written_stays(tmp_path: Path) -> None:
         os.utime(path, (0, 0))
     for name in ("other.jsonl", "mine.jsonl", "mine.2.jsonl", "dead.2.jsonl"):
         file(tmp_path, name, 20)
-    prune(mine.path, Keeping(14 * DAY_S, 0), lambda: WALL)
+    prune(mine.path, Retention(14 * DAY_S, 0), lambda: WALL)
     assert left(tmp_path) == ["mine.3.jsonl", "other.2.jsonl", "other.jsonl"]
     other.close()
-    prune(mine.path, Keeping(14 * DAY_S, 0), lambda: WALL)
+    prune(mine.path, Retention(14 * DAY_S, 0), lambda: WALL)
     assert left(tmp_path) == ["mine.3.jsonl"]
     mine.close()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from journal.disks import Disk, until
 
-from hivemind.journal.write.writer import Later, NewPart, Writer
+from hivemind.journal.write.writer import DeferredLines, NewPart, Writer
 
 PATH = Path("a.jsonl")
 
@@ -23,7 +23,7 @@ def test_everything_in_order() -> None:
     disk, tidied = Disk(), list[Path]()
     writer = writing(disk, tidied)
     writer.put(b"1\n2\n")
-    writer.put(Later(lambda: b"3\n", 1000))
+    writer.put(DeferredLines(lambda: b"3\n", 1000))
     writer.put(NewPart(Path("b.jsonl"), b"head\n"))
     writer.put(b"4\n")
     assert writer.close() == 0
@@ -39,7 +39,7 @@ async def test_a_full_disk() -> None:
     writer = writing(disk)
     writer.put(b"one\ntwo\n")
     await until(lambda: writer.error)
-    writer.put(Later(lambda: b"three\n", 6))
+    writer.put(DeferredLines(lambda: b"three\n", 6))
     assert (writer.waiting, disk.sheets["a.jsonl"]) == (10, b"one\n")
     disk.room = 8
     await until(lambda: disk.sheets["a.jsonl"] == b"one\ntwo\n" and writer.error)
@@ -70,7 +70,7 @@ async def test_a_file_that_was_removed() -> None:
     writer = Writer(disk.open(PATH), tidy=lambda _: None, open_part=disk.open, retry_s=1000)
     disk.gone = True
     writer.put(b"1\n2\n")
-    writer.put(Later(lambda: b"3\n", 10))
+    writer.put(DeferredLines(lambda: b"3\n", 10))
     await until(lambda: writer.closed)
     assert writer.give_up() == 3
     assert writer.waiting == 0
@@ -92,7 +92,7 @@ def test_a_line_that_cannot_be_made(caplog: pytest.LogCaptureFixture) -> None:
     """It is logged, and those after it are written."""
     disk = Disk()
     writer = writing(disk)
-    writer.put(Later(lambda: bytes(1 // 0), 1))
+    writer.put(DeferredLines(lambda: bytes(1 // 0), 1))
     writer.put(b"1\n")
     assert writer.close() == 0
     assert disk.sheets["a.jsonl"] == b"1\n"

@@ -11,7 +11,7 @@ from store.records import DAY_S, agent, batch, run, task
 
 from hivemind.scheduler.tasks.graph import SavedTask
 from hivemind.store import schema
-from hivemind.store.records import Batch, Kept
+from hivemind.store.records import Batch, SavedState
 
 Database = sqlite3.Connection
 
@@ -30,7 +30,7 @@ def tasks_of(*tasks: SavedTask, wall: float = 0.0) -> Batch:
 
 def test_nothing_yet(database: Database) -> None:
     """A new database is of a run that came to its end, on no day."""
-    assert schema.load(database, 0.0) == Kept()
+    assert schema.load(database, 0.0) == SavedState()
 
 
 def test_everything_comes_back(database: Database) -> None:
@@ -40,7 +40,7 @@ def test_everything_comes_back(database: Database) -> None:
         schema.write(database, batch(each, wall=wall, day="2026-11-21"))
     tasks, runs = [task("t"), task("u", "running")], [run(1), run(2, "b", ended_at=3.0)]
     schema.write(database, Batch(tasks={each.spec.id: each for each in tasks}, runs={each.id: each for each in runs}))
-    assert schema.load(database, 5.0) == Kept(
+    assert schema.load(database, 5.0) == SavedState(
         tuple(agents), tuple(tasks), tuple(reversed(runs)), 3, "2026-11-21", clean=False
     )
 
@@ -50,7 +50,7 @@ def test_a_later_record_takes_the_place_of_an_earlier_one(database: Database) ->
     schema.write(database, Batch({"a": agent(tokens=1)}, {"a": 9.0}, {"t": task("t")}, {1: run(1)}))
     schema.write(database, Batch({"a": agent(tokens=2)}, {}, {"t": None}, {1: run(1, ended_at=9.0)}, clean=True))
     kept = schema.load(database, 10.0)
-    assert kept == Kept((agent(tokens=2),), (), (run(1, ended_at=9.0),), 2, "", clean=True)
+    assert kept == SavedState((agent(tokens=2),), (), (run(1, ended_at=9.0),), 2, "", clean=True)
     assert database.execute("SELECT seen FROM agents").fetchall() == [(9.0,)]
 
 

@@ -175,7 +175,7 @@ def test_a_revision_of_another_life_gets_everything() -> None:
 def test_the_newest_that_are_over_are_remembered_and_all_that_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are forgotten, and who asks is told where the remembered ones begin."""
     kept = 60
-    monkeypatch.setattr("hivemind.world.requests.REQUESTS_KEPT", kept)
+    monkeypatch.setattr("hivemind.world.request_log.REQUESTS_KEPT", kept)
     world = told(arrived(0), arrived(1))
     for n in range(2, kept + 12):
         world.apply(arrived(n))

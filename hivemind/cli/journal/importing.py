@@ -19,9 +19,9 @@ from hivemind.journal.codec import line_of
 from hivemind.journal.files import folder_in, part_path, parts_in
 from hivemind.journal.importers import flows, har
 from hivemind.journal.importers.entry import Entry, Unreadable
-from hivemind.journal.importers.events import Retold, agents_in
-from hivemind.journal.importers.joined import joined
-from hivemind.journal.importers.understood import Tried, understood
+from hivemind.journal.importers.events import EventBuilder, agents_in
+from hivemind.journal.importers.grouped import grouped
+from hivemind.journal.importers.parsed import ParsedAttempt, parse_entry
 from hivemind.journal.read.head import BOM, opened, what_else
 from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind.scheduler.events import Event
@@ -53,18 +53,18 @@ def run(namespace: argparse.Namespace) -> int:
     tries = list(_understood(har.entries(path) if source == "har" else flows.entries(path), counts))
     if not tries:
         raise UsageError(f"{path}: no request of a model is in it{_left_out(counts)}")
-    requests = joined(tries)
+    requests = grouped(tries)
     began = min(each.entry.began_at for each in tries)
     name = namespace.name or f"{_moment(began)}-{source}"
-    retold = Retold(began, bodies=namespace.bodies)
-    events = retold.events(requests)
+    builder = EventBuilder(began, bodies=namespace.bodies)
+    events = builder.events(requests)
     first = JournalBegan(
         at=0.0,
         wall=began,
         journal=name,
         part=1,
         program=f"hivemind {__version__}",
-        upstreams=retold.upstreams,
+        upstreams=builder.upstreams,
         bodies=namespace.bodies,
         source=source,
     )
@@ -97,13 +97,13 @@ def _source(path: Path) -> str:
     raise UsageError(f"{path}: {known}")
 
 
-def _understood(entries: Iterable[Entry | Unreadable | None], counts: Counter[str]) -> Iterator[Tried]:
+def _understood(entries: Iterable[Entry | Unreadable | None], counts: Counter[str]) -> Iterator[ParsedAttempt]:
     """Those that are requests of models; the others are counted, by why they aren't."""
     claims = Claims(KnownNames(), AgentSettings())
     for entry in entries:
         if isinstance(entry, Unreadable):
             counts[str(entry)] += 1
-        elif entry is None or (tried := understood(entry, claims)) is None:
+        elif entry is None or (tried := parse_entry(entry, claims)) is None:
             counts["no requests of models"] += 1
         else:
             yield tried

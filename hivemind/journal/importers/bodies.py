@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 
-from hivemind.journal.importers.understood import Tried
+from hivemind.journal.importers.parsed import ParsedAttempt
 from hivemind.journal.records import RequestBody, ResponseBody
 from hivemind.journal.write.bodies import LONGEST
 from hivemind.providers.encoding import decode_body
@@ -16,7 +16,7 @@ from hivemind.wire.recent_heads import Heads
 
 
 def bodies_of(
-    tried: Tried, ticket: int, attempt: int, asked_at: float, answered_at: float
+    tried: ParsedAttempt, ticket: int, attempt: int, asked_at: float, answered_at: float
 ) -> Iterator[RequestBody | ResponseBody]:
     """What was sent, told with the first attempt, and what was answered."""
     entry = tried.entry

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from hivemind.journal.importers.bodies import bodies_of
+from hivemind.journal.importers.parsed import ParsedAttempt
 from hivemind.journal.importers.samples import sampled
-from hivemind.journal.importers.understood import Tried
 from hivemind.providers.profiles import PROFILES, assumed_lane, family
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.limits.estimate import Estimator
@@ -15,7 +15,7 @@ from hivemind.scheduler.types import Failure, Priority
 _LIMITS_EVERY_S = 1.0
 
 
-class Retold:
+class EventBuilder:
     """`began` is the moment, in seconds since the epoch, that is 0 on the clock of the events."""
 
     def __init__(self, began: float, *, bodies: bool) -> None:
@@ -32,7 +32,7 @@ class Retold:
         """Name and URL of each that was met."""
         return tuple((name, origin) for origin, name in self._names.items())
 
-    def events(self, requests: Sequence[Sequence[Tried]]) -> list[ev.Event]:
+    def events(self, requests: Sequence[Sequence[ParsedAttempt]]) -> list[ev.Event]:
         """All of them in order, with gauges of the lanes in between."""
         told: list[ev.Event] = []
         for ticket, tries in enumerate(requests, 1):
@@ -40,7 +40,7 @@ class Retold:
         told.sort(key=lambda event: event.at)
         return list(sampled(told))
 
-    def _request(self, ticket: int, tries: Sequence[Tried]) -> Iterator[ev.Event]:
+    def _request(self, ticket: int, tries: Sequence[ParsedAttempt]) -> Iterator[ev.Event]:
         first = tries[0]
         lane, at = self._lane(first), first.entry.began_at - self._began
         if lane not in self._lanes:
@@ -55,7 +55,7 @@ class Retold:
                 end = tried.entry.ended_at - self._began
                 yield from bodies_of(tried, ticket, number, tried.entry.began_at - self._began, end)
 
-    def _arrived(self, at: float, ticket: int, lane: str, tried: Tried) -> ev.Arrived:
+    def _arrived(self, at: float, ticket: int, lane: str, tried: ParsedAttempt) -> ev.Arrived:
         facts, identity, client = tried.facts, tried.identity, tried.client
         estimator = self._estimators.setdefault(facts.model, Estimator())
         usage = tried.usage
@@ -82,7 +82,13 @@ class Retold:
         )
 
     def _attempt(
-        self, ticket: int, lane: str, number: int, tried: Tried, following: Tried | None, arrived_at: float
+        self,
+        ticket: int,
+        lane: str,
+        number: int,
+        tried: ParsedAttempt,
+        following: ParsedAttempt | None,
+        arrived_at: float,
     ) -> Iterator[ev.Event]:
         entry, agent = tried.entry, tried.identity.agent
         sent_at, end = entry.sent_at - self._began, entry.ended_at - self._began
@@ -104,14 +110,14 @@ class Retold:
             again_s = None if following is None else max(0.0, following.entry.began_at - entry.ended_at)
             yield _failed(end, ticket, lane, number, tried, tried.failure, again_s)
 
-    def _limits(self, at: float, lane: str, tried: Tried) -> Iterator[ev.LimitsRead]:
+    def _limits(self, at: float, lane: str, tried: ParsedAttempt) -> Iterator[ev.LimitsRead]:
         readings, name = tried.limits.readings, family(tried.facts.model)
         told_at = self._limits_at.get((lane, name))
         if readings and (told_at is None or abs(at - told_at) >= _LIMITS_EVERY_S):
             self._limits_at[lane, name] = at
             yield ev.LimitsRead(at, lane, name, readings)
 
-    def _lane(self, tried: Tried) -> str:
+    def _lane(self, tried: ParsedAttempt) -> str:
         origin = tried.entry.origin
         if origin not in self._names:
             host = origin.partition("://")[2]
@@ -121,7 +127,7 @@ class Retold:
 
 
 def _failed(
-    at: float, ticket: int, lane: str, number: int, tried: Tried, failure: Failure, again_s: float | None
+    at: float, ticket: int, lane: str, number: int, tried: ParsedAttempt, failure: Failure, again_s: float | None
 ) -> ev.AttemptFailed:
     return ev.AttemptFailed(
         at,
@@ -139,6 +145,6 @@ def _failed(
     )
 
 
-def agents_in(requests: Iterable[Sequence[Tried]]) -> int:
+def agents_in(requests: Iterable[Sequence[ParsedAttempt]]) -> int:
     """How many agents asked."""
     return len({tries[0].identity.agent for tries in requests})

@@ -24,9 +24,9 @@ from hivemind.journal.index.activity import Seconds
 from hivemind.journal.index.index import (
     FORMAT,
     Block,
+    IndexHeader,
     IndexReader,
     IndexWriter,
-    Of,
     Stale,
     fits,
     head_of,
@@ -190,7 +190,7 @@ def build(path: Path, index: Path, *, priced: bool, goes_on: Callable[[], bool] 
 
 def _gone_on_from(journal: Journal, path: Path, writer: IndexWriter, world: World, priced: bool) -> Block | None:
     """The last block of an index that still fits, of which the world is restored; None: it is begun anew."""
-    of = Of(FORMAT, __version__, priced, head_of(journal.path), secrets.token_bytes(8))
+    of = IndexHeader(FORMAT, __version__, priced, head_of(journal.path), secrets.token_bytes(8))
     with contextlib.closing(IndexReader(path)) as reader, contextlib.suppress(Stale):
         found = reader.more()
         kept = [each for each in found if each.length]

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Of:
+class IndexHeader:
     """What an index is of, and who made it."""
 
     format: int
@@ -58,7 +58,7 @@ class Of:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PartStamp:
     """A part of the journal as it was when a block was written."""
 
     name: str
@@ -78,7 +78,7 @@ class Block:
     """The latest moment in it, or before."""
     events: int
     bytes: int
-    seen: Seen
+    seen: PartStamp
     damage: Damage
     """Since the journal's beginning."""
     marks: list[Mark] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredBlock:
     """A block that was read, and where its world is."""
 
     block: Block
@@ -106,7 +106,7 @@ def index_path(first: Path) -> Path:
     return first.with_name(first.name + SUFFIX)
 
 
-def same_journal(one: Of, other: Of) -> bool:
+def same_journal(one: IndexHeader, other: IndexHeader) -> bool:
     """Whether they are of the same journal, made alike."""
     return replace(one, nonce=b"") == replace(other, nonce=b"")
 
@@ -117,12 +117,12 @@ def head_of(first: Path) -> bytes:
         return digest(file.readline(_HEAD))
 
 
-def seen_at(part: Path, offset: int) -> Seen:
+def seen_at(part: Path, offset: int) -> PartStamp:
     """The part now, with what is just before this byte. Raises: OSError."""
     with part.open("rb") as file:
         stat = os.fstat(file.fileno())
         file.seek(max(0, offset - _TAIL))
-        return Seen(part.name, stat.st_size, stat.st_mtime_ns, digest(file.read(min(offset, _TAIL))))
+        return PartStamp(part.name, stat.st_size, stat.st_mtime_ns, digest(file.read(min(offset, _TAIL))))
 
 
 def fits(blocks: list[Block], parts: tuple[Path, ...]) -> bool:
@@ -165,7 +165,7 @@ class IndexWriter:
         """Let go of the file."""
         os.close(self._fd)
 
-    def begin(self, of: Of) -> None:
+    def begin(self, of: IndexHeader) -> None:
         """Anew. Raises: OSError."""
         self.cut(0)
         self._add(msgspec.msgpack.encode(of), b"")
@@ -202,7 +202,7 @@ class IndexReader:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         self.size = 0
         """Bytes that were read and are believed."""
-        self.of: Of | None = None
+        self.of: IndexHeader | None = None
         self._head = b""
 
     def close(self) -> None:
@@ -216,23 +216,23 @@ class IndexReader:
             return False
         return os.fstat(self._fd).st_size < self.size or os.pread(self._fd, len(self._head), 0) != self._head
 
-    def more(self) -> list[Kept]:
+    def more(self) -> list[StoredBlock]:
         """The blocks that were added since. Raises: Stale: it isn't an index that this program reads; OSError."""
         if self.of is None:
             found = self._frame()
             if found is None:
                 return []
-            self.of = _decoded(found[0], Of)
+            self.of = _decoded(found[0], IndexHeader)
             if (self.of.format, self.of.program) != (FORMAT, __version__):
                 raise Stale
             self._head = os.pread(self._fd, self.size, 0)
         kept = []
         while (found := self._frame()) is not None:
             what, length, known = found
-            kept.append(Kept(_decoded(_unpacked(what), Block), self.size - length, length, known))
+            kept.append(StoredBlock(_decoded(_unpacked(what), Block), self.size - length, length, known))
         return kept
 
-    def world(self, kept: Kept) -> WorldState:
+    def world(self, kept: StoredBlock) -> WorldState:
         """How it stood where the block ends. Raises: Stale; OSError."""
         packed = os.pread(self._fd, kept.length, kept.offset)
         if digest(packed) != kept.digest:

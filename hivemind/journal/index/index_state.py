@@ -15,7 +15,17 @@ from pathlib import Path
 from hivemind import __version__
 from hivemind.journal.files import parts_from
 from hivemind.journal.index.activity import Overview
-from hivemind.journal.index.index import FORMAT, IndexReader, Kept, Of, Stale, fits, head_of, index_path, same_journal
+from hivemind.journal.index.index import (
+    FORMAT,
+    IndexHeader,
+    IndexReader,
+    Stale,
+    StoredBlock,
+    fits,
+    head_of,
+    index_path,
+    same_journal,
+)
 from hivemind.journal.index.marks import Mark
 from hivemind.journal.read.cursor import Place
 from hivemind.journal.read.damage import Damage
@@ -26,7 +36,7 @@ _AGAIN = 10
 """Looks until somebody is started once more, where another program seemed to make the index."""
 
 
-class Known:
+class JournalIndex:
     """Grows while the journal is read through, by a process that is started where it is wanted."""
 
     def __init__(self, path: Path, began: JournalBegan, *, priced: bool, indexed: bool) -> None:
@@ -56,7 +66,7 @@ class Known:
         self._places: list[Place] = []
         """Where blocks end."""
         self._ats: list[float] = []
-        self._worlds: list[tuple[Kept, int, int]] = []
+        self._worlds: list[tuple[StoredBlock, int, int]] = []
         """Each with how many events and bytes there are since the one before."""
         self._world_ats: list[float] = []
         self._events = self._since = 0
@@ -97,7 +107,7 @@ class Known:
             reader = IndexReader(self._place)
             try:
                 blocks = reader.more()
-                of = Of(FORMAT, __version__, self._priced, head_of(self._path), b"")
+                of = IndexHeader(FORMAT, __version__, self._priced, head_of(self._path), b"")
                 if reader.of is None or not same_journal(reader.of, of):
                     raise Stale
                 if not fits([kept.block for kept in blocks], self.parts()):
@@ -111,7 +121,7 @@ class Known:
         for kept in blocks:
             self._learn(kept)
 
-    def _learn(self, kept: Kept) -> None:
+    def _learn(self, kept: StoredBlock) -> None:
         block = kept.block
         self.marks += block.marks
         self.overview.add(block.rows)
@@ -135,7 +145,7 @@ class Known:
 
     # --- Finding in it ---------------------------------------------------------------------------------------------
 
-    def world_before(self, at: float, events: int, size: int) -> tuple[Kept, WorldState] | None:
+    def world_before(self, at: float, events: int, size: int) -> tuple[StoredBlock, WorldState] | None:
         """The last world that isn't after this moment, or the earliest before it from which there are no more than so
         many events and bytes to that; None: there is none."""
         number = bisect_right(self._world_ats, at) - 1

@@ -14,9 +14,9 @@ from hivemind.errors import UsageError
 from hivemind.journal.event_text import told
 from hivemind.journal.index.activity import Column
 from hivemind.journal.index.builder import MALFORMED, prices_then, world_of
-from hivemind.journal.index.index_state import Known
+from hivemind.journal.index.index_state import JournalIndex
 from hivemind.journal.index.marks import Mark
-from hivemind.journal.index.seek import Start, Starts, last_moment
+from hivemind.journal.index.seek import Start, StartFinder, last_moment
 from hivemind.journal.read.cursor import Cursor
 from hivemind.journal.read.damage import Damage
 from hivemind.journal.read.reader import missing_among, open_journal
@@ -55,8 +55,8 @@ class Player:
         self._price = prices_then(self.began) if priced else None
         self._found = journal.known_damage()
         """What was come upon while playing."""
-        self._known = Known(path, self.began, priced=priced, indexed=indexed)
-        self._starts = Starts(self.began, self._known)
+        self._known = JournalIndex(path, self.began, priced=priced, indexed=indexed)
+        self._starts = StartFinder(self.began, self._known)
         self._cursor: Cursor | None = None
         self._events: Iterator[ev.Event] = iter(())
         self._next: ev.Event | None = None

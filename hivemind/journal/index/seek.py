@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hivemind.journal.codec import BadLine, Unknown, event_of
-from hivemind.journal.index.index_state import Known
+from hivemind.journal.index.index_state import JournalIndex
 from hivemind.journal.read.cursor import Place, line_near, line_start, moment_of
 from hivemind.journal.read.reader import LONGEST_LINE
 from hivemind.journal.records import JournalBegan
@@ -33,10 +33,10 @@ class Start:
     """Nothing is left out between the two."""
 
 
-class Starts:
+class StartFinder:
     """Of one journal."""
 
-    def __init__(self, began: JournalBegan, known: Known) -> None:
+    def __init__(self, began: JournalBegan, known: JournalIndex) -> None:
         self._began = began
         self._known = known
         self._firsts: dict[Path, float | None] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hivemind.journal.read.damage import Damage
-from hivemind.journal.read.normalise import Order, Standing
+from hivemind.journal.read.normalise import EventOrder, OrderState
 from hivemind.journal.read.reader import LONGEST_LINE, read_events
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.segment import being_written
@@ -32,7 +32,7 @@ class Place:
     """Which of the files that are read, from 0."""
     offset: int
     """Bytes into it."""
-    order: Standing | None = None
+    order: OrderState | None = None
     """Of the clock there; None: nothing is known of it."""
 
 
@@ -47,7 +47,7 @@ class Cursor:
         self.damage = Damage() if damage is None else damage
         place = Place(0, 0) if place is None else place
         self.part, self.offset = place.part, place.offset
-        self.order = Order(began, self.damage)
+        self.order = EventOrder(began, self.damage)
         if place.order is not None:
             self.order.resume(place.order)
         self._file: BinaryIO = parts[place.part].open("rb", buffering=_BUFFER)

@@ -8,7 +8,7 @@ from typing import IO
 
 from hivemind.journal.files import part_of, part_path
 from hivemind.journal.read.head import opened
-from hivemind.journal.read.normalise import Order
+from hivemind.journal.read.normalise import EventOrder
 from hivemind.journal.read.reader import Journal, read_events
 from hivemind.journal.write.segment import being_written
 from hivemind.scheduler.events import Event
@@ -20,7 +20,7 @@ def follow(journal: Journal, rest: Callable[[], object]) -> Iterator[Event]:
     Raises: UsageError: a part of it can't be read.
     """
     journal.damage = damage = journal.known_damage()
-    order = Order(journal.began, damage)
+    order = EventOrder(journal.began, damage)
     if journal.guessed:
         yield journal.began
     path: Path | None = journal.parts[0]

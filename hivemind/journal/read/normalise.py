@@ -15,11 +15,11 @@ _DISORDER_S = 1.0
 _TICKETS_APART = 10**9
 """Between the tickets of two journals in one file: no journal has so many."""
 
-Standing = tuple[float, float, int]
+OrderState = tuple[float, float, int]
 """What an order goes on from: the latest moment, by what the clock is put right, journals that began in the midst."""
 
 
-class Order:
+class EventOrder:
     """Where reading stands. Events are put right in place: nobody else has them yet."""
 
     __slots__ = ("_began", "_damage", "_journals", "_shift_s", "at", "moved")
@@ -35,11 +35,11 @@ class Order:
         """Every event is to be put right from now on."""
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> OrderState:
         """Where it stands, to be gone on from."""
         return self.at, self._shift_s, self._journals
 
-    def resume(self, standing: Standing) -> None:
+    def resume(self, standing: OrderState) -> None:
         """Go on from there."""
         self.at, self._shift_s, self._journals = standing
         self.moved = bool(self._shift_s or self._journals)

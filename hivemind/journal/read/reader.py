@@ -13,7 +13,7 @@ from hivemind.journal.codec import BadLine, Unknown, begin_of, event_of, version
 from hivemind.journal.files import part_of, part_path, parts_from, parts_in
 from hivemind.journal.read.damage import Damage
 from hivemind.journal.read.head import BOM, beginning, opened
-from hivemind.journal.read.normalise import LONGEST_S, Order
+from hivemind.journal.read.normalise import LONGEST_S, EventOrder
 from hivemind.journal.records import VERSION, Gap, JournalBegan, JournalEnded
 from hivemind.journal.write.segment import being_written
 from hivemind.scheduler.events import Event, Progress, Sampled
@@ -53,7 +53,7 @@ class Journal:
         """
         self.damage = damage = self.known_damage()
         damage.missing = missing_among(self.parts)
-        order = Order(self.began, damage)
+        order = EventOrder(self.began, damage)
         if self.guessed:
             yield self.began
         for number, part in enumerate(self.parts):
@@ -117,7 +117,7 @@ def missing_among(parts: tuple[Path, ...]) -> list[str]:
 
 
 def events_in(
-    path: Path, damage: Damage, order: Order | None = None, without: frozenset[type[Event]] = frozenset()
+    path: Path, damage: Damage, order: EventOrder | None = None, without: frozenset[type[Event]] = frozenset()
 ) -> Iterator[Event]:
     """The events of one file. Raises: UsageError: it can't be read."""
     with opened(path) as file:
@@ -128,7 +128,7 @@ def read_events(
     lines: Iterable[bytes],
     name: str,
     damage: Damage,
-    order: Order | None = None,
+    order: EventOrder | None = None,
     without: frozenset[type[Event]] = frozenset(),
 ) -> Iterator[Event]:
     """The events that these lines tell of, and what is wrong with the others.
@@ -136,7 +136,7 @@ def read_events(
     `order` is of the journal, where it has parts before; it puts right a clock that goes back and a journal that begins
     in the midst of another.
     """
-    order = Order(None, damage) if order is None else order
+    order = EventOrder(None, damage) if order is None else order
     latest, moved = order.at, order.moved
     unwanted = tuple(map(begin_of, without))
     for number, line in enumerate(lines, 1):

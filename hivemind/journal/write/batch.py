@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hivemind.journal.codec import Encoded, each_line_of, lines_of
-from hivemind.journal.write.writer import Later, made
+from hivemind.journal.write.writer import DeferredLines, made
 
 _WORK_S, REST_S = 0.0005, 0.0003
 """The thread works so long, and lets others have their turn."""
@@ -20,7 +20,7 @@ class Batch:
     """Some events in order."""
 
     events: Encoded
-    between: Sequence[tuple[int, Later]] = ()
+    between: Sequence[tuple[int, DeferredLines]] = ()
     """Each with how many of the events stand before it."""
 
     @property

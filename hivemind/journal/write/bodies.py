@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from hivemind.journal.codec import line_of
 from hivemind.journal.records import RequestBody, ResponseBody
 from hivemind.journal.write.recorder import Recorder
-from hivemind.journal.write.writer import Later
+from hivemind.journal.write.writer import DeferredLines
 from hivemind.providers.encoding import decode_body
 from hivemind.redaction.bodies import redact_body
 from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
@@ -45,11 +45,11 @@ class Bodies:
         self.coming = 0
         """Bytes of answers that have begun."""
 
-    def asked(self, ticket: int, call: Call, headers: Headers) -> Heard:
+    def asked(self, ticket: int, call: Call, headers: Headers) -> BodyRecorder:
         """A request came, with these headers."""
         asked = _Asked(_heads(ticket, call, headers), self._own)
         self.put(call.body, "", partial(_request, self._now(), asked))
-        return Heard(self, self._now, asked)
+        return BodyRecorder(self, self._now, asked)
 
     def put(self, body: bytes, left_out: str, make: Callable[[bytes, str], bytes]) -> None:
         """Have a line made of a body, or without it."""
@@ -59,10 +59,10 @@ class Bodies:
             left_out = _TOO_MANY
         if left_out:
             body = b""
-        self._recorder.later(self._now(), Later(partial(make, body, left_out), len(body) + _HEADS))
+        self._recorder.later(self._now(), DeferredLines(partial(make, body, left_out), len(body) + _HEADS))
 
 
-class Heard:
+class BodyRecorder:
     """One request, and what each attempt at it is answered."""
 
     def __init__(self, bodies: Bodies, now: Callable[[], float], asked: _Asked) -> None:
@@ -73,14 +73,14 @@ class Heard:
     def answer(self, attempt: int, response: UpstreamResponse) -> UpstreamResponse:
         """An attempt is answered. Returns what is to be read in its place; as that is done, the body is noted, until
         it is closed."""
-        return _Overheard(response, self._bodies, partial(self._over, attempt, response))
+        return _RecordedResponse(response, self._bodies, partial(self._over, attempt, response))
 
     def _over(self, attempt: int, response: UpstreamResponse, body: bytes, left_out: str) -> None:
         make = partial(_response, self._now(), attempt, response.status, response.headers, self._asked)
         self._bodies.put(body, left_out, make)
 
 
-class _Overheard:
+class _RecordedResponse:
     """A response that is noted while somebody reads it."""
 
     def __init__(self, response: UpstreamResponse, bodies: Bodies, over: Callable[[bytes, str], None]) -> None:

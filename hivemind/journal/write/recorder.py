@@ -22,11 +22,11 @@ from hivemind.journal.codec import encoded, line_of
 from hivemind.journal.files import part_path
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.journal.write.batch import Batch, joined, let_others
-from hivemind.journal.write.carried import carried_line, weight_of
-from hivemind.journal.write.writer import Later, NewPart, Writer
+from hivemind.journal.write.state_line import carried_line, weight_of
+from hivemind.journal.write.writer import DeferredLines, NewPart, Writer
 from hivemind.scheduler import events as ev
+from hivemind.world.capture import Capture
 from hivemind.world.snapshot import RecordingView
-from hivemind.world.taken import Taken
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Recorder:
         began: JournalBegan,
         limits: Limits,
         *,
-        take: Callable[[float], Taken],
+        take: Callable[[float], Capture],
         tell: Callable[[ev.Event], object],
         wall: Callable[[], float],
     ) -> None:
@@ -92,7 +92,7 @@ class Recorder:
         self._tell = tell
         self._wall = wall
         self._path = writer.path
-        self._fresh: list[ev.Event | Later] = []
+        self._fresh: list[ev.Event | DeferredLines] = []
         self.record: Callable[[Sequence[ev.Event]], object] = self._fresh.extend
         """Takes what happened; all that is done on the path of a request."""
         self._fresh_weight = 0
@@ -119,7 +119,7 @@ class Recorder:
         writer.put(line_of(began))
         self._timer: asyncio.Handle = self._loop.call_later(EVERY_S, self._tick)
 
-    def later(self, at: float, line: Later) -> None:
+    def later(self, at: float, line: DeferredLines) -> None:
         """A line that takes long to make, of something that happened now."""
         if self._gap is None and not self.has_room(line.weight):
             self._write_all_down()
@@ -180,8 +180,8 @@ class Recorder:
         del self._fresh[:AT_ONCE]
         kinds = set(map(type, taken))
         if ev.Progress in kinds or ev.Sampled in kinds:
-            taken = [each for each in taken if isinstance(each, Later) or self._is_news(each)]
-        events, between = _apart(taken) if Later in kinds else (cast(list[ev.Event], taken), [])
+            taken = [each for each in taken if isinstance(each, DeferredLines) or self._is_news(each)]
+        events, between = _apart(taken) if DeferredLines in kinds else (cast(list[ev.Event], taken), [])
         if not taken:
             return
         if not self._made:
@@ -194,9 +194,9 @@ class Recorder:
         if self._size >= CHUNK:
             self._hand_over()
 
-    def _write_one(self, one: ev.Event | Later) -> None:
+    def _write_one(self, one: ev.Event | DeferredLines) -> None:
         try:
-            self._add(Batch(encoded([]), [(0, one)]) if isinstance(one, Later) else Batch(encoded([one])))
+            self._add(Batch(encoded([]), [(0, one)]) if isinstance(one, DeferredLines) else Batch(encoded([one])))
         except _UNWRITABLE as error:
             self._complain(one, error)
 
@@ -224,7 +224,7 @@ class Recorder:
             return
         made, self._made, lines, self._count, size, self._size = self._made, [], self._count, 0, self._size, 0
         if self._gap is None and (last or self.has_room(size)):
-            self._writer.put(Later(partial(joined, made), size, lines))
+            self._writer.put(DeferredLines(partial(joined, made), size, lines))
             self._in_part += size
         else:
             self._miss(self._first_at, lines, self._why_no_room())
@@ -300,10 +300,10 @@ class Recorder:
         self._in_part += carried.weight
         self._behind = False
 
-    def _carried(self, at: float) -> Later:
+    def _carried(self, at: float) -> DeferredLines:
         """In the thread others have their turn in between: of many agents and tasks it takes long."""
         taken = self._take(at)
-        return Later(partial(carried_line, at, taken, let_others), weight_of(taken), 0)
+        return DeferredLines(partial(carried_line, at, taken, let_others), weight_of(taken), 0)
 
     def _begin_anew(self) -> None:
         """The file takes nothing more; what waited for it is missing, though not in what the next one begins with."""
@@ -323,12 +323,12 @@ class Recorder:
         self._part_at, self._in_part, self._sample, self._behind = at, 0, None, False
 
 
-def _apart(taken: Sequence[ev.Event | Later]) -> tuple[list[ev.Event], list[tuple[int, Later]]]:
+def _apart(taken: Sequence[ev.Event | DeferredLines]) -> tuple[list[ev.Event], list[tuple[int, DeferredLines]]]:
     """Events, and what stands between them."""
     events: list[ev.Event] = []
-    between: list[tuple[int, Later]] = []
+    between: list[tuple[int, DeferredLines]] = []
     for each in taken:
-        if isinstance(each, Later):
+        if isinstance(each, DeferredLines):
             between.append((len(events), each))
         else:
             events.append(each)

@@ -36,7 +36,7 @@ def begin(folder: Path, wall: float, port: int) -> tuple[str, Part]:
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class Retention:
     """What of a folder's journals is kept."""
 
     max_age_s: float
@@ -44,7 +44,7 @@ class Keeping:
     """All of them together."""
 
 
-def prune(writing: Path, keeping: Keeping, wall: Callable[[], float]) -> None:
+def prune(writing: Path, keeping: Retention, wall: Callable[[], float]) -> None:
     """Remove what is too old or too much from the folder of the part that is being written, the oldest first; nothing
     of a journal that another program writes."""
     try:

@@ -21,7 +21,7 @@ CLOSE_S = 5.0
 """For what waits at the end."""
 
 
-class Sheet(Protocol):
+class LineFile(Protocol):
     """What lines are written to; :class:`~hivemind.journal.write.segment.Part` but in tests."""
 
     path: Path
@@ -32,7 +32,7 @@ class Sheet(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class DeferredLines:
     """Lines that are still to be made."""
 
     make: Callable[[], bytes]
@@ -51,7 +51,7 @@ class NewPart:
     """Its first lines."""
 
 
-Item = bytes | Later | NewPart
+Item = bytes | DeferredLines | NewPart
 
 
 class Writer(BackgroundWriter[Item]):
@@ -60,10 +60,10 @@ class Writer(BackgroundWriter[Item]):
 
     def __init__(
         self,
-        sheet: Sheet,
+        sheet: LineFile,
         *,
         tidy: Callable[[Path], object],
-        open_part: Callable[[Path], Sheet] = Part,
+        open_part: Callable[[Path], LineFile] = Part,
         retry_s: float = RETRY_S,
     ) -> None:
         super().__init__("hivemind-journal", retry_s)
@@ -99,7 +99,7 @@ class Writer(BackgroundWriter[Item]):
         match item:
             case bytes():
                 return len(item)
-            case Later():
+            case DeferredLines():
                 return item.weight
             case NewPart():
                 return len(item.head)
@@ -142,7 +142,7 @@ class Writer(BackgroundWriter[Item]):
             _log.exception("old journals can't be looked after")
 
 
-def made(item: Later) -> bytes:
+def made(item: DeferredLines) -> bytes:
     """Its lines; none where they can't be made, which is logged."""
     try:
         return item.make()
@@ -155,7 +155,7 @@ def _lines(item: Item) -> int:
     match item:
         case bytes():
             return item.count(b"\n")
-        case Later():
+        case DeferredLines():
             return item.lines
         case NewPart():
             return 0

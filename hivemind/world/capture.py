@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from hivemind.world.lifecycle import Attempt
-from hivemind.world.state import TASK_TAKEN, AgentState, AttemptState, OpenTicket, TaskStands, Values, WorldState
+from hivemind.world.state import TASK_TAKEN, AgentState, AttemptState, OpenTicket, TaskRecord, Values, WorldState
 from hivemind.world.tickets import Note, TicketFold, kept_note
 
 _TICKET = tuple(field.name for field in fields(OpenTicket) if field.name not in ("attempts", "notes"))
@@ -25,7 +25,7 @@ TicketValues = tuple[Values, tuple[Values, ...], tuple[Note, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Capture:
     """At one moment; nothing that happens later changes it."""
 
     rest: WorldState
@@ -58,10 +58,10 @@ class Taken:
         """The one whose values begin there."""
         return AgentState(*self.agents[start : start + _PER_AGENT])
 
-    def task(self, start: int) -> TaskStands:
+    def task(self, start: int) -> TaskRecord:
         """Likewise."""
         own = self.tasks[start : start + _PER_TASK - 1]
-        return TaskStands(*(*own, self.used_before.get(own[0].task)))
+        return TaskRecord(*(*own, self.used_before.get(own[0].task)))
 
     def _moved(self, start: int) -> int:
         moved: int = self.tasks[start + _PER_TASK - 1]

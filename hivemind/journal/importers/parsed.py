@@ -41,7 +41,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class ParsedAttempt:
     """One attempt at a request of a model."""
 
     entry: Entry
@@ -65,7 +65,7 @@ class Tried:
     """Some of the answer came."""
 
 
-def understood(entry: Entry, claims: Claims) -> Tried | None:
+def parse_entry(entry: Entry, claims: Claims) -> ParsedAttempt | None:
     """None: it isn't a request that makes a model generate something. `claims` knows the names of entries before."""
     place = parse_path(entry.path)
     dialect = dialect_for(place.path)
@@ -80,7 +80,7 @@ def understood(entry: Entry, claims: Claims) -> Tried | None:
     state = _tapped(entry, facts)
     left = entry.hints.left or (not entry.status and _says(entry.error, _LEFT))
     failure = None if left else _failure(entry, facts, state, secrets)
-    return Tried(
+    return ParsedAttempt(
         entry=entry,
         address=place,
         provider=profile.name,

@@ -10,8 +10,8 @@ from typing import TypeVar
 import msgspec
 
 from hivemind.journal.codec import begin_of
+from hivemind.world.capture import Capture, ticket_state
 from hivemind.world.state import Carried, WorldState
-from hivemind.world.taken import Taken, ticket_state
 
 AT_ONCE = 50
 """Agents, requests or tasks: half a millisecond's worth."""
@@ -21,12 +21,12 @@ _encode = msgspec.json.Encoder().encode
 V = TypeVar("V")
 
 
-def weight_of(taken: Taken) -> int:
+def weight_of(taken: Capture) -> int:
     """About how many bytes of memory it takes until it is written."""
     return _LEAST + _VALUE * (len(taken.agents) + len(taken.tasks)) + _TICKET * len(taken.tickets)
 
 
-def carried_line(at: float, taken: Taken, rest: Callable[[], object]) -> bytes:
+def carried_line(at: float, taken: Capture, rest: Callable[[], object]) -> bytes:
     """What :func:`.format.line_of` makes of the event; `rest` is called between pieces, to let others run."""
     made = {
         "agents": _array(taken.agent_starts(), taken.agent, rest),

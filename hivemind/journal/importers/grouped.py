@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hivemind.journal.importers.understood import Tried
+from hivemind.journal.importers.parsed import ParsedAttempt
 
 Key = tuple[object, ...]
 
 
-def joined(tries: Iterable[Tried]) -> list[list[Tried]]:
+def grouped(tries: Iterable[ParsedAttempt]) -> list[list[ParsedAttempt]]:
     """Each request's attempts in order, the requests in the order in which they came."""
-    requests: list[list[Tried]] = []
-    open_ones: dict[Key, list[Tried]] = {}
+    requests: list[list[ParsedAttempt]] = []
+    open_ones: dict[Key, list[ParsedAttempt]] = {}
     """Whose last attempt failed, so that there may be another."""
     for tried in sorted(tries, key=lambda each: each.entry.began_at):
         key, number = _key(tried), _number(tried)
@@ -27,13 +27,13 @@ def joined(tries: Iterable[Tried]) -> list[list[Tried]]:
     return requests
 
 
-def _key(tried: Tried) -> Key:
+def _key(tried: ParsedAttempt) -> Key:
     ticket = tried.entry.hints.ticket
     if ticket is not None:
         return ("ticket", ticket)
     return (tried.identity.agent, tried.lane, tried.entry.origin, tried.request)
 
 
-def _number(tried: Tried) -> int:
+def _number(tried: ParsedAttempt) -> int:
     """Which attempt at its request it says it is, from 1."""
     return tried.entry.hints.attempt or (tried.client.retry_count or 0) + 1
