@@ -1,16 +1,18 @@
-"""Takes the pictures that the README shows: the real control room on the demo, in two sizes, dark and light, and on
-what was recorded of it.
+"""Takes the pictures of the README: the control room on the demo, in two sizes, dark and light, and on recordings.
 
     make screenshots
 
-writes an SVG and, where rsvg-convert is installed, a PNG of each beside this file.
+writes a PNG of each beside this file (rsvg-convert makes them), and the text of those that are the same every time.
+Each picture is checked while it is taken: what it must show, that the keys it names exist, and that its figures agree.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -28,11 +30,14 @@ from hivemind.journal.write.sink import JournalSink
 from hivemind.prices import Prices
 from hivemind.scheduler.events import Event
 from hivemind.settings import Settings
+from hivemind.text.humanise import short_count, short_duration
 from hivemind_mock.agents.demo import SEED, bad_day, run_demo_agents, run_demo_provider
 from hivemind_mock.agents.tasks import at_tasks
 from hivemind_mock.bench.runs import Run, execute_run
 from hivemind_mock.provider.scenarios import SCENARIOS
 from hivemind_tui.app import ControlRoom
+from hivemind_tui.keys.keymap import BY_ID, here
+from hivemind_tui.loop.frame_rate import Pace
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.export import CONVERTER, placed_text
 from hivemind_tui.replay_app import ReplayRoom
@@ -45,7 +50,21 @@ WARM_UP_S = 24.0
 SETTLE_S = 2.5
 """Until a page is drawn and its plot is there."""
 LARGE, SMALL = (160, 45), (80, 24)
+CELL_PIXELS = 9
 ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+
+
+class Frames(Pace):
+    """Draws frames at a rate that a busy machine doesn't change, until they are stopped."""
+
+    stopped = False
+
+    def due(self, now_s: float) -> bool:
+        """Return whether it is time for the next frame."""
+        return not self.stopped and super().due(now_s)
+
+    def drawn(self, cost_s: float, late_s: float = 0.0) -> None:
+        """Ignore the cost of a frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,52 +75,137 @@ class Picture:
     keys: str
     theme: str = "hivemind-dark"
     size: tuple[int, int] = LARGE
+    shows: tuple[str, ...] = ()
+    """Regular expressions that its text must match."""
+    same: bool = False
+    """Whether its text is the same every time."""
 
 
+OVERVIEW = (r"Slots and queue", r"Rate windows", r"\d+ retried OK", r"\d+ agents? recovered")
 PICTURES = (
-    Picture("overview", "1"),
-    Picture("overview_light", "1", theme="hivemind-light"),
-    Picture("overview_small", "1", size=SMALL),
-    Picture("overview_small_light", "1", theme="hivemind-light", size=SMALL),
-    Picture("agents", "2 s s s"),
-    Picture("agent", "2 $ enter"),
-    Picture("request", "3 enter"),
-    Picture("tasks", "6 j j j"),
-    Picture("tuning", "4 j j j right right left"),
-    Picture("tuning_small", "4", size=SMALL),
-    Picture("log_light", "5", theme="hivemind-light"),
+    Picture("overview", "1", shows=(*OVERVIEW, r"limit \d", r"ETA")),
+    Picture("overview_light", "1", theme="hivemind-light", shows=OVERVIEW),
+    Picture("overview_small", "1", size=SMALL, shows=OVERVIEW),
+    Picture("overview_small_light", "1", theme="hivemind-light", size=SMALL, shows=OVERVIEW),
+    Picture("agents", "2 s s s", shows=(r"AGENT", r"base URL for it")),
+    Picture("agent", "2 $ enter", shows=(r"state ", r"Tokens over time", r"Requests")),
+    Picture(
+        "request", "3 slash d o n e enter s s s s s s enter", shows=(r"1 ✕ .* (4|5)\d\d ", r"[2-9] ✓ .*200 answered")
+    ),
+    Picture("tasks", "6 j j j", shows=(r"WAITS FOR OR NOTE", r"waited for by")),
+    Picture("tuning", "4 j j j right right left", shows=(r"1 knob tuned, W writes", r"was 0.5", r"tau in the paper")),
+    Picture("tuning_small", "4", size=SMALL, shows=(r"max concurrency",)),
+    Picture("log_light", "5", theme="hivemind-light", shows=(r"following", r"answered at attempt")),
 )
 RECORDED = (
     Picture(
         "replay",
         "g 3 0 percent_sign enter left_square_bracket g 7 5 percent_sign enter right_square_bracket"
         " g 4 0 percent_sign enter n right",
+        shows=(r"REPLAY x1", r"stopped x1", r"\d+s of ", r"\[.*\d\d:\d\d:\d\d.*\]"),
     ),
-    Picture("replay_small", "g 5 0 percent_sign enter", size=SMALL),
+    Picture("replay_small", "g 5 0 percent_sign enter", size=SMALL, shows=(r"REPLAY x1",)),
 )
 WHAT_IF = (
-    Picture("whatif", "end w g right right right j j j right right right right enter"),
-    Picture("whatif_small", "w enter", size=SMALL),
+    Picture(
+        "whatif",
+        "end w g right right right j j j right right right right enter",
+        shows=(
+            r"As recorded against max_concurrency=",
+            r"(better|fewer|more)",
+            r"wall time .* [+-]\d",
+            r"they diverge",
+        ),
+        same=True,
+    ),
+    Picture("whatif_small", "w enter", size=SMALL, shows=(r"wall time",), same=True),
 )
 
+HINTS = {
+    r"(\S+) writes": "write",
+    r"(\S+) (?:gives it one|sets one)": "budget",
+    r"; (\S+) ends it": "release",
+    r"(\S+) copies": "copy",
+    r"\((\S+) clears it\)": "back",
+    r"forced, (\S+) changes": "circuit",
+    r"pinned, (\S+) returns": "pin",
+    r"below, (\S+) follows": "last",
+    r"(\S+) simulates": "open",
+}
+"""Keys that panels name, and their ids in the key table."""
 
-async def take(pilot: Pilot[str], picture: Picture, title: str = "hivemind-tui --demo") -> str:
-    """One picture, as SVG."""
+
+def check(app: ControlRoom, picture: Picture, text: str) -> None:
+    """Raise AssertionError where the picture doesn't show what it should, or contradicts itself or the program."""
+    for pattern in picture.shows:
+        assert re.search(pattern, text), f"{picture.name}: no {pattern!r} in\n{text}"
+    for pattern, name in HINTS.items():
+        for shown in re.findall(pattern, text):
+            assert shown == BY_ID[name].shown, f"{picture.name}: {shown!r} isn't the key of {name!r}"
+    view = app.view
+    keys = {key.shown for key in here(view.page, live=view.live)}
+    hints = re.split(r" {2,}", text.splitlines()[-1].strip())
+    unknown = [hint for hint in hints if hint.partition(" ")[0] not in keys]
+    assert not unknown, f"{picture.name}: not in the key table: {unknown}"
+    if view.page != "whatif":
+        agree(app, picture.name, text)
+
+
+def agree(app: ControlRoom, name: str, text: str) -> None:
+    """Raise AssertionError where the figures of a picture contradict each other, or its clock and its position."""
+    view = app.view
+    snapshot, lane, playback = view.snapshot, view.lane, view.playback
+    assert lane is not None
+    state = lane.state
+    slots, queue = view.of_lane(snapshot.slots), view.of_lane(snapshot.queue)
+    assert (state.active, state.waiting + state.retrying) == (len(slots), len(queue)), (
+        f"{name}: lane and tickets differ"
+    )
+    assert sum(agent.flying for agent in snapshot.agents) == len(snapshot.slots), f"{name}: agents and slots differ"
+    totals = snapshot.totals
+    assert totals.finished + totals.failed + totals.refused + totals.abandoned <= totals.requests, name
+    if "answered" in text.split("\n")[1]:
+        assert f"{short_count(totals.finished)} answered" in text, f"{name}: totals and view differ"
+    if view.page == "overview":
+        assert f"{state.active} of {int(state.level)} in flight" in text, f"{name}: slots and view differ"
+    if playback is not None:
+        wall = time.strftime("%H:%M:%S", time.localtime(playback.wall))
+        assert text.count(wall) >= 2, f"{name}: the clocks of header and timeline differ"
+        passed = short_duration(playback.at - playback.begins_at)
+        lasts = short_duration(playback.ends_at - playback.begins_at)
+        assert f"{passed} of {lasts}" in text, f"{name}: no position {passed} of {lasts}"
+        assert abs(playback.at - snapshot.at) < 1, f"{name}: clock and snapshot differ"
+
+
+async def take(pilot: Pilot[str], picture: Picture, title: str = "hivemind-tui --demo") -> tuple[str, str]:
+    """Take one picture, check it, and return it as SVG and as text."""
+    app = pilot.app
+    assert isinstance(app, ControlRoom)
     await pilot.resize_terminal(*picture.size)
-    pilot.app.theme = picture.theme
+    app.theme = picture.theme
     for key in picture.keys.split():
         await pilot.press(key)
-        for simulating in [each for each in pilot.app.workers if each.group == "what if"]:
+        for simulating in [each for each in app.workers if each.group == "what if"]:
             await simulating.wait()
     await asyncio.sleep(SETTLE_S)
+    # All panels show one moment, the one that is checked.
+    pace = app._pace
+    assert isinstance(pace, Frames)
+    pace.stopped = True
+    app._look()
+    app._draw_all()
+    await asyncio.sleep(0.3)
     await pilot.pause()
-    svg = pilot.app.export_screenshot(title=title, simplify=True)
-    for key in ("escape", "escape", "1"):
+    svg = app.export_screenshot(title=title, simplify=True)
+    text = "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.size)) + "\n"
+    check(app, picture, text)
+    pace.stopped = False
+    for key in ("escape", "escape", "escape", "1"):
         await pilot.press(key)
-    return svg
+    return svg, text
 
 
-async def live_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str]]:
+async def live_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str, str]]:
     """Those of one demo that runs on meanwhile, and is recorded."""
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(run_demo_provider(bad_day(SEED)))
@@ -123,12 +227,13 @@ async def live_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str]]:
         stack.push_async_callback(plots.aclose)
         source = Local(proxy, FOLDER / "hivemind.toml")
         app = ControlRoom(source, drain_s=30, plots=plots, environment=ENVIRONMENT)
+        app._pace = Frames(app._pace.wanted)
         async with app.run_test(size=LARGE) as pilot:
             await stack.enter_async_context(run_demo_agents(served.url))
             await stack.enter_async_context(at_tasks(proxy.apply))
             await asyncio.sleep(WARM_UP_S)
             for picture in PICTURES:
-                yield picture, await take(pilot, picture)
+                yield picture, *await take(pilot, picture)
         proxy.engine.record = None
         sink.close(proxy.engine.now())
 
@@ -142,7 +247,7 @@ def evening(folder: Path) -> Path:
     return run.journal
 
 
-async def recorded_pictures(journal: Path, pictures: Sequence[Picture]) -> AsyncIterator[tuple[Picture, str]]:
+async def recorded_pictures(journal: Path, pictures: Sequence[Picture]) -> AsyncIterator[tuple[Picture, str, str]]:
     """Those of what was recorded."""
     player = Player.open(journal, priced=True)
     plots = PlotProcess()
@@ -150,17 +255,18 @@ async def recorded_pictures(journal: Path, pictures: Sequence[Picture]) -> Async
         source = ReplaySource(player, player.name)
         source.journal = journal
         app = ReplayRoom(source, plots=plots, environment=ENVIRONMENT)
+        app._pace = Frames(app._pace.wanted)
         async with app.run_test(size=LARGE) as pilot:
             await asyncio.sleep(SETTLE_S)
             for picture in pictures:
-                yield picture, await take(pilot, picture, "hivemind-tui --replay latest")
+                yield picture, *await take(pilot, picture, "hivemind-tui --replay latest")
                 await pilot.press("backslash")
     finally:
         player.close()
         await plots.aclose()
 
 
-async def what_if_pictures() -> AsyncIterator[tuple[Picture, str]]:
+async def what_if_pictures() -> AsyncIterator[tuple[Picture, str, str]]:
     """Those of what other settings would have done with a whole run."""
     with tempfile.TemporaryDirectory() as folder:
         journal = await asyncio.to_thread(evening, Path(folder))
@@ -168,7 +274,7 @@ async def what_if_pictures() -> AsyncIterator[tuple[Picture, str]]:
             yield made
 
 
-async def all_pictures() -> AsyncIterator[tuple[Picture, str]]:
+async def all_pictures() -> AsyncIterator[tuple[Picture, str, str]]:
     """Every picture in turn."""
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / time.strftime("%Y%m%d-%H%M%S-8765.jsonl")
@@ -180,24 +286,27 @@ async def all_pictures() -> AsyncIterator[tuple[Picture, str]]:
             yield made
 
 
-async def write_all(convert: str | None) -> None:
-    """Write every picture."""
-    async for picture, svg in all_pictures():
-        path = FOLDER / f"{picture.name}.svg"
+async def write_all(folder: Path, convert: str | None) -> None:
+    """Write every picture into the folder."""
+    async for picture, svg, text in all_pictures():
+        path = folder / f"{picture.name}.svg"
         path.write_text(placed_text(svg), encoding="utf-8")
+        if picture.same:
+            path.with_suffix(".txt").write_text(text, encoding="utf-8")
         print(path.name)
         if convert is not None:
-            width = str(picture.size[0] * 10)
+            width = str(picture.size[0] * CELL_PIXELS)
             command = (convert, "-w", width, "-o", str(path.with_suffix(".png")), str(path))
             await asyncio.to_thread(subprocess.run, command, check=True)
+            path.unlink()
 
 
 def main() -> None:
     """Write the pictures."""
     convert = shutil.which(CONVERTER)
     if convert is None:
-        print(f"no PNGs: {CONVERTER} (librsvg2-bin) is missing")
-    run_loop(write_all(convert))
+        sys.exit(f"{CONVERTER} (librsvg2-bin) is missing")
+    run_loop(write_all(FOLDER, convert))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 
 from hivemind.scheduler.types import Price
@@ -108,7 +111,7 @@ class World(Fold):
             mode=mode,
             address=self.address,
             upstreams=self._upstreams,
-            lanes=tuple([LaneView(state, self._curves.of(key)) for key, state in self._lanes.items()]),
+            lanes=tuple(self._lane_views()),
             slots=tuple([ticket.ticket_view(at) for ticket in tickets if ticket.in_flight]),
             queue=tuple([self._queued_view(ticket, at, mode) for ticket in shown]),
             queued=len(waiting),
@@ -119,6 +122,18 @@ class World(Fold):
             tasks=self._tasks.views(at),
             task_counts=self._tasks.counts(),
         )
+
+    def _lane_views(self) -> Iterator[LaneView]:
+        """Yield the lanes as last sampled, but with their open requests as of now, which the tickets show too."""
+        tickets = self._open.by_ticket.values()
+        active = Counter(ticket.arrived.lane for ticket in tickets if ticket.in_flight)
+        retrying = Counter(ticket.arrived.lane for ticket in tickets if ticket.state == "retry")
+        waiting = Counter(ticket.arrived.lane for ticket in tickets if ticket.state == "queued")
+        for key, state in self._lanes.items():
+            counts = active[key], waiting[key], retrying[key]
+            if counts != (state.active, state.waiting, state.retrying):
+                state = replace(state, active=counts[0], waiting=counts[1], retrying=counts[2])
+            yield LaneView(state, self._curves.of(key))
 
     def _queued_view(self, ticket: TicketFold, at: float, mode: str) -> TicketView:
         paused = self._agents[ticket.arrived.agent].paused

@@ -6,7 +6,7 @@ from textual.strip import Strip
 
 from hivemind.lab.tune.overrides import value_text
 from hivemind.scheduler.operator.knobs import KNOBS
-from hivemind.text.humanise import NOTHING, short_plural
+from hivemind.text.humanise import NOTHING, short_count, short_plural
 from hivemind_tui.panels.knobs import GROUPS, VALUE, described, knob_row, listed, step
 from hivemind_tui.render.dials import DIALS, leap, shown_value
 from hivemind_tui.render.format import fit
@@ -28,7 +28,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     body = listed(groups, sheet.names, sheet.name, lambda name: _row(name, sheet, cells, pen), cells, rows - about, pen)
     body += _about(sheet, cells, pen) if about else []
     changed = len(sheet.changes)
-    note = f"{short_plural(changed, 'setting')} changed" if changed else "as recorded"
+    note = f"{short_count(changed)} changed" if changed else "as recorded"
     return pen.frame("What if", join(note, "enter simulates"), body, width, height)
 
 
