@@ -49,7 +49,7 @@ bench: $(VENV)/.ready ## the paper's scenarios, fairness, predictions, overhead,
 docs: $(VENV)/.ready ## build the manual into docs/_build/html
 	$(DOCS)
 
-screenshots: $(VENV)/.ready ## take the README's pictures anew (about a minute and a half)
+screenshots: $(VENV)/.ready ## take the README's pictures anew (about two minutes; needs rsvg-convert)
 	@$(BIN)/python screenshots/make.py
 
 clean: ## remove .venv and every cache

@@ -9,6 +9,7 @@ Each picture is checked while it is taken: what it must show, that the keys it n
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import subprocess
@@ -36,7 +37,8 @@ from hivemind_mock.agents.tasks import at_tasks
 from hivemind_mock.bench.runs import Run, execute_run
 from hivemind_mock.provider.scenarios import SCENARIOS
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.keys.keymap import BY_ID, here
+from hivemind_tui.keys.keymap import here
+from hivemind_tui.keys.table import BY_ID
 from hivemind_tui.loop.frame_rate import Pace
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.export import CONVERTER, placed_text
@@ -143,9 +145,9 @@ def check(app: ControlRoom, picture: Picture, text: str) -> None:
         for shown in re.findall(pattern, text):
             assert shown == BY_ID[name].shown, f"{picture.name}: {shown!r} isn't the key of {name!r}"
     view = app.view
-    keys = {key.shown for key in here(view.page, live=view.live)}
+    keys = tuple(f"{key.pair or key.shown} " for key in here(view))
     hints = re.split(r" {2,}", text.splitlines()[-1].strip())
-    unknown = [hint for hint in hints if hint.partition(" ")[0] not in keys]
+    unknown = [hint for hint in hints if not hint.startswith(keys)]
     assert not unknown, f"{picture.name}: not in the key table: {unknown}"
     if view.page != "whatif":
         agree(app, picture.name, text)
@@ -306,6 +308,8 @@ def main() -> None:
     convert = shutil.which(CONVERTER)
     if convert is None:
         sys.exit(f"{CONVERTER} (librsvg2-bin) is missing")
+    os.environ["TZ"] = "UTC"  # the texts have times of day
+    time.tzset()
     run_loop(write_all(FOLDER, convert))
 
 

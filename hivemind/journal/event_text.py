@@ -103,9 +103,9 @@ def _progress(event: ev.Progress) -> Told:
 
 
 def _finished(event: ev.Finished) -> Told:
-    saved = f" at attempt {event.attempts}, the agent saw no error" if event.attempts > 1 else ""
-    text = f"request {event.ticket}: answered after {duration(event.duration_s)}{saved}; {_tokens(event.usage)}"
-    return "good", "saved" if saved else str(event.status), event.agent, text
+    retried = f" at attempt {event.attempts}, the agent saw no error" if event.attempts > 1 else ""
+    text = f"request {event.ticket}: answered after {duration(event.duration_s)}{retried}; {_tokens(event.usage)}"
+    return "good", "retried" if retried else str(event.status), event.agent, text
 
 
 def _sampled(event: ev.Sampled) -> Told:

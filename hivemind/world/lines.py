@@ -69,7 +69,7 @@ def _failed(event: ev.AttemptFailed) -> Told:
 def _finished(event: ev.Finished) -> Told | None:
     if event.attempts < 2:
         return None
-    return "good", "saved", event.agent, f"answered at attempt {event.attempts}; the agent saw no error"
+    return "good", "retried", event.agent, f"answered at attempt {event.attempts}; the agent saw no error"
 
 
 def _abandoned(event: ev.Abandoned) -> Told:
@@ -96,11 +96,11 @@ def _circuit_changed(event: ev.CircuitChanged) -> Told:
 
 
 def _parked(event: ev.LaneParked) -> Told:
-    return "warn", event.cause, event.lane, f"parked {duration(event.for_s)}, as the provider asks"
+    return "warn", event.cause, event.lane, f"paused {duration(event.for_s)} by the provider"
 
 
 def _released(event: ev.LaneReleased) -> Told:
-    return "good", "lane", event.lane, "goes on"
+    return "good", "lane", event.lane, "resumed"
 
 
 def _reset_doubted(event: ev.ResetDoubted) -> Told:

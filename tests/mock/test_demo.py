@@ -88,7 +88,7 @@ def test_the_first_seconds_show_what_it_is_for() -> None:
     tally, mock, seen = spend_through_hivemind(20)
     assert mock.stats.faults[Fault.BAD_GATEWAY]
     assert mock.stats.faults[Fault.RESET_EARLY]
-    assert {"aimd", "saved", "502", "529"} <= {line["tag"] for line in seen["lines"]}
+    assert {"aimd", "retried", "502", "529"} <= {line["tag"] for line in seen["lines"]}
     assert seen["totals"]["rescued"] >= 2
     assert seen["queued"]
     windows = seen["lanes"][0]["state"]["windows"]

@@ -296,9 +296,9 @@ def _lines(dice: random.Random) -> tuple[Line, ...]:
     texts = (
         ("info", "aimd", LANE, "level 8.0 → 8.5 (grow)"),
         ("warn", "retry", "erin", "529 overloaded_error, next try in 3.1s"),
-        ("bad", "429", LANE, "rate limited: level 11.0 → 5.5, parked 4s"),
+        ("bad", "429", LANE, "rate limited: level 11.0 → 5.5, paused 4s"),
         ("info", "you", "you", "ceiling 12 on anthropic"),
-        ("good", "saved", "grace", "answered at attempt 3 after 2 errors it never saw"),
+        ("good", "retried", "grace", "answered at attempt 3 after 2 errors it never saw"),
         ("warn", "circuit", LANE, "half-open → closed after a good probe"),
     )
     picked = [texts[dice.randrange(len(texts))] for _ in range(30)]

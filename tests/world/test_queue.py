@@ -96,3 +96,14 @@ def test_what_flies_is_held_by_nothing() -> None:
         None,
         None,
     )
+
+
+def test_a_lane_counts_its_requests_as_they_are_now() -> None:
+    """Between two samples requests come, are granted and fail; the lane agrees with the tickets at every moment."""
+    world = told(*map(arrived, (1, 2, 3)), sampled(1.0, state(active=0)))
+    for event in (granted(1, at=1.5), granted(2, at=1.6), failed(9.0, at=1.7)):
+        world.apply(event)
+    snapshot = world.snapshot(2.0)
+    lane = snapshot.lanes[0].state
+    assert (lane.active, lane.waiting, lane.retrying) == (1, 1, 1)
+    assert (len(snapshot.slots), snapshot.queued) == (1, 2)
