@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -94,7 +95,19 @@ def _commands() -> Iterator[str]:
         yield from _section(program, _help_of(main))
         if program == "hivemind":
             for name in (name for rows in GROUPS.values() for name in rows):
-                yield from _section(f"hivemind {name}", _command_help(name))
+                command = command_named(name)
+                parser = Parser(prog=f"hivemind {name}", description=command.summary)
+                command.configure(parser)
+                yield from _parsers(parser)
+
+
+def _parsers(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield a section for a parser and for each of its subcommands."""
+    yield from _section(parser.prog, parser.format_help())
+    for action in parser._actions:  # argparse has no public way to its subcommands
+        if isinstance(action, argparse._SubParsersAction):
+            for subparser in dict.fromkeys(action.choices.values()):
+                yield from _parsers(subparser)
 
 
 def _section(title: str, text: str) -> Iterator[str]:
@@ -111,13 +124,6 @@ def _help_of(main: Callable[[Sequence[str]], Any]) -> str:
     with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
         main(["--help"])
     return output.getvalue()
-
-
-def _command_help(name: str) -> str:
-    command = command_named(name)
-    parser = Parser(prog=f"hivemind {name}", description=command.summary)
-    command.configure(parser)
-    return parser.format_help()
 
 
 def _keys() -> Iterator[str]:
