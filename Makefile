@@ -42,7 +42,7 @@ test-all: $(VENV)/.ready ## after make test: slow and end-to-end tests, and prop
 
 bench: $(VENV)/.ready ## the paper's scenarios, fairness, predictions, overhead, and hostile traffic (*.json)
 	@$(BIN)/hivemind bench --json bench.json
-	@for name in fairness prediction perf attacks; do \
+	@for name in fairness prediction perf gateways attacks; do \
 	  PYTHONPATH=mock $(BIN)/python -m benchmarks.$$name --json $$name.json || exit; \
 	done
 
