@@ -9,13 +9,16 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from program import called
 from proxy.kit import Running, settings_for
 
+from hivemind.agents.foreground import Foreground
 from hivemind.host.proxy import Proxy
 from hivemind.prices import Prices
 from hivemind.proxy.server_protocol import ClientProtocol
@@ -59,7 +62,7 @@ class Place:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=self.folder,
-            env={**PLAIN, "HIVEMIND_STATE_DIR": str(self.folder / "state"), **self.environ, **environ},
+            env=self._environ(environ),
             start_new_session=True,
         )
         self.processes.append(process)
@@ -68,6 +71,18 @@ class Place:
     async def run(self, *args: str, **environ: str) -> asyncio.subprocess.Process:
         """Start `hivemind run`."""
         return await self.start("hivemind", "run", *args, **environ)
+
+    async def called(self, *args: str) -> Ran:
+        """`hivemind` in a thread of this process, because starting Python and importing it all takes a second.
+
+        No signal can be handled there, and a command's own output isn't caught.
+        """
+        with mock.patch.object(Foreground, "caught", return_value=contextlib.nullcontext()):
+            done = await asyncio.to_thread(called, self.folder, args, self._environ({}))
+        return Ran(done.code, done.out, done.err)
+
+    def _environ(self, more: Mapping[str, str]) -> dict[str, str]:
+        return {**PLAIN, "HIVEMIND_STATE_DIR": str(self.folder / "state"), **self.environ, **more}
 
     async def ran(self, *args: str, **environ: str) -> Ran:
         """`hivemind run`, to its end."""

@@ -7,7 +7,10 @@ import re
 import signal
 from pathlib import Path
 
+import pytest
 from agents.batches import Kind, bench, check, ended, killed, made_up, said
+
+pytestmark = pytest.mark.e2e
 
 
 async def test_two_hundred_tasks(tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ async def test_nested(tmp_path: Path) -> None:
     assert parents == {"outer": None, "middle": "outer", "inner": "middle"}
 
 
+@pytest.mark.slow
 async def test_fork_bomb(tmp_path: Path) -> None:
     """Of thirty that start at once never more than three run together, and all of them run."""
     script = (

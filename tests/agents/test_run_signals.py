@@ -138,6 +138,8 @@ async def test_its_proxy_serves_on(tmp_path: Path) -> None:
 
 SHELL = """\
 import os, pathlib, signal, subprocess, time
+
+pytestmark = pytest.mark.e2e
 def run(name):
     command = ["sh", "-c", f"touch up-{name}; while [ ! -e go ]; do sleep 0.02; done"]
     process = subprocess.Popen(
