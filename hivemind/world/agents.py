@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
 from hivemind.scheduler.events import AgentBegan, AgentRecalled, Arrived, BudgetState, Commanded
-from hivemind.scheduler.types import Priority, Usage
+from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import ceiling
 from hivemind.world.snapshot import AgentView
 from hivemind.world.state import AgentState
@@ -16,80 +16,16 @@ from hivemind.world.tickets import TicketFold
 
 _ORDER = ("streaming", "waiting", "retry", "queued")
 """An agent with several tickets is shown in the liveliest state of them."""
-_KEPT = tuple(field.name for field in fields(AgentState))
-agent_values = attrgetter(*_KEPT)
+agent_values = attrgetter(*(each.name for each in fields(AgentState)))
 """Of an agent, what an :class:`AgentState` is made of: all but its open tickets."""
 
 
-class AgentFold:
+@dataclass(slots=True, eq=False)
+class AgentFold(AgentState):
     """An agent and what became of its requests."""
 
-    __slots__ = (
-        "boosted_until",
-        "budget",
-        "client",
-        "cut",
-        "cut_at",
-        "dollars",
-        "exit_code",
-        "failed",
-        "finished",
-        "last_error",
-        "last_seen",
-        "name",
-        "nudge",
-        "parent",
-        "paused",
-        "priced",
-        "priority",
-        "requests",
-        "rescued",
-        "retries",
-        "running",
-        "saved_tokens",
-        "served_s",
-        "spoiled",
-        "stopped",
-        "task",
-        "tickets",
-        "ttft_s",
-        "turned_away",
-        "usage",
-        "waited_s",
-    )
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.client = ""
-        self.parent: str | None = None
-        self.priority = Priority.NORMAL
-        self.boosted_until = 0.0
-        self.nudge = 0
-        self.paused = self.stopped = False
-        self.budget: BudgetState | None = None
-        """As the last sample had it."""
-        self.running: bool | None = None
-        self.exit_code: int | None = None
-        self.task: str | None = None
-        """Its process was started for that one."""
-        self.cut_at = 0.0
-        self.cut = self.turned_away = 0
-        """Of its requests, those in flight and in the queue that a stop at that moment ended."""
-        self.requests = self.finished = self.failed = self.retries = self.rescued = 0
-        self.spoiled = False
-        """It saw an error that isn't the operator's doing, so nothing saved it."""
-        self.saved_tokens = 0
-        """Tokens it had used when a fault would last have ended it."""
-        self.usage = Usage()
-        self.dollars = 0.0
-        self.priced = 0
-        """Tokens that cost so much; those beyond have no known price, or not yet."""
-        self.ttft_s: float | None = None
-        self.waited_s = self.served_s = 0.0
-        self.last_seen = 0.0
-        self.last_error = ""
-        self.tickets: dict[int, TicketFold] = {}
-        """Those that are open."""
+    tickets: dict[int, TicketFold] = field(default_factory=dict)
+    """The open ones."""
 
     @property
     def ordinary(self) -> bool:
@@ -98,18 +34,13 @@ class AgentFold:
 
     @classmethod
     def known(cls, name: str, at: float) -> AgentFold:
-        """One of this name, seen at this moment."""
-        agent = cls(name)
-        agent.last_seen = at
-        return agent
+        """Return an agent of this name that was seen at this moment."""
+        return cls(name, last_seen=at)
 
     @classmethod
     def restored(cls, state: AgentState) -> AgentFold:
-        """One that stands so, without tickets."""
-        agent = cls(state.name)
-        for name, value in zip(_KEPT, agent_values(state), strict=True):
-            setattr(agent, name, value)
-        return agent
+        """Return an agent in the given state, without open requests."""
+        return cls(*agent_values(state))
 
     def arrived(self, event: Arrived) -> None:
         """It asked for something."""

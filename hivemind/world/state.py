@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, TaskAdded
@@ -11,40 +11,48 @@ from hivemind.scheduler.types import Priority, Usage, record
 from hivemind.world.snapshot import CurvePoint, Line
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AgentState:
-    """As of :class:`~hivemind.world.agents.AgentFold`, whose names these are."""
+    """An agent, without its open requests."""
 
     name: str
-    client: str
-    parent: str | None
-    priority: Priority
-    boosted_until: float
-    nudge: int
-    paused: bool
-    stopped: bool
-    budget: BudgetState | None
-    running: bool | None
-    exit_code: int | None
-    task: str | None
-    cut_at: float
-    cut: int
-    turned_away: int
-    requests: int
-    finished: int
-    failed: int
-    retries: int
-    rescued: int
-    spoiled: bool
-    saved_tokens: int
-    usage: Usage
-    dollars: float
-    priced: int
-    ttft_s: float | None
-    waited_s: float
-    served_s: float
-    last_seen: float
-    last_error: str
+    client: str = ""
+    parent: str | None = None
+    priority: Priority = Priority.NORMAL
+    boosted_until: float = 0.0
+    nudge: int = 0
+    paused: bool = False
+    stopped: bool = False
+    budget: BudgetState | None = None
+    """As the last sample had it."""
+    running: bool | None = None
+    exit_code: int | None = None
+    task: str | None = None
+    """The task that its process was started for."""
+    cut_at: float = 0.0
+    """When the operator last stopped it."""
+    cut: int = 0
+    """Requests in flight that this stop ended."""
+    turned_away: int = 0
+    """Queued requests that it ended."""
+    requests: int = 0
+    finished: int = 0
+    failed: int = 0
+    retries: int = 0
+    rescued: int = 0
+    spoiled: bool = False
+    """It saw an error that isn't the operator's doing, so nothing saved it."""
+    saved_tokens: int = 0
+    """Tokens it had used when a fault would last have ended it."""
+    usage: Usage = field(default_factory=Usage)
+    dollars: float = 0.0
+    priced: int = 0
+    """Tokens that cost so much; those beyond have no known price, or not yet."""
+    ttft_s: float | None = None
+    waited_s: float = 0.0
+    served_s: float = 0.0
+    last_seen: float = 0.0
+    last_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +108,7 @@ class TaskRecord:
     """Where it runs: what its agent had used, in tokens and dollars, when it began to."""
 
 
-TASK_TAKEN = (*(field.name for field in fields(TaskRecord) if field.name != "used_before"), "moved")
+TASK_TAKEN = (*(each.name for each in fields(TaskRecord) if each.name != "used_before"), "moved")
 """Of a task, what is taken of it."""
 Values = tuple[Any, ...]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Any
@@ -20,39 +21,30 @@ _values = attrgetter(*TASK_TAKEN)
 _ENDED = tuple(state for state in TASK_STATES if state not in OPEN)
 
 
+@dataclass(slots=True, eq=False)
 class TaskFold:
     """One task. Times are on the proxy's clock."""
 
-    __slots__ = (
-        "added",
-        "attempt",
-        "dollars",
-        "moved",
-        "note",
-        "number",
-        "own",
-        "priority",
-        "ran_s",
-        "since",
-        "state",
-        "tokens",
-    )
+    added: TaskAdded
+    number: int
+    """By arrival."""
+    own: Priority
+    priority: Priority
+    since: float
+    state: str = "waiting"
+    moved: int = 0
+    """The number of its last move, among all tasks' moves."""
+    attempt: int = 0
+    note: str = ""
+    ran_s: float = 0.0
+    """In attempts that are over, and what its agent used in them."""
+    tokens: int = 0
+    dollars: float = 0.0
 
-    def __init__(self, added: TaskAdded, number: int) -> None:
-        self.added = added
-        self.number = number
-        """Of arrival."""
-        self.moved = 0
-        """Of its last move, among all tasks'."""
-        self.own = self.priority = added.priority
-        self.state = "waiting"
-        self.since = added.at
-        self.attempt = 0
-        self.note = ""
-        self.ran_s = 0.0
-        """In attempts that are over, and what its agent used in them."""
-        self.tokens = 0
-        self.dollars = 0.0
+    @classmethod
+    def new(cls, added: TaskAdded, number: int) -> TaskFold:
+        """Return a task that was just added."""
+        return cls(added, number, added.priority, added.priority, added.at)
 
 
 class Work:
@@ -117,10 +109,9 @@ class TaskBook:
         for stands in state.tasks:
             if stands.state not in self._in:
                 continue
-            task = TaskFold(stands.added, stands.number)
-            task.own, task.priority, task.state, task.since = stands.own, stands.priority, stands.state, stands.since
-            task.attempt, task.note, task.ran_s = stands.attempt, stands.note, stands.ran_s
-            task.tokens, task.dollars = stands.tokens, stands.dollars
+            task = TaskFold(
+                **{each.name: getattr(stands, each.name) for each in fields(stands) if each.name != "used_before"}
+            )
             agent = task.added.agent
             working = None
             if stands.used_before is not None:
@@ -131,7 +122,7 @@ class TaskBook:
         """There is another task, or one of that name anew."""
         self.forgotten(TaskForgotten(event.at, event.task))
         self.numbered += 1
-        self._enter(TaskFold(event, self.numbered), event.at)
+        self._enter(TaskFold.new(event, self.numbered), event.at)
 
     def changed(self, event: TaskChanged) -> bool:
         """It moved, or counts as another priority. Returns whether it moved, which is no news of one that has just

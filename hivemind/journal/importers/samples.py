@@ -1,26 +1,38 @@
-"""Gauges of lanes that nobody took: who was in flight, and what the provider's headers left of its windows."""
+"""Lane gauges for a foreign recording: requests in flight, and what the provider's headers say of its windows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.types import WindowKind, WindowReading
+from hivemind.world.lifecycle import Lifecycle, OpenRequests
 
 EVERY_S = 1.0
 
 
-@dataclass(slots=True)
 class _Lane:
-    opened: ev.LaneOpened
-    flying: set[int] = field(default_factory=set)
-    waiting: set[int] = field(default_factory=set)
-    retrying: set[int] = field(default_factory=set)
-    windows: dict[tuple[str, WindowKind], tuple[float, WindowReading]] = field(default_factory=dict)
+    def __init__(self, opened: ev.LaneOpened) -> None:
+        self.opened = opened
+        self.windows: dict[tuple[str, WindowKind], tuple[float, WindowReading]] = {}
+        self.requests = OpenRequests(Lifecycle)
+        self.folds: dict[type[ev.Event], Callable[[Any], object]] = {
+            ev.Arrived: self.requests.arrived,
+            ev.Granted: self.requests.granted,
+            ev.AttemptFailed: self.requests.attempt_failed,
+            ev.Finished: self.requests.ended,
+            ev.Abandoned: self.requests.ended,
+            ev.Refused: self.requests.ended,
+            ev.LimitsRead: self._limits_read,
+        }
+
+    def _limits_read(self, event: ev.LimitsRead) -> None:
+        for reading in event.readings:
+            self.windows[event.family, reading.kind] = (event.at, reading)
 
 
 def sampled(events: Iterable[ev.Event]) -> Iterator[ev.Event]:
@@ -42,22 +54,9 @@ def _follow(lanes: dict[str, _Lane], event: ev.Event) -> None:
     if isinstance(event, ev.LaneOpened):
         lanes[event.lane] = _Lane(event)
     lane = lanes.get(getattr(event, "lane", ""))
-    if lane is None:
-        return
-    if isinstance(event, ev.LimitsRead):
-        for reading in event.readings:
-            lane.windows[event.family, reading.kind] = (event.at, reading)
-        return
-    ticket: int = getattr(event, "ticket", 0)
-    if isinstance(event, ev.Arrived | ev.Granted | ev.AttemptFailed | ev.Finished | ev.Abandoned | ev.Refused):
-        for place in (lane.flying, lane.waiting, lane.retrying):
-            place.discard(ticket)
-    if isinstance(event, ev.Arrived):
-        lane.waiting.add(ticket)
-    elif isinstance(event, ev.Granted):
-        lane.flying.add(ticket)
-    elif isinstance(event, ev.AttemptFailed) and event.retry_in_s is not None:
-        lane.retrying.add(ticket)
+    fold = None if lane is None else lane.folds.get(type(event))
+    if fold is not None:
+        fold(event)
 
 
 def _sample(at: float, lanes: dict[str, _Lane]) -> ev.Sampled:
@@ -66,14 +65,15 @@ def _sample(at: float, lanes: dict[str, _Lane]) -> ev.Sampled:
 
 def _state(at: float, key: str, lane: _Lane) -> LaneState:
     config = lane.opened.config or LaneConfig(lane.opened.upstream, lane.opened.provider)
+    retrying = sum(each.state == "retry" for each in lane.requests.by_ticket.values())
     windows = (_window(at, family, *found) for (family, _), found in lane.windows.items())
     return LaneState(
         lane=key,
         upstream=lane.opened.upstream,
         provider=lane.opened.provider,
-        active=len(lane.flying),
-        waiting=len(lane.waiting),
-        retrying=len(lane.retrying),
+        active=lane.requests.in_flight,
+        waiting=lane.requests.waiting - retrying,
+        retrying=retrying,
         level=math.inf,
         ceiling=math.inf,
         floor=config.aimd.floor,
