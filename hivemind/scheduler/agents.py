@@ -126,8 +126,8 @@ class Agents(dict[str, Agent]):
         agent = self[name] = self.past.pop(name) if name in self.past else Agent(name, now)
         return agent, True
 
-    def reap(self, now: float) -> list[str]:
-        """Put some idle agents aside if there are too many; to be called with each request. Return their names.
+    def reap(self, now: float) -> list[Agent]:
+        """Put some idle agents aside if there are too many; to be called with each request. Return them.
 
         A flood of names shortens the time after which an agent is idle, and is worked off in small steps, so that no
         step takes long.
@@ -144,12 +144,9 @@ class Agents(dict[str, Agent]):
         idle = [agent for name in some if (agent := self.get(name)) is not None and self._idle(agent)]
         # One may have got a child since it was listed.
         parents = self._parents() if any(agent.has_children for agent in idle) else set()
-        gone = [agent.name for agent in idle if agent.name not in parents]
-        for name in gone:
-            agent = self.past[name] = self.pop(name)
-            for account in agent.limits:
-                account.members.pop(name, None)
-                account.short.pop(name, None)
+        gone = [agent for agent in idle if agent.name not in parents]
+        for agent in gone:
+            self.past[agent.name] = self.pop(agent.name)
         if len(self.past) > PAST_KEPT:
             self._forget_some()
         return gone

@@ -83,9 +83,10 @@ class Dispatcher:
 
     def forget_idle_agents(self, now: float) -> None:
         """Put agents aside if there are too many."""
-        for name in self.agents.reap(now):
+        for agent in self.agents.reap(now):
+            self.ledger.set_aside(agent)
             for lane in self.lanes.values():
-                lane.forget(name)
+                lane.forget(agent.name)
 
     def reclass(self, agent: Agent, now: float) -> None:
         """Move the agent's tickets to the class in which they count now."""

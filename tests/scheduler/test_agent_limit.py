@@ -75,7 +75,7 @@ def reaped(agents: Agents, now: float) -> list[str]:
     gone: list[str] = []
     while some := agents.reap(now):
         assert len(some) < KEPT / 10
-        gone += some
+        gone += [agent.name for agent in some]
     return gone
 
 

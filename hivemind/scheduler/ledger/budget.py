@@ -265,6 +265,12 @@ class Ledger:
         for account in agent.limits:
             account.members[agent.name] = None
 
+    def set_aside(self, agent: Agent) -> None:
+        """Drop an agent that isn't at hand any more from the members of its accounts; :meth:`open` brings it back."""
+        for account in agent.limits:
+            account.members.pop(agent.name, None)
+            account.short.pop(agent.name, None)
+
     def _charged(self, account: Account) -> list[Agent]:
         """Return the agents at hand whose requests the account is charged with."""
         owner = None if account.owner is None else self._agents.find(account.owner)
