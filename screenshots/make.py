@@ -303,15 +303,15 @@ async def write_all(folder: Path, convert: str | None) -> None:
             path.unlink()
 
 
-def main() -> None:
-    """Write the pictures."""
+def main(arguments: Sequence[str]) -> None:
+    """Write the PNGs beside this file, or SVGs into the folder that is named."""
     convert = shutil.which(CONVERTER)
-    if convert is None:
+    if convert is None and not arguments:
         sys.exit(f"{CONVERTER} (librsvg2-bin) is missing")
     os.environ["TZ"] = "UTC"  # the texts have times of day
     time.tzset()
-    run_loop(write_all(FOLDER, convert))
+    run_loop(write_all(Path(arguments[0]), None) if arguments else write_all(FOLDER, convert))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -13,14 +13,14 @@ from hivemind.lab.tune.overrides import Change, parse_changes
 from hivemind.scheduler.commands import Rejected, SetBudget, SetPriority, Tune
 from hivemind.scheduler.types import Priority
 from hivemind_tui.commands import apply_whatif
-from hivemind_tui.whatif.state import Sheet
+from hivemind_tui.whatif.state import WhatIf
 
 ALICE = Change("agent.alice b.priority", "high")
 POOR = Change("agent.bob.budget", "50k")
 
 
-def made(*changes: Change) -> Sheet:
-    return Sheet(path="/tmp/my journals/20261121.jsonl", looked=LOOKED, changes=changes)
+def made(*changes: Change) -> WhatIf:
+    return WhatIf(path="/tmp/my journals/20261121.jsonl", summary=LOOKED, changes=changes)
 
 
 def test_knobs_and_agents_are_commands() -> None:

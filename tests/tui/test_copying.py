@@ -19,7 +19,7 @@ from hivemind.setup import Shell
 from hivemind_tui.commands.actions import text_to_copy
 from hivemind_tui.commands.apply_whatif import shell_lines, what_if_line
 from hivemind_tui.state.view import View
-from hivemind_tui.whatif.state import Sheet
+from hivemind_tui.whatif.state import WhatIf
 
 ADDRESS = "http://127.0.0.1:8765"
 NAMES = [
@@ -85,8 +85,8 @@ def test_lines_of_a_what_if(tmp_path: Path) -> None:
     """Each line is one command with the words that were meant."""
     for name in NAMES:
         changes = (Change(f"agent.{name}.priority", "high"), Change(f"agent.{name}.budget", "50k"))
-        sheet = Sheet(path=name, looked=LOOKED, changes=changes)
-        lines = "\n".join([*shell_lines(sheet), what_if_line(sheet)])
+        what_if = WhatIf(path=name, summary=LOOKED, changes=changes)
+        lines = "\n".join([*shell_lines(what_if), what_if_line(what_if)])
         words = pasted("bash", f"hivemind() {{ printf '%s\\0' \"$@\"; }}\n{lines}", tmp_path)
         path = f"./{name}" if name.startswith("-") else name
         assert [word for word in words if word != "--"] == [

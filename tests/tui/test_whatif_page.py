@@ -23,7 +23,7 @@ from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.base import Link
 from hivemind_tui.sources.replay import ReplaySource
 from hivemind_tui.whatif.process import Simulation
-from hivemind_tui.whatif.protocol import Look, Outcome, Refused, Try
+from hivemind_tui.whatif.protocol import ReadRecording, Simulate, WhatIfFailed, WhatIfResult
 
 FULL, SMALL = (160, 45), (80, 24)
 
@@ -56,7 +56,7 @@ async def test_settings_are_chosen_and_simulated(tmp_path: Path) -> None:
         assert room(pilot).view.trail == ("overview", "whatif")
         assert "412 requests of 11 agents in 12m34s" in seen(pilot, "comparison")
         await press(pilot, "j j j right right right right g left left left left enter")
-        assert made.asked == [Look(str(path)), Try(str(path), (CEILING, BETA))]
+        assert made.asked == [ReadRecording(str(path)), Simulate(str(path), (CEILING, BETA))]
         assert "As recorded against max_concurrency=8, aimd.beta=0.7" in seen(pilot, "comparison")
         assert "replayed with the recorded settings: wall time +1.2%, waits -0.3%" in seen(pilot, "comparison")
         assert "they diverge after 3m00s" in seen(pilot, "courses")
@@ -91,7 +91,7 @@ async def test_each_key_changes_what_it_says(tmp_path: Path, keys: str) -> None:
     source = live(write(tmp_path))
     async with keyboard(source, Made(usual)) as board:
         await board.press(f"w {keys}")
-        assert board.view.sheet.changes == KEYS[keys]
+        assert board.view.what_if.changes == KEYS[keys]
         assert source.applied == []
 
 
@@ -143,7 +143,7 @@ async def test_an_answer_finds_its_asker_elsewhere(tmp_path: Path) -> None:
         made.free.clear()
         await press(pilot, "right enter 3")
         made.free.set()
-        await wait_until(pilot, lambda: room(pilot).view.sheet.outcome is not None)
+        await wait_until(pilot, lambda: room(pilot).view.what_if.outcome is not None)
         assert said(pilot) == ["the simulation is done: w shows it"]
         await press(pilot, "w")
         assert "agents finished" in seen(pilot, "comparison")
@@ -151,7 +151,11 @@ async def test_an_answer_finds_its_asker_elsewhere(tmp_path: Path) -> None:
 
 async def test_a_refusal_is_shown(tmp_path: Path) -> None:
     """Beside what was known before."""
-    made = Made(lambda question: [LOOKED] if isinstance(question, Look) else [Refused("the simulation ended: Killed")])
+    made = Made(
+        lambda question: (
+            [LOOKED] if isinstance(question, ReadRecording) else [WhatIfFailed("the simulation ended: Killed")]
+        )
+    )
     async with on_page(live(write(tmp_path)), made=made) as (pilot, _):
         await press(pilot, "enter")
         assert "the simulation ended: Killed" in seen(pilot, "comparison")
@@ -184,7 +188,7 @@ async def test_a_journal_is_simulated_from_its_first_part(tmp_path: Path) -> Non
     second = first.with_name("20261121-140000-8765.2.jsonl")
     second.write_bytes(first.read_bytes())
     async with on_page(live(second)) as (_, made):
-        assert made.asked == [Look(str(first))]
+        assert made.asked == [ReadRecording(str(first))]
 
 
 async def test_it_is_applied_after_a_look_and_taken_back(tmp_path: Path) -> None:
@@ -242,12 +246,15 @@ async def test_in_a_replay_it_is_told_how_to_apply(tmp_path: Path, size: tuple[i
         app.simulation = made
         await settle(pilot)
         await press(pilot, "w right right enter")
-        assert made.asked == [Look(str(source.journal)), Try(str(source.journal), app.view.sheet.changes)]
+        assert made.asked == [
+            ReadRecording(str(source.journal)),
+            Simulate(str(source.journal), app.view.what_if.changes),
+        ]
         assert app.view.playback is not None
         assert app.view.playback.at == source.transport.begins_at
         await press(pilot, "j enter")
         assert len(made.asked) == 2
-        assert isinstance(app.view.sheet.outcome, Outcome)
+        assert isinstance(app.view.what_if.outcome, WhatIfResult)
         await press(pilot, "A")
         assert "hivemind set max_concurrency 14" in seen(pilot, "overlay")
         await press(pilot, "y")
@@ -265,7 +272,7 @@ async def test_what_is_being_read_is_not_read_again(tmp_path: Path) -> None:
         await wait_until(pilot, lambda: made.pid is not None)
         child = made.pid
         await press(pilot, "right enter")
-        await wait_until(pilot, lambda: room(pilot).view.sheet.outcome is not None)
+        await wait_until(pilot, lambda: room(pilot).view.what_if.outcome is not None)
         assert made.pid == child
         assert "replayed with the recorded settings" in seen(pilot, "comparison")
     assert made.pid is None

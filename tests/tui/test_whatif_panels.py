@@ -19,8 +19,8 @@ from hivemind_tui.panels.comparison_chart import sampled
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
-from hivemind_tui.whatif.protocol import Outcome, Stage
-from hivemind_tui.whatif.state import Sheet
+from hivemind_tui.whatif.protocol import Progress, WhatIfResult
+from hivemind_tui.whatif.state import WhatIf
 from hivemind_tui.widgets.panel import Render
 
 PANELS: dict[str, Render] = {
@@ -30,11 +30,13 @@ PANELS: dict[str, Render] = {
 }
 SIZES = {"wide": (50, 42, True), "large": (110, 24, True), "narrow": (80, 12, False), "tiny": (20, 3, False)}
 """Width, height, and whether in a box."""
-CHOSEN = Sheet(path="j.jsonl", looked=LOOKED, upstream="anthropic", changes=(CEILING, BETA, PATIENCE), name="aimd.beta")
-SHEETS = {
-    "fresh": Sheet(),
-    "looked": replace(CHOSEN, changes=()),
-    "computing": replace(CHOSEN, stage=Stage("simulating max_concurrency=8, aimd.beta=0.7", 0.42), trying=True),
+CHOSEN = WhatIf(
+    path="j.jsonl", summary=LOOKED, upstream="anthropic", changes=(CEILING, BETA, PATIENCE), name="aimd.beta"
+)
+STATES = {
+    "fresh": WhatIf(),
+    "summary": replace(CHOSEN, changes=()),
+    "computing": replace(CHOSEN, stage=Progress("simulating max_concurrency=8, aimd.beta=0.7", 0.42), trying=True),
     "refused": replace(CHOSEN, trouble="the simulation ended before its time: Killed"),
     "answered": replace(CHOSEN, outcome=outcome(CEILING, BETA, PATIENCE)),
     "stale": replace(CHOSEN, outcome=outcome(BETA)),
@@ -49,9 +51,9 @@ def text(rows: list[Strip]) -> str:
     return "\n".join(row.text for row in rows)
 
 
-def drawn(name: str, sheet: Sheet, size: str, pen: Pen | None = None) -> str:
+def drawn(name: str, what_if: WhatIf, size: str, pen: Pen | None = None) -> str:
     width, height, boxed = SIZES[size]
-    rows = PANELS[name](replace(View(world()), sheet=sheet), width, height, replace(pen or Pen(), boxed=boxed))
+    rows = PANELS[name](replace(View(world()), what_if=what_if), width, height, replace(pen or Pen(), boxed=boxed))
     assert [row.cell_length for row in rows] == [width] * height
     return text(rows)
 
@@ -60,29 +62,29 @@ def drawn(name: str, sheet: Sheet, size: str, pen: Pen | None = None) -> str:
 @pytest.mark.parametrize("name", PANELS)
 def test_panel_looks_as_agreed(name: str, size: str, golden: Callable[[str, str], None]) -> None:
     """With an answer, at each size."""
-    golden(f"{name}_{size}", drawn(name, SHEETS["answered"], size))
+    golden(f"{name}_{size}", drawn(name, STATES["answered"], size))
 
 
-@pytest.mark.parametrize("state", [name for name in SHEETS if name != "answered"])
+@pytest.mark.parametrize("state", [name for name in STATES if name != "answered"])
 @pytest.mark.parametrize("name", PANELS)
 def test_panel_in_every_state(name: str, state: str, golden: Callable[[str, str], None]) -> None:
     """Before, while and after."""
-    golden(f"{name}_{state}", drawn(name, SHEETS[state], "large"))
+    golden(f"{name}_{state}", drawn(name, STATES[state], "large"))
 
 
 @pytest.mark.parametrize("name", PANELS)
 def test_panel_on_a_poor_terminal(name: str, golden: Callable[[str, str], None]) -> None:
     """With nothing but ASCII."""
-    shown = drawn(name, SHEETS["answered"], "large", Pen(glyphs=ASCII))
+    shown = drawn(name, STATES["answered"], "large", Pen(glyphs=ASCII))
     assert shown.isascii()
     golden(f"{name}_ascii", shown)
 
 
 @pytest.mark.parametrize("name", PANELS)
-@pytest.mark.parametrize("state", SHEETS)
+@pytest.mark.parametrize("state", STATES)
 def test_panels_fit_any_size(name: str, state: str) -> None:
     """Down to nothing, without a lane too."""
-    view = replace(View(empty_world()), sheet=SHEETS[state])
+    view = replace(View(empty_world()), what_if=STATES[state])
     for width, height in ((0, 0), (1, 1), (7, 4), (30, 2), (60, 6), (200, 60)):
         rows = PANELS[name](view, width, height, Pen())
         assert [row.cell_length for row in rows] == [width] * height
@@ -91,7 +93,7 @@ def test_panels_fit_any_size(name: str, state: str) -> None:
 def test_every_priority_has_its_waits() -> None:
     """All four, where there is room."""
     waits = {each.name.lower(): Waits(1, 1.0, 2.0, 3.0) for each in Priority}
-    made = Outcome((BETA,), run(waits=waits), run(waits=waits), run(waits=waits), 3.0)
+    made = WhatIfResult((BETA,), run(waits=waits), run(waits=waits), run(waits=waits), 3.0)
     shown = drawn("comparison", replace(CHOSEN, outcome=made), "large")
     assert all(f"  {name}, p95" in shown for name in waits)
 
@@ -105,8 +107,8 @@ def test_what_the_recording_cannot_know_is_told() -> None:
 @pytest.mark.parametrize("size", ["narrow", "large"])
 def test_what_was_recorded_without_hivemind_is_said_to_be(size: str) -> None:
     """Nothing is called off there, or replayed with recorded settings."""
-    looked = msgspec.structs.replace(LOOKED, foreign=True)
-    assert "recorded without HiveMind" in drawn("comparison", replace(CHOSEN, looked=looked), "large")
+    summary = msgspec.structs.replace(LOOKED, foreign=True)
+    assert "recorded without HiveMind" in drawn("comparison", replace(CHOSEN, summary=summary), "large")
     for changes in ((), (BETA,)):
         made = msgspec.structs.replace(outcome(*changes), foreign=True)
         shown = drawn("comparison", replace(CHOSEN, outcome=made), size)
@@ -126,9 +128,9 @@ def test_more_done_than_without_hivemind_is_told() -> None:
 
 def test_names_from_outside_are_harmless() -> None:
     """A recording is named by whoever wrote it."""
-    looked = msgspec.structs.replace(LOOKED, name="bad\x1b[31m", told=("worse\x1b]0;x\x07",))
-    sheet = replace(CHOSEN, looked=looked, stage=Stage("simul\x1bating"), trouble="no\x1b")
-    assert "\x1b" not in drawn("comparison", sheet, "large")
+    summary = msgspec.structs.replace(LOOKED, name="bad\x1b[31m", told=("worse\x1b]0;x\x07",))
+    what_if = replace(CHOSEN, summary=summary, stage=Progress("simul\x1bating"), trouble="no\x1b")
+    assert "\x1b" not in drawn("comparison", what_if, "large")
 
 
 def test_no_stretch_of_a_course_is_skipped() -> None:

@@ -9,11 +9,11 @@ from tui.trials import BETA, FIGURES, outcome, run
 from hivemind.journal.figures import Waits
 from hivemind.lab.tune.overrides import Change
 from hivemind_tui.whatif import verdict
-from hivemind_tui.whatif.protocol import Outcome
+from hivemind_tui.whatif.protocol import WhatIfResult
 from hivemind_tui.whatif.verdict import Row
 
 
-def row(made: Outcome, label: str) -> Row:
+def row(made: WhatIfResult, label: str) -> Row:
     return next(each for each in verdict.rows(made) if each.label == label)
 
 
@@ -74,14 +74,14 @@ def test_how_far_the_model_is_off() -> None:
     """As shares of what was recorded; nothing where nothing was."""
     wall, waits = verdict.model_error(outcome())
     assert (verdict.signed(wall), verdict.signed(waits)) == ("+1.2%", "-0.3%")
-    idle = Outcome((), run(waited_s=0.0), run(), run(), None)
+    idle = WhatIfResult((), run(waited_s=0.0), run(), run(), None)
     assert verdict.signed(verdict.model_error(idle)[1]) == "—"
 
 
 def test_one_priority_needs_no_name() -> None:
     """Of several each has its own rows, the most urgent first."""
     alone = {"normal": FIGURES.waits["normal"]}
-    made = Outcome((), run(waits=alone), run(waits=alone), run(waits=alone), None)
+    made = WhatIfResult((), run(waits=alone), run(waits=alone), run(waits=alone), None)
     waits = ["wait, total", "wait, p50", "wait, p95"]
     assert [each.label for each in verdict.rows(made)][2:6] == [*waits, "retries"]
     assert [each.label for each in verdict.rows(outcome())][2:9] == [
@@ -106,7 +106,7 @@ def test_shares_have_no_more_digits_than_they_deserve() -> None:
     assert [verdict.signed(share) for share in (0.008, -0.0994, 0.12, -0.0001)] == ["+0.8%", "-9.9%", "+12%", "0.0%"]
 
 
-def imported(*changes: Change, **tried: object) -> Outcome:
+def imported(*changes: Change, **tried: object) -> WhatIfResult:
     """A recording that HiveMind had no part in."""
     return msgspec.structs.replace(outcome(*changes, **tried), foreign=True)
 

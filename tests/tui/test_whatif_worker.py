@@ -19,7 +19,16 @@ from hivemind.lab.tune.overrides import Change
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price
 from hivemind_tui.whatif.process import Simulation
-from hivemind_tui.whatif.protocol import Look, Looked, Message, Outcome, Question, Refused, Stage, Try
+from hivemind_tui.whatif.protocol import (
+    Message,
+    Progress,
+    Question,
+    ReadRecording,
+    RecordingSummary,
+    Simulate,
+    WhatIfFailed,
+    WhatIfResult,
+)
 from hivemind_tui.whatif.worker import Worker
 
 
@@ -60,13 +69,13 @@ def recording_of() -> list[ev.Event]:
 def asked(desk_of: Callable[[Callable[[Message], None]], Worker], *questions: Question) -> list[Message]:
     """Everything that is said to these questions."""
     said: list[Message] = []
-    desk = desk_of(said.append)
+    worker = desk_of(said.append)
     for question in questions:
-        desk.answer(question)
+        worker.answer(question)
     return said
 
 
-def at_desk(lab: Lab, seconds: float = 0.0) -> Callable[[Callable[[Message], None]], Worker]:
+def worker_on(lab: Lab, seconds: float = 0.0) -> Callable[[Callable[[Message], None]], Worker]:
     """Every look at the clock is so much later."""
     times = iter(range(1_000_000))
     return lambda tell: Worker(tell, load=lab.load, simulate=lab.simulate, now=lambda: next(times) * seconds)
@@ -74,44 +83,44 @@ def at_desk(lab: Lab, seconds: float = 0.0) -> Callable[[Callable[[Message], Non
 
 def test_a_recording_is_looked_at(tmp_path: Path) -> None:
     """What is in it, from when, and the knobs that a simulation of it begins with."""
-    *_, looked = asked(at_desk(Lab()), Look(str(write(tmp_path))))
-    assert isinstance(looked, Looked)
-    assert (looked.name, looked.requests, looked.agents) == ("20261121-140000-8765", 36, 3)
-    assert looked.began_wall == pytest.approx(WALL + 1)
-    assert looked.lasts_s == pytest.approx(113.2)
-    assert looked.upstreams["anthropic"]["aimd.beta"] == 0.5
-    assert looked.turned == {}
+    *_, summary = asked(worker_on(Lab()), ReadRecording(str(write(tmp_path))))
+    assert isinstance(summary, RecordingSummary)
+    assert (summary.name, summary.requests, summary.agents) == ("20261121-140000-8765", 36, 3)
+    assert summary.began_wall == pytest.approx(WALL + 1)
+    assert summary.lasts_s == pytest.approx(113.2)
+    assert summary.upstreams["anthropic"]["aimd.beta"] == 0.5
+    assert summary.turned == {}
 
 
 def test_knobs_turned_meanwhile_are_counted(tmp_path: Path) -> None:
     """Whatever else was commanded isn't."""
     tunes = [ev.Commanded(AT + 5, "you", "Tune", {"knob": knob, "value": 1}) for knob in ("rpm", "rpm", "nonsense")]
     path = write(tmp_path, sorted([*recording(), *tunes], key=lambda event: event.at))
-    *_, looked = asked(at_desk(Lab()), Look(str(path)))
-    assert isinstance(looked, Looked)
-    assert looked.turned == {"rpm": 2}
+    *_, summary = asked(worker_on(Lab()), ReadRecording(str(path)))
+    assert isinstance(summary, RecordingSummary)
+    assert summary.turned == {"rpm": 2}
 
 
 def test_a_what_if_is_two_simulations(tmp_path: Path) -> None:
     """With the recorded settings and with the changed ones; the first is kept for the next what-if, as is what was
     read, until the file has changed."""
     path, lab = write(tmp_path), Lab()
-    said = asked(at_desk(lab), Look(str(path)), Try(str(path), (CEILING,)), Try(str(path), ()))
-    first, second = (each for each in said if isinstance(each, Outcome))
+    said = asked(worker_on(lab), ReadRecording(str(path)), Simulate(str(path), (CEILING,)), Simulate(str(path), ()))
+    first, second = (each for each in said if isinstance(each, WhatIfResult))
     assert (lab.loaded, lab.simulated) == (1, [(), (CEILING,)])
     assert first.diverged_after_s == pytest.approx(21.0)
     assert (second.diverged_after_s, second.tried) == (None, second.replayed)
     assert max(first.recorded.series.in_flight) > max(first.replayed.series.in_flight) > 0
     with path.open("ab") as file:
         file.write(b"\n")
-    asked(lambda tell: Worker(tell, load=lab.load, simulate=lab.simulate), Look(str(path)))
+    asked(lambda tell: Worker(tell, load=lab.load, simulate=lab.simulate), ReadRecording(str(path)))
     assert lab.loaded == 2
 
 
 def test_progress_is_told(tmp_path: Path) -> None:
     """What is being done, and how much of it is; seldom enough that it costs nothing."""
     path = str(write(tmp_path))
-    stages = [each for each in asked(at_desk(Lab(), 1.0), Try(path, (CEILING,))) if isinstance(each, Stage)]
+    stages = [each for each in asked(worker_on(Lab(), 1.0), Simulate(path, (CEILING,))) if isinstance(each, Progress)]
     words = list(dict.fromkeys(stage.words for stage in stages))
     assert words == ["reading the recording", "replaying with the recorded settings", "simulating max_concurrency=8"]
     assert all(stage.share is None or 0 <= stage.share < 1 for stage in stages)
@@ -120,11 +129,16 @@ def test_progress_is_told(tmp_path: Path) -> None:
 def test_what_cannot_be_simulated_is_refused_and_the_next_is_answered(tmp_path: Path) -> None:
     """In the words of whoever refuses it."""
     path = str(write(tmp_path))
-    said = asked(at_desk(Lab()), Look(str(tmp_path / "none.jsonl")), Try(path, (BETA,)), Try(path, (CEILING,)))
-    refused = [each.why for each in said if isinstance(each, Refused)]
+    said = asked(
+        worker_on(Lab()),
+        ReadRecording(str(tmp_path / "none.jsonl")),
+        Simulate(path, (BETA,)),
+        Simulate(path, (CEILING,)),
+    )
+    refused = [each.why for each in said if isinstance(each, WhatIfFailed)]
     assert "none.jsonl" in refused[0]
-    assert "doesn't go with" in refused[1]
-    assert isinstance(said[-1], Outcome)
+    assert "contradicts" in refused[1]
+    assert isinstance(said[-1], WhatIfResult)
 
 
 def test_one_that_is_too_large_is_let_go_of(tmp_path: Path) -> None:
@@ -135,9 +149,9 @@ def test_one_that_is_too_large_is_let_go_of(tmp_path: Path) -> None:
         raise MemoryError
 
     said: list[Message] = []
-    desk = Worker(said.append, simulate=too_large)
-    desk.answer(Try(path, ()))
-    assert said[-1] == Refused("this recording doesn't fit into memory")
+    worker = Worker(said.append, simulate=too_large)
+    worker.answer(Simulate(path, ()))
+    assert said[-1] == WhatIfFailed("this recording doesn't fit into memory")
 
 
 async def heard(simulation: Simulation, question: Question) -> list[Message]:
@@ -151,10 +165,10 @@ async def test_the_process_simulates(tmp_path: Path) -> None:
     """For real, twice in one child; the same question has the same answer."""
     path, simulation = str(write(tmp_path)), Simulation()
     try:
-        first = (await heard(simulation, Try(path, (CEILING,))))[-1]
+        first = (await heard(simulation, Simulate(path, (CEILING,))))[-1]
         child = simulation.pid
-        second = (await heard(simulation, Try(path, (CEILING,))))[-1]
-        assert isinstance(first, Outcome)
+        second = (await heard(simulation, Simulate(path, (CEILING,))))[-1]
+        assert isinstance(first, WhatIfResult)
         assert first == second
         assert simulation.pid == child is not None
         assert first.recorded.figures.requests == first.replayed.figures.requests == 36
@@ -178,38 +192,38 @@ async def test_the_process_simulates(tmp_path: Path) -> None:
 )
 async def test_a_child_that_fails_is_one_line(script: str, told: str) -> None:
     """Whatever it is that went wrong."""
-    (said,) = await heard(Simulation((sys.executable, "-c", script)), Look("x"))
-    assert isinstance(said, Refused)
+    (said,) = await heard(Simulation((sys.executable, "-c", script)), ReadRecording("x"))
+    assert isinstance(said, WhatIfFailed)
     assert told in said.why
     assert "\n" not in said.why
 
 
 async def test_a_program_that_isnt_there_is_one_line() -> None:
     """As where nothing may be started."""
-    (said,) = await heard(Simulation(("/nonexistent/python",)), Look("x"))
-    assert isinstance(said, Refused)
+    (said,) = await heard(Simulation(("/nonexistent/python",)), ReadRecording("x"))
+    assert isinstance(said, WhatIfFailed)
     assert "can't be started" in said.why
 
 
 async def test_whoever_gives_up_ends_the_child(tmp_path: Path) -> None:
     """Nothing else would stop what it computes; the next question is answered by another."""
     stuck = (
-        "import sys, time; from hivemind_tui.whatif.protocol import Stage, pack;"
-        " sys.stdout.buffer.write(pack(Stage('computing'))); sys.stdout.flush(); time.sleep(600)"
+        "import sys, time; from hivemind_tui.whatif.protocol import Progress, pack;"
+        " sys.stdout.buffer.write(pack(Progress('computing'))); sys.stdout.flush(); time.sleep(600)"
     )
     simulation, computes = Simulation((sys.executable, "-c", stuck)), asyncio.Event()
-    asking = asyncio.create_task(simulation.ask(Look("x"), lambda _: computes.set()))
+    asking = asyncio.create_task(simulation.ask(ReadRecording("x"), lambda _: computes.set()))
     async with asyncio.timeout(60):
         await computes.wait()
     child = simulation.pid
     asking.cancel()
     simulation._command = Simulation()._command
     try:
-        said = await heard(simulation, Look(str(write(tmp_path))))
+        said = await heard(simulation, ReadRecording(str(write(tmp_path))))
         assert asking.cancelled()
         assert child is not None
         with pytest.raises(ProcessLookupError):
             os.kill(child, 0)
-        assert isinstance(said[-1], Looked)
+        assert isinstance(said[-1], RecordingSummary)
     finally:
         await simulation.aclose()

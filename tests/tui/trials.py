@@ -1,4 +1,4 @@
-"""Made-up what-ifs: a recording that was looked at, what came of other settings, and a simulation that needs none."""
+"""Made-up what-ifs: a recording that was read, what came of other settings, and a simulation that needs none."""
 
 from __future__ import annotations
 
@@ -12,13 +12,23 @@ from tui.worlds import KNOBS
 from hivemind.journal.figures import Figures, Waits
 from hivemind.lab.tune.overrides import Change
 from hivemind_tui.whatif.process import Simulation
-from hivemind_tui.whatif.protocol import Look, Looked, Message, Outcome, Question, Run, RunSeries, Stage, Try
+from hivemind_tui.whatif.protocol import (
+    Message,
+    Progress,
+    Question,
+    ReadRecording,
+    RecordingSummary,
+    Run,
+    RunSeries,
+    Simulate,
+    WhatIfResult,
+)
 
 BETA = Change("aimd.beta", 0.7)
 CEILING = Change("max_concurrency", 8.0)
 PATIENCE = Change("queue.max_wait_s", 60.0)
 
-LOOKED = Looked(
+LOOKED = RecordingSummary(
     name="20261121-140000-8765",
     began_wall=1_795_269_600.0,
     lasts_s=754.0,
@@ -67,12 +77,12 @@ def run(height: float = 5.0, length: int = 60, **figures: Any) -> Run:
     return Run(replace(FIGURES, **figures), course(height, length))
 
 
-def outcome(*changes: Change, **tried: Any) -> Outcome:
+def outcome(*changes: Change, **tried: Any) -> WhatIfResult:
     """The model is off by 1.2 % in wall time; with these changes the figures are these."""
     replayed = run(wall_s=763.0, waited_s=3590.0)
     if not changes:
-        return Outcome((), run(), replayed, replayed, None)
-    return Outcome(changes, run(), replayed, run(7.0, 50, **{"wall_s": 640.0, "waited_s": 3590.0, **tried}), 180.0)
+        return WhatIfResult((), run(), replayed, replayed, None)
+    return WhatIfResult(changes, run(), replayed, run(7.0, 50, **{"wall_s": 640.0, "waited_s": 3590.0, **tried}), 180.0)
 
 
 class Made(Simulation):
@@ -89,7 +99,7 @@ class Made(Simulation):
 
     async def ask(self, question: Question, tell: Callable[[Message], None]) -> None:
         self.asked.append(question)
-        tell(Stage("reading the recording" if isinstance(question, Look) else "simulating", 0.4))
+        tell(Progress("reading the recording" if isinstance(question, ReadRecording) else "simulating", 0.4))
         try:
             await self.free.wait()
         except asyncio.CancelledError:
@@ -101,4 +111,4 @@ class Made(Simulation):
 
 def usual(question: Question) -> Sequence[Message]:
     """A recording that can be read, and an answer to every question."""
-    return [outcome(*question.changes)] if isinstance(question, Try) else [LOOKED]
+    return [outcome(*question.changes)] if isinstance(question, Simulate) else [LOOKED]

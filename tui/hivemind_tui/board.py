@@ -168,7 +168,7 @@ class Board(Vertical):
 
     def _draw(self, view: View, panels: Sequence[Panel]) -> None:
         self._view = view
-        self.set_class(view.sheet.choosing, "choosing")
+        self.set_class(view.what_if.choosing, "choosing")
         self._due += [panel for panel in panels if panel not in self._due]
         self._news.set()
 

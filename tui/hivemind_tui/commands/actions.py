@@ -69,7 +69,7 @@ def text_to_copy(view: View) -> str:
         lines = quick_lines(view.snapshot.address, token=view.token, shell=view.shell)
         return lines[min(view.scroll, len(lines) - 1)][1]
     if view.page == "whatif":
-        return what_if_line(view.sheet)
+        return what_if_line(view.what_if)
     if view.page == "tasks" and view.task is not None:
         return word(view.shell, view.task.id)
     if view.page in ("requests", "agent", "request") and view.request is not None:

@@ -14,16 +14,16 @@ from hivemind.world.snapshot import Snapshot
 from hivemind_tui.render.dials import number, shown_value
 from hivemind_tui.render.format import clean
 from hivemind_tui.render.pen import Span
-from hivemind_tui.whatif.state import Sheet
+from hivemind_tui.whatif.state import WhatIf
 
 Rows = list[list[Span]]
 _NAME = 24
 
 
-def commands(sheet: Sheet) -> list[Command]:
+def commands(what_if: WhatIf) -> list[Command]:
     """What can be told a proxy while it runs. Raises: Rejected: nothing can."""
-    told: list[Command] = [Tune(name, value) for name, value in sheet.knobs.items()]
-    told += agent_commands(sheet.others)
+    told: list[Command] = [Tune(name, value) for name, value in what_if.knobs.items()]
+    told += agent_commands(what_if.others)
     if not told:
         raise Rejected(
             "none of these can be changed while a proxy runs; write them into hivemind.toml and start it anew"
@@ -50,10 +50,10 @@ def _section(change: Change) -> tuple[str, str]:
     return section, key
 
 
-def shell_lines(sheet: Sheet) -> list[str]:
+def shell_lines(what_if: WhatIf) -> list[str]:
     """What to type beside a proxy that runs."""
-    lines = [f"hivemind set {name} {'none' if not value else _plain(value)}" for name, value in sheet.knobs.items()]
-    for change in sheet.others:
+    lines = [f"hivemind set {name} {'none' if not value else _plain(value)}" for name, value in what_if.knobs.items()]
+    for change in what_if.others:
         kind, _, rest = change.name.partition(".")
         if kind == "agent":
             name, _, what = rest.rpartition(".")
@@ -62,31 +62,31 @@ def shell_lines(sheet: Sheet) -> list[str]:
     return lines
 
 
-def what_if_line(sheet: Sheet) -> str:
+def what_if_line(what_if: WhatIf) -> str:
     """The same what-if as a command."""
-    sets = [f"--set {word('bash', f'{each.name}={_value(each)}')}" for each in sheet.changes]
+    sets = [f"--set {word('bash', f'{each.name}={_value(each)}')}" for each in what_if.changes]
     # A path that begins with a hyphen would be a flag, and flags behind `--` would be paths.
-    path = f"./{sheet.path}" if sheet.path.startswith("-") else sheet.path
+    path = f"./{what_if.path}" if what_if.path.startswith("-") else what_if.path
     return " ".join(["hivemind what-if", word("bash", path), *sets])
 
 
-def difference(sheet: Sheet, snapshot: Snapshot) -> Rows:
+def difference(what_if: WhatIf, snapshot: Snapshot) -> Rows:
     """What would change in the proxy: each knob as it is now, for every upstream that has it otherwise."""
     rows: Rows = []
-    for name, value in sheet.knobs.items():
+    for name, value in what_if.knobs.items():
         now = {lane.state.upstream: lane.state.knobs[name] for lane in snapshot.lanes if name in lane.state.knobs}
         stands = sorted(set(now.values()))
         before = ", ".join(shown_value(name, each) for each in stands) if stands else NOTHING
         rows.append([(f"{name:<{_NAME}} ", "text"), (before, "dim"), (f" → {shown_value(name, value)}", "accent")])
-    for change in sheet.others:
+    for change in what_if.others:
         if change.name.startswith("agent."):
             rows.append([(f"{clean(change.name):<{_NAME}} ", "text"), (value_text(change.value), "accent")])
     return rows
 
 
-def left_over(sheet: Sheet) -> Rows:
+def left_over(what_if: WhatIf) -> Rows:
     """What no running proxy takes, as lines for its file."""
-    lines = for_the_file(sheet.others)
+    lines = for_the_file(what_if.others)
     if not lines:
         return []
     return [

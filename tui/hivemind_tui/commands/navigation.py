@@ -15,7 +15,7 @@ from hivemind_tui.state.filtering import Order
 from hivemind_tui.state.ordering import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_KEYS
 from hivemind_tui.state.tree import parents
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
-from hivemind_tui.whatif import state as sheet
+from hivemind_tui.whatif import state as what_if
 
 T = TypeVar("T")
 FILTERED = OF_AGENTS | OF_REQUESTS | {"log", "tasks"}
@@ -74,7 +74,7 @@ def move(view: View, step: int) -> View:
         index = NAMES.index(view.knob) + step
         return replace(view, knob=NAMES[max(0, min(len(NAMES) - 1, index))])
     if view.page == "whatif":
-        return replace(view, sheet=sheet.move(view.sheet, step))
+        return replace(view, what_if=what_if.move(view.what_if, step))
     if view.page == "log":
         return replace(view, log_back=max(0, min(len(view.snapshot.lines) - 1, view.log_back - step)))
     last = len(quick_lines(view.snapshot.address)) - 1 if view.page == "start" else _last_entry(view.detail)

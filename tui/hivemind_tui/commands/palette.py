@@ -66,7 +66,7 @@ def _key(room: Actions, key: Key) -> Choice:
 
 def _knob(room: Actions, knob: str) -> Choice:
     lane, dial, simulated = room.view.lane, DIALS[knob], room.view.page == "whatif"
-    now = room.view.sheet.value(knob) if simulated else lane.state.knobs.get(knob) if lane is not None else None
+    now = room.view.what_if.value(knob) if simulated else lane.state.knobs.get(knob) if lane is not None else None
     value = "" if now is None else shown_value(knob, now)
     called = " ".join(word for word, name in _KNOBS_TOO.items() if name == knob)
     ask = partial(room.ask_setting if simulated else room.ask_knob, knob)

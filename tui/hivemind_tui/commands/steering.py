@@ -119,7 +119,7 @@ class SteeringActions(Room):
     async def _write_tuned(self) -> None:
         lane = self.view.lane
         if self.view.page == "whatif":
-            await self.offer_to_write(self.view.sheet.knobs)
+            await self.offer_to_write(self.view.what_if.knobs)
         elif lane is None:
             self.complain("no lane yet: nothing was tuned")
         else:

@@ -10,10 +10,10 @@ from hivemind.scheduler.commands import Rejected
 from hivemind_tui.commands import apply_whatif
 from hivemind_tui.commands.dialogs import Rows, choice
 from hivemind_tui.commands.steering import SteeringActions
-from hivemind_tui.whatif import state as sheet
-from hivemind_tui.whatif.protocol import Look, Message, Outcome, Question, Stage, Try
+from hivemind_tui.whatif import state as what_if
+from hivemind_tui.whatif.protocol import Message, Progress, Question, ReadRecording, Simulate, WhatIfResult
 from hivemind_tui.whatif.recording_ref import recording_of
-from hivemind_tui.whatif.state import Sheet
+from hivemind_tui.whatif.state import WhatIf
 
 _GROUP = "what if"
 _PAGE = "whatif"
@@ -28,22 +28,22 @@ class WhatIfActions(SteeringActions):
 
     def _open_whatif(self) -> None:
         path = str(recording_of(self.source, self.view.snapshot))
-        view, known = self.view, self.view.sheet
+        view, known = self.view, self.view.what_if
         if path != known.path:
             self._stop_simulation()
-            known = Sheet(path=path)
+            known = WhatIf(path=path)
         if view.lane is not None:
             known = replace(known, upstream=view.lane.state.upstream, at_hand=view.lane.state.knobs)
         if not known.trying:
-            known = replace(known, stage=Stage("reading the recording"))
+            known = replace(known, stage=Progress("reading the recording"))
         trail = view.trail if view.page == _PAGE else (*view.trail, _PAGE)
-        self.go(replace(view, trail=trail, sheet=known))
+        self.go(replace(view, trail=trail, what_if=known))
         if not known.trying:
-            self._ask_simulation(Look(path))
+            self._ask_simulation(ReadRecording(path))
 
     def simulate(self) -> None:
         """Simulate the settings chosen; where the outcome is known already, only show it."""
-        now = self.view.sheet
+        now = self.view.what_if
         if now.trying:
             self.complain("a simulation is running; esc cancels it")
         elif now.outcome is not None and not now.stale and now.choosing and self.source.link.kind == "replay":
@@ -53,17 +53,17 @@ class WhatIfActions(SteeringActions):
 
     def _begin_simulation(self) -> None:
         path = str(recording_of(self.source, self.view.snapshot))
-        stage = Stage("beginning to simulate")
-        now = replace(self.view.sheet, path=path, choosing=False, trying=True, trouble="", stage=stage)
+        stage = Progress("beginning to simulate")
+        now = replace(self.view.what_if, path=path, choosing=False, trying=True, trouble="", stage=stage)
         self._show_sheet(now)
-        self._ask_simulation(Try(now.path, now.changes))
+        self._ask_simulation(Simulate(now.path, now.changes))
 
     def leave_whatif(self) -> bool:
         """Cancel the simulation, or show the settings again where the outcome hides them; return False for neither."""
-        now = self.view.sheet
+        now = self.view.what_if
         if now.trying:
             self._stop_simulation()
-            self._show_sheet(replace(self.view.sheet, stage=None, trying=False, choosing=True))
+            self._show_sheet(replace(self.view.what_if, stage=None, trying=False, choosing=True))
             self.inform("cancelled")
             return True
         if now.choosing or self.layout_name == "full":
@@ -78,19 +78,19 @@ class WhatIfActions(SteeringActions):
 
     def action_vary(self, steps: int) -> None:
         """Step the setting under the cursor."""
-        self._change_sheet(lambda now: sheet.turn(now, steps))
+        self._change_sheet(lambda now: what_if.turn(now, steps))
 
     def set_setting(self, text: str) -> None:
         """Change a setting to the value that was typed, or to `NAME=VALUE`."""
         if text.strip():
-            self._change_sheet(lambda now: sheet.typed_in(now, text))
+            self._change_sheet(lambda now: what_if.typed_in(now, text))
 
     def ask_setting(self, name: str = "") -> None:
         """Ask for the value of a setting; of the one under the cursor where none is named."""
         if name:
-            self._show_sheet(replace(self.view.sheet, name=name))
+            self._show_sheet(replace(self.view.what_if, name=name))
         hint = "a value; or another setting: queue.max_wait_s=60"
-        self.ask_line(self.view.sheet.name, hint=hint, done=self.set_setting)
+        self.ask_line(self.view.what_if.name, hint=hint, done=self.set_setting)
 
     def action_other(self) -> None:
         """Ask for the value under the cursor, or for any other setting."""
@@ -98,21 +98,21 @@ class WhatIfActions(SteeringActions):
 
     def action_as_recorded(self) -> None:
         """Set the setting under the cursor back to its recorded value."""
-        if self.view.sheet.changes:
-            self._change_sheet(lambda now: sheet.without(now, now.name))
+        if self.view.what_if.changes:
+            self._change_sheet(lambda now: what_if.without(now, now.name))
         else:
             self.complain("all settings are as recorded")
 
     def action_pick_setting(self, name: str) -> None:
         """Select a setting on a click, and ask for its value on a second one."""
-        if self.view.sheet.name == name:
+        if self.view.what_if.name == name:
             self.ask_setting()
         else:
-            self._show_sheet(replace(self.view.sheet, name=name, choosing=True))
+            self._show_sheet(replace(self.view.what_if, name=name, choosing=True))
 
     def action_apply(self) -> None:
         """Show what would change in the running proxy, and change it if the operator agrees."""
-        now = self.view.sheet
+        now = self.view.what_if
         if not now.changes:
             self.complain("no setting is changed here, so there is nothing to apply")
             return
@@ -140,9 +140,9 @@ class WhatIfActions(SteeringActions):
 
     def _apply_and_write(self, steer: Callable[[], object]) -> None:
         steer()
-        self.steer_next(partial(self.offer_to_write, dict(self.view.sheet.knobs)))
+        self.steer_next(partial(self.offer_to_write, dict(self.view.what_if.knobs)))
 
-    def _show_how(self, now: Sheet) -> None:
+    def _show_how(self, now: WhatIf) -> None:
         lines = apply_whatif.shell_lines(now)
         rows: Rows = [[("This is a recording. On the machine of a running proxy, type:", "dim")]] if lines else []
         rows += [[(f"  {line}", "strong")] for line in lines]
@@ -160,15 +160,15 @@ class WhatIfActions(SteeringActions):
         self.cancel_tasks(_GROUP)
 
     def _show_message(self, message: Message) -> None:
-        self._show_sheet(sheet.told(self.view.sheet, message))
-        if isinstance(message, Outcome) and self.view.page != _PAGE:
+        self._show_sheet(what_if.told(self.view.what_if, message))
+        if isinstance(message, WhatIfResult) and self.view.page != _PAGE:
             self.inform("the simulation is done: w shows it")
 
-    def _change_sheet(self, change: Callable[[Sheet], Sheet]) -> None:
+    def _change_sheet(self, change: Callable[[WhatIf], WhatIf]) -> None:
         try:
-            self._show_sheet(change(self.view.sheet))
+            self._show_sheet(change(self.view.what_if))
         except Rejected as rejected:
             self.complain(str(rejected))
 
-    def _show_sheet(self, now: Sheet) -> None:
-        self.go(replace(self.view, sheet=now))
+    def _show_sheet(self, now: WhatIf) -> None:
+        self.go(replace(self.view, what_if=now))

@@ -26,7 +26,7 @@ def _paused_by_provider(view: View) -> bool:
 
 
 def _to_write(view: View) -> bool:
-    return bool(view.sheet.knobs if view.page == "whatif" else view.untuned)
+    return bool(view.what_if.knobs if view.page == "whatif" else view.untuned)
 
 
 def _looped(view: View) -> bool:
@@ -70,7 +70,7 @@ def _open(view: View) -> str:
 
 
 def _back(view: View) -> str:
-    if view.page == "whatif" and view.sheet.trying:
+    if view.page == "whatif" and view.what_if.trying:
         return "cancel"
     if view.filter:
         return "clear filter"
@@ -120,12 +120,12 @@ _WHAT_IF = (
     Key(
         *("as_recorded", "backspace,delete", "as_recorded", "as recorded", "back to the recorded value", "what if"),
         WHAT_IF,
-        available=lambda view: bool(view.sheet.changes),
+        available=lambda view: bool(view.what_if.changes),
     ),
     Key(
         *("apply", "A", "apply", "apply", "apply these settings to the proxy; shows the change first", "what if"),
         WHAT_IF,
-        available=lambda view: bool(view.sheet.changes),
+        available=lambda view: bool(view.what_if.changes),
     ),
 )
 

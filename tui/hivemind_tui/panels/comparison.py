@@ -13,8 +13,8 @@ from hivemind_tui.render.format import clock as time_of_day
 from hivemind_tui.render.pen import Pen, Span, fitting
 from hivemind_tui.state.view import View
 from hivemind_tui.whatif import verdict
-from hivemind_tui.whatif.protocol import Outcome
-from hivemind_tui.whatif.state import Sheet, words
+from hivemind_tui.whatif.protocol import WhatIfResult
+from hivemind_tui.whatif.state import WhatIf, words
 from hivemind_tui.whatif.verdict import Row
 
 _LABEL = 17
@@ -35,25 +35,25 @@ _GAUGE = 30
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """The panel's rows: the figures side by side, and under them how far the model is to be trusted."""
     cells, rows = pen.body_size(width, height)
-    sheet = view.sheet
-    outcome = sheet.outcome
+    what_if = view.what_if
+    outcome = what_if.outcome
     title = "Recorded traffic, other settings"
     if outcome is not None:
         alone = "As recorded, with HiveMind" if outcome.foreign else "As recorded, replayed"
         title = f"As recorded against {words(outcome.changes)}" if outcome.changes else alone
-    head = _progress(sheet, cells, pen) or _trouble(sheet, cells, pen)
+    head = _progress(what_if, cells, pen) or _trouble(what_if, cells, pen)
     if outcome is None:
-        body = [*head, *_facts(sheet, cells, pen)]
+        body = [*head, *_facts(what_if, cells, pen)]
     else:
         body = [*head, *_table(outcome, cells, rows - len(head), pen)]
         if len(body) + 2 <= rows:
-            body += [pen.row(cells), *_doubts(sheet, cells, pen)]
-    note = "of other settings than those chosen now" if sheet.stale and sheet.stage is None else ""
+            body += [pen.row(cells), *_doubts(what_if, cells, pen)]
+    note = "of other settings than those chosen now" if what_if.stale and what_if.stage is None else ""
     return pen.frame(title, note, body, width, height)
 
 
-def _progress(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
-    stage = sheet.stage
+def _progress(what_if: WhatIf, cells: int, pen: Pen) -> list[Strip]:
+    stage = what_if.stage
     if stage is None:
         return []
     spans: list[Span] = [(pen.glyphs.clock + " ", "wait")]
@@ -65,34 +65,34 @@ def _progress(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
     return [pen.row(cells, *spans, (fit(said, room).rstrip() if len(said) > room else said, "strong"), *tail)]
 
 
-def _trouble(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
-    if not sheet.trouble:
+def _trouble(what_if: WhatIf, cells: int, pen: Pen) -> list[Strip]:
+    if not what_if.trouble:
         return []
-    first, *more = wrapped(sheet.trouble, max(1, cells - 2)) or [""]
+    first, *more = wrapped(what_if.trouble, max(1, cells - 2)) or [""]
     return [
         pen.row(cells, (f"{pen.glyphs.warn} ", "bad"), (first, "text")),
         *(pen.row(cells, ("  ", "text"), (line, "text")) for line in more),
     ]
 
 
-def _facts(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
+def _facts(what_if: WhatIf, cells: int, pen: Pen) -> list[Strip]:
     """Return a description of the recording, before anything is simulated."""
     rows: list[Strip] = []
-    looked = sheet.looked
-    if looked is not None:
+    summary = what_if.summary
+    if summary is not None:
         rows = [
-            pen.row(cells, (clean(looked.name), "strong"), (f"  from {time_of_day(looked.began_wall)}", "dim")),
+            pen.row(cells, (clean(summary.name), "strong"), (f"  from {time_of_day(summary.began_wall)}", "dim")),
             pen.row(
                 cells,
-                (short_plural(looked.requests, "request"), "text"),
+                (short_plural(summary.requests, "request"), "text"),
                 (" of ", "dim"),
-                (short_plural(looked.agents, "agent"), "text"),
+                (short_plural(summary.agents, "agent"), "text"),
                 (" in ", "dim"),
-                (short_duration(looked.lasts_s), "text"),
+                (short_duration(summary.lasts_s), "text"),
             ),
         ]
-        rows += [*_doubts(sheet, cells, pen), pen.row(cells)]
-    if looked is not None and looked.foreign:
+        rows += [*_doubts(what_if, cells, pen), pen.row(cells)]
+    if summary is not None and summary.foreign:
         without = "It was recorded without HiveMind; enter simulates it with HiveMind's default settings."
         rows += [*(pen.row(cells, (line, "text")) for line in wrapped(without, max(1, cells))), pen.row(cells)]
     told = (
@@ -102,12 +102,12 @@ def _facts(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
     return [*rows, *(pen.row(cells, (line, "dim")) for line in wrapped(told, max(1, cells)))]
 
 
-def _doubts(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
+def _doubts(what_if: WhatIf, cells: int, pen: Pen) -> list[Strip]:
     """Return the defects of the recording, and what can't be concluded from it."""
     rows: list[Strip] = []
-    outcome = sheet.outcome
+    outcome = what_if.outcome
     told = [] if outcome is None else extrapolation_notes(outcome.recorded.figures, [outcome.tried.figures])
-    told += sheet.looked.told if sheet.looked is not None else ()
+    told += what_if.summary.told if what_if.summary is not None else ()
     for line in told:
         first, *more = wrapped(line, max(1, cells - 2)) or [""]
         rows.append(pen.row(cells, (f"{pen.glyphs.warn} ", "wait"), (first, "dim")))
@@ -115,7 +115,7 @@ def _doubts(sheet: Sheet, cells: int, pen: Pen) -> list[Strip]:
     return rows
 
 
-def _table(outcome: Outcome, cells: int, room: int, pen: Pen) -> list[Strip]:
+def _table(outcome: WhatIfResult, cells: int, room: int, pen: Pen) -> list[Strip]:
     error = _model_error(outcome, cells, pen)
     rows = verdict.fitting(verdict.rows(outcome), room - 1 - len(error))
     columns = 3 if outcome.changes else 2
@@ -151,7 +151,7 @@ def _row(row: Row, figure: int, changed: bool, cells: int, pen: Pen) -> Strip:
     )
 
 
-def _model_error(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
+def _model_error(outcome: WhatIfResult, cells: int, pen: Pen) -> list[Strip]:
     """Return the error of the model, and the meaning of the signs."""
     if outcome.foreign:
         return _foreign(outcome, cells, pen)
@@ -168,7 +168,7 @@ def _model_error(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
     return [pen.row(cells, *trust), *_meanings(outcome, cells, pen)] if outcome.changes else [pen.row(cells, *trust)]
 
 
-def _foreign(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
+def _foreign(outcome: WhatIfResult, cells: int, pen: Pen) -> list[Strip]:
     """Return that the model's error is unknown."""
     said = "recorded without HiveMind, simulated with its default settings: the model's error is unknown"
     if cells < len(said):
@@ -176,7 +176,7 @@ def _foreign(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
     return [pen.row(cells, (fit(said, cells), "dim")), *_meanings(outcome, cells, pen)]
 
 
-def _meanings(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
+def _meanings(outcome: WhatIfResult, cells: int, pen: Pen) -> list[Strip]:
     meanings: tuple[tuple[Verdict, str], ...] = (
         ("better", "better"),
         ("worse", "worse"),
@@ -193,7 +193,7 @@ def _meanings(outcome: Outcome, cells: int, pen: Pen) -> list[Strip]:
     return [pen.row(cells, *fitting(cells, [*signs, *(note if outcome.changes else ())]))]
 
 
-def _other_work(outcome: Outcome) -> str:
+def _other_work(outcome: WhatIfResult) -> str:
     """Return that the runs differ in what was done; empty where they don't."""
     more = verdict.more_was_done(outcome)
     if not more:

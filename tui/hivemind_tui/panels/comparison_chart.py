@@ -11,7 +11,7 @@ from hivemind.text.humanise import short_count, short_duration
 from hivemind_tui.plots.canvas import Canvas, Runs
 from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.state.view import View
-from hivemind_tui.whatif.protocol import Outcome, RunSeries
+from hivemind_tui.whatif.protocol import RunSeries, WhatIfResult
 from hivemind_tui.whatif.verdict import WITH_HIVEMIND
 
 _SCALE = 14
@@ -33,7 +33,7 @@ _LEAST = 2
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the panel's rows: a strip for each quantity, as many as fit, over one time axis."""
     cells, rows = pen.body_size(width, height)
-    outcome = view.sheet.outcome
+    outcome = view.what_if.outcome
     if outcome is None:
         return pen.message("Over time", "Both runs are drawn here on one axis once they are simulated.", width, height)
     diverged = outcome.diverged_after_s
@@ -43,7 +43,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     return pen.frame(title, note, body, width, height)
 
 
-def _second(outcome: Outcome) -> str:
+def _second(outcome: WhatIfResult) -> str:
     """Return the name of the run that is drawn over the recorded one."""
     return "changed" if outcome.changes else WITH_HIVEMIND if outcome.foreign else "replayed"
 
@@ -56,7 +56,7 @@ def _diverging(diverged_after_s: float) -> str:
     )
 
 
-def _drawn(outcome: Outcome, cells: int, rows: int, pen: Pen) -> list[Runs]:
+def _drawn(outcome: WhatIfResult, cells: int, rows: int, pen: Pen) -> list[Runs]:
     width = cells - _SCALE
     if width < _NARROWEST or rows < _LEAST + 2:
         return []
@@ -82,7 +82,7 @@ def _strip(
     values: tuple[Sequence[float | None], Sequence[float | None]],
     series: tuple[RunSeries, RunSeries],
     span_s: float,
-    outcome: Outcome,
+    outcome: WhatIfResult,
     width: int,
     height: int,
     pen: Pen,
@@ -116,7 +116,7 @@ def sampled(values: Sequence[float | None], width_s: float, span_s: float, colum
     return found
 
 
-def _legend(outcome: Outcome, pen: Pen) -> Runs:
+def _legend(outcome: WhatIfResult, pen: Pen) -> Runs:
     signs = ("━", "━") if pen.glyphs.braille else (".", "*")
     name = _second(outcome)
     return [
@@ -129,7 +129,7 @@ def _legend(outcome: Outcome, pen: Pen) -> Runs:
     ]
 
 
-def _diverge_later(outcome: Outcome) -> bool:
+def _diverge_later(outcome: WhatIfResult) -> bool:
     """Return whether there is something to see of both runs before they diverge."""
     return outcome.diverged_after_s is not None and outcome.diverged_after_s >= _AT_ONCE_S
 

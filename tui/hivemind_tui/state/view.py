@@ -13,7 +13,7 @@ from hivemind_tui.sources.base import Link
 from hivemind_tui.sources.playback import Playback
 from hivemind_tui.state.filtering import Order
 from hivemind_tui.state.tree import Branch
-from hivemind_tui.whatif.state import Sheet
+from hivemind_tui.whatif.state import WhatIf
 
 PAGES = ("overview", "agents", "requests", "tuning", "log", "tasks")
 """Those with a number; `start` greets until the first request, `agent` and `request` are one level down."""
@@ -73,7 +73,7 @@ class View:
     """Something was changed here that can be taken back."""
     inside: Insides | None = None
     """How the screen itself is doing, while somebody looks at that."""
-    sheet: Sheet = field(default_factory=Sheet)
+    what_if: WhatIf = field(default_factory=WhatIf)
     """What the what-if page shows."""
     drain_s: float = 30.0
     token: bool = False
@@ -163,7 +163,7 @@ class View:
     @property
     def targets(self) -> tuple[AgentView, ...]:
         """Whom a command on agents is for: where agents are listed the marked ones, if there are any, else the one that
-        is selected or looked at."""
+        is selected or inspected."""
         if self.marked and self.page in OF_AGENTS:
             return tuple(agent for agent in self.snapshot.agents if agent.name in self.marked)
         return (self.agent,) if self.agent is not None else ()

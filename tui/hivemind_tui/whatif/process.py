@@ -12,7 +12,17 @@ from collections.abc import Callable
 import msgspec
 
 from hivemind_tui.render.format import clean
-from hivemind_tui.whatif.protocol import HEAD, MESSAGE_LIMIT, Looked, Message, Outcome, Question, Refused, Stage, pack
+from hivemind_tui.whatif.protocol import (
+    HEAD,
+    MESSAGE_LIMIT,
+    Message,
+    Progress,
+    Question,
+    RecordingSummary,
+    WhatIfFailed,
+    WhatIfResult,
+    pack,
+)
 
 _log = logging.getLogger(__name__)
 _COMMAND = (sys.executable, "-m", "hivemind_tui.whatif.worker")
@@ -50,12 +60,12 @@ class Simulation:
             await child.stdin.drain()
             while not answered:
                 message = await _heard(child)
-                answered = not isinstance(message, Stage)
+                answered = not isinstance(message, Progress)
                 tell(message)
         except (OSError, asyncio.IncompleteReadError, msgspec.DecodeError) as error:
             why = await self._why_it_ended(error)
             answered = True
-            tell(Refused(why))
+            tell(WhatIfFailed(why))
         finally:
             if not answered:
                 await self.aclose()
@@ -103,4 +113,4 @@ async def _heard(child: asyncio.subprocess.Process) -> Message:
     if length > MESSAGE_LIMIT:
         raise msgspec.DecodeError(f"a message of {length} bytes")
     body = await child.stdout.readexactly(length)
-    return msgspec.msgpack.decode(body, type=Stage | Looked | Outcome | Refused)
+    return msgspec.msgpack.decode(body, type=Progress | RecordingSummary | WhatIfResult | WhatIfFailed)

@@ -16,20 +16,20 @@ MESSAGE_LIMIT = 4 << 20
 """A longer message means that the stream is corrupt."""
 
 
-class Look(msgspec.Struct, frozen=True, tag=True):
-    """Read a recording."""
+class ReadRecording(msgspec.Struct, frozen=True, tag=True):
+    """A request to read a recording."""
 
     path: str
 
 
-class Try(msgspec.Struct, frozen=True, tag=True):
-    """Simulate a recording with these changes, and with none."""
+class Simulate(msgspec.Struct, frozen=True, tag=True):
+    """A request to simulate a recording with these changes, and with none."""
 
     path: str
     changes: tuple[Change, ...]
 
 
-class Stage(msgspec.Struct, frozen=True, tag=True):
+class Progress(msgspec.Struct, frozen=True, tag=True):
     """Progress of the answer."""
 
     words: str
@@ -37,7 +37,7 @@ class Stage(msgspec.Struct, frozen=True, tag=True):
     """Of the work, 1 being all; None if unknown."""
 
 
-class Looked(msgspec.Struct, frozen=True, tag=True):
+class RecordingSummary(msgspec.Struct, frozen=True, tag=True):
     """What a recording holds."""
 
     name: str
@@ -79,8 +79,8 @@ class Run(msgspec.Struct, frozen=True):
     series: RunSeries
 
 
-class Outcome(msgspec.Struct, frozen=True, tag=True):
-    """The answer to :class:`Try`."""
+class WhatIfResult(msgspec.Struct, frozen=True, tag=True):
+    """The answer to :class:`Simulate`."""
 
     changes: tuple[Change, ...]
     recorded: Run
@@ -94,15 +94,15 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
     """Whether it was recorded without HiveMind; `replayed` is then simulated with HiveMind's default settings."""
 
 
-class Refused(msgspec.Struct, frozen=True, tag=True):
+class WhatIfFailed(msgspec.Struct, frozen=True, tag=True):
     """The reason why there is no answer."""
 
     why: str
 
 
-Question = Look | Try
-Answer = Looked | Outcome | Refused
-Message = Stage | Answer
+Question = ReadRecording | Simulate
+Answer = RecordingSummary | WhatIfResult | WhatIfFailed
+Message = Progress | Answer
 
 
 def pack(message: Question | Message) -> bytes:

@@ -10,16 +10,16 @@ from hivemind.lab.tune.overrides import Change, parse_changes
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind_tui.render.dials import NAMES, reach, stepped, typed
-from hivemind_tui.whatif.protocol import Looked, Message, Outcome, Refused, Stage
+from hivemind_tui.whatif.protocol import Message, Progress, RecordingSummary, WhatIfFailed, WhatIfResult
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class WhatIf:
     """One what-if: the recording, the settings that are to be others, and what came of it."""
 
     path: str = ""
-    """Of the recording's first file; empty: none was looked at yet."""
-    looked: Looked | None = None
+    """Of the recording's first file; empty: none was read yet."""
+    summary: RecordingSummary | None = None
     """What it holds; None until it is read."""
     upstream: str = ""
     """Whose knobs are shown as those recorded."""
@@ -29,21 +29,21 @@ class Sheet:
     name: str = NAMES[0]
     """Where the cursor is."""
     choosing: bool = True
-    """Settings are chosen; else what came of them is looked at."""
-    stage: Stage | None = None
+    """Settings are chosen; else the result is shown."""
+    stage: Progress | None = None
     """What is being computed; None: nothing."""
     trying: bool = False
     """What is computed is a simulation, not just the reading of the recording."""
-    outcome: Outcome | None = None
+    outcome: WhatIfResult | None = None
     trouble: str = ""
     """Why there is no answer."""
 
     @property
     def base(self) -> Mapping[str, float]:
         """The knobs that the recording began with."""
-        if self.looked is None or not self.looked.upstreams:
+        if self.summary is None or not self.summary.upstreams:
             return self.at_hand
-        known = self.looked.upstreams
+        known = self.summary.upstreams
         return known[self.upstream] if self.upstream in known else next(iter(known.values()))
 
     @property
@@ -71,68 +71,68 @@ class Sheet:
         return self.knobs.get(name, self.base.get(name))
 
 
-def told(sheet: Sheet, message: Message) -> Sheet:
+def told(what_if: WhatIf, message: Message) -> WhatIf:
     """What the simulating process said."""
     match message:
-        case Stage():
-            return replace(sheet, stage=message)
-        case Outcome():
-            return replace(sheet, outcome=message, stage=None, trying=False, trouble="")
-        case Refused(why):
-            return replace(sheet, stage=None, trying=False, trouble=why)
-    return replace(sheet, looked=message, stage=None, trying=sheet.trying, trouble="")
+        case Progress():
+            return replace(what_if, stage=message)
+        case WhatIfResult():
+            return replace(what_if, outcome=message, stage=None, trying=False, trouble="")
+        case WhatIfFailed(why):
+            return replace(what_if, stage=None, trying=False, trouble=why)
+    return replace(what_if, summary=message, stage=None, trying=what_if.trying, trouble="")
 
 
-def move(sheet: Sheet, step: int) -> Sheet:
+def move(what_if: WhatIf, step: int) -> WhatIf:
     """So many rows down, or (negative) up."""
-    names = sheet.names
-    at = names.index(sheet.name) if sheet.name in names else 0
-    return replace(sheet, name=names[max(0, min(len(names) - 1, at + step))], choosing=True)
+    names = what_if.names
+    at = names.index(what_if.name) if what_if.name in names else 0
+    return replace(what_if, name=names[max(0, min(len(names) - 1, at + step))], choosing=True)
 
 
-def turn(sheet: Sheet, steps: int) -> Sheet:
+def turn(what_if: WhatIf, steps: int) -> WhatIf:
     """The knob under the cursor a step up or down, or a large one (10, -10). Raises: Rejected."""
-    name = sheet.name
+    name = what_if.name
     if name not in KNOBS:
         raise Rejected(f"{name} has no steps; o types a value")
-    value = sheet.value(name)
+    value = what_if.value(name)
     if value is None:
         raise Rejected("the recording isn't read yet")
-    return with_change(sheet, Change(name, float(stepped(name, value, steps))))
+    return with_change(what_if, Change(name, float(stepped(name, value, steps))))
 
 
-def typed_in(sheet: Sheet, text: str) -> Sheet:
+def typed_in(what_if: WhatIf, text: str) -> WhatIf:
     """What was typed: a value for the setting under the cursor, or any setting as `NAME=VALUE`. Raises: Rejected."""
     name, equals, value = text.partition("=")
-    name, value = (name.strip(), value.strip()) if equals else (sheet.name, text.strip())
+    name, value = (name.strip(), value.strip()) if equals else (what_if.name, text.strip())
     if name in KNOBS:
         knob, number = KNOBS[name], typed(name, value)
         if not (knob.lowest <= number <= knob.highest or (knob.zero_is_none and not number)):
             raise Rejected(f"{name} goes from {reach(name)}")
-        return with_change(sheet, Change(name, float(round(number) if knob.whole else number)))
+        return with_change(what_if, Change(name, float(round(number) if knob.whole else number)))
     try:
         (change,) = parse_changes([f"{name}={value}"])
     except UsageError as error:
         raise Rejected(str(error)) from None
     if change.name in KNOBS and change.value is None:
         raise Rejected(f"{change.name} goes from {reach(change.name)}")
-    return with_change(sheet, change)
+    return with_change(what_if, change)
 
 
-def with_change(sheet: Sheet, change: Change) -> Sheet:
+def with_change(what_if: WhatIf, change: Change) -> WhatIf:
     """This change among the others; a knob that is to be as it was recorded is none."""
-    kept = [each for each in sheet.changes if each.name != change.name]
-    if change.name not in KNOBS or sheet.base.get(change.name) != _number(change):
+    kept = [each for each in what_if.changes if each.name != change.name]
+    if change.name not in KNOBS or what_if.base.get(change.name) != _number(change):
         kept.append(change)
-    return replace(sheet, changes=in_order(kept), name=change.name, choosing=True, trouble="")
+    return replace(what_if, changes=in_order(kept), name=change.name, choosing=True, trouble="")
 
 
-def without(sheet: Sheet, name: str) -> Sheet:
+def without(what_if: WhatIf, name: str) -> WhatIf:
     """As recorded again."""
-    names = sheet.names
-    kept = tuple(each for each in sheet.changes if each.name != name)
-    left = replace(sheet, changes=kept, choosing=True)
-    return left if left.name in left.names else replace(left, name=names[max(0, names.index(sheet.name) - 1)])
+    names = what_if.names
+    kept = tuple(each for each in what_if.changes if each.name != name)
+    left = replace(what_if, changes=kept, choosing=True)
+    return left if left.name in left.names else replace(left, name=names[max(0, names.index(what_if.name) - 1)])
 
 
 def in_order(changes: Sequence[Change]) -> tuple[Change, ...]:

@@ -9,7 +9,7 @@ from hivemind.journal.figures import Figures
 from hivemind.lab import comparison
 from hivemind.lab.comparison import Measure, Verdict
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration
-from hivemind_tui.whatif.protocol import Outcome
+from hivemind_tui.whatif.protocol import WhatIfResult
 
 WITH_HIVEMIND = "with HiveMind"
 """What `replayed` is of a recording that HiveMind had no part in."""
@@ -45,7 +45,7 @@ class Row:
     rank: int
 
 
-def rows(outcome: Outcome) -> list[Row]:
+def rows(outcome: WhatIfResult) -> list[Row]:
     """Return every figure, in the order in which they are shown."""
     recorded, replayed, tried = (run.figures for run in (outcome.recorded, outcome.replayed, outcome.tried))
     if outcome.changes:
@@ -72,12 +72,12 @@ def _row(row: comparison.Row[Figures], recorded: Figures, replayed: Figures, tri
     return Row(measure.name, first, second, third, difference, verdict, rank)
 
 
-def more_was_done(outcome: Outcome) -> float:
+def more_was_done(outcome: WhatIfResult) -> float:
     """Return how many more requests are answered, or if equal, how many more agents finish; negative for fewer."""
     return comparison.more_work([baseline(outcome)], [outcome.tried.figures])
 
 
-def baseline(outcome: Outcome) -> Figures:
+def baseline(outcome: WhatIfResult) -> Figures:
     """Return the figures that the last run is compared with."""
     return (outcome.recorded if outcome.foreign and not outcome.changes else outcome.replayed).figures
 
@@ -90,7 +90,7 @@ def fitting(found: Sequence[Row], room: int) -> list[Row]:
     return kept
 
 
-def model_error(outcome: Outcome) -> tuple[float | None, float | None]:
+def model_error(outcome: WhatIfResult) -> tuple[float | None, float | None]:
     """Return by what share the model is off, in wall time and in total wait; None: nothing to compare."""
     return comparison.model_error(outcome.recorded.figures, [outcome.replayed.figures])
 

@@ -30,16 +30,16 @@ from hivemind.scheduler.types import Price
 from hivemind_tui.whatif.fold import Divergence, SeriesFold
 from hivemind_tui.whatif.protocol import (
     HEAD,
-    Look,
-    Looked,
     Message,
-    Outcome,
+    Progress,
     Question,
-    Refused,
+    ReadRecording,
+    RecordingSummary,
     Run,
     RunSeries,
-    Stage,
-    Try,
+    Simulate,
+    WhatIfFailed,
+    WhatIfResult,
     pack,
 )
 
@@ -100,7 +100,7 @@ class Worker:
         self._now = now
         self._mark: Mark = ()
         self._recording: Recording | None = None
-        self._looked: Looked | None = None
+        self._summary: RecordingSummary | None = None
         self._series = RunSeries(1.0, [], [], [])
         self._began = 0.0
         self._replayed: Run | None = None
@@ -109,32 +109,32 @@ class Worker:
     def answer(self, question: Question) -> None:
         """Answer a question."""
         try:
-            looked = self._read(Path(question.path))
-            self._tell(looked if isinstance(question, Look) else self._tried(question.changes))
+            summary = self._read(Path(question.path))
+            self._tell(summary if isinstance(question, ReadRecording) else self._tried(question.changes))
         except HiveMindError as error:
-            self._tell(Refused(str(error)))
+            self._tell(WhatIfFailed(str(error)))
         except MemoryError:
             self._forget()
-            self._tell(Refused("this recording doesn't fit into memory"))
+            self._tell(WhatIfFailed("this recording doesn't fit into memory"))
 
     def _forget(self) -> None:
         self._mark, self._recording, self._replayed = (), None, None
         self._divergence = Divergence()
 
-    def _read(self, path: Path) -> Looked:
+    def _read(self, path: Path) -> RecordingSummary:
         journal = open_journal(path)
         mark = tuple((str(part), *_size_and_time(part)) for part in journal.parts)
-        if mark == self._mark and self._looked is not None and self._recording is not None:
-            return self._looked
+        if mark == self._mark and self._summary is not None and self._recording is not None:
+            return self._summary
         self._forget()
-        self._tell(Stage("reading the recording"))
+        self._tell(Progress("reading the recording"))
         recording = self._load(path, self._price)
         seen = _Seen()
         for event in journal.events():
             seen.apply(event)
         first = seen.fold.began
         self._began = journal.began.at if first is None else first
-        self._looked = Looked(
+        self._summary = RecordingSummary(
             recording.name,
             journal.began.wall + (self._began - journal.began.at),
             max(0.0, seen.fold.ended - self._began),
@@ -146,9 +146,9 @@ class Worker:
             recording.began.foreign,
         )
         self._series, self._recording, self._mark = seen.fold.series(), recording, mark
-        return self._looked
+        return self._summary
 
-    def _tried(self, changes: tuple[Change, ...]) -> Outcome:
+    def _tried(self, changes: tuple[Change, ...]) -> WhatIfResult:
         assert self._recording is not None
         foreign = self._recording.began.foreign
         if self._replayed is None:
@@ -156,20 +156,20 @@ class Worker:
             self._replayed = self._run((), f"replaying with {'default' if foreign else 'the recorded'} settings")
         recorded = Run(self._recording.figures, self._series)
         if not changes:
-            return Outcome((), recorded, self._replayed, self._replayed, None, foreign)
+            return WhatIfResult((), recorded, self._replayed, self._replayed, None, foreign)
         self._divergence.begin_second()
         tried = self._run(changes, "simulating " + ", ".join(map(str, changes)))
         self._divergence.end()
         diverged = self._divergence.at
         diverged_after_s = None if diverged is None else diverged - self._began
-        return Outcome(changes, recorded, self._replayed, tried, diverged_after_s, foreign)
+        return WhatIfResult(changes, recorded, self._replayed, tried, diverged_after_s, foreign)
 
     def _run(self, changes: tuple[Change, ...], words: str) -> Run:
         assert self._recording is not None
-        assert self._looked is not None
-        fold, divergence, lasts_s = SeriesFold(), self._divergence, self._looked.lasts_s
+        assert self._summary is not None
+        fold, divergence, lasts_s = SeriesFold(), self._divergence, self._summary.lasts_s
         told_at, count = self._now(), 0
-        self._tell(Stage(words, 0.0))
+        self._tell(Progress(words, 0.0))
 
         def hear(event: ev.Event) -> None:
             nonlocal told_at, count
@@ -178,7 +178,7 @@ class Worker:
             count += 1
             if count % _LOOKED_AT_EVERY == 0 and (now := self._now()) - told_at >= _TOLD_EVERY_S:
                 told_at = now
-                self._tell(Stage(words, min(0.99, (event.at - self._began) / lasts_s) if lasts_s > 0 else None))
+                self._tell(Progress(words, min(0.99, (event.at - self._began) / lasts_s) if lasts_s > 0 else None))
 
         return Run(self._simulate(self._recording, changes, price=self._price, on_event=hear), fold.series())
 
@@ -199,7 +199,7 @@ def _next(pipe: BinaryIO) -> Question | None:
     head = pipe.read(HEAD.size)
     if len(head) < HEAD.size:
         return None
-    return msgspec.msgpack.decode(pipe.read(HEAD.unpack(head)[0]), type=Look | Try)
+    return msgspec.msgpack.decode(pipe.read(HEAD.unpack(head)[0]), type=ReadRecording | Simulate)
 
 
 def main() -> None:
