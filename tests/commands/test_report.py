@@ -64,9 +64,9 @@ async def test_still_being_written(tmp_path: Path) -> None:
     cut_off = await run(tmp_path, "report", "./night.jsonl", "--markdown")
     assert (going_on.code, going_on.err) == (
         0,
-        "hivemind: night.jsonl: It is still being written: this is how it stood.\n",
+        "hivemind: night.jsonl: It is still being written: this is its state so far.\n",
     )
-    assert "> It was cut off: the program that wrote it didn't end in good order." in cut_off.out
+    assert "> It was cut off: the program that wrote it was killed." in cut_off.out
 
 
 async def test_written_over(tmp_path: Path) -> None:

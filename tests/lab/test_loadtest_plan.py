@@ -9,6 +9,8 @@ from hivemind.errors import UsageError
 from hivemind.lab.loadtest.requests import JournalRequests, RequestResult, Selection, predecessors, wall_s
 from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, FirstContent, Refused
 from hivemind.scheduler.types import FailureKind, Priority
+from hivemind.world.state import Carried
+from hivemind.world.world import World
 
 
 def read(*events: Event) -> JournalRequests:
@@ -57,6 +59,15 @@ def test_a_request_is_as_it_was_recorded() -> None:
 def test_how_it_went_is_what_its_agent_saw(events: list[Event], result: RequestResult) -> None:
     """Attempts that were tried again don't show; what our own refusals were is known by their reason."""
     assert read(arrived(1, 0.0), *events).requests(Selection())[0].recorded == result
+
+
+def test_what_was_open_when_the_journal_begins_counts_from_there() -> None:
+    """A journal that begins in the middle lists what is open."""
+    world = World(at=BEGAN, wall=0.0, address="", upstreams=())
+    for event in (opened(), arrived(1, -5.0)):
+        world.apply(event)
+    (found,) = read(Carried(BEGAN + 1, world.keep(BEGAN + 1)), finished(1, 3.0)).requests(Selection())
+    assert (found.at_s, found.provider, found.recorded.status, found.recorded.took_s) == (1.0, "anthropic", 200, 2.0)
 
 
 def test_some_are_chosen() -> None:

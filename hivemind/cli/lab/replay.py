@@ -6,17 +6,22 @@ import argparse
 import math
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hivemind.cli.journal.options import FILE_HELP, add_folder_flags, journal_asked_for
+from hivemind.cli.journal.options import FILE_HELP, add_folder_flags, journal_asked_for, tell
 from hivemind.cli.plugin import Command
 from hivemind.errors import UsageError
+from hivemind.journal.read.reader import Journal
 from hivemind.journal.timecode import parse_moment
+from hivemind.text.table import show, width
 
 if TYPE_CHECKING:
+    from hivemind.lab.loadtest.plan import LoadTestOptions
     from hivemind.lab.loadtest.requests import Selection
 
+_INTERRUPTED = 130
 _MOST_AT_ONCE = 100_000
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
@@ -55,8 +60,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    """Raises: UsageError; Unreachable."""
-    from hivemind.cli.lab.loadtest import run
+    """Run a load test. Raises: UsageError; Unreachable."""
     from hivemind.lab.loadtest.plan import LoadTestOptions
 
     if namespace.against is None and not namespace.dry_run:
@@ -67,7 +71,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if header is not None and not _HEADER.fullmatch(header):
         raise UsageError("--agent-header: must be the name of a header")
     journal = journal_asked_for(namespace)
-    order = LoadTestOptions(
+    options = LoadTestOptions(
         against=namespace.against,
         selection=_selection(namespace, journal.began.wall),
         speed=_speed(namespace.speed),
@@ -82,7 +86,31 @@ def _run(namespace: argparse.Namespace) -> int:
         confirmed=namespace.yes,
         json=namespace.json,
     )
-    return run(journal, order, _settings_flags(namespace), os.environ, Path.cwd())
+    return _load_test(journal, options, _settings_flags(namespace))
+
+
+def _load_test(journal: Journal, options: LoadTestOptions, flags: Sequence[str]) -> int:
+    """Send what the options choose, and print the result; `flags` are those of settings."""
+    from hivemind.host import server
+    from hivemind.lab.loadtest.plan import make_plan
+    from hivemind.lab.loadtest.result import as_json, as_text, plan_as_json, plan_as_text
+    from hivemind.lab.loadtest.runner import run_load_test
+    from hivemind.lab.loadtest.target import target_of
+    from hivemind.settings import load
+
+    target = None if options.against is None else target_of(options.against)
+    try:
+        plan = make_plan(journal, options, target)
+    finally:
+        tell(journal)
+    if options.dry:
+        print(plan_as_json(plan)) if options.json else show(plan_as_text(plan))
+        return 0
+    assert target is not None
+    settings = load(flags, environ=os.environ, cwd=Path.cwd(), prog="hivemind replay")
+    result = server.run_loop(run_load_test(journal.path, options, plan, target, os.environ, settings))
+    print(as_json(result)) if options.json else show(as_text(result, width()))
+    return _INTERRUPTED if result.interrupted else 0
 
 
 def _settings_flags(namespace: argparse.Namespace) -> list[str]:

@@ -75,10 +75,10 @@ class FittedLimit:
         return f"{self.limit:,} {self.kind.value} in {self.span_s:g} s ({how})"
 
 
-def fit_limits(told: Iterable[tuple[float, str, tuple[WindowReading, ...]]], began_at: float) -> list[FittedLimit]:
+def fit_limits(reported: Iterable[tuple[float, str, tuple[WindowReading, ...]]], began_at: float) -> list[FittedLimit]:
     """Fit each window that responses reported."""
     by_window: dict[tuple[str, WindowKind], list[TimedReading]] = {}
-    for at, family, readings in told:
+    for at, family, readings in reported:
         for reading in readings:
             by_window.setdefault((family, reading.kind), []).append((at, reading))
     fitted = (_fitted(family, kind, each, began_at) for (family, kind), each in by_window.items())
@@ -90,14 +90,14 @@ def fit_limits(told: Iterable[tuple[float, str, tuple[WindowReading, ...]]], beg
     return [each if not each.fixed else replace(each, fixed=False, span_s=sure.span_s, spent=0.0) for each in found]
 
 
-def _fitted(family: str, kind: WindowKind, told: Sequence[TimedReading], began_at: float) -> FittedLimit | None:
-    limits = Counter(reading.limit for _, reading in told if reading.limit)
+def _fitted(family: str, kind: WindowKind, reported: Sequence[TimedReading], began_at: float) -> FittedLimit | None:
+    limits = Counter(reading.limit for _, reading in reported if reading.limit)
     if not limits:
         return None
     limit = limits.most_common(1)[0][0] or 0
     readings = [
         (at, reading.remaining, reading.reset_in_s)
-        for at, reading in told
+        for at, reading in reported
         if reading.remaining is not None and reading.reset_in_s is not None and reading.limit == limit
     ]
     if not readings:
@@ -206,9 +206,9 @@ Pools = dict[tuple[str, WindowKind], Allowance]
 """Shared windows by the name of their pool."""
 
 
-def _same_end(told_s: float | None, found_s: float) -> bool:
+def _same_end(reported_s: float | None, found_s: float) -> bool:
     """Return whether both readings are of the same window, and it isn't nearly over."""
-    return told_s is not None and told_s > _ONE_END_S and abs(told_s - found_s) <= _ONE_END_S
+    return reported_s is not None and reported_s > _ONE_END_S and abs(reported_s - found_s) <= _ONE_END_S
 
 
 class Limiter:
@@ -251,9 +251,9 @@ class Limiter:
         self, now: float, family: str, readings: Iterable[WindowReading]
     ) -> Iterator[tuple[FittedLimit, float]]:
         """Charge and yield what readings lack in windows of requests: use by others."""
-        told = {each.kind: each for each in readings}
+        reported = {each.kind: each for each in readings}
         for limit, allowance in self._windows.get(family, ()):
-            reading = told.get(limit.kind)
+            reading = reported.get(limit.kind)
             if limit.kind is not WindowKind.REQUESTS or reading is None or reading.remaining is None:
                 continue
             left, reset_in_s = allowance.reading(now)

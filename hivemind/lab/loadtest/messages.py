@@ -11,7 +11,7 @@ from typing import Protocol
 from hivemind import __version__
 from hivemind.journal.records import RequestBody
 from hivemind.lab.loadtest.requests import RecordedRequest
-from hivemind.lab.loadtest.synthetic import can_synthesize, max_answer_tokens, path_of, synthetic_request
+from hivemind.lab.loadtest.synthetic import api_of, max_answer_tokens, path_of, synthetic_request
 from hivemind.lab.loadtest.target import Target
 from hivemind.providers.base import Facts
 from hivemind.providers.clients import client_of
@@ -149,7 +149,7 @@ class MessageBuilder:
 
 def can_be_sent(request: RecordedRequest) -> bool:
     """Return whether a request can be sent, recorded or synthetic."""
-    return request.has_body or can_synthesize(path_of(request))
+    return request.has_body or api_of(path_of(request)) is not None
 
 
 def _bytes_of(recorded: RequestBody) -> bytes | None:

@@ -13,6 +13,8 @@ from hivemind.journal.records import RequestBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage, record
 from hivemind.text.suggest import did_you_mean
+from hivemind.world.lifecycle import Lifecycle, OpenRequests
+from hivemind.world.state import Carried
 
 LEFT = "left"
 """The error of a request whose client left."""
@@ -78,13 +80,12 @@ class Predecessor:
     """Seconds from its end to the request that follows."""
 
 
-@dataclass(slots=True)
-class _Open:
-    """A request that isn't over yet."""
+class _Request(Lifecycle):
+    __slots__ = ("first_s",)
 
-    arrived: ev.Arrived
-    provider: str
-    first_s: float | None = None
+    def __init__(self, arrived: ev.Arrived, provider: str) -> None:
+        super().__init__(arrived, provider)
+        self.first_s: float | None = None
 
 
 class JournalRequests:
@@ -92,19 +93,19 @@ class JournalRequests:
 
     def __init__(self, began: float) -> None:
         self._began = began
-        self._open: dict[int, _Open] = {}
+        self._open = OpenRequests(_Request)
         self._over: list[RecordedRequest] = []
         self._bodies: set[int] = set()
-        self._providers: dict[str, str] = {}
-        self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
-            ev.LaneOpened: self._lane_opened,
-            ev.Arrived: self._arrived,
+        self._folds: dict[type[ev.Event], Callable[[Any], object]] = {
+            ev.LaneOpened: self._open.lane_opened,
+            ev.Arrived: self._open.arrived,
+            Carried: self._carried,
             RequestBody: self._body,
             ev.FirstContent: self._first_content,
-            ev.AttemptFailed: self._attempt_failed,
-            ev.Finished: self._finished,
-            ev.Abandoned: self._abandoned,
-            ev.Refused: self._refused,
+            ev.AttemptFailed: lambda event: self._add(self._open.attempt_failed(event)),
+            ev.Finished: self._ended,
+            ev.Abandoned: self._ended,
+            ev.Refused: self._ended,
         }
 
     def apply(self, event: ev.Event) -> None:
@@ -118,10 +119,7 @@ class JournalRequests:
 
         Raises: UsageError: there is none, or none of an agent.
         """
-        unfinished = [
-            self._recorded_request(each, RequestResult(None, OPEN, each.first_s, None, None))
-            for each in self._open.values()
-        ]
+        unfinished = map(self._recorded_request, self._open.by_ticket.values())
         found = sorted((*self._over, *unfinished), key=lambda request: request.at_s)
         if not found:
             raise UsageError("no request is in this journal")
@@ -137,64 +135,61 @@ class JournalRequests:
         there = self._bodies if bodies else frozenset[int]()
         return tuple(replace(request, has_body=True) if request.ticket in there else request for request in chosen)
 
-    def _lane_opened(self, event: ev.LaneOpened) -> None:
-        self._providers[event.lane] = event.provider
-
-    def _arrived(self, event: ev.Arrived) -> None:
-        self._open[event.ticket] = _Open(event, self._providers.get(event.lane, ""))
-
     def _body(self, event: RequestBody) -> None:
         if not event.left_out:
             self._bodies.add(event.ticket)
 
+    def _carried(self, event: Carried) -> None:
+        _, lost = self._open.carried(event)
+        self._over += map(self._recorded_request, lost)
+
     def _first_content(self, event: ev.FirstContent) -> None:
-        found = self._open.get(event.ticket)
-        if found is not None:
-            found.first_s = event.at - found.arrived.at
+        request = self._open.first_content(event)
+        if request is not None:
+            request.first_s = event.at - request.known_from
 
-    def _attempt_failed(self, event: ev.AttemptFailed) -> None:
-        if event.retry_in_s is not None:
-            return
-        found = self._open.get(event.ticket)
-        status = event.status
-        if found is not None and found.first_s is not None:
-            status = 200  # it had begun, and was cut
-        elif status is None:
-            status = 504 if event.kind is FailureKind.TIMEOUT else 502
-        self._ended(event.ticket, event.at, status, event.kind.value, event.usage)
+    def _ended(self, event: ev.Finished | ev.Abandoned | ev.Refused) -> None:
+        self._add(self._open.ended(event))
 
-    def _finished(self, event: ev.Finished) -> None:
-        self._ended(event.ticket, event.at, event.status, "", event.usage)
+    def _add(self, request: _Request | None) -> None:
+        if request is not None and request.end is not None:
+            self._over.append(self._recorded_request(request))
 
-    def _abandoned(self, event: ev.Abandoned) -> None:
-        self._ended(event.ticket, event.at, None, LEFT, event.usage)
-
-    def _refused(self, event: ev.Refused) -> None:
-        if event.ticket is not None:
-            self._ended(event.ticket, event.at, event.status, event.reason, None)
-
-    def _ended(self, ticket: int, at: float, status: int | None, error: str, usage: Usage | None) -> None:
-        found = self._open.pop(ticket, None)
-        if found is not None:
-            result = RequestResult(status, intern(error), found.first_s, at - found.arrived.at, usage)
-            self._over.append(self._recorded_request(found, result))
-
-    def _recorded_request(self, found: _Open, recorded: RequestResult) -> RecordedRequest:
+    def _recorded_request(self, request: _Request) -> RecordedRequest:
         # Interned, because there may be a million requests with few different texts.
-        arrived = found.arrived
+        arrived = request.arrived
         return RecordedRequest(
             ticket=arrived.ticket,
-            at_s=max(0.0, arrived.at - self._began),
+            at_s=max(0.0, request.known_from - self._began),
             agent=intern(arrived.agent),
             priority=arrived.asked,
-            provider=found.provider,
+            provider=request.provider,
             path=intern(arrived.path),
             model=intern(arrived.model),
             size_chars=arrived.size_chars,
             max_output_tokens=arrived.max_output_tokens,
             stream=arrived.stream,
-            recorded=recorded,
+            recorded=_result(request),
         )
+
+
+def _result(request: _Request) -> RequestResult:
+    end, first_s = request.end, request.first_s
+    if end is None:
+        return RequestResult(None, OPEN, first_s, None, None)
+    took_s = end.at - request.known_from
+    if isinstance(end, ev.Refused):
+        return RequestResult(end.status, intern(end.reason), first_s, took_s, None)
+    if isinstance(end, ev.Finished):
+        return RequestResult(end.status, "", first_s, took_s, end.usage)
+    if isinstance(end, ev.Abandoned):
+        return RequestResult(None, LEFT, first_s, took_s, end.usage)
+    status = end.status
+    if first_s is not None:
+        status = 200  # the answer had begun, and was cut
+    elif status is None:
+        status = 504 if end.kind is FailureKind.TIMEOUT else 502
+    return RequestResult(status, end.kind.value, first_s, took_s, end.usage)
 
 
 def predecessors(requests: Sequence[RecordedRequest]) -> list[Predecessor | None]:

@@ -6,7 +6,6 @@ begin alike, as those of a conversation do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
 from urllib.parse import quote
@@ -50,8 +49,6 @@ class SyntheticRequest:
 
 
 Fields = dict[str, object]
-_Shape = Callable[[RecordedRequest, str, int | None], Fields]
-"""Return the body from a request, its prompt, and the most tokens of its answer."""
 
 
 def path_of(request: RecordedRequest) -> str:
@@ -65,21 +62,22 @@ def path_of(request: RecordedRequest) -> str:
     return _PATHS.get(provider, _PATHS["openai"])
 
 
-@lru_cache(maxsize=1024)
-def can_synthesize(path: str) -> bool:
-    """Return whether requests for this path can be synthesized."""
-    return _shape(dialect_for(path).name, path.rstrip("/")) is not None
-
-
 def synthetic_request(request: RecordedRequest, most: int | None) -> SyntheticRequest | None:
     """Return a request for an answer of at most `most` tokens (None: unknown), or None if the API isn't known."""
     path = path_of(request)
-    dialect = dialect_for(path).name
-    shape = _shape(dialect, path.rstrip("/"))
-    if shape is None:
+    api = api_of(path)
+    if api is None:
         return None
-    body = _filled(request, shape, most)
-    return SyntheticRequest(path, _query(request, dialect, path), _headers(dialect), body)
+    headers = [(b"content-type", b"application/json")]
+    if api == "anthropic":
+        headers.append((b"anthropic-version", b"2023-06-01"))
+    query = _AZURE_VERSION if "/openai/deployments/" in path else ""
+    if api == "google" and request.stream and path.endswith(":streamGenerateContent"):
+        query = "alt=sse"
+    # The prompt fills the recorded size.
+    room = request.size_chars - len(msgspec.json.encode(_fields(api, request, "", most)))
+    prompt = _prompt(request, min(room, _LONGEST_PROMPT))
+    return SyntheticRequest(path, query, tuple(headers), msgspec.json.encode(_fields(api, request, prompt, most)))
 
 
 def max_answer_tokens(request: RecordedRequest, *, as_allowed: bool) -> int | None:
@@ -88,12 +86,6 @@ def max_answer_tokens(request: RecordedRequest, *, as_allowed: bool) -> int | No
     real = produced if not request.recorded.error else 0
     allowed = max(0, request.max_output_tokens or 0)
     return (allowed or real or None) if as_allowed else (real or allowed or None)
-
-
-def _filled(request: RecordedRequest, shape: _Shape, most: int | None) -> bytes:
-    """Return the body, with a prompt that fills the recorded size."""
-    room = request.size_chars - len(msgspec.json.encode(shape(request, "", most)))
-    return msgspec.json.encode(shape(request, _prompt(request, min(room, _LONGEST_PROMPT)), most))
 
 
 def _prompt(request: RecordedRequest, size: int) -> str:
@@ -105,89 +97,48 @@ def _prompt(request: RecordedRequest, size: int) -> str:
     return begin + (_BLOCK * (room // len(_BLOCK) + 1))[:room] + end
 
 
-def _shape(dialect: str, path: str) -> _Shape | None:
-    if dialect == "openai_chat" and not path.endswith("/chat/completions"):
-        return _embeddings if path.endswith("/embeddings") else _completions
-    if dialect == "openai_responses" and not path.endswith("/responses"):
-        return None
+@lru_cache(maxsize=1024)
+def api_of(path: str) -> str | None:
+    """Return the name of the API at a path; None: requests to it can't be synthesized."""
+    dialect, path = dialect_for(path).name, path.rstrip("/")
+    last = path.rpartition("/")[2]
+    if dialect == "openai_chat":
+        if path.endswith("/chat/completions"):
+            return "chat"
+        return "embed" if last == "embeddings" else "completions"
     if dialect == "google":
-        return _google if path.endswith(("enerateContent",)) and "batch" not in path else None
-    if dialect == "ollama" and not path.endswith("/chat"):
-        return {"generate": _ollama_generate, "embed": _ollama_embed, "embeddings": _ollama_embeddings}.get(
-            path.rpartition("/")[2]
-        )
-    if dialect == "anthropic" and not path.endswith("/messages"):
-        return None
-    return {
-        "anthropic": _anthropic,
-        "openai_chat": _chat,
-        "openai_responses": _responses,
-        "ollama": _ollama_chat,
-    }.get(dialect)
+        return "google" if path.endswith("enerateContent") and "batch" not in path else None
+    if dialect == "ollama":
+        known = {"chat": "ollama chat", "generate": "ollama generate", "embed": "embed", "embeddings": "ollama embed"}
+        return known.get(last)
+    return {("anthropic", "messages"): "anthropic", ("openai_responses", "responses"): "responses"}.get((dialect, last))
 
 
-def _anthropic(request: RecordedRequest, prompt: str, most: int | None) -> Fields:
-    return {
-        "model": request.model,
-        "max_tokens": most or _WITHOUT_LIMIT,
-        "stream": request.stream,
-        "messages": [{"role": "user", "content": prompt}],
-    }
-
-
-def _chat(request: RecordedRequest, prompt: str, most: int | None) -> Fields:
-    body: Fields = {"model": request.model, "messages": [{"role": "user", "content": prompt}]}
-    if most is not None:
-        body["max_completion_tokens" if request.provider in _WITH_MAX_COMPLETION_TOKENS else "max_tokens"] = most
-    return body | ({"stream": True, "stream_options": {"include_usage": True}} if request.stream else {})
-
-
-def _completions(request: RecordedRequest, prompt: str, most: int | None) -> Fields:
-    body: Fields = {"model": request.model, "prompt": prompt, "stream": request.stream}
-    return body | ({} if most is None else {"max_tokens": most})
-
-
-def _embeddings(request: RecordedRequest, prompt: str, most: int | None) -> Fields:
-    return {"model": request.model, "input": prompt}
-
-
-def _responses(request: RecordedRequest, prompt: str, most: int | None) -> Fields:
-    body: Fields = {"model": request.model, "input": prompt, "stream": request.stream, "store": False}
-    return body | ({} if most is None else {"max_output_tokens": max(most, _LOWEST_LIMIT_OF_RESPONSES)})
-
-
-def _google(request: RecordedRequest, prompt: str, most: int | None) -> Fields:
-    body: Fields = {"contents": [{"role": "user", "parts": [{"text": prompt}]}]}
-    return body | ({} if most is None else {"generationConfig": {"maxOutputTokens": most}})
-
-
-def _ollama_chat(request: RecordedRequest, prompt: str, most: int | None) -> Fields:
-    return {**_ollama(request, most), "messages": [{"role": "user", "content": prompt}]}
-
-
-def _ollama_generate(request: RecordedRequest, prompt: str, most: int | None) -> Fields:
-    return {**_ollama(request, most), "prompt": prompt}
-
-
-def _ollama_embed(request: RecordedRequest, prompt: str, most: int | None) -> Fields:
-    return {"model": request.model, "input": prompt}
-
-
-def _ollama_embeddings(request: RecordedRequest, prompt: str, most: int | None) -> Fields:
-    return {"model": request.model, "prompt": prompt}
-
-
-def _ollama(request: RecordedRequest, most: int | None) -> Fields:
-    body: Fields = {"model": request.model, "stream": request.stream}
-    return body | ({} if most is None else {"options": {"num_predict": most}})
-
-
-def _query(request: RecordedRequest, dialect: str, path: str) -> str:
-    if dialect == "google" and request.stream and path.endswith(":streamGenerateContent"):
-        return "alt=sse"
-    return _AZURE_VERSION if "/openai/deployments/" in path else ""
-
-
-def _headers(dialect: str) -> tuple[tuple[bytes, bytes], ...]:
-    own = ((b"anthropic-version", b"2023-06-01"),) if dialect == "anthropic" else ()
-    return ((b"content-type", b"application/json"), *own)
+def _fields(api: str, request: RecordedRequest, prompt: str, most: int | None) -> Fields:
+    """Return the fields of the body, with at most `most` tokens for the answer (None: unknown)."""
+    model: Fields = {"model": request.model}
+    streamed: Fields = {**model, "stream": request.stream}
+    messages = [{"role": "user", "content": prompt}]
+    limited = most is not None
+    match api:
+        case "anthropic":
+            return {**streamed, "max_tokens": most or _WITHOUT_LIMIT, "messages": messages}
+        case "chat":
+            limit = "max_completion_tokens" if request.provider in _WITH_MAX_COMPLETION_TOKENS else "max_tokens"
+            stream: Fields = {"stream": True, "stream_options": {"include_usage": True}} if request.stream else {}
+            return {**model, "messages": messages, **({limit: most} if limited else {}), **stream}
+        case "completions":
+            return {**streamed, "prompt": prompt, **({"max_tokens": most} if limited else {})}
+        case "responses":
+            tokens = None if most is None else max(most, _LOWEST_LIMIT_OF_RESPONSES)
+            return {**streamed, "input": prompt, "store": False, **({"max_output_tokens": tokens} if limited else {})}
+        case "google":
+            config: Fields = {"generationConfig": {"maxOutputTokens": most}} if limited else {}
+            return {"contents": [{"role": "user", "parts": [{"text": prompt}]}], **config}
+        case "ollama chat" | "ollama generate":
+            options: Fields = {"options": {"num_predict": most}} if limited else {}
+            content: Fields = {"messages": messages} if api == "ollama chat" else {"prompt": prompt}
+            return {**streamed, **options, **content}
+        case "ollama embed":
+            return {**model, "prompt": prompt}
+    return {**model, "input": prompt}

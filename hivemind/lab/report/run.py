@@ -39,14 +39,16 @@ class Saved:
 class RecordedRun:
     """A journal's run: its figures, its fold, and notes on the recording."""
 
-    def __init__(self, began: JournalBegan, fold: RunFold, tally: Tally, told: Sequence[str], tz: tzinfo = UTC) -> None:
+    def __init__(
+        self, began: JournalBegan, fold: RunFold, tally: Tally, warnings: Sequence[str], tz: tzinfo = UTC
+    ) -> None:
         self.began = began
         self.fold = fold
         self.figures: Figures = tally.figures()
         self.waits = {each.name.lower(): sorted(tally.waits[each]) for each in Priority if each in tally.waits}
         """The sorted waits of all requests by priority, `critical` first."""
         self.times = tally.times
-        self.notes = self._notes(told)
+        self.notes = self._notes(warnings)
         """What limits the recording, a line each."""
         self.tz = tz
         self.zone = _zone(began.wall, tz)
@@ -111,9 +113,9 @@ class RecordedRun:
         moment = _moment(self.began.wall, self.tz)
         return "at an unknown time" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} {self.zone[0]}"
 
-    def _notes(self, told: Sequence[str]) -> list[str]:
+    def _notes(self, warnings: Sequence[str]) -> list[str]:
         notes = [f"This run was {_SOURCES[self.began.source]}."] if self.began.source in _SOURCES else []
-        notes += [f"{line[:1].upper()}{line[1:]}." for line in told]
+        notes += [f"{line[:1].upper()}{line[1:]}." for line in warnings]
         if self.fold.untracked_requests:
             notes.append(
                 f"Only the first {AGENTS_KEPT:,} agents are listed; other agents sent"
@@ -134,12 +136,12 @@ def read(path: Path, price: Price | None = None, tz: tzinfo = UTC) -> RecordedRu
         take(event)
         count(event)
     fold.end()
-    told = list(journal.damage.told())
+    warnings = list(journal.damage.told())
     if being_written(journal.parts[-1]):
-        told.append("it is still being written: this is how it stood")
+        warnings.append("it is still being written: this is its state so far")
     elif not journal.damage.ended and not journal.damage.torn:
-        told.append("it was cut off: the program that wrote it didn't end in good order")
-    return RecordedRun(journal.began, fold, tally, told, tz)
+        warnings.append("it was cut off: the program that wrote it was killed")
+    return RecordedRun(journal.began, fold, tally, warnings, tz)
 
 
 def _moment(wall: float, tz: tzinfo) -> datetime | None:
