@@ -15,10 +15,10 @@ from tui.worlds import FakeSource
 from hivemind_tui.commands import palette
 from hivemind_tui.commands.actions import Actions
 from hivemind_tui.commands.dialogs import Rows
-from hivemind_tui.commands.queue import Intent, Steering
+from hivemind_tui.commands.queue import CommandQueue, Intent
 from hivemind_tui.keys import keymap
 from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import Gatherer
+from hivemind_tui.state.view_builder import ViewBuilder
 from hivemind_tui.whatif.process import Simulation
 from hivemind_tui.widgets.line import Line
 from hivemind_tui.widgets.palette import found
@@ -39,8 +39,8 @@ class Keyboard(Actions):
         self.said: list[str] = []
         """Every line that was shown as a note."""
         self.left = False
-        self.steering = Steering(self._look, self.complain, lambda: None)
-        self._gatherer = Gatherer()
+        self.steering = CommandQueue(self._look, self.complain, lambda: None)
+        self._gatherer = ViewBuilder()
         self._choices: Mapping[str, Callable[[], object]] | None = None
         self._line: Line | None = None
         self._kept = ""
@@ -120,7 +120,7 @@ class Keyboard(Actions):
         self._view = replace(self._view, detail=await self._source.detail(self._view.ticket))
 
     def steer(self, intent: Intent) -> None:
-        self.steering.tell(self.source, intent)
+        self.steering.send(self.source, intent)
 
     def steer_next(self, step: Callable[[], Awaitable[None]]) -> None:
         self.steering.then(step)

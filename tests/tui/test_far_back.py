@@ -13,7 +13,7 @@ from hivemind_tui.panels import agent_card, agent_facts, agent_table, request_ca
 from hivemind_tui.render import wait_reason
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import Gatherer
+from hivemind_tui.state.view_builder import ViewBuilder
 
 
 def test_whoever_is_too_far_back_to_be_listed_waits_nevertheless() -> None:
@@ -23,7 +23,7 @@ def test_whoever_is_too_far_back_to_be_listed_waits_nevertheless() -> None:
     agents = tuple(replace(a, state="queued", queued=1) if a.name == "alice" else a for a in full.agents)
     queue = tuple(replace(ticket, agent="somebody", ticket=n) for n in range(QUEUE_SHOWN))
     long = replace(full, agents=agents, slots=(), queue=queue)
-    view = Gatherer().arrange(replace(View(long), selected="alice"))
+    view = ViewBuilder().arrange(replace(View(long), selected="alice"))
     asked = replace(requests_of(long, 1)[0], agent="alice", state="queued", ticket=999)
     for width, height, pen in ((158, 40, Pen()), (80, 20, Pen(boxed=False))):
         assert "behind 100 " in drawn(agent_table.render(view, width, height, pen))

@@ -52,7 +52,7 @@ def test_pin_takes_the_slots_there_are() -> None:
     assert intents.pin(view(level=8.7)) == [PinLevel(8.0, LANE)]
     assert intents.pin(view(level=0.4)) == [PinLevel(1.0, LANE)]
     assert intents.pin(view(pinned=True)) == [PinLevel(None, LANE)]
-    with pytest.raises(Rejected, match="no level to pin"):
+    with pytest.raises(Rejected, match="no limit to pin"):
         intents.pin(view(level=math.inf))
 
 
@@ -69,7 +69,7 @@ def test_release_ends_a_used_up_window() -> None:
         return WindowState("m", WindowKind.REQUESTS, 50, 50, 0, 0, 86400.0, source, 45.0)
 
     assert intents.release(view(parked_for_s=0.0, upcoming=(), windows=(window("headers"),))) == [ReleaseLane(LANE)]
-    with pytest.raises(Rejected, match="no rate window of its is used up"):
+    with pytest.raises(Rejected, match="none of its rate windows is used up"):
         intents.release(view(parked_for_s=0.0, upcoming=(), windows=(window("settings"),)))
     held = Hold(1, "tokens", 45.0, 45.0)
     assert intents.release(view(parked_for_s=0.0, upcoming=(held,))) == [ReleaseLane(LANE)]

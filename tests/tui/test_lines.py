@@ -39,7 +39,7 @@ def test_closing_table() -> None:
     table = closing_table(world())
     assert table.count("\n") == 11 + 5
     assert "11 agents, 0 with an error; 214 requests, 196 answered, 0 failed" in table
-    assert "27 errors no agent saw (9 agents saved, 182k tokens with them); 0 tokens wasted" in table
+    assert "27 requests retried OK (9 agents recovered, 182k tokens saved); 0 tokens wasted" in table
 
 
 def test_console_holds_back_while_a_screen_is_up() -> None:

@@ -17,7 +17,7 @@ from hivemind_mock.agents.demo import SEED
 from hivemind_mock.agents.demo import demo as world
 from hivemind_tui.loop.gc_pacing import Collector, quiet
 from hivemind_tui.program import main
-from hivemind_tui.program.attach import Elsewhere
+from hivemind_tui.program.attach import RemoteProxy
 from hivemind_tui.sources.demo import Demo
 
 UPSTREAM = ["--upstream", "http://127.0.0.1:9"]
@@ -69,7 +69,7 @@ def test_with_nothing_set_the_screen_explains_itself(monkeypatch: pytest.MonkeyP
 def test_attaching_needs_no_upstream(tmp_path: Path) -> None:
     """The proxy elsewhere has its own."""
     asked = main.parse(["--attach", "http://127.0.0.1:8765", "--token-file", "note.json"], {}, tmp_path)
-    assert asked.elsewhere == Elsewhere("http://127.0.0.1:8765", Path("note.json"), {})
+    assert asked.remote == RemoteProxy("http://127.0.0.1:8765", Path("note.json"), {})
 
 
 def test_without_a_screen_textual_is_not_imported() -> None:
@@ -115,7 +115,7 @@ async def test_demo_without_a_screen(
     assert console.close(5.0)
     out = capsys.readouterr().out
     assert out.startswith("hivemind-tui: ready on http://127.0.0.1:")
-    assert "errors no agent saw" in out
+    assert "retried OK" in out
 
 
 async def test_a_demo_takes_another_port_where_its_own_is_taken(

@@ -17,7 +17,7 @@ from hivemind.settings.write import Draft
 from hivemind_tui.sources.playback import KINDS
 from hivemind_tui.sources.replay import ReplaySource, recounted
 from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import Gatherer
+from hivemind_tui.state.view_builder import ViewBuilder
 
 
 class Clock:
@@ -286,7 +286,7 @@ def test_requests_follow_the_moment() -> None:
     recorded, _, clock = source()
     recorded.go(AT + 35)
     settled(recorded)
-    gatherer, view = Gatherer(), View(recorded.snapshot(), trail=("requests",))
+    gatherer, view = ViewBuilder(), View(recorded.snapshot(), trail=("requests",))
     view = gatherer.look(view, recorded)
     assert len(view.requests) == 12
     recorded.go(AT + 5)

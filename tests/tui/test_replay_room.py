@@ -93,7 +93,7 @@ async def test_what_cant_be_gone_to_is_told() -> None:
             ("g n o o n enter", "no moment"),
             ("g 1 6 colon 0 0 enter", "isn't in the recording"),
             ("end n", "no mark after this"),
-            ("full_stop", "nothing happened after this"),
+            ("full_stop", "no event after this"),
         ):
             await press(pilot, keys)
             assert words in str([note.message for note in app._notifications]), keys
@@ -240,7 +240,7 @@ async def test_damage_and_what_is_not_read_yet_are_seen() -> None:
         await wait_until(pilot, lambda: "7 events are missing" in seen(pilot, "header"))
         await wait_until(pilot, lambda: "≈ reading 50%" in seen(pilot, "timeline"))
         await press(pilot, "end n")
-        assert "no mark after this in the 50% that are read so far" in str([n.message for n in app._notifications])
+        assert "no mark after this in the 50% read so far" in str([n.message for n in app._notifications])
 
 
 async def test_help_and_palette_are_of_a_replay() -> None:

@@ -11,7 +11,7 @@ from hivemind.scheduler.commands import PauseAgent
 from hivemind.world.snapshot import AgentView, Snapshot
 from hivemind_tui.commands import navigation
 from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import Gatherer
+from hivemind_tui.state.view_builder import ViewBuilder
 
 
 def with_agent(snapshot: Snapshot, name: str, **changes: object) -> Snapshot:
@@ -27,7 +27,7 @@ def name_of(agent: AgentView | None) -> str:
 
 def test_the_cursor_stays_on_its_agent_when_the_list_is_sorted_anew() -> None:
     """Nobody was selected by hand; whoever was under the cursor first stays there."""
-    source, gatherer = FakeSource(world()), Gatherer()
+    source, gatherer = FakeSource(world()), ViewBuilder()
     view = gatherer.look(navigation.sort_by(View(source.snapshot()), "cost"), source)
     first = name_of(view.agent)
     source.become(with_agent(world(), view.agents[3].name, dollars=1e6))
@@ -38,7 +38,7 @@ def test_the_cursor_stays_on_its_agent_when_the_list_is_sorted_anew() -> None:
 
 def test_the_cursor_stays_in_its_row_when_its_agent_is_filtered_away() -> None:
     """It is on whatever stands there then, not on the first of all."""
-    source, gatherer = FakeSource(world()), Gatherer()
+    source, gatherer = FakeSource(world()), ViewBuilder()
     view = gatherer.look(navigation.filtered(View(source.snapshot()), "state:stream"), source)
     view = gatherer.arrange(navigation.move(view, 2))
     gone, after = view.agents[2].name, view.agents[3].name
@@ -51,7 +51,7 @@ def test_the_cursor_stays_in_its_row_when_its_agent_is_filtered_away() -> None:
 
 def test_the_page_of_an_agent_is_that_agents_whatever_the_list_shows() -> None:
     """A filter that it no longer fits doesn't put another agent in its place, and commands go to it."""
-    source, gatherer = busy_source(), Gatherer()
+    source, gatherer = busy_source(), ViewBuilder()
     view = gatherer.look(navigation.filtered(View(source.snapshot()), "state:stream"), source)
     view = gatherer.look(navigation.into(navigation.move(view, 1)), source)
     looked_at = name_of(view.agent)
@@ -65,7 +65,7 @@ def test_the_page_of_an_agent_is_that_agents_whatever_the_list_shows() -> None:
 
 def test_marks_count_where_they_are_seen() -> None:
     """On the page of one agent, and among requests, a command is for that agent alone."""
-    source, gatherer = busy_source(), Gatherer()
+    source, gatherer = busy_source(), ViewBuilder()
     marked = replace(View(source.snapshot()), marked=frozenset({"alice", "bob"}), selected="carol")
     view = gatherer.look(marked, source)
     assert [agent.name for agent in view.targets] == ["alice", "bob"]
@@ -80,7 +80,7 @@ def test_marks_count_where_they_are_seen() -> None:
 
 def test_the_newest_request_is_followed_until_one_is_chosen() -> None:
     """At first the cursor is on whatever is newest; a chosen request keeps it, wherever in the list it is."""
-    source, gatherer = busy_source(), Gatherer()
+    source, gatherer = busy_source(), ViewBuilder()
     view = gatherer.look(navigation.page(View(source.snapshot()), "requests"), source)
     assert view.request is not None
     newest = view.request
@@ -99,7 +99,7 @@ def test_the_newest_request_is_followed_until_one_is_chosen() -> None:
 
 def test_a_request_that_is_forgotten_is_no_other() -> None:
     """Its page doesn't show another one's instead."""
-    source, gatherer = busy_source(), Gatherer()
+    source, gatherer = busy_source(), ViewBuilder()
     view = gatherer.look(navigation.page(View(source.snapshot()), "requests"), source)
     view = gatherer.look(navigation.into(navigation.move(view, 5)), source)
     view = gatherer.look(navigation.filtered(replace(view, trail=("requests",)), "nothing fits"), source)
@@ -141,7 +141,7 @@ async def test_an_agent_is_told_of_only_where_a_request_is_chosen() -> None:
 
 def test_what_is_read_in_the_log_stays_where_it_is() -> None:
     """New lines don't push away the ones that somebody scrolled back to."""
-    full, gatherer = world(), Gatherer()
+    full, gatherer = world(), ViewBuilder()
     source = FakeSource(replace(full, lines=full.lines[:20]))
     view = navigation.page(View(source.snapshot()), "log")
     assert gatherer.look(navigation.move(view, -5), source).log_back == 5

@@ -9,7 +9,7 @@ from dataclasses import replace
 from tui.worlds import FakeSource, world
 
 from hivemind.scheduler.commands import Command, PauseAgent, Rejected, Tune
-from hivemind_tui.commands.queue import Intent, Steering
+from hivemind_tui.commands.queue import CommandQueue, Intent
 from hivemind_tui.state.view import View
 
 
@@ -25,12 +25,12 @@ async def steered(source: FakeSource, *intents: Intent | None) -> list[str]:
         if count == len(intents):
             done.set()
 
-    steering = Steering(lambda: View(source.snapshot()), told.append, changed)
+    steering = CommandQueue(lambda: View(source.snapshot()), told.append, changed)
     for intent in intents:
         if intent is None:
             steering.undo(source)
         else:
-            steering.tell(source, intent)
+            steering.send(source, intent)
     running = asyncio.create_task(steering.run())
     await asyncio.wait_for(done.wait(), 5)
     running.cancel()
@@ -55,7 +55,7 @@ async def test_undo_goes_back_one_change_at_a_time() -> None:
     source = FakeSource(world())
     told = await steered(source, hold("alice"), hold("bob"), None, None, None)
     assert source.applied[2:] == [PauseAgent("bob", False), PauseAgent("alice", False)]
-    assert told == ["nothing of yours to take back"]
+    assert told == ["there is no change of yours to undo"]
 
 
 async def test_a_refusal_half_way_is_told_and_what_was_done_can_be_taken_back() -> None:
@@ -81,7 +81,7 @@ async def test_an_intent_that_makes_no_sense_changes_nothing() -> None:
     def refuse(_: View) -> list[Command]:
         raise Rejected("nobody to select")
 
-    assert await steered(source, refuse, None) == ["nobody to select", "nothing of yours to take back"]
+    assert await steered(source, refuse, None) == ["nobody to select", "there is no change of yours to undo"]
     assert source.applied == []
 
 
@@ -92,9 +92,9 @@ async def test_a_knob_taken_back_after_it_was_written_counts_as_turned() -> None
     upstream, knobs = lane.state.upstream, lane.state.knobs
     turned = replace(world(), lanes=(replace(lane, state=replace(lane.state, knobs={**knobs, "aimd.beta": 0.45})),))
     done = asyncio.Event()
-    steering = Steering(lambda: View(source.snapshot()), lambda _: None, done.set)
+    steering = CommandQueue(lambda: View(source.snapshot()), lambda _: None, done.set)
     running = asyncio.create_task(steering.run())
-    steering.tell(source, lambda _: [Tune("aimd.beta", 0.45, upstream)])
+    steering.send(source, lambda _: [Tune("aimd.beta", 0.45, upstream)])
     await asyncio.wait_for(done.wait(), 5)
     assert steering.untuned == {upstream: {"aimd.beta": 0.5}}
     source.become(turned)

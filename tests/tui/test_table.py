@@ -11,13 +11,13 @@ from hivemind_tui.render.pen import Pen
 from hivemind_tui.render.table import hidden_order
 from hivemind_tui.sources.base import Link
 from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import Gatherer
+from hivemind_tui.state.view_builder import ViewBuilder
 
 
 def rendered(sort: str, width: int) -> list[str]:
     """The agents' table, sorted so."""
     view = navigation.sort_by(View(world(), Link()), sort)
-    return [row.text for row in agent_table.render(Gatherer().arrange(view), width, 20, Pen())]
+    return [row.text for row in agent_table.render(ViewBuilder().arrange(view), width, 20, Pen())]
 
 
 @pytest.mark.parametrize(("sort", "head"), [("fail", " FAIL▾"), ("cost", " COST▾"), ("name", "AGENT▴")])

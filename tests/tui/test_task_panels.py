@@ -19,7 +19,7 @@ from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.ordering import in_order
 from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import Gatherer
+from hivemind_tui.state.view_builder import ViewBuilder
 
 EVIL = "a\x1b[2J\n\t宽い" * 6
 SIZES = {"160x45": (110, 42), "80x24": (80, 13)}
@@ -27,7 +27,7 @@ SIZES = {"160x45": (110, 42), "80x24": (80, 13)}
 
 def looked(snapshot: Snapshot, chosen: str = "") -> View:
     """The tasks' page."""
-    return Gatherer().arrange(View(snapshot, trail=("tasks",), chosen=chosen))
+    return ViewBuilder().arrange(View(snapshot, trail=("tasks",), chosen=chosen))
 
 
 def text(rows: list[Strip]) -> str:
@@ -142,6 +142,6 @@ def test_what_a_cancelled_task_takes_with_it_is_named() -> None:
     by_name = {task.id.removeprefix("nightly."): task for task in full.tasks}
     rows = "\n".join("".join(text for text, _ in row) for row in dialogs.cancel_question(View(full), by_name["review"]))
     assert "2 tasks can't run without it: nightly.publish, nightly.announce" in rows
-    assert "a batch ends its process then" in rows
+    assert "a batch ends its process" in rows
     rows = "\n".join("".join(text for text, _ in row) for row in dialogs.cancel_question(View(full), by_name["sweep"]))
     assert "nothing waits for it" in rows

@@ -24,11 +24,11 @@ from hivemind_styles.themes import THEMES
 from hivemind_tui.board import Board
 from hivemind_tui.commands import dialogs, navigation, palette
 from hivemind_tui.commands.actions import Actions
-from hivemind_tui.commands.confirmation import said
+from hivemind_tui.commands.confirmation import confirmation
 from hivemind_tui.commands.modals import LayeredApp, Layers
-from hivemind_tui.commands.queue import Intent, Steering
+from hivemind_tui.commands.queue import CommandQueue, Intent
 from hivemind_tui.keys import keymap
-from hivemind_tui.loop.diagnostics import Insides, memory_mb
+from hivemind_tui.loop.diagnostics import Diagnostics, memory_mb
 from hivemind_tui.loop.frame_rate import Pace, wanted_fps
 from hivemind_tui.loop.lossy_driver import TerminalBack
 from hivemind_tui.plots.process import PlotProcess
@@ -38,7 +38,7 @@ from hivemind_tui.render.glyphs import glyphs_for
 from hivemind_tui.render.layout import layout_for
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import Gatherer
+from hivemind_tui.state.view_builder import ViewBuilder
 from hivemind_tui.whatif.process import Simulation
 from hivemind_tui.widgets.overlay import Overlay
 from hivemind_tui.widgets.palette import Palette
@@ -96,10 +96,10 @@ class ControlRoom(LayeredApp, Actions):
             shell=shell_of(environment, os.name),
         )
         self._greeting = greeting
-        self._gatherer = Gatherer()
+        self._builder = ViewBuilder()
         self.simulation = Simulation()
-        self._steering = Steering(self._fresh, self.complain, self._draw_all, self._tell_done)
-        self._steering.who = who
+        self._queue = CommandQueue(self._fresh, self.complain, self._draw_all, self._tell_done)
+        self._queue.who = who
         self._last_tick_s: float | None = None
         self._detail_due_s = 0.0
         self._inside = False
@@ -114,24 +114,24 @@ class ControlRoom(LayeredApp, Actions):
 
     @property
     def source(self) -> Source:
-        """Where it comes from."""
+        """Where the view comes from and commands go to."""
         return self._source
 
     def compose(self) -> ComposeResult:
-        """The board, and what may lie over it."""
+        """Yield the board, and what may lie over it."""
         yield self._board
         yield self.layers.overlay
         yield self.layers.palette
 
     def on_mount(self) -> None:
-        """Begin to poll."""
+        """Lay everything out and start to poll."""
         self._room = self.size
         self.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
         self._board.turn_to(self._view.page)
         self._look()
         self._restyle()
         self.set_interval(_TICK_S, self._tick)
-        self.run_worker(self._steering.run(), name="steering")
+        self.run_worker(self._queue.run(), name="commands")
         self.run_worker(self.monitor.timed(self._board.paint(), "panels"), name="panels")
 
     async def on_unmount(self) -> None:
@@ -152,11 +152,11 @@ class ControlRoom(LayeredApp, Actions):
         self._pace.drawn(time.perf_counter() - started, late_s)
 
     def _look(self) -> None:
-        view = replace(self._view, untuned=self._steering.untuned, undoable=self._steering.undoable)
-        self._view = self._gatherer.look(view, self._source)
+        view = replace(self._view, untuned=self._queue.untuned, undoable=self._queue.undoable)
+        self._view = self._builder.look(view, self._source)
         if self._inside:
             pace = self._pace
-            seen = Insides(self.monitor.report(), pace.fps, pace.wanted, pace.cost_s, memory_mb())
+            seen = Diagnostics(self.monitor.report(), pace.fps, pace.wanted, pace.cost_s, memory_mb())
             self._view = replace(self._view, inside=seen)
         if self._view.page == "start" and self._greeting and self._view.snapshot.totals.requests:
             self.go(navigation.page(self._view, "overview"))
@@ -175,19 +175,19 @@ class ControlRoom(LayeredApp, Actions):
         try:
             detail = await self._source.detail(ticket)
         except Rejected:
-            return  # the header tells that the connection is lost; what was shown stays
+            return  # the header shows that the connection is lost; what was shown stays
         if self._view.ticket == ticket:
             self._view = replace(self._view, detail=detail)
             self._board.draw_all(self._view)
 
     def go(self, view: View) -> None:
-        """Look elsewhere."""
+        """Show another view."""
         self._greeting = self._greeting and view.page == "start"
         turned = view.page != self._view.page
         self._view = view
         if turned:
             self._board.turn_to(view.page)
-        self._view = self._gatherer.look(view, self._source) if turned else self._gatherer.arrange(view)
+        self._view = self._builder.look(view, self._source) if turned else self._builder.arrange(view)
         if self._view.page == "request" and self._view.detail is None:
             self._ask_detail()
         self._draw_all()
@@ -206,30 +206,30 @@ class ControlRoom(LayeredApp, Actions):
         self._draw_all()
 
     def complain(self, text: str) -> None:
-        """Say in one line why something can't be done; what was said before is old by then."""
+        """Show in one line why something can't be done, in place of earlier notes."""
         self.clear_notifications()
         self.notify(clean(text), severity="warning", timeout=4, markup=False)
 
     def _tell_done(self, commands: Sequence[Command]) -> None:
-        if text := said(commands, self._view):
+        if text := confirmation(commands, self._view):
             self.clear_notifications()
             self.notify(clean(text), timeout=3, markup=False)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Another layout may fit now."""
+        """Choose the layout that fits now."""
         self._room = event.size
         self._restyle()
 
     def on_app_blur(self) -> None:
-        """Nobody looks: once a second will do."""
+        """Draw once a second while the terminal has no focus."""
         self._pace.want(_BLURRED_FPS)
 
     def on_app_focus(self) -> None:
-        """Somebody looks again."""
+        """Draw at the full rate again."""
         self._pace.want(self._full_fps)
 
     def on_terminal_back(self, event: TerminalBack) -> None:
-        """Frames were dropped, so everything is painted anew."""
+        """Repaint everything after dropped frames."""
         self.action_repaint()
         self.notify(
             f"the terminal didn't read for {short_duration(event.stalled_s)}; the traffic went on", markup=False
@@ -267,13 +267,13 @@ class ControlRoom(LayeredApp, Actions):
         self.theme = name
 
     def steer(self, intent: Intent) -> None:
-        self._steering.tell(self._source, intent)
+        self._queue.send(self._source, intent)
 
     def steer_next(self, step: Callable[[], Awaitable[None]]) -> None:
-        self._steering.then(step)
+        self._queue.then(step)
 
     def settings_written(self, upstream: str) -> None:
-        self._steering.written(upstream)
+        self._queue.written(upstream)
 
     def ask(self, title: str, rows: dialogs.Rows, choices: Mapping[str, Callable[[], object]]) -> None:
         self.layers.overlay.open(title, rows, self._board.pen, choices)
@@ -311,7 +311,7 @@ class ControlRoom(LayeredApp, Actions):
 
     def action_undo(self) -> None:
         """Undo the last change."""
-        self._steering.undo(self._source)
+        self._queue.undo(self._source)
 
     def action_help(self) -> None:
         rows = dialogs.help_rows(self._board.pen, self._view, self._room)
@@ -340,6 +340,6 @@ class ControlRoom(LayeredApp, Actions):
     async def _become_demo(self, start: Callable[[], Awaitable[Source]]) -> None:
         self._start_demo = None
         self._source = await start()
-        self._gatherer.forget()
+        self._builder.forget()
         fresh = View(self._source.snapshot(), drain_s=self._view.drain_s, shell=self._view.shell)
         self.go(fresh)

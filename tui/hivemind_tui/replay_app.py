@@ -1,4 +1,4 @@
-"""The control room on a recording: the same panels, a timeline below them, and keys that go about in time."""
+"""The control room on a recording: the same panels, a timeline below them, and keys that move in time."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from hivemind_tui.commands.queue import Intent
 from hivemind_tui.keys import keymap
 from hivemind_tui.panels.scrubber import Scrubber
 from hivemind_tui.render.export import as_png, placed_text, write_new
-from hivemind_tui.render.format import clean, clock, percent
-from hivemind_tui.sources.playback import KINDS, STEERLESS, Playback
-from hivemind_tui.sources.replay import ReplaySource, told_of
+from hivemind_tui.render.format import clock, percent
+from hivemind_tui.sources.playback import KINDS, READ_ONLY, Playback
+from hivemind_tui.sources.replay import ReplaySource, text_of_mark
 from hivemind_tui.sources.timecode import HOW, Stretch, moment_of
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.palette import Choice
 
-_NO_REQUESTS = "a recording takes no requests, so there is nothing to connect to"
+_NO_REQUESTS = "a recording accepts no requests, so there is nothing to connect to"
 _NAME = 60
-_STANDS = "a recording stands still with space"
+_FROZEN = "space stops a recording"
 
 
 class ReplayRoom(ControlRoom):
@@ -39,7 +39,7 @@ class ReplayRoom(ControlRoom):
         self._view = replace(self._view, trail=("overview",), playback=source.playback())
 
     def on_mount(self) -> None:
-        """Draw the timeline too, and move on in time. It stands until somebody plays it, which is said."""
+        """Draw the timeline too, and start the player, which stands until a key plays it."""
         self._board.show_timeline()
         super().on_mount()
         self.recording.moved = self._moved
@@ -50,45 +50,45 @@ class ReplayRoom(ControlRoom):
         self._view = replace(self._view, playback=self.recording.playback())
 
     def _moved(self) -> None:
-        """Another moment: all of it is drawn at once."""
+        """Draw another moment, all panels at once."""
         self._detail_due_s = 0.0
         self._look()
         self._draw_all()
 
     def go(self, view: View) -> None:
-        """Look elsewhere."""
+        """Show another view of the same moment."""
         super().go(replace(view, playback=self.recording.playback()))
 
-    # --- What a recording can't be told ----------------------------------------------------------------------------
+    # --- What a recording can't do -----------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys that steer say why they don't."""
+        """Let keys that steer through, to say why they don't."""
         if keymap.steers(action, parameters):
             return not self.layers.is_open
         return super().check_action(action, parameters)
 
     async def _dispatch_action(self, namespace: Any, action_name: str, params: Any) -> bool:
         if namespace is self and keymap.steers(action_name, params):
-            reasons = {"freeze": _STANDS, "page": _NO_REQUESTS, "demo": _NO_REQUESTS}
-            self.complain(reasons.get(action_name, STEERLESS))
+            reasons = {"freeze": _FROZEN, "page": _NO_REQUESTS, "demo": _NO_REQUESTS}
+            self.complain(reasons.get(action_name, READ_ONLY))
             return True
         return bool(await super()._dispatch_action(namespace, action_name, params))
 
     def action_open(self) -> None:
         if self.view.page == "tuning":
-            self.complain(STEERLESS)
+            self.complain(READ_ONLY)
         else:
             super().action_open()
 
     def action_pick_knob(self, name: str) -> None:
-        """A click only chooses it."""
+        """Select a knob on a click."""
         self.go(replace(self.view, knob=name))
 
     def steer(self, intent: Intent) -> None:
-        """Nobody steers what is over."""
-        self.complain(STEERLESS)
+        """Say that a recording can't be steered."""
+        self.complain(READ_ONLY)
 
-    # --- Going about in time ---------------------------------------------------------------------------------------
+    # --- Moving in time --------------------------------------------------------------------------------------------
 
     def action_play(self) -> None:
         self.recording.play()
@@ -99,7 +99,7 @@ class ReplayRoom(ControlRoom):
 
     def action_event(self, step: int) -> None:
         if not self.recording.event(step):
-            self.complain("nothing happened after this" if step > 0 else "nothing happened before this")
+            self.complain("no event after this" if step > 0 else "no event before this")
         self._moved()
 
     def action_speed(self, step: int) -> None:
@@ -112,7 +112,7 @@ class ReplayRoom(ControlRoom):
         if found is None:
             self.complain(_none_further(recording.playback(), step))
             return
-        recording.go(found.at, told_of(found), found.kind)
+        recording.go(found.at, text_of_mark(found), found.kind)
         self._moved()
 
     def action_play_to_mark(self) -> None:
@@ -131,7 +131,7 @@ class ReplayRoom(ControlRoom):
         self.ask_line("go to", hint=HOW, done=self.go_to)
 
     def go_to(self, text: str) -> None:
-        """To a moment as people type it."""
+        """Go to a moment as people type it."""
         if not text.strip():
             return
         try:
@@ -140,7 +140,7 @@ class ReplayRoom(ControlRoom):
             self.complain(str(error))
 
     def stretch(self) -> Stretch:
-        """What there is to go to."""
+        """Return the stretch of time that was recorded."""
         now = self.recording.playback()
         return Stretch(now.begins_at, now.ends_at, now.at, now.wall_offset_s)
 
@@ -148,7 +148,7 @@ class ReplayRoom(ControlRoom):
         self.layers.palette.open(palette.choices(self), self._offers, self._board.pen)
 
     def _offers(self, text: str) -> list[Choice]:
-        """What can be typed: a time to go to, a filter; settings where it is asked what they would have done."""
+        """Offer what was typed: a time to go to, a filter, or a setting on the what-if page."""
         if self.view.page == "whatif" or text.lower().startswith("filter"):
             return palette.offers(self, text)
         try:
@@ -156,7 +156,7 @@ class ReplayRoom(ControlRoom):
         except UsageError:
             return []
         when = clock(at + self.recording.playback().wall_offset_s)
-        return [Choice(f"go to {when}", "that moment of the recording", "g", partial(self._go_to, at))]
+        return [Choice(f"go to {when}", "show that moment of the recording", "g", partial(self._go_to, at))]
 
     def action_loop(self, edge: int) -> None:
         self.recording.transport.set_loop(edge)
@@ -167,7 +167,7 @@ class ReplayRoom(ControlRoom):
         self._moved()
 
     def on_scrubber_scrubbed(self, event: Scrubber.Scrubbed) -> None:
-        """The mouse is somewhere on the timeline."""
+        """Go to where the mouse is on the timeline."""
         if not self.layers.is_open:
             now = self.recording.playback()
             self._go_to(now.begins_at + event.share * (now.ends_at - now.begins_at))
@@ -208,16 +208,16 @@ class ReplayRoom(ControlRoom):
             return
         png = await as_png(path, self.size.width)
         both = f" and {png.name}" if png is not None else ""
-        self.notify(clean(f"written: {path.name}{both}"), markup=False, timeout=4)
+        self.inform(f"written: {path.name}{both}")
 
 
 def picture_name(now: Playback) -> str:
-    """Of the journal, and the moment that the picture is of."""
+    """Return a file name of the journal and the moment shown."""
     journal = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in now.name[:_NAME])
     return f"{journal}-{clock(now.wall).replace(':', '')}"
 
 
 def _none_further(now: Playback, step: int) -> str:
     if step > 0 and now.known_to < 1:
-        return f"no mark after this in the {percent(now.known_to, 1)} that are read so far"
+        return f"no mark after this in the {percent(now.known_to, 1)} read so far"
     return "no mark after this" if step > 0 else "no mark before this"

@@ -38,11 +38,11 @@ _NAMED = 6
 
 
 def circuit_menu(view: View) -> tuple[str, Rows]:
-    """Title and rows of the circuit menu; what forcing it open would touch stands beside it."""
+    """Return title and rows of the circuit menu, with what forcing it open would refuse."""
     lane = view.lane
     flying = lane.state.active if lane else 0
     waiting = lane.state.waiting if lane else 0
-    refused = f"{waiting} waiting {'is' if waiting == 1 else 'are'} refused" if waiting else "nobody waits"
+    refused = f"{waiting} waiting {'is' if waiting == 1 else 'are'} refused" if waiting else "no request waits"
     steered = "forced" if lane and lane.state.circuit_forced else "automatic"
     state = sign(lane.state.circuit).word if lane else "closed"
     name = clean(lane.state.lane) if lane else "every lane"
@@ -50,12 +50,12 @@ def circuit_menu(view: View) -> tuple[str, Rows]:
         [(f"now {state}, {steered}", "dim")],
         [(f"forced open: {refused}; {_in_flight(flying).removesuffix(' to the end')}", "dim")],
         [],
-        choice("a", "automatic", "errors open it, a probe closes it"),
-        choice("o", "force open", "nothing more is sent, what comes is refused"),
-        choice("c", "force closed", "errors don't open it any more"),
-        choice("h", "probe now", "one request tries the upstream"),
+        choice("a", "automatic", "errors open it, a good probe closes it"),
+        choice("o", "force open", "send nothing, refuse new requests"),
+        choice("c", "force closed", "send whatever the errors"),
+        choice("h", "probe now", "send one request to test the upstream"),
         [],
-        [("any other key leaves it as it is", "dim")],
+        [("any other key changes nothing", "dim")],
     ]
 
 
@@ -77,20 +77,20 @@ def drain_question(view: View) -> Rows:
     waiting = (
         f"{short_plural(queued, 'request')} waiting {'is' if queued == 1 else 'are'} refused"
         if queued
-        else "nobody waits"
+        else "no request waits"
     )
     return [
         [(f"{waiting}; {_in_flight(len(view.snapshot.slots))}", "text")],
-        [("Whoever comes is told to try again in a few seconds, until D takes requests again.", "dim")],
+        [("New requests are told to retry in a few seconds, until D accepts requests again.", "dim")],
         [],
         choice("y", "drain", ""),
         [],
-        [("any other key leaves it as it is", "dim")],
+        [("any other key changes nothing", "dim")],
     ]
 
 
 def stop_question(view: View, agents: Sequence[AgentView]) -> Rows:
-    """Rows of the question before agents are cut off: what exactly is lost."""
+    """Rows of the question before agents are stopped: what is lost."""
     names = {agent.name for agent in agents}
     flying = [ticket for ticket in view.snapshot.slots if ticket.agent in names]
     waiting = sum(agent.queued for agent in agents)
@@ -102,18 +102,18 @@ def stop_question(view: View, agents: Sequence[AgentView]) -> Rows:
         [(shown + more, "strong")],
         [(_cut(flying), "bad" if flying else "text")],
         [(refused if waiting else "nothing is waiting", "text")],
-        [(f"What comes later is refused too, until x lets {them} ask again.", "dim")],
+        [(f"Their later requests are refused too, until x allows {them} again.", "dim")],
         [],
         choice("y", "stop", ""),
         [],
-        [(f"any other key leaves {them} at work", "dim")],
+        [("any other key changes nothing", "dim")],
     ]
 
 
 def cancel_question(view: View, task: TaskView) -> Rows:
-    """Rows of the question before a task is cancelled: what else won't run, unless it is tried again."""
+    """Rows of the question before a task is cancelled: what can't run without it."""
     lost, names = [], {task.id}
-    # By arrival: whoever waits for a task came with it or after it.
+    # Tasks are in order of arrival, and a task arrives no earlier than those that it waits for.
     for each in view.snapshot.tasks:
         if each.state in ("waiting", "blocked") and names & set(each.after):
             lost.append(clean(each.id))
@@ -123,12 +123,12 @@ def cancel_question(view: View, task: TaskView) -> Rows:
     runs = task.state == "running"
     return [
         [(clean(task.id), "strong")],
-        [(wait if lost else "nothing waits for it", "wait" if lost else "text")],
-        *([[("It is running; a batch ends its process then, somebody else may go on.", "text")]] if runs else []),
+        [(wait if lost else "no task waits for it", "wait" if lost else "text")],
+        *([[("It is running: a batch ends its process; another worker may go on.", "text")]] if runs else []),
         [],
         choice("y", "cancel it", ""),
         [],
-        [("any other key leaves it as it is", "dim")],
+        [("any other key changes nothing", "dim")],
     ]
 
 
@@ -141,7 +141,7 @@ def _cut(flying: Sequence[TicketView]) -> str:
 
 
 def write_question(draft: Draft) -> Rows:
-    """Rows of the look at the difference before it is written."""
+    """Rows that show what would change in the settings file."""
     colours = {"+": "ok", "-": "bad", "@": "dim"}
     lines: Rows = [[(line.rstrip("\n"), colours.get(line[:1], "text"))] for line in draft.diff]
     return [
@@ -149,15 +149,15 @@ def write_question(draft: Draft) -> Rows:
         [],
         *lines,
         [],
-        choice("y", "write it", "as settings of every upstream, from the next start on"),
+        choice("y", "write it", "as settings of every upstream, from the next start"),
         [],
-        [("any other key leaves the file as it is", "dim")],
+        [("any other key changes nothing", "dim")],
     ]
 
 
 def help_rows(pen: Pen, view: View | None = None, size: Size = NARROW) -> Rows:
-    """The keys that mean something on this page (all where no view is given) by group, those that go about in time and
-    those of few pages first, then what the glyphs mean; in two columns where they don't fit one below the other and
+    """Return the keys of this page (all where no view is given) by group, those that move in time and those of few
+    pages first, then what the glyphs mean; in two columns where they don't fit one below the other and
     there is room for two."""
     parts: list[Rows] = []
     keys = here(view) if view is not None else list(KEYS)
@@ -222,9 +222,9 @@ def kinds_menu(pen: Pen, wanted: Collection[str], counts: Mapping[str, int]) -> 
     return [
         *rows,
         [],
-        choice("a", "all of them", "or only those that are hidden now"),
+        choice("a", "all of them", "or only those hidden now"),
         [],
-        [("any other key closes this", "dim")],
+        [("any other key closes the menu", "dim")],
     ]
 
 

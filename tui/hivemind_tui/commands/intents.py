@@ -35,7 +35,7 @@ BOOST_S = 60.0
 
 
 def priority(view: View, step: int) -> list[Command]:
-    """Another nice level for the agents meant; a negative step is more urgent. Raises: Rejected."""
+    """Step the priority of the selected agents or task; a negative step is more urgent. Raises: Rejected."""
     if view.page == "tasks":
         return _task_priority(view, step)
     agents = agents_of(view)
@@ -46,7 +46,7 @@ def priority(view: View, step: int) -> list[Command]:
 
 
 def _task_priority(view: View, step: int) -> list[Command]:
-    """Its own, from which it moves visibly only as far as nobody more urgent waits for it."""
+    """Change the task's own priority; an inherited one may mask it. Raises: Rejected."""
     task = task_of(view)
     wanted = task.own_priority + step
     if not Priority.CRITICAL <= wanted <= Priority.LOW:
@@ -55,15 +55,15 @@ def _task_priority(view: View, step: int) -> list[Command]:
 
 
 def task_of(view: View, meant: str = "") -> TaskView:
-    """The task meant when somebody was asked about it, else the one selected. Raises: Rejected."""
+    """Return the task named by an earlier question, else the one selected. Raises: Rejected."""
     task = next((each for each in view.snapshot.tasks if each.id == meant), None) if meant else view.task
     if task is None:
-        raise Rejected("there is no such task any more" if meant else "no task yet: nothing to select")
+        raise Rejected("that task is gone" if meant else "no task yet")
     return task
 
 
 def cancel(view: View, meant: str = "") -> list[Command]:
-    """The task isn't wanted any more. Raises: Rejected."""
+    """Cancel the task. Raises: Rejected."""
     task = task_of(view, meant)
     if task.state not in OPEN:
         raise Rejected(f"{task.id} is {task.state} already")
@@ -71,29 +71,29 @@ def cancel(view: View, meant: str = "") -> list[Command]:
 
 
 def retry(view: View) -> list[Command]:
-    """The task once more. Raises: Rejected."""
+    """Run a failed task again. Raises: Rejected."""
     task = task_of(view)
     if task.state not in SPOILED:
-        raise Rejected(f"{task.id} is {task.state}; only a task that failed can be tried again")
+        raise Rejected(f"{task.id} is {task.state}; only a failed task can be run again")
     return [RetryTask(task.id)]
 
 
 def hold(view: View) -> list[Command]:
-    """Hold the requests of the agents meant, or let them go where all are held. Raises: Rejected."""
+    """Hold the requests of the selected agents, or release them where all are held. Raises: Rejected."""
     agents = agents_of(view)
     held = all(agent.paused for agent in agents)
     return [PauseAgent(agent.name, not held) for agent in agents if agent.paused is held]
 
 
 def boost(view: View) -> list[Command]:
-    """Ahead of everybody for a minute, or no longer where all are. Raises: Rejected."""
+    """Boost the selected agents for a minute, or end that where all are boosted. Raises: Rejected."""
     agents = agents_of(view)
     boosted = all(agent.boosted_for_s > 0 for agent in agents)
     return [BoostAgent(agent.name, 0.0 if boosted else BOOST_S) for agent in agents]
 
 
 def stop(view: View, meant: frozenset[str] = frozenset()) -> list[Command]:
-    """Cut the agents meant off, those named where there are any, or let them ask again where all are stopped.
+    """Stop the named or selected agents, or allow them again where all are stopped.
 
     Raises: Rejected.
     """
@@ -103,20 +103,20 @@ def stop(view: View, meant: frozenset[str] = frozenset()) -> list[Command]:
 
 
 def budget(view: View, text: str, meant: frozenset[str] = frozenset()) -> list[Command]:
-    """The budget that was typed, for the agents meant: `500k`, `$5/day`, `+50k` on top of the present one, `none`; with
-    `subtree` after it for all that they start too. After `pool` it is for all agents together.
+    """Set a typed budget for the selected agents: `500k`, `$5/day`, `+50k` on top of the present one, `none`;
+    with `subtree` for their descendants too. After `pool` it is for all agents together.
 
     Raises: Rejected.
     """
     words = text.split()
-    everybody = words[:1] in (["pool"], ["all"])
+    pooled = words[:1] in (["pool"], ["all"])
     covers: Covers | None = "subtree" if "subtree" in words else "agent" if "alone" in words else None
-    amount = " ".join(word for word in words[everybody:] if word not in ("subtree", "alone")).removeprefix("=")
+    amount = " ".join(word for word in words[pooled:] if word not in ("subtree", "alone")).removeprefix("=")
     try:
         wanted = parse_budget(amount)
     except ValueError as error:
         raise Rejected(str(error)) from None
-    if everybody:
+    if pooled:
         totals = view.snapshot.totals
         used = totals.usage.total + totals.wasted.total, totals.dollars
         return [_budgeted(None, wanted, view.snapshot.pool, *used, None)]
@@ -132,7 +132,7 @@ def _budgeted(
     used_dollars: float,
     covers: Covers | None,
 ) -> SetBudget:
-    """What is asked for on top adds to what there is, or, where there is nothing of that kind, to what is used."""
+    """Add an amount on top to the present budget, or, where there is none of that kind, to what is used."""
     tokens, dollars = wanted.tokens, wanted.dollars
     if wanted.more:
         had = (None, None) if before is None else (before.tokens, before.dollars)
@@ -143,7 +143,7 @@ def _budgeted(
 
 
 def ceiling(view: View, step: int) -> list[Command]:
-    """A higher or lower concurrency ceiling. Raises: Rejected."""
+    """Step the concurrency ceiling. Raises: Rejected."""
     state = _lane(view)
     if math.isinf(state.ceiling):
         if step > 0:
@@ -156,51 +156,51 @@ def ceiling(view: View, step: int) -> list[Command]:
 
 
 def turn(view: View, steps: int) -> list[Command]:
-    """The knob under the cursor, a step up or down, or a large one (10, -10). Raises: Rejected."""
+    """Step the knob under the cursor up or down, or by a large step (10, -10). Raises: Rejected."""
     state = _lane(view)
     return [Tune(view.knob, stepped(view.knob, _knob(view), steps), state.upstream)]
 
 
 def set_knob(view: View, knob: str, text: str) -> list[Command]:
-    """A knob at the number that was typed. Raises: Rejected."""
+    """Set a knob to the number that was typed. Raises: Rejected."""
     return [Tune(knob, typed(knob, text), _lane(view).upstream)]
 
 
 def pin(view: View) -> list[Command]:
-    """Pin the level where it is, or give it back to AIMD. Raises: Rejected."""
+    """Pin the concurrency limit where it is, or give it back to AIMD. Raises: Rejected."""
     state = _lane(view)
     if state.pinned:
         return [PinLevel(None, state.lane)]
     if math.isinf(state.level):
-        raise Rejected("there is no level to pin; [ sets a ceiling first")
+        raise Rejected("there is no limit to pin; [ sets a ceiling first")
     return [PinLevel(float(max(1, int(state.level))), state.lane)]
 
 
 def release(view: View) -> list[Command]:
-    """End the pause that the provider asked for, and what its headers say of used-up windows. Raises: Rejected."""
+    """End the provider's pause, and forget the used-up windows of its headers. Raises: Rejected."""
     state = _lane(view)
     used_up = any(window.source == "headers" and window.remaining < 1 for window in state.windows)
     held = any(hold.gate in ("requests", "tokens") for hold in state.upcoming)
     if state.parked_for_s <= 0 and not used_up and not held:
-        raise Rejected("the provider asked for no pause, and no rate window of its is used up")
+        raise Rejected("the provider asked for no pause, and none of its rate windows is used up")
     return [ReleaseLane(state.lane)]
 
 
 def pause(view: View) -> list[Command]:
-    """Freeze all: pause admissions, or resume."""
+    """Pause admissions, or resume them."""
     return [PauseAdmissions(view.snapshot.mode != "paused")]
 
 
 def agents_of(view: View, meant: frozenset[str] = frozenset()) -> Sequence[AgentView]:
-    """Those meant when somebody was asked about them, else those meant now. Raises: Rejected."""
+    """Return the agents named by an earlier question, else those selected. Raises: Rejected."""
     if meant:
         agents: Sequence[AgentView] = [agent for agent in view.snapshot.agents if agent.name in meant]
     else:
         if view.page == "requests" and not view.ticket:
-            raise Rejected("the list follows the newest request; choose one (j, k), then this is for its agent")
+            raise Rejected("the list follows the newest request; choose one (j, k) to steer its agent")
         agents = view.targets
     if not agents:
-        raise Rejected("there is no such agent any more" if view.snapshot.agents else "no agent yet: nobody to select")
+        raise Rejected("that agent is gone" if view.snapshot.agents else "no agent yet")
     return agents
 
 
@@ -236,4 +236,4 @@ INTENTS: Mapping[str, Callable[..., list[Command]]] = {
     "pause": pause,
     "turn": turn,
 }
-"""By the name that the key table uses. `stop`, `cancel`, `budget` and a typed knob are asked about first."""
+"""By the name that the key table uses. `stop`, `cancel`, `budget` and a typed knob need a question or a line first."""

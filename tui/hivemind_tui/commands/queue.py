@@ -1,4 +1,4 @@
-"""Commands on their way to the source: one after the other, each remembered with what takes it back."""
+"""The queue of commands to the source: sent one after the other, each remembered with its inverse."""
 
 from __future__ import annotations
 
@@ -15,54 +15,54 @@ Intent = Callable[[View], list[Command]]
 """From what is on the screen at that moment to commands. Raises: Rejected."""
 
 
-class Steering:
-    """Run it as one task. An intent is worked out when its turn comes, so that two quick presses are two steps."""
+class CommandQueue:
+    """Run it as one task. An intent is evaluated when its turn comes, so that two quick presses are two steps."""
 
     def __init__(
         self,
         look: Callable[[], View],
-        told: Callable[[str], None],
+        refused: Callable[[str], None],
         changed: Callable[[], None],
         done: Callable[[Sequence[Command]], None] = lambda _: None,
     ) -> None:
-        """`told` hears why something isn't carried out, `done` what was."""
+        """`refused` is called with the reason why a command isn't carried out, `done` with commands that were."""
         self.who = "you"
         """Whose name stands in the log."""
         self.untuned: dict[str, dict[str, float]] = {}
-        """By upstream, the knobs that were turned from here, as they stood before; see :meth:`written`."""
+        """By upstream, the former values of knobs that were changed from here; see :meth:`written`."""
         self._look = look
-        self._told = told
+        self._refused = refused
         self._changed = changed
-        self._tell_done = done
+        self._on_done = done
         self._waiting: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
         self._done: deque[list[Command]] = deque(maxlen=DEPTH)
-        """What takes each change back, the newest last."""
+        """The inverse of each change, the newest last."""
 
     @property
     def undoable(self) -> bool:
-        """Whether there is something to take back."""
+        """Whether there is a change to undo."""
         return bool(self._done)
 
-    def tell(self, source: Source, intent: Intent) -> None:
-        """Carry an intent out as soon as those before it are."""
+    def send(self, source: Source, intent: Intent) -> None:
+        """Carry an intent out after those before it."""
         self._waiting.put_nowait(lambda: self._carry_out(source, intent))
 
     def undo(self, source: Source) -> None:
-        """Take the last change back, as soon as what was told before is carried out."""
-        self._waiting.put_nowait(lambda: self._take_back(source))
+        """Undo the last change, after the commands before it."""
+        self._waiting.put_nowait(lambda: self._undo(source))
 
     def then(self, what: Callable[[], Awaitable[None]]) -> None:
-        """Do something else, as soon as what was told before is carried out."""
+        """Do something else, after the commands before it."""
         self._waiting.put_nowait(what)
 
     async def run(self) -> None:
-        """Carry out whatever is told, for ever."""
+        """Carry out commands for ever."""
         while True:
             step = await self._waiting.get()
             try:
                 await step()
             except Rejected as rejected:
-                self._told(str(rejected))
+                self._refused(str(rejected))
             self._changed()
 
     async def _carry_out(self, source: Source, intent: Intent) -> None:
@@ -79,10 +79,10 @@ class Steering:
         finally:
             if undone:
                 self._done.append(undone)
-            self._tell_done(carried)
+            self._on_done(carried)
 
     def written(self, upstream: str) -> None:
-        """What was turned is in the settings file now."""
+        """Forget the changed knobs of an upstream: the settings file has them."""
         self.untuned.pop(upstream, None)
 
     def _note(self, command: Command, view: View) -> None:
@@ -92,12 +92,12 @@ class Steering:
                     before = self.untuned.setdefault(lane.state.upstream, {})
                     before.setdefault(command.knob, lane.state.knobs[command.knob])
 
-    async def _take_back(self, source: Source) -> None:
+    async def _undo(self, source: Source) -> None:
         if not self._done:
-            raise Rejected("nothing of yours to take back")
+            raise Rejected("there is no change of yours to undo")
         view = self._look()
         undone = self._done.pop()
         for command in undone:
             await source.apply(command, self.who)
             self._note(command, view)
-        self._tell_done(undone)
+        self._on_done(undone)

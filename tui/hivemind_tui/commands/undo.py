@@ -1,4 +1,4 @@
-"""Taking the last change back: for each command the one that undoes it, worked out before it is carried out."""
+"""Undo: for each command its inverse, computed before the command is carried out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEPTH = 20
 
 
 def inverse(command: cmd.Command, before: Snapshot) -> list[cmd.Command]:
-    """What brings the world back to where it was as far as this command goes; nothing where nothing can."""
+    """Return the commands that undo this one; none where nothing can."""
     match command:
         case cmd.SetPriority(agent):
             return [cmd.SetPriority(agent, each.priority) for each in _agents(before, agent)]
@@ -29,7 +29,7 @@ def inverse(command: cmd.Command, before: Snapshot) -> list[cmd.Command]:
         case cmd.SetBudget(str(agent)):
             return [_budget(agent, each.budget) for each in _agents(before, agent)]
         case cmd.StopAgent(agent):
-            # Lets it ask again; what was cut stays cut.
+            # Allows it again; requests that were cancelled stay cancelled.
             return [cmd.StopAgent(agent, each.stopped) for each in _agents(before, agent)]
         case cmd.CancelTask(task):
             return [cmd.RetryTask(task)]
@@ -40,10 +40,10 @@ def inverse(command: cmd.Command, before: Snapshot) -> list[cmd.Command]:
             return [cmd.Tune(knob, value, name) for name, value in old.items()]
         case cmd.PinLevel(_, lane):
             states = [state for state in _lanes(before, None) if lane in (None, state.lane)]
-            return [cmd.PinLevel(_pinned(state), state.lane) for state in states]
+            return [cmd.PinLevel(_pinned_level(state), state.lane) for state in states]
         case cmd.SetCircuit(_, lane):
             states = [state for state in _lanes(before, None) if lane in (None, state.lane)]
-            return [cmd.SetCircuit(_steered(state), state.lane) for state in states]
+            return [cmd.SetCircuit(_circuit_mode(state), state.lane) for state in states]
         case cmd.PauseAdmissions(paused):
             return [cmd.PauseAdmissions(not paused)]
         case cmd.Drain(draining):
@@ -67,11 +67,11 @@ def _lanes(snapshot: Snapshot, upstream: str | None) -> list[LaneState]:
     return [lane.state for lane in snapshot.lanes if upstream in (None, lane.state.upstream)]
 
 
-def _pinned(state: LaneState) -> float | None:
+def _pinned_level(state: LaneState) -> float | None:
     return state.level if state.pinned and not math.isinf(state.level) else None
 
 
-def _steered(state: LaneState) -> Literal["auto", "open", "closed"]:
+def _circuit_mode(state: LaneState) -> Literal["auto", "open", "closed"]:
     if not state.circuit_forced:
         return "auto"
     return "open" if state.circuit == "open" else "closed"

@@ -1,4 +1,4 @@
-"""A Textual app as a guest in somebody else's event loop and process: it leaves both as it found them."""
+"""A Textual app that shares its event loop and process with a server, and leaves both as it found them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from textual.screen import Screen
 from hivemind_tui.loop.incremental_screen import screen_class
 from hivemind_tui.loop.loop_lag import Monitor
 from hivemind_tui.loop.strip_patch import without_cycles
-from hivemind_tui.loop.task_timing import instrument, messages_told
+from hivemind_tui.loop.task_timing import instrument, messages_reported
 
 _TURN_S = 0.002
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class GuestApp(App[str]):
         without_cycles()
         self.monitor.begun()
         self.monitor.watching = instrument()
-        with self.monitor.watching_gc(), messages_told(self.monitor.handling):
+        with self.monitor.watching_gc(), messages_reported(self.monitor.handling):
             return await self.monitor.timed(super().run_async(*args, **kwargs), type(self).__name__)
 
     def get_default_screen(self) -> Screen[None]:

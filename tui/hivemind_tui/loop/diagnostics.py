@@ -1,4 +1,4 @@
-"""What the screen tells about itself."""
+"""Diagnostics of the screen: frame rate, loop lag, memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _PAGE = resource.getpagesize()
 
 
 @dataclass(frozen=True, slots=True)
-class Insides:
-    """The screen's own health at one moment."""
+class Diagnostics:
+    """How the screen does at one moment."""
 
     report: MonitorReport
     fps: float
@@ -28,7 +28,7 @@ class Insides:
 
 
 def memory_mb() -> float:
-    """Resident memory now; where the system doesn't say, the most there ever was."""
+    """Return the resident memory; where the system doesn't tell, its peak."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE / (1 << 20)
     except (OSError, IndexError, ValueError):

@@ -45,7 +45,7 @@ class Collector:
         gc.unfreeze()
 
     def stop(self) -> None:
-        """Tend no longer."""
+        """Stop collecting."""
         if self._next is not None:
             self._next.cancel()
             self._next = None

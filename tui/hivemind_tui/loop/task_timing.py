@@ -44,7 +44,7 @@ def instrument() -> bool:
 
 
 @contextmanager
-def messages_told(tell: Callable[[object], None]) -> Iterator[None]:
+def messages_reported(tell: Callable[[object], None]) -> Iterator[None]:
     """Have every message told that this task, or one that it starts, is about to deal with; nothing where Textual has
     no such hook."""
     hook = _message_hook()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind_tui.loop.diagnostics import Insides
+from hivemind_tui.loop.diagnostics import Diagnostics
 from hivemind_tui.loop.loop_lag import Step
 from hivemind_tui.render.format import fit
 from hivemind_tui.render.pen import Pen, Span
@@ -22,7 +22,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     return pen.frame("Inside the screen", "i closes", body[:rows], width, height)
 
 
-def _summary(seen: Insides) -> list[list[Span]]:
+def _summary(seen: Diagnostics) -> list[list[Span]]:
     report = seen.report
     start = f"{report.first_frame_s:.2f} s" if report.first_frame_s is not None else "—"
     pauses = ", ".join(f"gen {each.generation} {_ms(each.worst_s)}" for each in report.collections if each.count)

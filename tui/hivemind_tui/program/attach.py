@@ -21,8 +21,8 @@ _LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """Where to look."""
+class RemoteProxy:
+    """The address of a proxy, and where its token is."""
 
     url: str
     token_file: Path | None
@@ -43,7 +43,7 @@ class _Host:
         """Leaving changes nothing over there."""
 
 
-async def _tell_link(source: Source, console: Console) -> None:
+async def _report_link(source: Source, console: Console) -> None:
     """A line whenever the connection is lost or mended, for as long as the task lives."""
     told = ""
     while True:
@@ -62,7 +62,7 @@ async def _ended(task: asyncio.Task[None]) -> None:
         await task
 
 
-async def watch(place: Elsewhere, console: Console, screens: Screens | None) -> bool:
+async def watch(place: RemoteProxy, console: Console, screens: Screens | None) -> bool:
     """Show it, on screens or in lines, until asked to stop; answers whether the terminal is stuck.
 
     Raises: UsageError: the URL is none, or there is no token for it.
@@ -78,7 +78,7 @@ async def watch(place: Elsewhere, console: Console, screens: Screens | None) -> 
             source = await stack.enter_async_context(attached(place.url, place.environ, token_file=place.token_file))
             if screens is None:
                 print(f"hivemind-tui: attached to {place.url}", flush=True)
-                stack.push_async_callback(_ended, asyncio.create_task(_tell_link(source, console)))
+                stack.push_async_callback(_ended, asyncio.create_task(_report_link(source, console)))
             supervisor = Supervisor(_Host(source), console, stop, drain_s=0.0)
             await supervisor.watch(screens.on(source) if screens is not None else None)
             return supervisor.stuck

@@ -13,14 +13,14 @@ from hivemind_tui.render.format import clean, clock
 _LOOK_EVERY_S = 0.5
 
 
-class Told(Protocol):
-    """Something that things happen to."""
+class HasSnapshot(Protocol):
+    """A source of event lines."""
 
     def snapshot(self) -> Snapshot:
-        """The world now, with its newest lines."""
+        """Return the world now, with its newest lines."""
 
 
-async def follow(source: Told, console: Console, stop: asyncio.Event) -> None:
+async def follow(source: HasSnapshot, console: Console, stop: asyncio.Event) -> None:
     """Write the event lines there are, and each new one, until `stop` is set."""
     last: Line | None = None
     while True:
@@ -51,10 +51,11 @@ def text_of(line: Line) -> str:
 
 
 def closing_table(snapshot: Snapshot) -> str:
-    """What became of each agent, and of all of them together."""
-    head = f"{'agent':<20} {'asked':>6} {'answered':>8} {'failed':>6} {'rescued':>7} {'in':>6} {'out':>6} {'queued':>7}"
+    """Return a table of what each agent's requests came to, and all of them together."""
+    names = ("agent", "requests", "answered", "failed", "retried OK", "in", "out", "queued")
+    head = "{:<20} {:>8} {:>8} {:>6} {:>10} {:>6} {:>6} {:>7}".format(*names)
     rows = [
-        f"{clean(agent.name)[:20]:<20} {agent.requests:>6} {agent.finished:>8} {agent.failed:>6} {agent.rescued:>7}"
+        f"{clean(agent.name)[:20]:<20} {agent.requests:>8} {agent.finished:>8} {agent.failed:>6} {agent.rescued:>10}"
         f" {short_count(agent.usage.total_input):>6} {short_count(agent.usage.output_tokens):>6}"
         f" {short_duration(agent.waited_s):>7}"
         for agent in snapshot.agents
@@ -70,8 +71,8 @@ def closing_table(snapshot: Snapshot) -> str:
             "-" * len(head),
             f"{short_plural(len(snapshot.agents), 'agent')}, {dead} with an error; "
             f"{short_plural(totals.requests, 'request')}, {totals.finished} answered, {totals.failed} failed",
-            f"{short_plural(totals.rescued, 'error')} no agent saw ({short_plural(totals.agents_saved, 'agent')} "
-            f"saved, {short_count(totals.tokens_saved)} tokens with them); "
+            f"{short_plural(totals.rescued, 'request')} retried OK ({short_plural(totals.agents_saved, 'agent')} "
+            f"recovered, {short_count(totals.tokens_saved)} tokens saved); "
             f"{short_count(totals.wasted.total)} tokens wasted",
         ]
     )

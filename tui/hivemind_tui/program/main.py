@@ -20,10 +20,10 @@ from hivemind import __version__
 from hivemind.console import Console, printable
 from hivemind.errors import BindError, HiveMindError, UsageError
 from hivemind_tui.loop.gc_pacing import Collector, quiet
-from hivemind_tui.program.attach import Elsewhere
-from hivemind_tui.program.attach import watch as watch_elsewhere
+from hivemind_tui.program.attach import RemoteProxy
+from hivemind_tui.program.attach import watch as watch_remote
 from hivemind_tui.render import capabilities as terminal
-from hivemind_tui.sources.demo import Demo, DemoWorld
+from hivemind_tui.sources.demo import DeferredDemo, Demo, DemoWorld
 
 if TYPE_CHECKING:
     import argparse
@@ -41,21 +41,21 @@ _OF_REPLAYS = {"state_dir", "log_level"}
 """Of the demo, where nobody says otherwise."""
 
 
-class Asked(NamedTuple):
-    """What the command line asks for."""
+class Options(NamedTuple):
+    """What the command line says."""
 
     settings: Settings
     file: Path
-    """Where knobs that were turned can be written down."""
+    """Where tuned knobs are written."""
     demo: Demo | None = None
     monitor: Path | None = None
     """Where to write, at the end, how long the screen held the loop."""
-    elsewhere: Elsewhere | None = None
+    remote: RemoteProxy | None = None
     """A proxy to attach to, in place of one of our own."""
     replay: Path | None = None
     """A journal to look at, in place of a proxy."""
     first_run: bool = False
-    """Nobody said where requests go, so the screen explains itself, and offers the demo."""
+    """No upstream is set, so the screen explains how to connect, and offers the demo."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Asked:
+def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Options:
     """Read flags, variables and file. Raises: UsageError."""
     from hivemind.settings import FIRST_UPSTREAMS, Parser, add_flags, from_flags, settings_file
 
@@ -88,7 +88,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Asked:
     parser.add_argument(
         "--monitor", type=Path, metavar="FILE", help="at the end, write how long the screen held the traffic up (JSON)"
     )
-    attach = parser.add_argument_group("a proxy elsewhere")
+    attach = parser.add_argument_group("a remote proxy")
     attach.add_argument(
         "--attach", metavar="URL", help="show and steer the proxy at this address; leaving doesn't stop it"
     )
@@ -116,17 +116,17 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Asked:
     if namespace.demo:
         if not 0 <= namespace.demo_agents <= 1000:
             parser.error(f"--demo-agents {namespace.demo_agents}: must be from 0 to 1000")
-        return Asked(settings, file, Demo(namespace.demo_agents, namespace.seed), namespace.monitor)
+        return Options(settings, file, Demo(namespace.demo_agents, namespace.seed), namespace.monitor)
     if not settings.upstream and not has_screen():
         raise UsageError("no upstream: say where requests go with --upstream https://api.anthropic.com, or try --demo")
     first_run = not settings.upstream
     if first_run:
         settings = settings.model_copy(update={"upstream": FIRST_UPSTREAMS})
     settings.origins()
-    return Asked(settings, file, monitor=namespace.monitor, first_run=first_run)
+    return Options(settings, file, monitor=namespace.monitor, first_run=first_run)
 
 
-def _attaching(namespace: argparse.Namespace, settings: Settings, environ: Mapping[str, str]) -> Asked:
+def _attaching(namespace: argparse.Namespace, settings: Settings, environ: Mapping[str, str]) -> Options:
     """What --attach asks for. Raises: UsageError: flags of a proxy of our own stand beside it."""
     from hivemind.settings.flags import given_flags
 
@@ -138,11 +138,11 @@ def _attaching(namespace: argparse.Namespace, settings: Settings, environ: Mappi
         told["HIVEMIND_CONTROL_TOKEN"] = settings.control_token.get_secret_value()
     if settings.state_dir is not None:
         told["HIVEMIND_STATE_DIR"] = str(settings.state_dir)
-    elsewhere = Elsewhere(namespace.attach, namespace.token_file, told)
-    return Asked(settings, Path(), monitor=namespace.monitor, elsewhere=elsewhere)
+    remote = RemoteProxy(namespace.attach, namespace.token_file, told)
+    return Options(settings, Path(), monitor=namespace.monitor, remote=remote)
 
 
-def _replaying(namespace: argparse.Namespace, settings: Settings) -> Asked:
+def _replaying(namespace: argparse.Namespace, settings: Settings) -> Options:
     """What --replay asks for. Raises: UsageError: there is no such journal, or another thing to show stands beside."""
     from hivemind.journal.files import find
     from hivemind.settings.flags import given_flags
@@ -155,7 +155,7 @@ def _replaying(namespace: argparse.Namespace, settings: Settings) -> Asked:
         if given:
             raise UsageError(f"{other}: doesn't go with --replay, which shows what was recorded")
     path = find(namespace.replay, state_dir(settings.state_dir))
-    return Asked(settings, Path(), monitor=namespace.monitor, replay=path)
+    return Options(settings, Path(), monitor=namespace.monitor, replay=path)
 
 
 def has_screen() -> bool:
@@ -163,24 +163,24 @@ def has_screen() -> bool:
     return sys.stdout.isatty() and sys.stdin.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
-def _run(asked: Asked, collector: Collector) -> int:
+def _run(options: Options, collector: Collector) -> int:
     with_screen = has_screen()
-    if asked.monitor is not None:
-        _check_monitor(asked.monitor, with_screen)
-    if asked.replay is not None and not with_screen:
+    if options.monitor is not None:
+        _check_monitor(options.monitor, with_screen)
+    if options.replay is not None and not with_screen:
         from hivemind_tui.program.replay import print_lines
 
-        return print_lines(asked.replay)
+        return print_lines(options.replay)
     if with_screen:
         terminal.prepare(os.environ)
     from hivemind import logs
     from hivemind.host import server
 
     console = Console(sys.stderr)
-    logs.configure(asked.settings.log_level, cast(TextIO, console))
+    logs.configure(options.settings.log_level, cast(TextIO, console))
     stuck = False
     try:
-        stuck = server.run_loop(_live(asked, console, collector, with_screen=with_screen))
+        stuck = server.run_loop(_live(options, console, collector, with_screen=with_screen))
     finally:
         stuck = not console.close() or stuck
     if stuck:
@@ -201,30 +201,29 @@ def _check_monitor(file: Path, with_screen: bool) -> None:
         raise UsageError(f"--monitor {file}: can't be written ({error.strerror})") from None
 
 
-async def _live(asked: Asked, console: Console, collector: Collector, *, with_screen: bool) -> bool:
-    """Serve until asked to stop, and drain; answers whether the terminal is stuck. Raises: BindError, UsageError."""
+async def _live(options: Options, console: Console, collector: Collector, *, with_screen: bool) -> bool:
+    """Serve until told to stop, and drain. Return whether the terminal is stuck. Raises: BindError, UsageError."""
     from hivemind_tui.program.headless import closing_table
     from hivemind_tui.program.signals import stop_on_signals
     from hivemind_tui.program.supervisor import Supervisor
     from hivemind_tui.sources.base import Local
-    from hivemind_tui.sources.deferred_demo import DemoLater
 
-    settings, up = asked.settings, asyncio.Event()
-    if asked.replay is not None:
+    settings, up = options.settings, asyncio.Event()
+    if options.replay is not None:
         from hivemind_tui.program.replay import watch as watch_recorded
 
-        return await watch_recorded(asked.replay, console, partial(_enter_screens, asked, collector, up))
-    if asked.elsewhere is not None:
+        return await watch_recorded(options.replay, console, partial(_enter_screens, options, collector, up))
+    if options.remote is not None:
         async with AsyncExitStack() as stack:
-            screens = await _enter_screens(asked, collector, up, stack) if with_screen else None
-            return await watch_elsewhere(asked.elsewhere, console, screens)
+            screens = await _enter_screens(options, collector, up, stack) if with_screen else None
+            return await watch_remote(options.remote, console, screens)
     with stop_on_signals() as stop:
         async with AsyncExitStack() as stack:
-            screens = await _enter_screens(asked, collector, up, stack) if with_screen else None
-            world = None if asked.demo is None else await stack.enter_async_context(DemoWorld(asked.demo))
+            screens = await _enter_screens(options, collector, up, stack) if with_screen else None
+            world = None if options.demo is None else await stack.enter_async_context(DemoWorld(options.demo))
             if world is not None:
                 settings = world.behind(settings)
-            proxy, served = await _enter_proxy(settings, asked.file, world is not None, stack)
+            proxy, served = await _enter_proxy(settings, options.file, world is not None, stack)
             if screens is None:
                 targets = ", ".join(f"{origin.name} {origin.url}" for origin in settings.origins())
                 print(f"hivemind-tui: ready on {served.url} -> {targets}", flush=True)
@@ -232,22 +231,22 @@ async def _live(asked: Asked, console: Console, collector: Collector, *, with_sc
                 up.set()
                 if world is not None:
                     asyncio.get_running_loop().call_later(_DEMO_WITHOUT_SCREEN_S, stop.ask)
-            later = DemoLater(
-                partial(_start_demo, settings, asked.file, stack, collector), settings.drain_s, asked.file
+            deferred = DeferredDemo(
+                partial(_start_demo, settings, options.file, stack, collector), settings.drain_s, options.file
             )
-            if screens is not None and asked.first_run:
-                screens.start_demo = later.start
+            if screens is not None and options.first_run:
+                screens.start_demo = deferred.start
             supervisor = Supervisor(proxy, console, stop, drain_s=settings.drain_s)
             async with (
                 _at_work(world, proxy, _for_agents(served.url, settings), up, collector)
                 if world is not None
                 else nullcontext()
             ):
-                await supervisor.watch(screens.on(Local(proxy, asked.file)) if screens else None)
+                await supervisor.watch(screens.on(Local(proxy, options.file)) if screens else None)
                 snapshot = proxy.snapshot()
             await supervisor.drain()
-            snapshot = await later.finished() or snapshot
-            if (world is not None or later.world is not None) and not supervisor.stuck:
+            snapshot = await deferred.finished() or snapshot
+            if (world is not None or deferred.world is not None) and not supervisor.stuck:
                 print(closing_table(snapshot), flush=True)
             return supervisor.stuck
 
@@ -255,7 +254,7 @@ async def _live(asked: Asked, console: Console, collector: Collector, *, with_sc
 async def _start_demo(
     settings: Settings, file: Path, stack: AsyncExitStack, collector: Collector
 ) -> tuple[Proxy, DemoWorld]:
-    """The demo beside a proxy that nobody uses, on a port of its own."""
+    """Start the demo beside an unused proxy, on a port of its own."""
     world = await stack.enter_async_context(DemoWorld(Demo(_AGENTS, _SEED)))
     proxy, served = await _enter_proxy(world.behind(settings).model_copy(update={"port": 0}), file, True, stack)
     await world.begin(_for_agents(served.url, settings), proxy.apply)
@@ -268,15 +267,15 @@ def _for_agents(url: str, settings: Settings) -> str:
     return url if settings.token is None else f"{url}/token/{quote(settings.token.get_secret_value(), safe='')}"
 
 
-async def _enter_screens(asked: Asked, collector: Collector, up: asyncio.Event, stack: AsyncExitStack) -> Screens:
+async def _enter_screens(options: Options, collector: Collector, up: asyncio.Event, stack: AsyncExitStack) -> Screens:
     """Import and make what screens need; `up` is set when there is a first frame."""
     from hivemind_tui.program.screens import Screens  # Textual, which lines don't need
 
-    token = asked.settings.token is not None and asked.elsewhere is None
-    screens = Screens(drain_s=asked.settings.drain_s, token=token, collector=collector, up=up)
+    token = options.settings.token is not None and options.remote is None
+    screens = Screens(drain_s=options.settings.drain_s, token=token, collector=collector, up=up)
     stack.push_async_callback(screens.aclose)
-    if asked.monitor is not None:
-        stack.callback(screens.write_report, asked.monitor)
+    if options.monitor is not None:
+        stack.callback(screens.write_report, options.monitor)
     return screens
 
 

@@ -37,29 +37,29 @@ async def watch(path: Path, console: Console, enter_screens: EnterScreens) -> bo
                 screens = await enter_screens(stack)
                 source = ReplaySource(player, player.name or path.stem)
                 source.journal = path
-                supervisor = _Shown(_Over(source), console, stop, drain_s=0.0)
+                supervisor = _ScreensOnly(_Recording(source), console, stop, drain_s=0.0)
                 await supervisor.watch(screens.on(source))
                 return supervisor.stuck
     finally:
         player.close()
 
 
-class _Over:
-    """What can't be stopped any more."""
+class _Recording:
+    """A recording as a host: there is nothing to drain."""
 
     def __init__(self, source: ReplaySource) -> None:
         self._source = source
 
     def snapshot(self) -> Snapshot:
-        """The moment shown."""
+        """Return the moment shown."""
         return self._source.snapshot()
 
     async def drain(self, timeout_s: float) -> None:
         """Nothing is in flight."""
 
 
-class _Shown(Supervisor):
-    """Screens, and nothing else: there is no proxy that would have to go on without them."""
+class _ScreensOnly(Supervisor):
+    """Draws screens and falls back to nothing: there is no proxy that must go on without them."""
 
     async def watch(self, make_screen: MakeScreen | None) -> None:
         """Until asked to stop, or until the screen failed twice."""

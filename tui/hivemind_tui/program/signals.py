@@ -31,7 +31,7 @@ def stop_on_signals() -> Iterator[Stop]:
     loop, stop = asyncio.get_running_loop(), Stop()
     insistent = (signal.SIGINT, signal.SIGTERM)
 
-    def asked(number: signal.Signals) -> None:
+    def on_signal(number: signal.Signals) -> None:
         if number in insistent or stop.is_set():
             for each in insistent:
                 loop.remove_signal_handler(each)
@@ -39,7 +39,7 @@ def stop_on_signals() -> Iterator[Stop]:
         stop.ask()
 
     for number in (*insistent, signal.SIGHUP):
-        loop.add_signal_handler(number, asked, number)
+        loop.add_signal_handler(number, on_signal, number)
     try:
         yield stop
     finally:

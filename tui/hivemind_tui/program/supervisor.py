@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from hivemind.console import Console
-from hivemind_tui.program.headless import Told, follow
+from hivemind_tui.program.headless import HasSnapshot, follow
 from hivemind_tui.program.signals import Stop
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _TOLD_AFTER_S = 0.1
 MakeScreen = Callable[[], "ControlRoom"]
 
 
-class Host(Told, Protocol):
+class Host(HasSnapshot, Protocol):
     """The proxy, as far as the supervisor needs it."""
 
     async def drain(self, timeout_s: float) -> None:

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from hivemind.host.proxy import Proxy
     from hivemind.scheduler.commands import Command
     from hivemind.settings import Settings
+    from hivemind.world.snapshot import Snapshot
+    from hivemind_tui.sources.base import Local
 
 
 _CREW = 3
@@ -24,7 +28,7 @@ _CREW = 3
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What was asked for."""
+    """How large a demo, and the seed of its faults."""
 
     agents: int
     seed: int
@@ -71,3 +75,33 @@ class DemoWorld:
         await self._agents.aclose()
         await self._provider.aclose()
         self._socket.close()
+
+
+class DeferredDemo:
+    """A demo that may be started once, from the first screen rather than from the command line."""
+
+    def __init__(
+        self, start: Callable[[], Awaitable[tuple[Proxy, DemoWorld]]], drain_s: float, settings_file: Path
+    ) -> None:
+        self.world: DemoWorld | None = None
+        """None until it is started."""
+        self._start = start
+        self._drain_s = drain_s
+        self._settings_file = settings_file
+        self._proxy: Proxy | None = None
+
+    async def start(self) -> Local:
+        """Start it, and return its proxy as a source."""
+        from hivemind_tui.sources.base import Local
+
+        self._proxy, self.world = await self._start()
+        return Local(self._proxy, self._settings_file)
+
+    async def finished(self) -> Snapshot | None:
+        """End its agents, drain its proxy, and return the world before that; None where it was never started."""
+        if self._proxy is None or self.world is None:
+            return None
+        snapshot = self._proxy.snapshot()
+        await self.world.dismiss()
+        await self._proxy.drain(self._drain_s)
+        return snapshot

@@ -10,13 +10,13 @@ from hivemind_tui.render.glyphs import Sign
 
 KINDS: dict[str, Sign] = {
     "gap": Sign("lost", "gaps", "bad", "lines of the recording are missing"),
-    "death": Sign("cross", "deaths", "bad", "an agent saw a request fail"),
-    "circuit": Sign("half", "circuit", "recover", "it opened, tried, or closed again"),
-    "budget": Sign("warn", "budgets", "bad", "one runs low, or is used up"),
-    "command": Sign("marked", "commands", "accent", "somebody steered"),
-    "parked": Sign("clock", "pauses", "wait", "the provider asked for one"),
+    "death": Sign("cross", "failures", "bad", "an agent got an error"),
+    "circuit": Sign("half", "circuit", "recover", "it opened, probed, or closed again"),
+    "budget": Sign("warn", "budgets", "bad", "one runs low or is used up"),
+    "command": Sign("marked", "commands", "accent", "an operator's command"),
+    "parked": Sign("clock", "pauses", "wait", "the provider asked for a pause"),
     "ended": Sign("stop", "endings", "dim", "an agent's process ended"),
-    "cut": Sign("descending", "cuts", "wait", "the concurrency level was cut"),
+    "cut": Sign("descending", "cuts", "wait", "the concurrency limit was cut"),
 }
 """Of marks, by what they are of; where several fall into one cell, the first of these is shown."""
 _OTHER = Sign("dot", "other", "info", "")
@@ -108,4 +108,4 @@ class Playback:
         return min(1.0, max(0.0, (at - self.begins_at) / length_s)) if length_s > 0 else 0.0
 
 
-STEERLESS = "a recording can't be steered; w asks what other settings would have done"
+READ_ONLY = "a recording can't be steered; w simulates other settings"

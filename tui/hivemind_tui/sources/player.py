@@ -15,7 +15,7 @@ class Player(Protocol):
 
     @property
     def begins_at(self) -> float:
-        """Its first moment."""
+        """The moment of its first event."""
 
     @property
     def ends_at(self) -> float:

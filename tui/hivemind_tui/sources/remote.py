@@ -81,7 +81,7 @@ class AttachedSource:
         self._looked_at = self._heard_at = clock()
         self._read_at = -math.inf
         self._lost = "connecting"
-        self._asked_once = asyncio.Event()
+        self._first_answer = asyncio.Event()
         self._wake = asyncio.Event()
         self._listener: asyncio.Task[None] | None = None
 
@@ -101,9 +101,9 @@ class AttachedSource:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._listener
 
-    async def asked_once(self) -> None:
+    async def first_answer(self) -> None:
         """Until the proxy was asked a first time, whatever came of it."""
-        await self._asked_once.wait()
+        await self._first_answer.wait()
 
     # --- What is read --------------------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class AttachedSource:
             else:
                 self._lost, self._heard_at, pause_s = "", self._clock(), 0.0
                 wait_s = self._pace.looked_at_s if self._lately(self._looked_at) else self._pace.unseen_s
-            self._asked_once.set()
+            self._first_answer.set()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
@@ -226,7 +226,7 @@ async def attached(
     ):
         with contextlib.suppress(TimeoutError):  # it shows by itself once the answer is there
             async with asyncio.timeout(_FIRST_ANSWER_S):
-                await source.asked_once()
+                await source.first_answer()
         yield source
 
 

@@ -22,7 +22,7 @@ from hivemind.world.snapshot import Snapshot
 from hivemind.world.world import World
 from hivemind_tui.render.format import clean
 from hivemind_tui.sources.base import Link
-from hivemind_tui.sources.playback import KINDS, STEERLESS, Column, Marked, Playback
+from hivemind_tui.sources.playback import KINDS, READ_ONLY, Column, Marked, Playback
 from hivemind_tui.sources.player import Player
 from hivemind_tui.sources.transport import Transport
 
@@ -113,15 +113,15 @@ class ReplaySource:
 
     async def apply(self, command: Command, who: str) -> None:
         """Raises: Rejected: always."""
-        raise Rejected(STEERLESS)
+        raise Rejected(READ_ONLY)
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
         """Raises: Rejected: always."""
-        raise Rejected(STEERLESS)
+        raise Rejected(READ_ONLY)
 
     async def write(self, draft: Draft) -> None:
         """Raises: Rejected: always."""
-        raise Rejected(STEERLESS)
+        raise Rejected(READ_ONLY)
 
     # --- As a recording --------------------------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class ReplaySource:
         if until is not None and until.at <= reached:
             transport.stop()
             self._until = None
-            self._tell(told_of(until), until.kind)
+            self._tell(text_of_mark(until), until.kind)
             self.moved()
         elif transport.at_end:
             transport.stop()
@@ -306,7 +306,7 @@ class ReplaySource:
 
     def _survey(self) -> None:
         self._marks = [mark for mark in self._player.marks if mark.kind in self.kinds or mark.kind not in KINDS]
-        self._apart = _told_apart(self._marks, (self.transport.ends_at - self.transport.begins_at) / _PLACES)
+        self._apart = _distinct(self._marks, (self.transport.ends_at - self.transport.begins_at) / _PLACES)
         self._columns = self._player.overview(_COLUMNS)
 
     def _seek(self, at: float) -> None:
@@ -336,7 +336,7 @@ def recounted(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, lanes=tuple(lanes))
 
 
-def told_of(mark: Marked) -> str:
+def text_of_mark(mark: Marked) -> str:
     """What it is of, with who it is about, for people."""
     return clean(f"{mark.who}: {mark.text}" if mark.who else mark.text)
 
@@ -350,7 +350,7 @@ def _at(mark: Marked) -> float:
     return mark.at
 
 
-def _told_apart(marks: Sequence[Marked], place_s: float) -> Sequence[Marked]:
+def _distinct(marks: Sequence[Marked], place_s: float) -> Sequence[Marked]:
     """One of each kind a place."""
     if place_s <= 0:
         return marks

@@ -38,7 +38,7 @@ def moment_of(text: str, of: Stretch) -> float:
     elif text[:1] in ("+", "-"):
         at = of.at + _step(text)
     else:
-        at = _told(text, of)
+        at = _parse_time(text, of)
     return max(of.begins_at, min(of.ends_at, at))
 
 
@@ -50,7 +50,7 @@ def _step(text: str) -> float:
     return length_s if text[0] == "+" else -length_s
 
 
-def _told(text: str, of: Stretch) -> float:
+def _parse_time(text: str, of: Stretch) -> float:
     """A time of day, or so long after the beginning."""
     begins, ends = of.begins_at + of.wall_offset_s, of.ends_at + of.wall_offset_s
     wall = parse_moment(text, begins)

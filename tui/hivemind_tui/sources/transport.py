@@ -53,7 +53,7 @@ class Transport:
             self.at = self.loop[0] if self.loop is not None else self.begins_at
 
     def stop(self) -> None:
-        """Stand still."""
+        """Stop playing."""
         self.playing = False
 
     def go(self, at: float) -> float:

@@ -35,7 +35,7 @@ def parents(agents: Iterable[AgentView]) -> Mapping[str, str]:
 def ended_last(agents: Sequence[AgentView]) -> Sequence[AgentView]:
     """Those whose processes have ended below all others, except where one that they started still goes on; with them
     those of an earlier run of the proxy that haven't asked since."""
-    ended = {agent.name for agent in agents if agent.state == "idle" and not (agent.running or _asked(agent))}
+    ended = {agent.name for agent in agents if agent.state == "idle" and not (agent.running or _has_requests(agent))}
     if not ended:
         return agents
     above = parents(agents)
@@ -47,7 +47,7 @@ def ended_last(agents: Sequence[AgentView]) -> Sequence[AgentView]:
     return sorted(agents, key=lambda agent: agent.name in ended)
 
 
-def _asked(agent: AgentView) -> bool:
+def _has_requests(agent: AgentView) -> bool:
     return agent.running is None and bool(agent.requests)
 
 

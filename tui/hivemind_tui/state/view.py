@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hivemind.text.shells import Shell
 from hivemind.world.request_view import RequestDetail, RequestView
 from hivemind.world.snapshot import AgentView, LaneView, Snapshot, TaskView, TicketView
-from hivemind_tui.loop.diagnostics import Insides
+from hivemind_tui.loop.diagnostics import Diagnostics
 from hivemind_tui.sources.base import Link
 from hivemind_tui.sources.playback import Playback
 from hivemind_tui.state.filtering import Order
@@ -71,7 +71,7 @@ class View:
     """By upstream, the knobs that were turned here, as they stood before, or as they were last written down."""
     undoable: bool = False
     """Something was changed here that can be taken back."""
-    inside: Insides | None = None
+    inside: Diagnostics | None = None
     """How the screen itself is doing, while somebody looks at that."""
     what_if: WhatIf = field(default_factory=WhatIf)
     """What the what-if page shows."""
@@ -88,7 +88,7 @@ class View:
 
     @property
     def page(self) -> str:
-        """The page shown."""
+        """The last page of the trail, which is shown."""
         return self.trail[-1]
 
     @property

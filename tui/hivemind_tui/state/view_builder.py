@@ -1,4 +1,4 @@
-"""Makes each view: takes the snapshot, follows the requests, and arranges what the page's list shows."""
+"""Builds each view: takes the snapshot, follows the requests, and arranges what the page's list shows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ _SLACK = 250
 
 
 def _kept(selected: K, before: Sequence[T], now: Sequence[T], key: Callable[[T], K]) -> K:
-    """Whatever is selected stays so, wherever in the list it is now. Where it is there no longer, or nothing was
-    selected, the cursor stays in its row, on whatever stands there."""
+    """Return the key to select in the new list: the selected item, or, where it is gone, the item now in its row."""
     if not now or any(key(item) == selected for item in now):
         return selected
     row = next((index for index, item in enumerate(before) if key(item) == selected), 0)
@@ -31,7 +30,7 @@ def _kept(selected: K, before: Sequence[T], now: Sequence[T], key: Callable[[T],
 
 
 def _read_on(view: View, lines: Sequence[Line]) -> int:
-    """How far the log is scrolled back when new lines have come: what is being read stays where it is."""
+    """Return how far the log is scrolled back after new lines, so that the lines shown stay."""
     if not view.log_back or not view.snapshot.lines:
         return view.log_back
     last = view.snapshot.lines[-1]
@@ -40,7 +39,7 @@ def _read_on(view: View, lines: Sequence[Line]) -> int:
 
 
 def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
-    """As a tree where that is wanted, and where there is one."""
+    """Return the agents to show, as a tree where there is one and it is wanted."""
     order = view.agents_order
     agents = view.snapshot.agents if order.sort else ended_last(view.snapshot.agents)
     if view.tree is not False and view.page in OF_AGENTS and any(agent.parent for agent in agents) and parents(agents):
@@ -48,21 +47,21 @@ def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
     return arranged(agents, order, agent_fields, AGENT_KEYS), {}
 
 
-class Gatherer:
-    """What is known of the source's requests, as far as anybody looked, and the list last arranged."""
+class ViewBuilder:
+    """Keeps the source's requests as far as pages needed them, and the list last arranged."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Another source from now on."""
+        """Start over with another source."""
         self._revision = 0
         self._known: dict[int, RequestView] = {}
         self._all: tuple[RequestView, ...] = ()
         self._arranged: tuple[object, tuple[RequestView, ...]] = (None, ())
 
     def look(self, view: View, source: Source) -> View:
-        """The world now, unless the view stands still."""
+        """Return the view of the world now, unless the view is frozen."""
         view = replace(view, link=source.link)
         if view.frozen:
             return self.arrange(view)
@@ -75,7 +74,7 @@ class Gatherer:
         return self.arrange(replace(view, snapshot=snapshot, marked=marked))
 
     def arrange(self, view: View) -> View:
-        """The lists in the order that the view asks for."""
+        """Return the view with its lists filtered and sorted."""
         shown, branches = _agents(view)
         requests = self._requests(view)
         selected, ticket, chosen = view.selected, view.ticket, view.chosen
@@ -111,7 +110,7 @@ class Gatherer:
 
     def _follow(self, source: Source) -> None:
         news = source.requests(self._revision)
-        if news.revision < self._revision:  # another run of the proxy, of which all is news
+        if news.revision < self._revision:  # another run of the proxy: every request is new
             self._known.clear()
             news = source.requests(0)
         elif news.revision == self._revision:
@@ -123,7 +122,7 @@ class Gatherer:
         self._all = tuple(self._known[number] for number in sorted(self._known, reverse=True))
 
     def _forget(self, oldest: int) -> None:
-        """As the source does: of those that are over, the ones that ended last stay."""
+        """Forget requests as the source does: of those that ended, the latest stay."""
         over = sorted((each for each in self._known.values() if each.over), key=lambda each: each.ended_at or 0.0)
         for request in over[:-REQUESTS_KEPT]:
             del self._known[request.ticket]

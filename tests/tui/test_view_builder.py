@@ -10,7 +10,7 @@ from tui.worlds import FakeSource, busy_source, world
 from hivemind.world.request_view import REQUESTS_KEPT, Requests, RequestView
 from hivemind_tui.commands import navigation
 from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import Gatherer
+from hivemind_tui.state.view_builder import ViewBuilder
 
 
 def at_requests(source: FakeSource) -> View:
@@ -19,7 +19,7 @@ def at_requests(source: FakeSource) -> View:
 
 def test_requests_are_asked_for_where_they_are_shown() -> None:
     """The overview doesn't need them, so it doesn't ask; on their page they stand newest first."""
-    source, gatherer = busy_source(), Gatherer()
+    source, gatherer = busy_source(), ViewBuilder()
     assert gatherer.look(View(source.snapshot()), source).requests == ()
     shown = gatherer.look(at_requests(source), source)
     assert [request.ticket for request in shown.listed] == list(range(60, 0, -1))
@@ -27,7 +27,7 @@ def test_requests_are_asked_for_where_they_are_shown() -> None:
 
 def test_only_what_changed_is_taken_in() -> None:
     """A later look brings the new state of one request and keeps the others as they are."""
-    source, gatherer = busy_source(), Gatherer()
+    source, gatherer = busy_source(), ViewBuilder()
     view = gatherer.look(at_requests(source), source)
     changed = replace(view.requests[0], last_error="503 later")
     source.remembered, source.revision = (changed,), 2
@@ -39,7 +39,7 @@ def test_only_what_changed_is_taken_in() -> None:
 
 def test_an_unchanged_list_isnt_arranged_again() -> None:
     """Sorting two thousand requests several times a second is for nothing while none changed."""
-    source, gatherer = busy_source(), Gatherer()
+    source, gatherer = busy_source(), ViewBuilder()
     view = gatherer.look(at_requests(source), source)
     assert gatherer.look(view, source).requests_shown is view.requests_shown
 
@@ -59,7 +59,7 @@ class _Rolling(FakeSource):
 
 def test_memory_is_bounded_by_what_the_source_remembers() -> None:
     """What the source forgot is forgotten here."""
-    source, gatherer = _Rolling(requests_of(world(), 3 * REQUESTS_KEPT)), Gatherer()
+    source, gatherer = _Rolling(requests_of(world(), 3 * REQUESTS_KEPT)), ViewBuilder()
     view = at_requests(source)
     for _ in range(40):
         view = gatherer.look(view, source)
@@ -69,7 +69,7 @@ def test_memory_is_bounded_by_what_the_source_remembers() -> None:
 
 def test_another_run_of_the_proxy_starts_afresh() -> None:
     """A lower revision than before means other requests."""
-    source, gatherer = busy_source(), Gatherer()
+    source, gatherer = busy_source(), ViewBuilder()
     source.revision = 9
     view = gatherer.look(at_requests(source), source)
     source.revision, source.remembered = 1, requests_of(world(), 3)
@@ -78,7 +78,7 @@ def test_another_run_of_the_proxy_starts_afresh() -> None:
 
 def test_a_frozen_view_keeps_the_world_and_still_filters() -> None:
     """The moment stands still; looking around in it doesn't."""
-    source, gatherer = busy_source(), Gatherer()
+    source, gatherer = busy_source(), ViewBuilder()
     view = replace(gatherer.look(View(source.snapshot()), source), frozen=True)
     source.become(world(agents=3))
     still = gatherer.look(navigation.filtered(view, "bob"), source)
@@ -88,6 +88,6 @@ def test_a_frozen_view_keeps_the_world_and_still_filters() -> None:
 
 def test_marks_of_agents_that_are_gone_fall_away() -> None:
     """A command never goes to somebody who can't be seen any more."""
-    source, gatherer = busy_source(), Gatherer()
+    source, gatherer = busy_source(), ViewBuilder()
     view = replace(View(source.snapshot()), marked=frozenset({"alice", "gone"}))
     assert gatherer.look(view, source).marked == {"alice"}
