@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.settings import Parser
+from hivemind.parser import Parser, PrintCompletion
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.flags import add_flags, configured
@@ -39,6 +39,7 @@ async def _run(argv: Sequence[str]) -> int:
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on [127.0.0.1]")
     parser.add_argument("--port", default="8766", metavar="N", help="port to listen on; 0 picks a free one [8766]")
     parser.add_argument("--scenario", metavar="NAME", help=f"begin with the provider of {', '.join(SCENARIOS)}")
+    parser.add_argument("--print-completion", action=PrintCompletion)
     add_flags(parser)
     namespace = parser.parse_args(list(argv))
     config = configured(namespace, _base(namespace.scenario))

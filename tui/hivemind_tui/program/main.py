@@ -76,6 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Options:
     """Read flags, variables and file. Raises: UsageError."""
+    from hivemind.parser import PrintCompletion
     from hivemind.settings import FIRST_UPSTREAMS, Parser, add_flags, from_flags, settings_file
 
     parser = Parser(
@@ -85,6 +86,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Options
         " API that their path belongs to: to Anthropic, OpenAI or Google. Without a terminal: no screen, but lines.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    parser.add_argument("--print-completion", action=PrintCompletion)
     parser.add_argument(
         "--monitor", type=Path, metavar="FILE", help="at the end, write how long the screen held the traffic up (JSON)"
     )
