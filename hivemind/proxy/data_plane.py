@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from hivemind.journal.write.bodies import Bodies
 from hivemind.proxy.access import AccessPolicy
@@ -39,16 +40,15 @@ Scope = Mapping[str, Any]
 Fields = Mapping[bytes, bytes]
 
 
-class LocalApp(Protocol):
+@dataclass(frozen=True, slots=True)
+class LocalApp:
     """An application that the proxy serves itself, on the socket of the traffic."""
 
-    async def __call__(self, scope: Scope, place: RequestPath, receive: Receive, send: Send) -> None: ...
-
-    def admits(self, place: RequestPath, headers: Fields) -> bool:
-        """Return whether a request needs no agents' token."""
-
-    async def deny(self, refusal: RequestRefused, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request from a page or under a host name that may not use the proxy."""
+    serve: Callable[[Scope, RequestPath, Receive, Send], Awaitable[None]]
+    admits: Callable[[RequestPath, Fields], bool]
+    """Returns whether a request needs no agents' token."""
+    deny: Callable[[RequestRefused, Scope, Receive, Send], Awaitable[None]]
+    """Answers a request from a page or under a host name that may not use the proxy."""
 
 
 class DataPlane:
@@ -132,7 +132,7 @@ class DataPlane:
         elif not (self._is_authorized(headers, place) or (local is not None and local.admits(place, headers))):
             raise RequestRefused(401, f"this proxy wants {TOKEN_HEADER.decode()}", "unauthorized")
         elif local is not None:
-            await local(scope, place, receive, send)
+            await local.serve(scope, place, receive, send)
         elif scope["method"] == "HEAD" and place.path in ("/", "/api/hello"):
             await plain(send, 200, b"")
         else:

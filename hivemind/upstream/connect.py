@@ -38,6 +38,6 @@ def open_upstream(
     context = client_context(ca_file) if origin.tls or via is not None or ca_file is not None else None
     if via is None or context is None:
         return NativeUpstream(origin, context=context, timeouts=timeouts, max_idle=max_idle)
-    from hivemind.upstream.via_proxy import upstream_via_proxy
+    from hivemind.upstream.transport import upstream_via_proxy
 
     return upstream_via_proxy(origin, via, ca_file, context, timeouts, max_idle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import types
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any, NoReturn
@@ -11,6 +12,7 @@ import httpcore
 import httpx
 
 from hivemind.redaction.text import mask_any_length
+from hivemind.redaction.values import credentials_of_url
 from hivemind.upstream.base import (
     ConnectFailed,
     Disconnected,
@@ -18,6 +20,7 @@ from hivemind.upstream.base import (
     NotTrusted,
     Timeouts,
     Truncated,
+    Upstream,
     UpstreamError,
     UpstreamResponse,
     UpstreamTimeout,
@@ -25,8 +28,9 @@ from hivemind.upstream.base import (
 )
 from hivemind.upstream.describe import describe, is_untrusted
 from hivemind.upstream.headers import MALFORMED, SLICE, encode_head, framed, holds_control
-from hivemind.upstream.origin import Origin
+from hivemind.upstream.origin import Origin, can_exist
 from hivemind.upstream.pool import CLOSED
+from hivemind.upstream.tls import client_context
 
 _NOT_CONNECTED = (
     *(httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol),
@@ -259,3 +263,31 @@ class _SendProgress(httpx.AsyncByteStream):
         if not self.over and not self._limit.expired():
             within = self._headers_s
             self._limit.reschedule(None if within is None else asyncio.get_running_loop().time() + within)
+
+
+def upstream_via_proxy(
+    origin: Origin, via: str, ca_file: str | None, context: ssl.SSLContext, timeouts: Timeouts, max_idle: int
+) -> Upstream:
+    """Return a client that connects through the proxy at `via`; `context` is for the upstream behind it.
+
+    Raises: ValueError, in one line that repeats no password.
+    """
+    transport = httpx.AsyncHTTPTransport(
+        proxy=_proxy(via, ca_file),
+        verify=context,
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=max_idle),
+        retries=0,
+    )
+    return TransportUpstream(origin, transport, timeouts=timeouts, dials=True, secrets=credentials_of_url(via))
+
+
+def _proxy(via: str, ca_file: str | None) -> httpx.Proxy:
+    shown = "the proxy's URL" if "@" in via else f"proxy {via!r}"
+    try:
+        url = httpx.URL(via)
+        proxy = httpx.Proxy(url, ssl_context=client_context(ca_file) if url.scheme == "https" else None)
+    except (httpx.InvalidURL, ValueError) as exc:
+        raise ValueError(f"{shown} must be of the form http://, https://, socks5:// or socks5h://host:port") from exc
+    if not can_exist(url.raw_host, url.port):
+        raise ValueError(f"{shown} names no host and port that could exist")
+    return proxy

@@ -6,6 +6,7 @@ hundreds of megabytes, so their total is bounded too.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -63,47 +64,32 @@ class Heads:
 
 
 class RecentHeads:
-    """A ring by ticket number, in which each new head replaces one long gone; bounded in number and bytes."""
+    """Heads by ticket, the oldest first; bounded in number and bytes."""
 
     def __init__(self, kept: int = REQUESTS_KEPT, bytes_kept: int = BYTES_KEPT) -> None:
-        self._ring: list[Heads | None] = [None] * kept
+        self._by_ticket: OrderedDict[int, Heads] = OrderedDict()
+        self._kept = kept
         self._bytes_kept = bytes_kept
-        self._newest = 0
-        self._oldest = 0
-        """No ticket before this one is kept."""
         self.size = 0
         """Approximate bytes of all heads."""
 
     def add(self, ticket: int, scope: Mapping[str, Any]) -> Heads:
         """Keep the head of a request; its ticket number is higher than all before it."""
-        slot = ticket % len(self._ring)
-        before = self._ring[slot]
-        if before is not None:
-            self._drop(before.ticket)
-        heads = self._ring[slot] = Heads(ticket, scope, self)
-        self._newest = ticket
-        self._oldest = max(self._oldest, ticket - len(self._ring) + 1)
+        heads = self._by_ticket[ticket] = Heads(ticket, scope, self)
         self.add_size(heads.size)
         return heads
 
     def add_size(self, size: int) -> None:
-        """Count more bytes of a kept head, and drop the oldest heads beyond the limit."""
+        """Count more bytes, and drop the oldest heads beyond the limits."""
         self.size += size
-        while self.size > self._bytes_kept and self._oldest <= self._newest:
-            self._drop(self._oldest)
-            self._oldest += 1
+        while self._by_ticket and (self.size > self._bytes_kept or len(self._by_ticket) > self._kept):
+            _, oldest = self._by_ticket.popitem(last=False)
+            self.size -= oldest.size
+            oldest.detach()
 
     def find(self, ticket: int) -> Heads | None:
         """Return a request's heads; None where they were dropped."""
-        heads = self._ring[ticket % len(self._ring)]
-        return heads if heads is not None and heads.ticket == ticket else None
-
-    def _drop(self, ticket: int) -> None:
-        heads = self.find(ticket)
-        if heads is not None:
-            self._ring[ticket % len(self._ring)] = None
-            self.size -= heads.size
-            heads.detach()
+        return self._by_ticket.get(ticket)
 
 
 def _size(headers: Headers) -> int:

@@ -1,4 +1,4 @@
-"""The ring of remembered heads, and how they are masked."""
+"""The heads of recent requests, and how they are masked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scope(path: bytes = b"/v1/messages", query: bytes = b"", headers: Headers | 
 
 
 def test_the_newest_are_remembered() -> None:
-    """Each takes the place of the one that many before it."""
+    """Each takes the place of the oldest."""
     remembered = RecentHeads(kept=3)
     for ticket in range(1, 6):
         remembered.add(ticket, scope())
@@ -56,7 +56,7 @@ def test_one_that_is_forgotten_may_still_be_answered() -> None:
     size = remembered.size
     old.set_response([(b"y", b"b" * 90_000)])
     assert remembered.size == size
-    assert [ticket for ticket in range(8) if remembered.find(ticket)] == [2, 7]
+    assert [ticket for ticket in range(8) if remembered.find(ticket)] == [3, 7]
 
 
 def test_one_larger_than_all_together_may_be() -> None:
