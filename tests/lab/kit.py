@@ -18,14 +18,14 @@ FREE = LaneConfig("mock", "generic", max_concurrency=0, rpm=0, tpm=0)
 
 
 def began(config: SchedulerConfig | None = None) -> JournalBegan:
-    """The first line."""
+    """Return a journal's first line."""
     return JournalBegan(0.0, 1000.0, "by-hand", 1, "hivemind", config=config or SchedulerConfig())
 
 
 def request(
     at: float, ticket: int, agent: str, *, size: int = 400, stream: bool = False, parent: str | None = None
 ) -> ev.Arrived:
-    """A request."""
+    """Return the arrival of a request."""
     return ev.Arrived(
         at, ticket, agent, LANE, "m", "m", Priority.NORMAL, stream, 100, 50, parent=parent, size_chars=size
     )
@@ -58,5 +58,5 @@ def written(path: Path, events: Iterable[ev.Event], *, lane: LaneConfig = FREE) 
 
 
 def recorded(folder: Path, *parts: Iterable[ev.Event], lane: LaneConfig = FREE) -> Recording:
-    """The same, loaded."""
+    """Write the events as a journal, and load it as a recording."""
     return load(written(folder / "by-hand.jsonl", (event for part in parts for event in part), lane=lane))

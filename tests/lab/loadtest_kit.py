@@ -19,7 +19,7 @@ HERE = "http://127.0.0.1:9"
 
 
 def request(number: int = 1, at_s: float = 0.0, **changes: Any) -> RecordedRequest:
-    """A request for a short answer, which it got after a second."""
+    """Return a request for a short answer, which took a second."""
     values: dict[str, Any] = {
         "ticket": number,
         "at_s": at_s,
@@ -61,12 +61,12 @@ def arrived(ticket: int, after_s: float, agent: str = "ann", **changes: Any) -> 
 
 
 def finished(ticket: int, after_s: float, agent: str = "ann", usage: Usage | None = USED) -> ev.Finished:
-    """Answered."""
+    """Return the end of an answered request."""
     return ev.Finished(BEGAN + after_s, ticket, agent, "lane", "claude-sonnet-5", 200, 1, usage, 1.0)
 
 
 def failed(ticket: int, after_s: float, kind: FailureKind, status: int | None) -> ev.AttemptFailed:
-    """For good."""
+    """Return a failure without a retry."""
     return ev.AttemptFailed(BEGAN + after_s, ticket, "ann", "lane", 1, kind, status, "", None)
 
 
@@ -76,7 +76,7 @@ def opened(provider: str = "anthropic") -> ev.LaneOpened:
 
 
 def body(ticket: int, text: str, path: str = "/v1/messages", *headers: tuple[str, str], **changes: Any) -> RequestBody:
-    """What was sent."""
+    """Return a recorded request body."""
     return RequestBody(BEGAN, ticket, "POST", path, headers, text, **changes)
 
 

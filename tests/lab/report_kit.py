@@ -1,4 +1,4 @@
-"""A small run told event by event, for tests of reports."""
+"""A small run, event by event, for tests of reports."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def opened(lane: str = LANE, upstream: str = "api") -> ev.LaneOpened:
 
 
 def arrived(at: float, ticket: int, agent: str, priority: Priority = Priority.NORMAL, model: str = MODEL) -> ev.Arrived:
-    """A request came."""
+    """Return the arrival of a request."""
     return ev.Arrived(START + at, ticket, agent, LANE, model, model, priority, True, 100, 50, client="claude-code")
 
 
 def granted(at: float, ticket: int, agent: str, attempt: int = 1, waited_s: float = 0.0) -> ev.Granted:
-    """It flies."""
+    """Return the grant of an attempt."""
     return ev.Granted(START + at, ticket, agent, LANE, attempt, waited_s)
 
 
 def content(at: float, ticket: int, agent: str) -> ev.FirstContent:
-    """Its answer comes."""
+    """Return the first content of an answer."""
     return ev.FirstContent(START + at, ticket, agent, LANE, 0.5)
 
 
@@ -63,17 +63,17 @@ def failed(
     kind: FailureKind = FailureKind.OVERLOADED,
     usage: Usage | None = None,
 ) -> ev.AttemptFailed:
-    """An attempt failed."""
+    """Return the failure of an attempt."""
     return ev.AttemptFailed(START + at, ticket, agent, LANE, 1, kind, 529, "full", again_in_s, usage)
 
 
 def finished(at: float, ticket: int, agent: str, attempts: int = 1, tokens: int = 1000) -> ev.Finished:
-    """It was answered."""
+    """Return the end of an answered request."""
     return ev.Finished(START + at, ticket, agent, LANE, MODEL, 200, attempts, Usage(tokens), 1.0)
 
 
 def sampled(at: float, active: int = 0, waiting: int = 0, used: float = 10.0) -> ev.Sampled:
-    """The lane's gauges."""
+    """Return a sample of the lane's gauges."""
     window = WindowState(MODEL, WindowKind.REQUESTS, 50.0, used, 0.0, 50.0 - used, 20.0, "headers")
     state = LaneState(
         LANE, "api", "anthropic", active, waiting, 0, 4.0, 5.0, 1.0, False, 1.0, 3.0, 0.0, False, "closed", False, 0,
@@ -124,7 +124,7 @@ def dear(provider: str, model: str, usage: Usage) -> float | None:
 
 
 def run_of(events: Iterable[ev.Event], first: JournalBegan | None = None) -> RecordedRun:
-    """A run as these events tell it."""
+    """Return the run of these events."""
     first = first or began()
     fold, tally = RunFold(first, dear), Tally(dear)
     for event in events:

@@ -33,7 +33,7 @@ def causes(recording: Recording, ticket: int) -> list[tuple[int, float]]:
     ]
 
 
-def test_whoever_sent_several_waits_for_all_of_them(tmp_path: Path) -> None:
+def test_concurrent_requests_are_all_awaited(tmp_path: Path) -> None:
     """Even where another one of them is the last to end."""
     burst = [event for n in range(3) for event in served(0.01 * n, n, "a", takes_s=2.0 + n, size=100 * (n + 1))]
     recording = recorded(tmp_path, burst, served(5.02, 7, "a", size=50))

@@ -211,7 +211,7 @@ async def test_it_goes_the_way_that_the_settings_tell(tmp_path: Path) -> None:
         assert facts["now"]["answered"] == 4
 
 
-async def test_hundreds_fly_at_once(tmp_path: Path) -> None:
+async def test_hundreds_in_flight_at_once(tmp_path: Path) -> None:
     """Nobody is answered before all three hundred are there."""
     listening = Listening(together=300)
     file = journal(tmp_path / "run.jsonl", *asked(300, every_s=0.0001))

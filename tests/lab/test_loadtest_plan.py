@@ -14,7 +14,7 @@ from hivemind.world.world import World
 
 
 def read(*events: Event) -> JournalRequests:
-    """These, taken in."""
+    """Return the requests of these events."""
     reading = JournalRequests(BEGAN)
     for event in events:
         reading.apply(event)

@@ -15,7 +15,7 @@ from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReadi
 
 
 def of(recording: Recording) -> FittedProvider:
-    """The one provider."""
+    """Return the only provider of a recording."""
     (provider,) = recording.providers.values()
     return provider
 
@@ -72,7 +72,7 @@ def test_a_bad_spell_is_a_time(tmp_path: Path) -> None:
     assert provider.faults == []
 
 
-def test_a_limit_that_nobody_told_of_shows_in_refusals(tmp_path: Path) -> None:
+def test_an_unreported_limit_shows_in_refusals(tmp_path: Path) -> None:
     """Ten requests a minute went through before it refused, twice."""
     events: list[ev.Event] = []
     for minute in range(2):

@@ -92,7 +92,7 @@ def test_a_short_look_at_a_window_makes_it_no_shorter(tmp_path: Path) -> None:
     assert (limit.fixed, limit.span_s) == (True, 60.0)
 
 
-def test_what_somebody_else_takes_of_a_key_is_taken(tmp_path: Path) -> None:
+def test_outside_use_of_a_key_is_charged(tmp_path: Path) -> None:
     """At the time when it was noticed, in a simulation too; what was sent and given up isn't somebody else's."""
     events: list[ev.Event] = []
     for number in range(12):

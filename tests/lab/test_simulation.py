@@ -47,7 +47,7 @@ def test_with_the_same_settings_the_same_comes_of_it(name: str, tmp_path: Path) 
         ("rpm=40", {"rpm": 40}),
     ],
 )
-def test_what_is_foretold_comes(text: str, settings: dict[str, object], tmp_path: Path) -> None:
+def test_predictions_come_true(text: str, settings: dict[str, object], tmp_path: Path) -> None:
     """A run with other settings takes about as long as was foretold from one with the defaults."""
     world = _BY_NAME["replay-11"]
     record(world, tmp_path / "before.jsonl", seed=3)

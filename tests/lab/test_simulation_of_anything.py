@@ -36,16 +36,16 @@ faults: st.SearchStrategy[Faults] = st.sampled_from(("recorded", "drawn"))
 
 
 class Flights:
-    """Follows who flies, and complains of what can't be."""
+    """Checks that requests go through their states in order."""
 
     def __init__(self) -> None:
         self.in_flight: set[int] = set()
         self.over: Counter[int] = Counter()
 
     def apply(self, event: ev.Event) -> None:
-        """What happened next."""
+        """Take the next event."""
         if isinstance(event, ev.Granted):
-            assert event.ticket not in self.in_flight, "granted while it flies"
+            assert event.ticket not in self.in_flight, "granted while in flight"
             assert not self.over[event.ticket], "granted after its end"
             self.in_flight.add(event.ticket)
         elif isinstance(event, ev.AttemptFailed | ev.Finished | ev.Abandoned):
@@ -97,7 +97,7 @@ worlds = st.builds(
 
 @given(world=worlds, seed=st.integers(1, 99), texts=changes)
 @settings(max_examples=examples(12), deadline=None)
-def test_whoever_was_done_is_done_again(world: World, seed: int, texts: list[str]) -> None:
+def test_finished_agents_finish_again(world: World, seed: int, texts: list[str]) -> None:
     """Of a run through the real proxy: every request ends, unless its agent died of an error; none flies twice."""
     with tempfile.TemporaryDirectory() as folder:
         record(world, Path(folder) / "run.jsonl", seed=seed)
