@@ -158,7 +158,7 @@ class Proxy:
 
     def _world(self, at: float) -> World:
         world = World(at=at, wall=self._wall(), address=self.address, upstreams=self._routes.names)
-        world.tell = self.tell or world.tell
+        world.on_line = self.tell or world.on_line
         return world
 
     # --- Operation ------------------------------------------------------------------------------------------------

@@ -15,13 +15,13 @@ from hivemind.text.humanise import duration
 from hivemind.world.lines import line_of, words
 from hivemind.world.sentences import sentence, subject
 
-Told = tuple[str, str, str, str]
+Words = tuple[str, str, str, str]
 """Level, tag, who and text, as of :class:`hivemind.world.snapshot.Line`."""
 _LONGEST = 300
 """Characters of an event that nobody found words for."""
 
 
-def told(event: ev.Event) -> Told:
+def describe(event: ev.Event) -> Words:
     """Level, tag, who and text. Never raises: what a damaged line says is told as it stands."""
     try:
         tell = _TELLERS.get(type(event))
@@ -42,7 +42,7 @@ def clock() -> Callable[[float], tuple[str, str]]:
     empty where there is no such moment."""
     second = lru_cache(maxsize=16)(_second)  # many events share one
 
-    def told(wall: float) -> tuple[str, str]:
+    def shown_at(wall: float) -> tuple[str, str]:
         try:
             thousandths = round(wall * 1000)
             day, shown = second(thousandths // 1000)
@@ -50,7 +50,7 @@ def clock() -> Callable[[float], tuple[str, str]]:
             return "", f"{wall:.3g} s"
         return day, f"{shown}.{thousandths % 1000:03}"
 
-    return told
+    return shown_at
 
 
 def _second(wall: int) -> tuple[str, str]:
@@ -81,7 +81,7 @@ def _tokens(usage: Usage | None) -> str:
     return f"tokens: {', '.join(parts)}, {usage.output_tokens:,} out"
 
 
-def _arrived(event: ev.Arrived) -> Told:
+def _arrived(event: ev.Arrived) -> Words:
     guess = f"about {event.estimated_input:,} tokens in, {event.estimated_output:,} out"
     of = f" ({event.client})" if event.client else ""
     kind = "a stream of " if event.stream else ""
@@ -89,26 +89,26 @@ def _arrived(event: ev.Arrived) -> Told:
     return "info", "arrived", event.agent, text
 
 
-def _granted(event: ev.Granted) -> Told:
+def _granted(event: ev.Granted) -> Words:
     text = f"request {event.ticket} goes out after {duration(event.waited_s)} in the queue"
     return "info", "granted", event.agent, text + (f", attempt {event.attempt}" if event.attempt > 1 else "")
 
 
-def _first_content(event: ev.FirstContent) -> Told:
+def _first_content(event: ev.FirstContent) -> Words:
     return "info", "first", event.agent, f"request {event.ticket}: first content after {duration(event.ttft_s)}"
 
 
-def _progress(event: ev.Progress) -> Told:
+def _progress(event: ev.Progress) -> Words:
     return "info", "progress", event.agent, f"request {event.ticket}: {event.output_tokens:,} tokens so far"
 
 
-def _finished(event: ev.Finished) -> Told:
+def _finished(event: ev.Finished) -> Words:
     retried = f" at attempt {event.attempts}, the agent saw no error" if event.attempts > 1 else ""
     text = f"request {event.ticket}: answered after {duration(event.duration_s)}{retried}; {_tokens(event.usage)}"
     return "good", "retried" if retried else str(event.status), event.agent, text
 
 
-def _sampled(event: ev.Sampled) -> Told:
+def _sampled(event: ev.Sampled) -> Words:
     lanes = (
         f"{each.lane}: {each.active} active, {each.waiting} waiting, level {each.level:.1f}, circuit {each.circuit}"
         for each in event.lanes
@@ -116,7 +116,7 @@ def _sampled(event: ev.Sampled) -> Told:
     return "info", "sample", "", "; ".join(lanes) or "no lanes yet"
 
 
-def _limits_read(event: ev.LimitsRead) -> Told:
+def _limits_read(event: ev.LimitsRead) -> Words:
     readings = (
         f"{each.kind.value} {'?' if each.remaining is None else f'{each.remaining:,}'}"
         f" of {'?' if each.limit is None else f'{each.limit:,}'} left"
@@ -126,53 +126,53 @@ def _limits_read(event: ev.LimitsRead) -> Told:
     return "info", "limits", event.lane, f"{event.family}: {'; '.join(readings)}"
 
 
-def _task_added(event: ev.TaskAdded) -> Told:
+def _task_added(event: ev.TaskAdded) -> Words:
     after = f", after {', '.join(event.after)}" if event.after else ""
     return "info", "task", event.task, f"added, {event.priority.name.lower()} priority{after}"
 
 
-def _recalled(event: ev.AgentRecalled) -> Told:
+def _recalled(event: ev.AgentRecalled) -> Words:
     facts = [f"priority {event.priority.name.lower()}"] if event.priority is not None else []
     facts += [word for word, holds in (("paused", event.paused), ("stopped", event.stopped)) if holds]
     return "info", "agent", event.agent, f"remembered from before a restart: {', '.join(facts) or 'nothing special'}"
 
 
-def _journal_began(event: JournalBegan) -> Told:
+def _journal_began(event: JournalBegan) -> Words:
     of = f", part {event.part}" if event.part > 1 else ""
     source = "" if event.source == "proxy" else f", made of a recording ({event.source})"
     bodies = ", with bodies" if event.bodies else ""
     return "info", "journal", event.address, f"{event.journal}{of}, written by {event.program}{source}{bodies}"
 
 
-def _carried(event: Carried) -> Told:
+def _carried(event: Carried) -> Words:
     return "info", "journal", "", "how everything stood when this part began"
 
 
-def _gap(event: Gap) -> Told:
+def _gap(event: Gap) -> Words:
     text = f"{event.lost:,} events of the last {duration(max(0.0, event.at - event.since))} are missing: {event.why}"
     return "bad", "gap", "", text
 
 
-def _journal_ended(event: JournalEnded) -> Told:
+def _journal_ended(event: JournalEnded) -> Words:
     return "info", "journal", "", "ended in good order"
 
 
-def _request_body(event: RequestBody) -> Told:
+def _request_body(event: RequestBody) -> Words:
     what = f"not kept: {event.left_out}" if event.left_out else f"{len(event.body):,} characters"
     return "info", "body", "", f"request {event.ticket}: {event.method} {event.path}, {what}"
 
 
-def _response_body(event: ResponseBody) -> Told:
+def _response_body(event: ResponseBody) -> Words:
     what = f"not kept: {event.left_out}" if event.left_out else f"{len(event.body):,} characters"
     return "info", "body", "", f"request {event.ticket}, attempt {event.attempt}: answered {event.status}, {what}"
 
 
-def _level(event: ev.LevelChanged) -> Told:
+def _level(event: ev.LevelChanged) -> Words:
     level = "info" if event.cause in ("grow", "operator") else "warn"
     return level, "aimd", event.lane, f"concurrency level {event.level:.1f} ({words(event.cause)})"
 
 
-_TELLERS: dict[type[ev.Event], Callable[[Any], Told]] = {
+_TELLERS: dict[type[ev.Event], Callable[[Any], Words]] = {
     ev.Arrived: _arrived,
     ev.Granted: _granted,
     ev.FirstContent: _first_content,

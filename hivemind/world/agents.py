@@ -1,4 +1,4 @@
-"""An agent as it is folded up from events."""
+"""An agent as folded from events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hivemind.world.tickets import TicketFold
 _ORDER = ("streaming", "waiting", "retry", "queued")
 """An agent with several tickets is shown in the liveliest state of them."""
 agent_values = attrgetter(*(each.name for each in fields(AgentState)))
-"""Of an agent, what an :class:`AgentState` is made of: all but its open tickets."""
+"""Returns the values of an agent's :class:`AgentState`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +29,7 @@ class AgentFold(AgentState):
 
     @property
     def ordinary(self) -> bool:
-        """Nobody decided anything about it that would be lost with it."""
+        """Whether forgetting it loses no operator's decision."""
         return not (self.paused or self.stopped or self.budget is not None or self.running)
 
     @classmethod
@@ -43,7 +43,7 @@ class AgentFold(AgentState):
         return cls(*agent_values(state))
 
     def arrived(self, event: Arrived) -> None:
-        """It asked for something."""
+        """Note that it sent a request."""
         self.requests += 1
         if event.at >= self.boosted_until:
             self.priority = event.priority
@@ -51,23 +51,23 @@ class AgentFold(AgentState):
         self.parent = event.parent or self.parent
 
     def began(self, event: AgentBegan) -> None:
-        """The runner started its process."""
+        """Note that the runner started its process."""
         self.running, self.exit_code, self.stopped = True, None, False
         self.parent = event.parent or self.parent
         self.task = event.task
 
     def recalled(self, event: AgentRecalled) -> None:
-        """It is known from before a restart."""
+        """Restore what was decided about it before a restart."""
         self.parent = event.parent or self.parent
         self.priority = self.priority if event.priority is None else event.priority
         self.paused, self.stopped = event.paused, event.stopped
 
     def ended(self, exit_code: int | None) -> None:
-        """Its process is over."""
+        """Note that its process ended."""
         self.running, self.exit_code, self.task = False, exit_code, None
 
     def cut_off(self, at: float, *, flying: bool) -> None:
-        """One of its requests ended because the operator stopped it."""
+        """Count a request that ended because the operator stopped the agent."""
         if at != self.cut_at:
             self.cut_at, self.cut, self.turned_away = at, 0, 0
         if flying:
@@ -76,7 +76,7 @@ class AgentFold(AgentState):
             self.turned_away += 1
 
     def commanded(self, event: Commanded) -> str:
-        """The operator decided something about it. Returns what there was before, for the line that tells it."""
+        """Carry out an operator's command about it. Return the value before, for the log."""
         about, before = event.arguments, ""
         match event.name:
             case "SetPriority":
@@ -99,7 +99,7 @@ class AgentFold(AgentState):
         return before
 
     def _stopped_by(self, event: Commanded) -> str:
-        """Those that the stop has ended, and those that it will."""
+        """Return how many requests the stop has ended or will end, in words."""
         states = [ticket.state for ticket in self.tickets.values()]
         flying = sum(1 for state in states if state in ("waiting", "streaming"))
         waiting = len(states) - flying
@@ -110,7 +110,7 @@ class AgentFold(AgentState):
         return ", ".join(told)
 
     def view(self, at: float, task: str | None = None, *, pending: bool = False, spent: bool = False) -> AgentView:
-        """As it stands at this moment: with its task, and whether that waits for others, or a budget is used up."""
+        """Return its view at this moment, with its task, whether it waits for others, and if a budget is spent."""
         state, flying, queued, waited_s = "idle", 0, 0, self.waited_s
         if self.tickets:
             state, flying, queued, waiting_s = self._open(at)
@@ -147,7 +147,7 @@ class AgentFold(AgentState):
         )
 
     def _open(self, at: float) -> tuple[str, int, int, float]:
-        """Of its open tickets: the liveliest state, how many fly and wait, and the waits that no grant has ended."""
+        """Return of its open requests the most active state, how many are in flight and wait, and the current waits."""
         counts: dict[str, int] = {}
         waiting_s = 0.0
         for ticket in self.tickets.values():
@@ -166,7 +166,7 @@ class AgentFold(AgentState):
 
 
 def ceiling_before(state: BudgetState | None, about: Mapping[str, Any]) -> str:
-    """A budget as it was, in the words that will be used of what it is now; empty where there was none."""
+    """Return the budget before, in the words used for the one after; empty if there was none."""
     if state is None:
         return ""
     per, covers = (getattr(state, name) if about.get(name) is not None else None for name in ("per", "covers"))

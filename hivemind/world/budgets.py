@@ -1,4 +1,4 @@
-"""How the budgets stand, as the last sample had them, and who is out of one."""
+"""Budgets as of the last sample, and which agents have exhausted one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hivemind.world.agents import AgentFold
 from hivemind.world.state import WorldState
 
 _DEEPEST = 16
-"""Ancestors looked at: whoever claims more of them is taken to make them up."""
+"""Ancestors looked at, as requests name their parents themselves and may name any number."""
 
 
 class Budgets:
-    """Of all agents, and the pool's."""
+    """The budgets of all agents, and the pool's."""
 
     __slots__ = ("_limited", "_spent", "pool")
 
@@ -21,10 +21,10 @@ class Budgets:
         self.pool: BudgetState | None = None
         self._limited: list[AgentFold] = []
         self._spent: dict[str | None, str] = {}
-        """Owners of which nothing is left, and what their budget covers."""
+        """Owners of exhausted budgets, and what each budget covers."""
 
     def sampled(self, states: Iterable[BudgetState], agents: Mapping[str, AgentFold]) -> None:
-        """Every budget as it stands now."""
+        """Take over all budgets from a sample."""
         for agent in self._limited:
             agent.budget = None
         self.pool = None
@@ -42,17 +42,17 @@ class Budgets:
                 self._limited.append(owner)
 
     def keep_spent(self) -> tuple[tuple[str | None, str], ...]:
-        """Owners of which nothing is left, and what their budget covers."""
+        """Return the owners of exhausted budgets, and what each budget covers."""
         return tuple(self._spent.items())
 
     def restore(self, state: WorldState, agents: Mapping[str, AgentFold]) -> None:
-        """As they stood; the agents already have theirs."""
+        """Take over the given state; agents already have their budgets."""
         self.pool = state.pool
         self._limited = [agent for agent in agents.values() if agent.budget is not None]
         self._spent = dict(state.spent)
 
     def spent(self, agent: AgentFold, agents: Mapping[str, AgentFold]) -> bool:
-        """Nothing is left of a budget of the agent's: its own, one that covers it, or everybody's."""
+        """Return whether a budget that covers the agent is exhausted: its own, an ancestor's, or the pool."""
         if not self._spent:
             return False
         if agent.name in self._spent or None in self._spent:

@@ -1,8 +1,8 @@
-"""How a world stands, taken down at once and made into a value later.
+"""The state of a world, captured at once and converted to a value later.
 
-Taking is all that has to happen between two events, and takes a microsecond an agent, request or task; the rest may be
-done in another thread, and in pieces. Values of agents and tasks stand in a row: as many tuples, the collector of
-garbage would look at each of them.
+Only capturing has to happen between two events; it takes a microsecond an agent, request or task. The rest may be done
+in another thread, and in pieces. Values of agents and tasks are flat lists, because the garbage collector would visit
+each of as many tuples.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ _PER_AGENT, _PER_TASK = len(fields(AgentState)), len(TASK_TAKEN)
 _ticket_values = attrgetter(*_TICKET)
 _attempt_values = attrgetter(*(field.name for field in fields(AttemptState)))
 TicketValues = tuple[Values, tuple[Values, ...], tuple[Note, ...]]
-"""A request's own, its attempts', and its notes."""
+"""A request's own values, its attempts', and its notes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """At one moment; nothing that happens later changes it."""
+    """The state at one moment; later events don't change it."""
 
     rest: WorldState
-    """Without agents, requests and tasks."""
+    """Everything but agents, requests and tasks."""
     agents: list[Any]
-    """The values of one after the other's, as are the tasks'."""
+    """The values of all agents, one after the other; tasks likewise."""
     tickets: list[TicketValues]
     tasks: list[Any]
     used_before: dict[str, tuple[int, float]]
-    """By task, of those that run."""
+    """By running task."""
 
     def state(self) -> WorldState:
-        """All of it."""
+        """Return the whole state."""
         return replace(
             self.rest,
             agents=tuple([self.agent(start) for start in self.agent_starts()]),
@@ -47,19 +47,19 @@ class Capture:
         )
 
     def agent_starts(self) -> Sequence[int]:
-        """Where each one's values begin."""
+        """Return where each agent's values begin."""
         return range(0, len(self.agents), _PER_AGENT)
 
     def task_starts(self) -> Sequence[int]:
-        """Likewise; of the one that moved last at the end."""
+        """Return where each task's values begin, by its last move."""
         return sorted(range(0, len(self.tasks), _PER_TASK), key=self._moved)
 
     def agent(self, start: int) -> AgentState:
-        """The one whose values begin there."""
+        """Return the agent whose values begin there."""
         return AgentState(*self.agents[start : start + _PER_AGENT])
 
     def task(self, start: int) -> TaskRecord:
-        """Likewise."""
+        """Return the task whose values begin there."""
         own = self.tasks[start : start + _PER_TASK - 1]
         return TaskRecord(*(*own, self.used_before.get(own[0].task)))
 
@@ -69,12 +69,12 @@ class Capture:
 
 
 def ticket_values(ticket: TicketFold) -> TicketValues:
-    """Of a request, what is taken of it."""
+    """Return the values of a request to capture."""
     return _ticket_values(ticket), tuple([_values_of(each) for each in ticket.attempts]), tuple(ticket.notes or ())
 
 
 def ticket_state(values: TicketValues) -> OpenTicket:
-    """Of one."""
+    """Return the state of the request with these values."""
     own, attempts, notes = values
     return OpenTicket(
         **dict(zip(_TICKET, own, strict=True)),

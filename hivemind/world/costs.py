@@ -1,4 +1,4 @@
-"""What it cost: usage is noted as it comes and priced in batches, off the path of the requests."""
+"""Costs: usage is noted as it comes and priced in batches, off the path of requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Account(Protocol):
 
 
 class Costs:
-    """Over all agents; each agent's own sums are with the agent."""
+    """The sums over all agents; each agent holds its own."""
 
     __slots__ = ("_pending", "dollars", "priced")
 
@@ -30,16 +30,16 @@ class Costs:
         self._pending: deque[tuple[Account, str, str, Usage]] = deque(maxlen=PENDING_KEPT)
 
     def restore(self, dollars: float, priced: int) -> None:
-        """So much was priced; what else was noted is void."""
+        """Take over these sums, and drop usage that isn't priced yet."""
         self.dollars, self.priced = dollars, priced
         self._pending.clear()
 
     def note(self, agent: Account, provider: str, model: str, usage: Usage) -> None:
-        """The agent used so much of the provider's model."""
+        """Note the usage of a model by an agent."""
         self._pending.append((agent, provider, model, usage))
 
     def settle(self, price: Price | None) -> None:
-        """Price what was noted; without prices it waits for them."""
+        """Price all noted usage; without prices, keep it for later."""
         if price is None:
             return
         pending = self._pending

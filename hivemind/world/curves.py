@@ -1,4 +1,4 @@
-"""The lanes' recent past: the concurrency curve of each, with what bent it."""
+"""The recent concurrency curve of each lane, with the causes of its cuts."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ CURVE_KEPT = 600
 
 
 class Curves:
-    """By lane; a lane that is gone takes its curve with it."""
+    """Curves by lane; those of lanes that no sample lists any more are dropped."""
 
     def __init__(self) -> None:
         self._curves: dict[str, deque[CurvePoint]] = {}
         self._marks: dict[str, str] = {}
-        """For the next point."""
+        """By lane, the mark of the next point."""
 
     def of(self, lane: str) -> tuple[CurvePoint, ...]:
-        """The lane's points, oldest first."""
+        """Return the lane's points, oldest first."""
         return tuple(self._curves.get(lane, ()))
 
     def keep(self) -> tuple[tuple[str, tuple[CurvePoint, ...]], ...]:
-        """All of them, by lane."""
+        """Return all curves, by lane."""
         return tuple([(lane, tuple(points)) for lane, points in self._curves.items()])
 
     def keep_marks(self) -> tuple[tuple[str, str], ...]:
-        """By lane, for the next point."""
+        """Return the marks of the next points, by lane."""
         return tuple(self._marks.items())
 
     def restore(self, state: WorldState) -> None:
-        """As they stood."""
+        """Take over the given state."""
         self._curves = {lane: deque(points, maxlen=CURVE_KEPT) for lane, points in state.curves}
         self._marks = dict(state.marks)
 
     def level_changed(self, event: LevelChanged) -> None:
-        """A cut is marked; growth isn't, and what the operator does is by the command."""
+        """Mark a cut; growth isn't marked, and an operator's change is marked by its command."""
         if event.cause not in ("grow", "operator"):
             self._marks[event.lane] = event.cause
 
     def commanded(self, event: Commanded, lanes: Mapping[str, LaneState]) -> None:
-        """A hand on the dial is marked on the lanes it moves."""
+        """Mark an operator's change on the lanes that it affects."""
         about = event.arguments
         if event.name == "Tune":
             mark = f"{about['knob']}={knob_value(about['knob'], about['value'])}"
@@ -62,7 +62,7 @@ class Curves:
         self._marks.update(dict.fromkeys(touched, mark))
 
     def sampled(self, event: Sampled) -> None:
-        """A point for each lane; one taken within the same second replaces the last, unless there is a mark."""
+        """Add a point to each lane; within the same second it replaces the last one, unless it has a mark."""
         keys = {state.lane for state in event.lanes}
         for gone in self._curves.keys() - keys:
             del self._curves[gone]

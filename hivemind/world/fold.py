@@ -1,8 +1,8 @@
 """The fold from events to the world: feed it every event in order, ask it for a snapshot at any moment.
 
-Live, attached or replayed, the same fold makes the same picture, also one that begins in the middle: what it is told of
-requests it never saw arrive counts as far as it can. It holds a bounded past: agents long gone, requests long over, old
-lines and old points of the curve fall out.
+Live, attached or played back, the same fold makes the same picture. Of requests whose beginning is missing, totals and
+agents still count retries, ends and usage; the requests themselves aren't shown (:mod:`.lifecycle`). The past that is
+held is bounded: agents long gone, requests long over, old lines and old points of the curve fall out.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from hivemind.world.budgets import Budgets
 from hivemind.world.costs import Costs
 from hivemind.world.curves import Curves
 from hivemind.world.lifecycle import OpenRequests
-from hivemind.world.lines import TOLD, line_of
+from hivemind.world.lines import KINDS_WITH_LINES, line_of
 from hivemind.world.queue import Queue
 from hivemind.world.request_log import RequestLog
 from hivemind.world.request_view import ATTEMPTS_KEPT
-from hivemind.world.sentences import TOLD_ALREADY, knob_value
+from hivemind.world.sentences import SHOWN_BY_EVENTS, knob_value
 from hivemind.world.snapshot import Line
 from hivemind.world.state import Carried, WorldState
 from hivemind.world.tasks import TaskBook
@@ -37,7 +37,7 @@ FORGOTTEN_AT_ONCE = AGENTS_KEPT // 20
 
 
 class Fold:
-    """What was seen, and how each event changes it; how that looks is :class:`~hivemind.world.world.World`'s affair."""
+    """The state, and how each event changes it; :class:`~hivemind.world.world.World` adds the views of it."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Fold:
         price: Price | None = None,
     ) -> None:
         self.address = address
-        self.tell: Callable[[Line], object] = _keep_quiet
+        self.on_line: Callable[[Line], object] = _noop
         """Called with each line of the event log as it is made."""
         self._started_at = at
         self._wall_offset = wall - at
@@ -73,8 +73,8 @@ class Fold:
         self._usage = Usage()
         self._wasted = Usage()
         self._folds = self._by_event()
-        self._quiet = {kind: fold for kind, fold in self._folds.items() if kind not in TOLD}
-        """Of those that happen all the time, of which no line tells."""
+        self._quiet = {kind: fold for kind, fold in self._folds.items() if kind not in KINDS_WITH_LINES}
+        """For frequent kinds, which never have a line in the log."""
 
     def _by_event(self) -> dict[type[ev.Event], Callable[[Any], None]]:
         return {
@@ -100,7 +100,7 @@ class Fold:
         }
 
     def apply(self, event: ev.Event) -> None:
-        """Take in what happened next."""
+        """Apply the next event."""
         quiet = self._quiet.get(type(event))
         if quiet is not None:
             quiet(event)
@@ -116,19 +116,18 @@ class Fold:
             if fold is not None:
                 fold(event)
         line = line_of(event, event.at + self._wall_offset, before)
-        if line is not None and not self._told_by_a_stop(event):
+        if line is not None and not self._is_cut_by_stop(event):
             self._lines.append(line)
-            self.tell(line)
+            self.on_line(line)
 
-    def _told_by_a_stop(self, event: ev.Event) -> bool:
-        """An agent that was stopped didn't leave: its connections were cut, and the command's line says so."""
+    def _is_cut_by_stop(self, event: ev.Event) -> bool:
+        """Return whether a stop cut this connection: then the command's line says so, and the client didn't leave."""
         agent = self._agents.get(event.agent) if type(event) is ev.Abandoned else None
         return agent is not None and agent.stopped
 
-    def let_go(self) -> None:
-        """It is told and asked nothing more. What refers to itself in it is taken apart, so that its memory is free at
-        once, and not when it is collected, which takes a while."""
-        self.tell = _keep_quiet
+    def release(self) -> None:
+        """Break reference cycles once the world is no longer used, so that its memory is free without a collection."""
+        self.on_line = _noop
         self._folds.clear()
         self._quiet.clear()
         self._tasks = TaskBook(AgentFold.known, lambda: None)
@@ -136,7 +135,7 @@ class Fold:
     # --- Written down, and gone on from --------------------------------------------------------------------------
 
     def restore(self, state: WorldState) -> None:
-        """From now on it stands so, whatever it was told before; it goes on remembering requests that are over."""
+        """Take over the given state. Requests that are over stay remembered."""
         self._started_at = state.started_at
         self._paused, self._drained, self._ending = state.paused, state.drained, state.ending
         self._agents = {each.name: AgentFold.restored(each) for each in state.agents}
@@ -310,12 +309,12 @@ class Fold:
             self._changed[ticket.arrived.ticket] = ticket
 
     def _commanded(self, event: ev.Commanded) -> str:
-        """Returns what there was before, for the line that tells it."""
+        """Carry out a command. Return the value before, for its line in the log."""
         about = event.arguments
         self._curves.commanded(event, self._lanes)
         if event.name == "SetBudget" and about["agent"] is None:
             return ceiling_before(self._budgets.pool, about)
-        if event.name in TOLD_ALREADY:
+        if event.name in SHOWN_BY_EVENTS:
             return ""
         if "agent" in about:
             agent = self._agent(about["agent"], event.at)
@@ -333,12 +332,12 @@ class Fold:
         return ""
 
     def _knob(self, knob: str, upstream: str | None) -> str:
-        """Its value before, where all lanes agreed on it."""
+        """Return the knob's value before, if all lanes agreed on it."""
         lanes = [state for state in self._lanes.values() if upstream is None or state.upstream == upstream]
         values = {state.knobs.get(knob) for state in lanes}
         value = values.pop() if len(values) == 1 else None
         return "" if value is None else knob_value(knob, value)
 
 
-def _keep_quiet(line: Line) -> None:
-    """For a world whose lines are only looked at."""
+def _noop(line: Line) -> None:
+    """Do nothing: the lines of most worlds are only read from the snapshot."""

@@ -73,7 +73,7 @@ class Attempt:
 
 
 class Lifecycle:
-    """One request."""
+    """One request, from its arrival to its end."""
 
     __slots__ = (
         "arrived",
@@ -144,14 +144,14 @@ class Lifecycle:
         return waited
 
     def granted(self, event: Granted) -> None:
-        """Begin an attempt."""
+        """Begin an attempt in this slot."""
         self.state, self.in_flight, self.since, self.retry_at = "waiting", True, event.at, None
         self.attempt = event.attempt
         self.waited_s += event.waited_s
         self.attempts.append(Attempt(event))
 
     def first_content(self, at: float) -> None:
-        """Begin to stream."""
+        """Note that the answer begins to stream."""
         self.state, self.in_flight, self.since = "streaming", True, at
         if self.attempts:
             self.attempts[-1].first_content_at = at
@@ -168,7 +168,7 @@ class Lifecycle:
             self.retry_at = event.at + event.retry_in_s
 
     def close(self, end: End) -> None:
-        """End the request."""
+        """End the request with this event."""
         self.end = end
         self.in_flight, self.retry_at = False, None
         if self.attempts and self.attempts[-1].end is None:
@@ -228,14 +228,14 @@ class OpenRequests(Generic[R]):
         self.providers[event.lane] = event.provider
 
     def arrived(self, event: Arrived) -> R:
-        """Add a request."""
+        """Add the request that arrived."""
         if event.ticket in self.by_ticket:  # only in a damaged journal
             self._forget(self.by_ticket[event.ticket])
         request = self.by_ticket[event.ticket] = self._make(event, self.providers.get(event.lane, ""))
         return request
 
     def granted(self, event: Granted) -> R | None:
-        """Begin an attempt."""
+        """Begin an attempt of the request."""
         request = self.by_ticket.get(event.ticket)
         if request is not None:
             if not request.in_flight:
@@ -244,7 +244,7 @@ class OpenRequests(Generic[R]):
         return request
 
     def first_content(self, event: FirstContent) -> R | None:
-        """Begin to stream."""
+        """Note that the request's answer begins to stream."""
         request = self.by_ticket.get(event.ticket)
         if request is not None:
             if not request.in_flight:
@@ -268,7 +268,7 @@ class OpenRequests(Generic[R]):
         return request
 
     def ended(self, event: Finished | Abandoned | Refused) -> R | None:
-        """Remove a request."""
+        """Remove the request that ended."""
         request = None if event.ticket is None else self.by_ticket.get(event.ticket)
         if request is not None:
             self._forget(request)

@@ -1,4 +1,4 @@
-"""Who waits, in which order, and why, as the last sample of the lanes had it."""
+"""Queued requests: their order and what holds them, as of the last sample."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _IN_NO_LINE = ("held", "backoff")
 
 
 class Queue:
-    """The lanes' next tickets."""
+    """The next tickets of all lanes."""
 
     def __init__(self) -> None:
         self.at = 0.0
-        """Of the last sample."""
+        """When the last sample was taken."""
         self._holds: dict[int, tuple[int, Hold]] = {}
-        """Place in the lane, from 1, and what holds it there."""
+        """By ticket, its place in the lane, from 1, and what holds it."""
 
     def sampled(self, event: Sampled, tickets: Mapping[int, TicketFold]) -> None:
-        """Take in what holds whom now, and note with each ticket what is new."""
+        """Take over what holds each ticket, and note with the ticket if that changed."""
         self.at = event.at
         self._holds = holds = {}
         for lane in event.lanes:
@@ -33,14 +33,15 @@ class Queue:
                     ticket.held(event.at, hold, ahead, lane)
 
     def restore(self, state: WorldState) -> None:
-        """As the sample had it that the lanes stand by."""
+        """Take over the given state."""
         self.at = state.sampled_at
         self._holds = {}
         for lane in state.lanes:
             self._holds.update({hold.ticket: (place, hold) for place, hold in enumerate(lane.upcoming, 1)})
 
     def in_order(self, waiting: Collection[TicketFold], most: int) -> list[TicketFold]:
-        """As the last sample had it, lanes in turn; then newcomers and those between attempts, by class and age."""
+        """Return waiting tickets in the order of the last sample, lanes in turn; then newcomers and retries, by class
+        and age."""
         by_number = {ticket.arrived.ticket: ticket for ticket in waiting}
         upcoming = sorted(self._holds, key=lambda number: self._holds[number][0])
         first = [by_number.pop(number) for number in upcoming if _queued(by_number.get(number))]

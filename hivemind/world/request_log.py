@@ -1,4 +1,4 @@
-"""The request log: every open request and the newest that are over, by what changed since somebody last asked."""
+"""The request log: every open request and the newest ended ones, ordered by their last change."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from hivemind.world.tickets import TicketFold
 
 
 class RequestLog:
-    """Whoever changes a request puts it into :attr:`changed`; numbers and views are made when somebody asks."""
+    """Requests with a revision each. A change only enters the request into :attr:`changed`; revisions and views are
+    made on the next query."""
 
     __slots__ = ("_oldest", "_order", "_over", "_revision", "changed")
 
     def __init__(self) -> None:
         self.changed: dict[int, TicketFold] = {}
-        """By number, those that changed since somebody last asked."""
+        """By ticket, those that changed since the last query."""
         self._order: dict[int, TicketFold] = {}
-        """The others, the one that changed last at the end."""
+        """All others, in the order of their last change."""
         self._over: deque[TicketFold] = deque()
         self._revision = 0
         self._oldest: int | None = None
-        """Lowest number there is; None: to be found out."""
+        """The lowest ticket; None: not computed yet."""
 
     def over(self, ticket: TicketFold) -> None:
-        """It is over; the one that has been so for longest is forgotten where there are too many."""
+        """Keep an ended request, and forget the one that ended first if there are too many."""
         self.changed[ticket.arrived.ticket] = ticket
         self._over.append(ticket)
         if len(self._over) > REQUESTS_KEPT:
             self._forget(self._over.popleft())
 
     def reopen(self, tickets: Mapping[int, TicketFold]) -> None:
-        """Those that are open are these, and no others."""
+        """Forget open requests that aren't among these, and note that these changed."""
         for number, ticket in (*self._order.items(), *self.changed.items()):
             if ticket.end is None and number not in tickets:
                 self._forget(ticket)
@@ -42,11 +43,11 @@ class RequestLog:
         self._oldest = None
 
     def reconsider_all(self) -> None:
-        """Something became known that changes how requests look."""
+        """Note that all requests changed, as when prices become known."""
         self.changed.update(self._order)
 
     def since(self, revision: int, price: Price | None) -> Requests:
-        """What changed after this revision, :data:`REQUESTS_PAGE` at most, those that changed first before others."""
+        """Return the requests that changed after this revision, the first :data:`REQUESTS_PAGE` of them."""
         self._number()
         found: list[TicketFold] = []
         for ticket in reversed(self._order.values()):
@@ -61,7 +62,7 @@ class RequestLog:
         return Requests(reached, self._oldest, tuple([ticket.request_view(price) for ticket in page]))
 
     def detail(self, number: int, price: Price | None) -> RequestDetail | None:
-        """All that the events told of one; None where it is forgotten."""
+        """Return everything known about one request; None if it is forgotten."""
         self._number()
         ticket = self._order.get(number)
         if ticket is None:

@@ -24,7 +24,7 @@ operator stopped its agent. One that isn't over has a ticket state (:data:`hivem
 
 @record
 class AttemptView:
-    """One try upstream."""
+    """One attempt of a request upstream."""
 
     number: int
     """From 1."""
@@ -82,7 +82,7 @@ class RequestView:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What changed among the remembered requests since somebody last asked."""
+    """What changed among the remembered requests since the last query."""
 
     revision: int
     """To ask with the next time."""
@@ -116,11 +116,11 @@ class RequestDetail:
     estimated_input: int
     estimated_output: int
     decisions: tuple[Decision, ...]
-    """Oldest first: what held it, who let it go, what failed, why it was tried again or wasn't."""
+    """Oldest first: what held it, what released it, what failed, and why it was retried or wasn't."""
     method: str
     path: str
-    """With the query, credentials in it masked; empty where nobody remembers."""
+    """With the query, credentials in it masked; empty if not remembered."""
     request_headers: tuple[tuple[str, str], ...]
-    """As they came, credentials masked; empty where nobody remembers."""
+    """As they came, credentials masked; empty if not remembered."""
     response_headers: tuple[tuple[str, str], ...]
     """Of the last answer from upstream, likewise."""

@@ -16,7 +16,7 @@ ALL = "all"
 _SUBJECTS = ("agent", "task", "lane", "upstream")
 _NAMED = 4
 """Tasks that a line names; the others are counted."""
-TOLD_ALREADY = frozenset({"BeginAgent", "EndAgent", "ClaimTask", "FinishTask"})
+SHOWN_BY_EVENTS = frozenset({"BeginAgent", "EndAgent", "ClaimTask", "FinishTask"})
 """Commands of runners, of which the events that they bring about tell."""
 
 Arguments = Mapping[str, Any]

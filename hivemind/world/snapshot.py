@@ -168,7 +168,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Since start."""
+    """Totals since the proxy started."""
 
     requests: int
     finished: int

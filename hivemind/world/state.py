@@ -1,4 +1,4 @@
-"""How a world stands, as a value that can be written down and gone on from."""
+"""The state of a world as a value that can be written to a journal and restored."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class AgentState:
 
 @dataclass(frozen=True, slots=True)
 class AttemptState:
-    """As of :class:`~hivemind.world.tickets.Attempt`."""
+    """The state of an :class:`~hivemind.world.lifecycle.Attempt`."""
 
     granted: Granted
     first_content_at: float | None
@@ -66,12 +66,12 @@ class AttemptState:
 
 
 NoteState = tuple[float, str, tuple[int | float | str | None, ...]]
-"""As of :data:`~hivemind.world.tickets.Note`; a level without a limit is None."""
+"""A :data:`~hivemind.world.tickets.Note`, with None for an unlimited level."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTicket:
-    """A request that isn't over, as of :class:`~hivemind.world.tickets.TicketFold`, whose names these are."""
+    """The state of an open :class:`~hivemind.world.tickets.TicketFold`."""
 
     arrived: Arrived
     provider: str
@@ -91,7 +91,7 @@ class OpenTicket:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """As of :class:`~hivemind.world.tasks.TaskFold`, whose names these are."""
+    """The state of a :class:`~hivemind.world.tasks.TaskFold`."""
 
     added: TaskAdded
     number: int
@@ -105,17 +105,17 @@ class TaskRecord:
     tokens: int
     dollars: float
     used_before: tuple[int, float] | None
-    """Where it runs: what its agent had used, in tokens and dollars, when it began to."""
+    """While it runs: the tokens and dollars that its agent had used when it began."""
 
 
 TASK_TAKEN = (*(each.name for each in fields(TaskRecord) if each.name != "used_before"), "moved")
-"""Of a task, what is taken of it."""
+"""The fields of a task that are captured."""
 Values = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Over everything, as of :class:`~hivemind.world.fold.Fold`."""
+    """Totals since start."""
 
     requests: int
     finished: int
@@ -132,7 +132,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class WorldState:
-    """All of it but the requests that are over, and usage that isn't priced yet, which stays so."""
+    """Everything but ended requests, and usage that isn't priced yet, which stays unpriced."""
 
     at: float
     started_at: float
@@ -145,7 +145,7 @@ class WorldState:
     """By arrival."""
     lanes: tuple[LaneState, ...]
     sampled_at: float
-    """When the lanes were as told here."""
+    """When the lanes were sampled."""
     providers: tuple[tuple[str, str], ...]
     """By lane."""
     curves: tuple[tuple[str, tuple[CurvePoint, ...]], ...]
@@ -154,17 +154,17 @@ class WorldState:
     """By lane, for the curve's next point."""
     pool: BudgetState | None
     spent: tuple[tuple[str | None, str], ...]
-    """Owners of budgets of which nothing is left, and what those cover."""
+    """Owners of exhausted budgets, and what each budget covers."""
     tasks: tuple[TaskRecord, ...]
-    """The one that moved last at the end."""
+    """By last move."""
     numbered: int
-    """Tasks that there ever were."""
+    """Tasks ever added."""
     lines: tuple[Line, ...]
     counts: Counts
 
 
 @record
 class Carried(Event):
-    """How the world stood at this moment, so that what follows can be read without what was before."""
+    """The state at this moment, so that what follows can be read without what was before."""
 
     state: WorldState

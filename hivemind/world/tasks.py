@@ -48,7 +48,7 @@ class TaskFold:
 
 
 class Work:
-    """An attempt that goes on: what its agent had used when it began."""
+    """A running attempt: what its agent had used when it began."""
 
     __slots__ = ("_agent", "_dollars", "_tokens")
 
@@ -64,12 +64,12 @@ class Work:
 
     @property
     def tokens(self) -> int:
-        """Used since."""
+        """Tokens used since it began."""
         return self._agent.usage.total - self._tokens
 
     @property
     def dollars(self) -> float:
-        """Likewise, as far as it is priced."""
+        """Dollars used since it began, as far as prices are known."""
         return self._agent.dollars - self._dollars
 
 
@@ -103,7 +103,7 @@ class TaskBook:
         return list(chain.from_iterable(map(_values, self._tasks.values()))), used_before
 
     def restore(self, state: WorldState, agents: Mapping[str, AgentFold]) -> None:
-        """As they stood; `agents` are those that are known."""
+        """Take over the given state; `agents` are the known ones."""
         self._clear()
         self.numbered = state.numbered
         for stands in state.tasks:
@@ -119,7 +119,7 @@ class TaskBook:
             self._place(task, working)
 
     def added(self, event: TaskAdded) -> None:
-        """There is another task, or one of that name anew."""
+        """Add a task, in place of one of the same name."""
         self.forgotten(TaskForgotten(event.at, event.task))
         self.numbered += 1
         self._enter(TaskFold.new(event, self.numbered), event.at)
@@ -143,13 +143,13 @@ class TaskBook:
         return news
 
     def forgotten(self, event: TaskForgotten) -> None:
-        """It isn't known any more."""
+        """Remove a task."""
         task = self._tasks.pop(event.task, None)
         if task is not None:
             self._leave(task, event.at)
 
     def reprioritised(self, name: str, priority: Priority) -> str:
-        """Somebody gave it another priority of its own. Returns what that was."""
+        """Change a task's own priority. Return the one before."""
         task = self._tasks.get(name)
         if task is None:
             return ""
@@ -157,7 +157,7 @@ class TaskBook:
         return before.name.lower()
 
     def of(self, agent: str) -> tuple[str | None, bool]:
-        """The task that an agent works on, or will, and whether that waits for others."""
+        """Return the task that an agent works on, or will, and whether that waits for others."""
         running = self._running.get(agent)
         if running:
             return next(reversed(running)), False
@@ -170,7 +170,7 @@ class TaskBook:
         return next(iter(mine)), True
 
     def counts(self) -> Mapping[str, int]:
-        """How many there are in each state that there are any in."""
+        """Return the number of tasks by state, without zeros."""
         return {state: len(tasks) for state, tasks in self._in.items() if tasks}
 
     def views(self, at: float) -> tuple[TaskView, ...]:

@@ -1,4 +1,4 @@
-"""One request as it is folded up from its events: open first, then among those that are remembered."""
+"""A request of the world: what the lifecycle says, and what is noted and shown of it besides."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hivemind.world.state import OpenTicket
 STOPPED = "agent_stopped"
 """Reason of a refusal: the operator stopped the agent."""
 BY_OPERATOR = frozenset({STOPPED, "draining", "budget", "price_unknown", "task_blocked"})
-"""Reasons of refusals that somebody decided on; they say nothing about what this proxy saves agents from."""
+"""Reasons of refusals that an operator decided on; they don't count as errors that the proxy let through."""
 
 Held = tuple[str, float | None, int | None, float | None]
-"""The gate that holds a ticket, when it opens, the ticket's place in the queue, and when it flies, about."""
+"""The gate that holds a ticket, when it opens, the ticket's place in the queue, and its ETA."""
 Note = tuple[float, str, tuple[Any, ...]]
 """When, what (a gate, or :data:`BY_HAND`), and the numbers that its words will need: of a gate how many were ahead, the
 lane's level, and in how many seconds it would open."""
@@ -64,11 +64,11 @@ class TicketFold(Lifecycle):
     # --- How it looks --------------------------------------------------------------------------------------------
 
     def waiting_s(self, at: float) -> float:
-        """The wait in the queue that no grant has ended yet."""
+        """Return the seconds of the current wait in the queue."""
         return at - self.since if self.state == "queued" else 0.0
 
     def ticket_view(self, at: float, held: Held | None = None) -> TicketView:
-        """As it stands at this moment, and what holds it if it waits."""
+        """Return the view of an open request at this moment; `held` is what holds it if it waits."""
         arrived = self.arrived
         gate, opens_in_s, position, estimate_s = held or ("", None, None, None)
         return TicketView(
@@ -93,7 +93,7 @@ class TicketFold(Lifecycle):
         )
 
     def request_view(self, price: Price | None) -> RequestView:
-        """As it stands, over or not; the same one until it changes again."""
+        """Return the view of a request, open or ended; the same object until it changes."""
         if self.view is None:
             self.view = self._request_view(price)
         return self.view
@@ -148,7 +148,7 @@ class TicketFold(Lifecycle):
 
 
 def kept_note(note: Note) -> Note:
-    """As it is written down."""
+    """Return the note as it is written to a journal."""
     at, what, numbers = note
     if what in BY_HAND or not math.isinf(numbers[1]):
         return note

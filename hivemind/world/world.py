@@ -1,4 +1,4 @@
-"""How the world looks at any moment, to people and to programs."""
+"""Views of the world at any moment, for people and programs."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from hivemind.world.tickets import TicketFold
 
 
 class World(Fold):
-    """Everything that was seen, folded up: feed it every event in order, ask it for a snapshot at any moment."""
+    """The fold with its views: feed it every event in order, ask it for a snapshot at any moment."""
 
     def end(self) -> None:
-        """The proxy is on its way out, which no command takes back."""
+        """Show from now on that the proxy shuts down."""
         self._ending = True
 
     def price_by(self, price: Price) -> None:
-        """Prices are known from now on, for what was used before too."""
+        """Use these prices from now on, also for earlier usage."""
         self._price = price
         self._log.reconsider_all()
 
     @property
     def mode(self) -> str:
-        """As of :attr:`hivemind.world.snapshot.Snapshot.mode`."""
+        """`serving`, `paused` or `draining`."""
         if self._ending or self._drained:
             return "draining"
         return "paused" if self._paused else "serving"
 
     def uptime_s(self, at: float) -> float:
-        """How long the proxy has been up at this moment."""
+        """Return how long the proxy has been up at this moment."""
         return at - self._started_at
 
     def gauges(self) -> tuple[int, int, float]:
-        """Requests in flight, those that wait, and the level of all lanes together; a lane without a limit counts by
-        what flies."""
+        """Return the requests in flight, those that wait, and the level of all lanes together; a lane without a limit
+        counts with its requests in flight."""
         levels = [lane.active if math.isinf(lane.level) else lane.level for lane in self._lanes.values()]
         return self._open.in_flight, self._open.waiting, float(sum(levels))
 
     def keep(self, at: float) -> WorldState:
-        """How it stands at this moment, which is not before the last event's."""
+        """Return the state at this moment, which is not before the last event's."""
         return self.take(at).state()
 
     def take(self, at: float) -> Capture:
-        """Likewise, in little time."""
+        """Capture the state at this moment, in little time."""
         self._costs.settle(self._price)
         rest = WorldState(
             at=at,
@@ -97,7 +97,7 @@ class World(Fold):
         )
 
     def snapshot(self, at: float) -> Snapshot:
-        """The world at this moment, which is not before the last event's."""
+        """Return the view at this moment, which is not before the last event's."""
         self._catch_up(at)
         self._costs.settle(self._price)
         mode = self.mode
@@ -149,7 +149,7 @@ class World(Fold):
         return self._log.since(since, self._price)
 
     def detail(self, ticket: int, at: float) -> RequestDetail | None:
-        """All that the events told of one request; None where it is forgotten."""
+        """Return everything known about one request; None if it is forgotten."""
         self._catch_up(at)
         return self._log.detail(ticket, self._price)
 

@@ -118,7 +118,7 @@ def test_kept(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept, tally = open_journal(path), Tally()
     for event in kept.events():
         tally.apply(event)
-    assert kept.damage.told() == []
+    assert kept.damage.messages() == []
     assert kept.damage.ended
     assert (kept.began.journal, kept.began.source) == ("slower", "what-if")
     assert tally.figures().wall_s == pytest.approx(found["changed"][0]["wall_s"])

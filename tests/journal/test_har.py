@@ -36,7 +36,7 @@ def imported(tmp_path: Path, path: Path, *flags: str) -> Journal:
 def of_kind(journal: Journal, kind: type[ev.Event]) -> list[Any]:
     """Its events of one kind."""
     found = [event for event in journal.events() if type(event) is kind]
-    assert journal.damage.told() == []
+    assert journal.damage.messages() == []
     return found
 
 
@@ -300,7 +300,7 @@ def test_any_entry(tmp_path: Path, data: st.DataObject) -> None:
     assert main(["journal", "import", str(path), "--state-dir", str(tmp_path), "--name", "n", "--bodies"]) == 0
     journal = open_journal(folder_in(tmp_path) / "n.jsonl")
     assert any(isinstance(event, JournalBegan) for event in journal.events())
-    assert journal.damage.told() == []
+    assert journal.damage.messages() == []
 
 
 def test_keys_in_odd_places(tmp_path: Path) -> None:

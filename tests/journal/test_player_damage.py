@@ -98,7 +98,7 @@ def test_damage_in_the_midst_is_passed_over(share: float, rubbish: bytes, gone: 
         with closing(opened(path)) as player:
             journal = open_journal(path)
             assert all(journal.events())
-            assert player.damage == tuple(journal.damage.told())
+            assert player.damage == tuple(journal.damage.messages())
 
 
 def test_two_journals_in_one_file_go_on_from_each_other(tmp_path: Path) -> None:

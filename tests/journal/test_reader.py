@@ -28,7 +28,7 @@ def read(path: Path) -> tuple[list[ev.Event], Told]:
     """All of a journal, and what is wrong with it."""
     journal = open_journal(path)
     events = list(journal.events())
-    return events, journal.damage.told()
+    return events, journal.damage.messages()
 
 
 def at(tmp_path: Path) -> Path:
@@ -163,7 +163,7 @@ def test_times_without_a_name(tmp_path: Path) -> None:
     journal = open_journal(path)
     assert journal.began.wall == 5000.0 - 20.0
     assert [*journal.events()] == [journal.began, *run()[1:]]
-    assert journal.damage.told() == [
+    assert journal.damage.messages() == [
         "its first line can't be read, so times of day are guessed by when it was last written"
     ]
 
@@ -197,10 +197,10 @@ def test_a_part_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     journal = open_journal(first)
     assert len(list(journal.events())) == len(run())
     assert journal.parts == (first, second, third)
-    assert journal.damage.told() == [f"{second}: can't be read (Permission denied)"]
+    assert journal.damage.messages() == [f"{second}: can't be read (Permission denied)"]
     journal = open_journal(second)
     assert (journal.path, len(list(journal.events()))) == (third, 1)
-    assert journal.damage.told() == [
+    assert journal.damage.messages() == [
         "begins with part 3: what was in the parts before isn't here",
         f"{second}: can't be read (Permission denied)",
     ]
@@ -214,7 +214,7 @@ def test_a_first_part_of_which_nothing_is_left(tmp_path: Path, first: bytes) -> 
     journal = open_journal(at(tmp_path))
     assert len(list(journal.events())) == len(run())
     assert (journal.path, journal.parts) == (second, (second,))
-    assert [each.startswith(str(at(tmp_path))) for each in journal.damage.told()][-1]
+    assert [each.startswith(str(at(tmp_path))) for each in journal.damage.messages()][-1]
 
 
 def test_two_in_one_file(tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ def test_any_bytes(tmp_path: Path, content: bytes) -> None:
     events = list(journal.events())
     assert events
     assert all(later.at - earlier.at >= -1.0 for earlier, later in pairwise(events))
-    assert all("\n" not in line and line.isprintable() for line in journal.damage.told())
+    assert all("\n" not in line and line.isprintable() for line in journal.damage.messages())
 
 
 def test_lines_from_anywhere() -> None:
@@ -365,4 +365,4 @@ def test_some_kinds_are_left_out(tmp_path: Path) -> None:
     journal = open_journal(at(tmp_path))
     without = frozenset({ev.Granted, ev.FirstContent})
     assert list(journal.events(without)) == [event for event in run() if type(event) not in without]
-    assert f"line 7 of {NAME}.jsonl" in journal.damage.told()[0]
+    assert f"line 7 of {NAME}.jsonl" in journal.damage.messages()[0]

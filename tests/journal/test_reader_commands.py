@@ -21,7 +21,7 @@ from journal.lines import NAME, WALL, answered, arrived, began, opened, run, wri
 from hivemind.cli.main import main
 from hivemind.errors import UsageError
 from hivemind.journal.codec import KINDS, event_of, line_of
-from hivemind.journal.event_text import told
+from hivemind.journal.event_text import describe
 from hivemind.journal.files import folder_in, part_path
 from hivemind.journal.read.follow import follow
 from hivemind.journal.read.listing import listed
@@ -190,7 +190,7 @@ def _filled(kind: type[Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_every_event_can_be_shown(kind: type[ev.Event]) -> None:
     """Whatever stands in its fields, each kind of event has a line."""
-    shown = told(kind(**_filled(kind)))
+    shown = describe(kind(**_filled(kind)))
     assert all(isinstance(part, str) for part in shown)
     assert shown[3]
 

@@ -64,7 +64,7 @@ async def test_what_happened(tmp_path: Path) -> None:
     journal, events = journal_in(folder)
     assert answer.status_code == 200
     assert (journal.began.upstreams, journal.began.bodies) == ((("lab", upstream.url),), False)
-    assert journal.damage.told() == []
+    assert journal.damage.messages() == []
     kinds = [type(event) for event in events if not isinstance(event, ev.Sampled | ev.LevelChanged)]
     began, *course, ended = kinds
     assert (began, ended) == (JournalBegan, JournalEnded)

@@ -134,7 +134,7 @@ async def test_an_orderly_end(tmp_path: Path) -> None:
         assert await running.stop() == ""
     (path,) = journals(state)
     journal, events = read(path)
-    assert journal.damage.told() == []
+    assert journal.damage.messages() == []
     assert isinstance(events[-1], JournalEnded)
     assert told["path"] == str(path)
     world = World(at=journal.began.at, wall=journal.began.wall, address="", upstreams=())
@@ -159,7 +159,7 @@ async def test_parts(tmp_path: Path) -> None:
         await running.stop()
     first = min(journals(state), key=lambda path: len(path.name))
     journal, events = read(first)
-    assert (len(journal.parts), journal.damage.told()) == (len(journals(state)), [])
+    assert (len(journal.parts), journal.damage.messages()) == (len(journals(state)), [])
     asked = [event for event in events if isinstance(event, RequestBody)]
     assert len(asked) >= fleet.answers
     assert len([event for event in events if isinstance(event, ResponseBody)]) >= fleet.answers
@@ -207,7 +207,7 @@ async def test_a_full_disk(tmp_path: Path, small: Path) -> None:
         await running.stop()
     (path,) = journals(tmp_path / "state")
     journal, events = read(path)
-    assert journal.damage.told() == []
+    assert journal.damage.messages() == []
     assert len([event for event in events if isinstance(event, ev.Finished)]) >= fleet.answers
     assert [bool(event.why) for event in events if isinstance(event, ev.RecordingChanged)] == [True, False]
     assert not [event for event in events if isinstance(event, Gap)]
@@ -246,7 +246,7 @@ async def test_two_at_once(tmp_path: Path) -> None:
         told = await calm.recording()
         await calm.stop()
     journal, events = read(Path(told["path"]))
-    assert journal.damage.told() == []
+    assert journal.damage.messages() == []
     assert len([event for event in events if isinstance(event, ev.Finished)]) >= fleets[0].answers
 
 

@@ -128,7 +128,7 @@ def recorded(path: Path) -> Figures:
     journal, tally = open_journal(path), Tally()
     for event in journal.events():
         tally.apply(event)
-    assert journal.damage.told() == []
+    assert journal.damage.messages() == []
     assert journal.damage.ended
     return tally.figures()
 

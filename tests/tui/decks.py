@@ -10,7 +10,7 @@ from pathlib import Path
 from tui.worlds import world
 
 from hivemind.journal.codec import line_of
-from hivemind.journal.event_text import told
+from hivemind.journal.event_text import describe
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
@@ -84,7 +84,7 @@ class Deck:
                 kind = "death"
             if kind is None or (isinstance(event, ev.LevelChanged) and event.cause in ("grow", "operator")):
                 continue
-            _, _, who, text = told(event)
+            _, _, who, text = describe(event)
             found.append(Mark(event.at, kind, who, text))
         return found
 
@@ -148,7 +148,7 @@ class Deck:
 
     def _told(self, index: int) -> tuple[float, str]:
         event = self.events[index]
-        _, tag, who, text = told(event)
+        _, tag, who, text = describe(event)
         return event.at, f"{tag} {who}: {text}" if who else f"{tag}: {text}"
 
 

@@ -25,7 +25,7 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.types import WindowKind
 from hivemind.world.lines import line_of
-from hivemind.world.sentences import SENTENCES, TOLD_ALREADY
+from hivemind.world.sentences import SENTENCES, SHOWN_BY_EVENTS
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_command_is_a_sentence(command: ev.Commanded, who: str, text: str) -> 
 
 def test_every_command_has_its_sentence() -> None:
     """And none is left of a command that is no more."""
-    assert set(SENTENCES) | TOLD_ALREADY == {command.__name__ for command in get_args(Command)}
+    assert set(SENTENCES) | SHOWN_BY_EVENTS == {command.__name__ for command in get_args(Command)}
 
 
 def test_a_line_says_what_was_before_where_the_world_knows_it() -> None:

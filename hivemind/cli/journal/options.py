@@ -58,5 +58,5 @@ def tell(journal: Journal) -> None:
 def tell_of(path: Path, damage: Damage) -> None:
     """The same of a journal that was read in another way."""
     sys.stdout.flush()
-    for line in damage.told():
+    for line in damage.messages():
         print(f"hivemind: {path.name}: {line}", file=sys.stderr)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hivemind.cli.journal.options import add_file, journal_asked_for, tell
 from hivemind.errors import UsageError
 from hivemind.journal.codec import KINDS, line_of
-from hivemind.journal.event_text import clock, told
+from hivemind.journal.event_text import clock, describe
 from hivemind.journal.read.follow import follow
 from hivemind.journal.read.reader import FREQUENT, Journal
 from hivemind.journal.timecode import parse_moment
@@ -122,7 +122,7 @@ def _text(journal: Journal) -> Callable[[Event], str]:
 
     def shown(event: Event) -> str:
         nonlocal day
-        level, tag, who, text = told(event)
+        level, tag, who, text = describe(event)
         before = day
         day, moment = time_of(journal.wall(event.at))
         head = "" if day in ("", before) else f"{day}\n"

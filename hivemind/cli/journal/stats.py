@@ -37,7 +37,7 @@ def run(namespace: argparse.Namespace) -> int:
     journal = journal_asked_for(namespace)
     figures = figures_of(journal, prices_at(journal.began.wall))
     if namespace.json:
-        facts = {"journal": journal.began.journal, **asdict(figures), "told": journal.damage.told()}
+        facts = {"journal": journal.began.journal, **asdict(figures), "told": journal.damage.messages()}
         print(json_text(msgspec.json.encode(facts)))
     else:
         show(shown(figures, width()))

@@ -73,7 +73,7 @@ class JournalIndex:
 
     def close(self) -> None:
         """Let go of the index, and end who makes it."""
-        self._let_go()
+        self._release()
         maker, self._maker = self._maker, None
         if maker is not None:
             maker.terminate()
@@ -95,14 +95,14 @@ class JournalIndex:
             try:
                 self._read()
             except Stale:
-                self._let_go()
+                self._release()
         if self._wanted and (self.bytes < size or growing):
             self._have_it_made()
         return self.bytes != before
 
     def _read(self) -> None:
         if self._reader is not None and self._reader.changed:
-            self._let_go()
+            self._release()
         if self._reader is None:
             reader = IndexReader(self._place)
             try:
@@ -137,7 +137,7 @@ class JournalIndex:
             self._world_ats.append(block.at)
             self._events = self._since = 0
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -160,7 +160,7 @@ class JournalIndex:
         try:
             return kept, self._reader.world(kept)
         except (Stale, OSError):
-            self._let_go()
+            self._release()
             return None
 
     def place_before(self, at: float) -> Place:
@@ -213,7 +213,7 @@ class JournalIndex:
             self._folder = Path(tempfile.mkdtemp(prefix="hivemind-index-"))
         except OSError:
             return False
-        self._let_go()
+        self._release()
         self._place = index_path(self._folder / self._path.name)
         self._wait = 0
         return True

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hivemind.journal.event_text import told
+from hivemind.journal.event_text import describe
 from hivemind.journal.records import Gap
 from hivemind.scheduler import events as ev
-from hivemind.world.sentences import TOLD_ALREADY
+from hivemind.world.sentences import SHOWN_BY_EVENTS
 from hivemind.world.snapshot import Line
 from hivemind.world.tickets import BY_OPERATOR
 from hivemind.world.world import World
@@ -47,7 +47,7 @@ class Marker:
         self._latest: dict[str, int] = {}
         """By kind, where in that list."""
         self._line: Line | None = None
-        world.tell = self._heard
+        world.on_line = self._keep_line
         self.finders: Mapping[type[ev.Event], Callable[[Any], None]] = {
             Gap: lambda event: self._note(event, "gap"),
             ev.AttemptFailed: self._failed,
@@ -66,11 +66,11 @@ class Marker:
         self._latest.clear()
         return taken
 
-    def _heard(self, line: Line) -> None:
+    def _keep_line(self, line: Line) -> None:
         self._line = line
 
     def _note(self, event: ev.Event, kind: str) -> None:
-        level, _, who, text = told(event)
+        level, _, who, text = describe(event)
         where = self._latest.get(kind)
         if where is not None and 0 <= event.at - self.found[where].at < TOGETHER_S:
             mark = self.found[where]
@@ -94,5 +94,5 @@ class Marker:
     def _commanded(self, event: ev.Commanded) -> None:
         """In the words of the log, which know what there was before."""
         line, self._line = self._line, None
-        if event.name not in TOLD_ALREADY and line is not None:
+        if event.name not in SHOWN_BY_EVENTS and line is not None:
             self.found.append(Mark(event.at, "command", line.who, line.text, line.level))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hivemind.errors import UsageError
-from hivemind.journal.event_text import told
+from hivemind.journal.event_text import describe
 from hivemind.journal.index.activity import Column
 from hivemind.journal.index.builder import MALFORMED, prices_then, world_of
 from hivemind.journal.index.index_state import JournalIndex
@@ -28,7 +28,7 @@ from hivemind.world.request_view import RequestDetail
 from hivemind.world.state import Carried
 from hivemind.world.world import World
 
-_UNTOLD = (ev.Sampled, ev.LimitsRead, JournalBegan, Carried, RequestBody, ResponseBody)
+_NOT_SHOWN = (ev.Sampled, ev.LimitsRead, JournalBegan, Carried, RequestBody, ResponseBody)
 """Of which it isn't said that they happened next."""
 _LOOKS = 64
 """Events between two looks at the clock."""
@@ -134,7 +134,7 @@ class Player:
     def damage(self) -> tuple[str, ...]:
         """What is wrong with it, as far as that was seen."""
         seen = self._known.damage or self._found
-        return tuple(replace(seen, missing=missing_among(self.parts), torn=seen.torn and not self.growing).told())
+        return tuple(replace(seen, missing=missing_among(self.parts), torn=seen.torn and not self.growing).messages())
 
     def overview(self, columns: int) -> list[Column | None]:
         """What went on, in so many pieces of equal length; None for those that weren't read through yet."""
@@ -215,7 +215,7 @@ class Player:
         cursor = Cursor(self.parts, self.began, start.place, Damage())
         if self._cursor is not None:
             self._cursor.close()
-        self.world.let_go()
+        self.world.release()
         self.world, self.approximate = world, not start.exact
         self._cursor, self._events, self._next = cursor, _all_of(cursor), None
         self._at = self.begins_at
@@ -258,7 +258,7 @@ class Player:
     def event_after(self, at: float) -> tuple[float, str] | None:
         """The next thing that happened after a moment, and when; None: nothing did. Raises: UsageError."""
         first, more = None, 0
-        for event in self._told_near(at):
+        for event in self._shown_near(at):
             if event.at <= at:
                 continue
             if first is not None and event.at > first.at:
@@ -269,19 +269,19 @@ class Player:
     def event_before(self, at: float) -> tuple[float, str] | None:
         """The last thing that happened before a moment, and when; None: nothing did. Raises: UsageError."""
         last, more = None, 0
-        for event in self._told_near(at):
+        for event in self._shown_near(at):
             if event.at >= at:
                 break
             last, more = (last, more + 1) if last is not None and event.at == last.at else (event, 0)
         return None if last is None else (last.at, _in_words(last, more))
 
-    def _told_near(self, at: float) -> Iterator[ev.Event]:
+    def _shown_near(self, at: float) -> Iterator[ev.Event]:
         """What happened, from some time before this moment on."""
         with (
             self._reading(),
             contextlib.closing(Cursor(self.parts, self.began, self._starts.near(at, self.parts))) as cursor,
         ):
-            yield from (event for event in _all_of(cursor) if not isinstance(event, _UNTOLD))
+            yield from (event for event in _all_of(cursor) if not isinstance(event, _NOT_SHOWN))
 
 
 @contextlib.contextmanager
@@ -305,7 +305,7 @@ def _all_of(cursor: Cursor) -> Iterator[ev.Event]:
 
 
 def _in_words(event: ev.Event, more: int) -> str:
-    _, _, who, text = told(event)
+    _, _, who, text = describe(event)
     return (f"{who}: {text}" if who else text) + (f", and {more} more" if more else "")
 
 

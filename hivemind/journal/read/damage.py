@@ -52,12 +52,12 @@ class Damage:
         self.gaps += 1
         self.lost += lost
 
-    def told(self) -> list[str]:
+    def messages(self) -> list[str]:
         """One line for each thing that is wrong; none where nothing is."""
         lines = []
         if self.part > 1:
             lines.append(f"begins with part {self.part}: what was in the parts before isn't here")
-        lines += self._told_of_versions()
+        lines += self._version_messages()
         if self.guessed:
             lines.append(f"its first line can't be read, so times of day are guessed by {self.guessed}")
         if self.bad_lines:
@@ -79,7 +79,7 @@ class Damage:
         lines += _some(self.others)
         return lines
 
-    def _told_of_versions(self) -> list[str]:
+    def _version_messages(self) -> list[str]:
         if not self.newer_version:
             return []
         text = (

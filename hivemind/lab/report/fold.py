@@ -15,7 +15,7 @@ from hivemind.lab.report.series import Thinned
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Usage
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
-from hivemind.world.sentences import TOLD_ALREADY, sentence, subject
+from hivemind.world.sentences import SHOWN_BY_EVENTS, sentence, subject
 from hivemind.world.state import Carried
 from hivemind.world.tickets import BY_OPERATOR
 
@@ -297,7 +297,7 @@ class RunFold:
         self._unknown = False
 
     def _commanded(self, event: ev.Commanded, at: float) -> None:
-        if event.name not in TOLD_ALREADY:
+        if event.name not in SHOWN_BY_EVENTS:
             self.commands.add(OperatorAction(at, event.who, subject(event.arguments), _command_text(event)))
 
     def _process_ended(self, event: ev.AgentEnded, at: float) -> None:

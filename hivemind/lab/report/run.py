@@ -136,7 +136,7 @@ def read(path: Path, price: Price | None = None, tz: tzinfo = UTC) -> RecordedRu
         take(event)
         count(event)
     fold.end()
-    warnings = list(journal.damage.told())
+    warnings = list(journal.damage.messages())
     if being_written(journal.parts[-1]):
         warnings.append("it is still being written: this is its state so far")
     elif not journal.damage.ended and not journal.damage.torn:

@@ -65,7 +65,7 @@ def load(path: Path, price: Price | None = None) -> Recording:
     builder, tally = TraceBuilder(), Tally(price)
     with gc_paused():
         builder.take(_tally_each(journal.events(_UNUSED), tally))
-        return _recording(path, builder, tally, journal.damage.told())
+        return _recording(path, builder, tally, journal.damage.messages())
 
 
 def _tally_each(events: Iterable[Event], tally: Tally) -> Iterator[Event]:

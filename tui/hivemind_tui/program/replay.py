@@ -80,7 +80,7 @@ def print_lines(path: Path) -> int:
 
     journal = open_journal(path)
     world = world_of(journal.began, prices_then(journal.began))
-    world.tell = _print
+    world.on_line = _print
     last = journal.began.at
     for event in journal.events():
         try:
@@ -89,7 +89,7 @@ def print_lines(path: Path) -> int:
             journal.damage.bad_lines += 1
         last = max(last, event.at)
     print(closing_table(world.snapshot(last)), flush=True)
-    for text in journal.damage.told():
+    for text in journal.damage.messages():
         print(f"hivemind-tui: {path.name}: {text}", file=sys.stderr)
     return 0
 
