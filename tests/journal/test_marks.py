@@ -38,7 +38,7 @@ def marks(*events: ev.Event) -> list[Mark]:
         (ev.CircuitChanged(2.0, LANE, "open", "errors", 30.0), "circuit", LANE, "open"),
         (ev.BudgetWarned(2.0, "ann", budget(used_tokens=5000), exhausted=True), "budget", "ann", "used up"),
         (commanded("PauseAgent", agent="ann", paused=True), "command", "ann", "paused"),
-        (ev.LaneParked(2.0, LANE, 30.0, "429"), "parked", LANE, "parked 30 s"),
+        (ev.LaneParked(2.0, LANE, 30.0, "429"), "parked", LANE, "paused 30 s by the provider"),
         (ev.AgentEnded(2.0, "ann", 1), "ended", "ann", "exit code 1"),
         (ev.LevelChanged(2.0, LANE, 3.5, "overloaded"), "cut", LANE, "3.5"),
     ],
