@@ -62,7 +62,7 @@ def test_in_ascii(golden: Callable[[str, str], None]) -> None:
 def test_no_task_yet() -> None:
     """It is said how there are some; and what a filter hides comes back with escape."""
     assert "hivemind batch plan.yaml" in text(task_table.render(looked(world()), 100, 10, Pen()))
-    assert "is told of here" in text(task_card.render(looked(world()), 50, 30, Pen()))
+    assert "is shown here" in text(task_card.render(looked(world()), 50, 30, Pen()))
     view = looked(processes())
     none = replace(view, tasks_shown=(), tasks_order=replace(view.tasks_order, filter="x"))
     assert "esc clears it" in text(task_table.render(none, 100, 10, Pen()))

@@ -19,7 +19,7 @@ _KINDS = (("in", "info"), ("out", "ok"))
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows: a plot of the input over one of the output, and the times of day."""
+    """Return the panel's rows: a plot of the input above one of the output, and the times of day."""
     cells, rows = pen.body_size(width, height)
     agent = view.agent
     own = [request for request in view.requests if agent is not None and request.agent == agent.name]
@@ -90,7 +90,7 @@ def _numbers(kind: str, used: Sequence[float], stretch_s: float, cells: int) -> 
 
 
 def _plot(numbers: list[Span], role: str, used: Sequence[float], rows: int, cells: int, pen: Pen) -> list[Strip]:
-    """Where there are three rows or more, the first tells the numbers."""
+    """Return one plot, below a row of numbers where there are three rows or more."""
     peak = max(used)
     head = [pen.row(cells, *numbers)] if rows >= 3 else []
     plot = rows - len(head)

@@ -33,7 +33,7 @@ _GAUGE = 30
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows: the figures side by side, and under them how far the model is to be trusted."""
+    """Return the panel's rows: the figures side by side, and below them the error of the model."""
     cells, rows = pen.body_size(width, height)
     what_if = view.what_if
     outcome = what_if.outcome

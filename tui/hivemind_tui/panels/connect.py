@@ -21,7 +21,7 @@ _ROOMY = 24
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows: from the top what matters most, so that a small terminal loses the least."""
+    """Return the panel's rows, the most important ones first."""
     cells, rows = pen.body_size(width, height)
     if view.link.lost_for_s is not None and not view.snapshot.upstreams:
         return pen.frame("Not connected", "", _lost(view, cells, pen), width, height)
@@ -41,7 +41,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 
 def _lost(view: View, cells: int, pen: Pen) -> list[Strip]:
-    """Nothing was ever heard of the proxy that this screen is to show."""
+    """Return what to show before the first answer of the proxy."""
     why = wrap(clean(view.link.why) or "connecting", max(_TITLE, min(cells, _BLOCK)))
     rows: list[list[Span]] = [
         [],
@@ -62,7 +62,7 @@ def _what(view: View) -> list[list[Span]]:
 
 
 def _where(view: View, room: int, pen: Pen) -> list[list[Span]]:
-    """A line for each client; one too long for the row goes on in the next."""
+    """Return a line for each client, in several rows where it is too long."""
     lines = quick_lines(view.snapshot.address, token=view.token, shell=view.shell)
     roomy = room > _BLOCK - 2
     title_cells = _TITLE if roomy else _NARROW_TITLE

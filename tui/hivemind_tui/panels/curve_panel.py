@@ -18,7 +18,7 @@ _BETWEEN_S = 1.0
 
 
 class CurvePanel(Panel):
-    """A panel whose picture is drawn elsewhere and arrives later."""
+    """A panel whose figure is drawn by the plotting process."""
 
     def __init__(self, plots: PlotProcess | None, *, id: str, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(self._drawing, id=id)

@@ -19,7 +19,7 @@ _NARROW = 60
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows, scrolled: time of day, time since the arrival, how grave, and what."""
+    """Return the panel's rows, scrolled: time of day, time since the arrival, level and text."""
     cells, rows = pen.body_size(width, height)
     request, detail = subject(view), detail_of(view)
     if request is None or detail is None:
@@ -32,7 +32,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 
 def absent(request: RequestView | None) -> str:
-    """What to say where there is nothing to show yet, or any more."""
+    """Return why there is nothing to show."""
     return "Forgotten." if request is None else "Asking…"
 
 

@@ -12,7 +12,7 @@ from hivemind_tui.state.view import View
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows: the worst first."""
+    """Return the panel's rows: a summary, then the slowest steps."""
     cells, rows = pen.body_size(width, height)
     seen = view.inside
     if seen is None:

@@ -16,7 +16,7 @@ _WHO = (10, 20)
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows: as many of the newest lines as fit."""
+    """Return the panel's rows: as many of the newest lines as fit."""
     cells, rows = pen.body_size(width, height)
     lines = view.snapshot.lines
     if not lines:

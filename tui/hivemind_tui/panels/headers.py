@@ -19,7 +19,7 @@ _ROWS = 4
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows, scrolled: method and path, what the client sent, what came back last."""
+    """Return the panel's rows, scrolled: method and path, the request's headers, the last response's headers."""
     cells, rows = pen.body_size(width, height)
     detail = detail_of(view)
     if detail is None:

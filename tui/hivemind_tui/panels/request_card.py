@@ -1,4 +1,4 @@
-"""The selected request under the table: its course on one bar and in words, why it waits, what it used."""
+"""The selected request below the table: its phases on one bar and in words, why it waits, its usage."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _SCALE = 6
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows; where there are too few, the bar goes first."""
+    """Return the panel's rows, without the bar where they are too few."""
     cells, rows = pen.body_size(width, height)
     request = view.request
     if request is None:
-        return pen.message("Request", "The course of the selected request will stand here.", width, height)
+        return pen.message("Request", "The selected request is shown here.", width, height)
     made = phases_of(request, view.snapshot.at)
     error: list[Span] = [("last error ", "dim"), (request.last_error, "text")] if request.last_error else []
     why = reason(view, request, pen) or error
@@ -42,12 +42,12 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 
 def waiting(view: View, request: RequestView) -> TicketView | None:
-    """Its ticket, where it waits and stands among those that the queue is shown with."""
+    """Return its ticket if it waits and is among the tickets that the queue is shown with."""
     return next((ticket for ticket in view.snapshot.queue if ticket.ticket == request.ticket and ticket.gate), None)
 
 
 def reason(view: View, request: RequestView, pen: Pen) -> list[Span]:
-    """Why it waits, in a sentence; empty where it doesn't."""
+    """Return why it waits, in a sentence; nothing if it doesn't."""
     ticket = waiting(view, request)
     if ticket is None:
         behind = far_back(request.state, view.snapshot.queue)
@@ -84,7 +84,7 @@ def _facts(request: RequestView, pen: Pen) -> list[tuple[int, list[Span]]]:
 
 
 def shortened(text: str, width: int, pen: Pen) -> str:
-    """The text in at most so many cells."""
+    """Return the text in at most so many cells."""
     if len(text) <= width and text.isascii() and text.isprintable():
         return text
     return fit(text, max(0, width), ellipsis=pen.glyphs.ellipsis).rstrip()

@@ -1,4 +1,4 @@
-"""The timeline under the mouse: a click goes to that moment, and so does whoever drags it along."""
+"""The timeline under the mouse: a click or a drag moves to that moment."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hivemind_tui.widgets.panel import Panel, Render
 
 
 class Scrubber(Panel):
-    """A panel that tells where in the recording the mouse is, while its button is down."""
+    """A panel that posts where in the recording the mouse is while its button is down."""
 
     class Scrubbed(Message):
-        """Somebody wants to be there."""
+        """The operator moved the mouse there."""
 
         def __init__(self, share: float) -> None:
             super().__init__()
@@ -21,7 +21,7 @@ class Scrubber(Panel):
             """Of the recording, from 0 to 1."""
 
         def can_replace(self, message: Message) -> bool:
-            """Only where the mouse is last counts."""
+            """Return whether the message is outdated: only the last position counts."""
             return isinstance(message, Scrubber.Scrubbed)
 
     def __init__(self, render: Render, *, id: str) -> None:
@@ -29,19 +29,19 @@ class Scrubber(Panel):
         self._dragged = False
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """From here on."""
+        """Begin to drag."""
         if event.button == 1:
             self._dragged = True
             self.capture_mouse()
             self._tell(event.x)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Along."""
+        """Post each new position."""
         if self._dragged:
             self._tell(event.x)
 
     def on_mouse_up(self, _event: events.MouseUp) -> None:
-        """No further."""
+        """End the drag."""
         if self._dragged:
             self._dragged = False
             self.release_mouse()

@@ -1,4 +1,4 @@
-"""One task closer, beside the list of all: where it stands and why, what came before it and what comes after."""
+"""The selected task beside the list: its state and why, the tasks before it and those after it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _BAR = 16
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows: in a tall place one fact a row, in a short one the same facts side by side."""
+    """Return the panel's rows: one fact a row where it is tall, the same facts side by side where it is short."""
     cells, rows = pen.body_size(width, height)
     task = view.task
     if task is None:
-        note: Row = [("The task that is selected is told of here.", "dim")]
+        note: Row = [("The selected task is shown here.", "dim")]
         return pen.frame("Task", "", [pen.row(cells, *note)], width, height)
     known = {each.id: each for each in view.snapshot.tasks}
     before = [(name, known[name].state if name in known else "done") for name in task.after]
@@ -106,7 +106,7 @@ def _estimate(task: TaskView, pen: Pen) -> Row:
 
 
 def _near(title: str, none: str, tasks: Near, room: int, pen: Pen) -> list[Row]:
-    """A task a row; where there are too many, the last row says how many."""
+    """Return a row for each task; the last row counts those left out."""
     if not tasks:
         return [[(f"{title} ", "dim"), (none, "dim")]]
     rows: list[Row] = [[(f"{title} {short_plural(len(tasks), 'task')}", "dim")]]
@@ -122,7 +122,7 @@ def _near(title: str, none: str, tasks: Near, room: int, pen: Pen) -> list[Row]:
 
 
 def effects(task: TaskView) -> list[tuple[str, str]]:
-    """What the keys would do now: each key's id, and its effect in a few words."""
+    """Return what the keys would do now: each key's id, and its effect in a few words."""
     told = [] if task.state in ENDED else [("raise", "more urgent"), ("lower", "less urgent"), ("cancel", "cancels it")]
     if task.state in SPOILED:
         told.append(("retry", "tries it again"))
@@ -174,5 +174,5 @@ def _beside(title: str, tasks: Near, cells: int, pen: Pen) -> Row:
 
 
 def _most(cells: int) -> int:
-    """More than fit needn't be measured."""
+    """Return how many chunks fit at most, so that no more are measured."""
     return max(1, cells // 4)

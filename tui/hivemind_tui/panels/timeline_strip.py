@@ -1,4 +1,4 @@
-"""All of a recording in a strip: what went on when, what is worth a look, where one is, and what is repeated."""
+"""The timeline of a recording: activity, marks, the position, and the loop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Cells = list[Span]
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How a strip of some width is divided."""
+    """The division of a strip's width."""
 
     left: int
     cells: int
@@ -41,21 +41,21 @@ class Room:
 
 
 def room(width: int, height: int) -> Room:
-    """For as many rows."""
+    """Return the division of a strip of this size."""
     left = min(max(0, width - 8), _GUTTERS[4 if height >= 4 else 2 if height >= 2 else 1])
     right = _SCALE if width >= _WIDE and height >= 4 else 1
     return Room(left, max(1, width - left - _BAR - right), right)
 
 
 def share_at(x: int, width: int, height: int) -> float:
-    """Where in the recording a click on this column of the strip goes, from 0 to 1."""
+    """Return where in the recording a click on this column goes, from 0 to 1."""
     divided = room(width, height)
-    # The last cell is the end: nobody should have to hit the moment before.
+    # A click on the last cell goes to the end.
     return min(1.0, max(0.0, (x - divided.left - _BAR) / max(1, divided.cells - 1)))
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The strip's rows."""
+    """Return the strip's rows."""
     playback = view.playback
     if playback is None or width < 12:
         return [pen.row(max(0, width))] * height
@@ -71,7 +71,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 
 def _four(playback: Playback, divided: Room, pen: Pen) -> list[tuple[Cells, Cells, Cells]]:
-    """Waiting, in flight, marks, and times of day."""
+    """Return rows of waiting, in flight, marks, and times of day."""
     cells = divided.cells
     found = _resampled(playback.columns, cells)
     waiting, active = _top(found, "waiting"), _top(found, "active")
@@ -99,7 +99,7 @@ def _four(playback: Playback, divided: Room, pen: Pen) -> list[tuple[Cells, Cell
 
 
 def _two(playback: Playback, divided: Room, pen: Pen) -> list[tuple[Cells, Cells, Cells]]:
-    """How much went on, and marks."""
+    """Return rows of activity and of marks."""
     cells = divided.cells
     found = _resampled(playback.columns, cells)
     top = _top(found, "both")
@@ -124,7 +124,7 @@ def _row(left: Cells, bars: Cells, right: Cells, divided: Room, pen: Pen) -> Str
 
 
 def state_of(playback: Playback, pen: Pen) -> tuple[str, str, str]:
-    """How it plays: glyph, word and role."""
+    """Return the state of the playback as glyph, word and role."""
     glyphs = pen.glyphs
     if playback.playing:
         word = "loop" if playback.loop_from is not None and playback.loop_to is not None else "playing"
@@ -156,7 +156,7 @@ def _passed(passed_s: float, length_s: float) -> str:
 
 
 def _known(playback: Playback, pen: Pen) -> Cells:
-    """What of it isn't sure yet."""
+    """Return how much is indexed, while figures are estimates."""
     if playback.known_to < 1 and not (playback.growing and playback.known_to >= _ALL_BUT_NEW):
         about = f"{pen.glyphs.about} " if playback.approximate else ""
         return [(f"{about}reading {percent(playback.known_to, 1)}", "wait" if playback.approximate else "dim")]
@@ -181,7 +181,7 @@ def _amount(column: Column, what: str) -> int:
 
 
 def _resampled(columns: Sequence[Column | None], cells: int) -> list[list[Column]]:
-    """The pieces that each cell stands for; none where nothing is known."""
+    """Return the columns that each cell stands for; none where nothing is known."""
     count = len(columns)
     if not count:
         return [[] for _ in range(cells)]
@@ -200,7 +200,7 @@ def _top(found: Sequence[Sequence[Column]], what: str) -> int:
 def _bars(
     playback: Playback, found: Sequence[Sequence[Column]], what: str, top: int, role: str, cells: int, pen: Pen
 ) -> Cells:
-    """A bar a cell, dim where the cursor hasn't been."""
+    """Return one bar per cell, dim after the cursor."""
     steps = pen.glyphs.steps
     cursor = _cell(playback, playback.at, cells)
     spans: Cells = []
@@ -222,7 +222,7 @@ def _cell(playback: Playback, at: float, cells: int) -> int:
 
 
 def _marked(playback: Playback, cells: int, pen: Pen, *, loop: bool = True) -> Cells:
-    """A glyph where something is worth a look, and the loop's edges, unless those stand elsewhere."""
+    """Return a glyph for each mark, and the loop's edges if wanted."""
     shown: dict[int, str] = {}
     for mark in playback.marks:
         cell = _cell(playback, mark.at, cells)
@@ -241,7 +241,7 @@ def _marked(playback: Playback, cells: int, pen: Pen, *, loop: bool = True) -> C
 
 
 def _labels(playback: Playback, cells: int, pen: Pen) -> Cells:
-    """Times of day, the loop, or for a while what was come upon."""
+    """Return the times of day and the loop, or for a while a note about a mark."""
     if playback.note:
         return _note_spans(playback, pen)
     length = playback.ends_at - playback.begins_at
@@ -268,7 +268,7 @@ def _labels(playback: Playback, cells: int, pen: Pen) -> Cells:
 
 
 def _edges(playback: Playback, cells: int) -> list[tuple[int, str]]:
-    """Where the loop begins and ends."""
+    """Return the cells where the loop begins and ends."""
     edges = ((playback.loop_from, "["), (playback.loop_to, "]"))
     return [(_cell(playback, at, cells), edge) for at, edge in edges if at is not None]
 
@@ -281,7 +281,7 @@ def _note_spans(playback: Playback, pen: Pen) -> Cells:
 
 
 def _noted(playback: Playback, line: Cells, pen: Pen) -> Cells:
-    """With what was come upon beside the cursor, on the side where there is more room."""
+    """Return the line with the note beside the cursor, on the side with more room."""
     if not playback.note:
         return line
     cells, cursor = len(line), _cell(playback, playback.at, len(line))

@@ -32,7 +32,7 @@ _RESET = 7
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """One allowance, as it is drawn: a rate window, or a long limit of the plan."""
+    """One allowance to draw: a rate window, or a long limit of the plan."""
 
     name: str
     short: str
@@ -46,9 +46,9 @@ class _Item:
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """The panel's rows: the windows of the lane shown, then the plan's long limits.
+    """Return the panel's rows: the windows of the lane shown, then the plan's long limits.
 
-    Where there are no boxes there is no room for the circuit's panel either, so that has a line here.
+    A layout without boxes has no panel for the circuit, which has a line here.
     """
     cells, rows = pen.body_size(width, height)
     title = "Rate windows" if pen.boxed else "Rate windows and circuit"
@@ -132,7 +132,7 @@ def _plan(plan: Utilisation) -> _Item:
 
 
 def _listed(items: Sequence[_Item], width: int, rows: int, pen: Pen) -> list[Strip]:
-    """Under heads where there is a row to spare."""
+    """Return a row for each, below heads where there is a row to spare."""
     name = _name_width(items)
     heads = [_heads(name, width, pen)] if rows > len(items) else []
     return heads + [_row(item, width, pen, name) for item in items]
@@ -180,7 +180,7 @@ def _scarcity(item: _Item) -> str:
 def _tiled(
     items: Sequence[_Item], extra: Sequence[Callable[[int], Strip]], cells: int, rows: int, pen: Pen
 ) -> list[Strip]:
-    """In two columns where one would be too long."""
+    """Return them in two columns where one would be too long."""
     columns = 2 if len(items) + len(extra) > rows and cells >= _TWO_COLUMNS else 1
     each = (cells - 3 * (columns - 1)) // columns
     name = min(16, max(4, *(len(item.short) for item in items)))
@@ -207,7 +207,7 @@ def _tile(item: _Item, name: int, width: int, pen: Pen) -> Strip:
 
 
 def _by_family(families: Sequence[str], state: LaneState, width: int, rows: int, pen: Pen) -> list[Strip]:
-    """All windows of a family in one row, then the plan. Where there are too many, those with the least left."""
+    """Return a row for each model family, then the plan; of too many families those with the least left."""
     kinds = list(dict.fromkeys(window.kind for window in state.windows))
     name = min(20, max(12, width // 6))
     each = (width - name - _RESET) // len(kinds)
@@ -230,7 +230,7 @@ def _by_family(families: Sequence[str], state: LaneState, width: int, rows: int,
 
 
 def _of_family(window: WindowState | None, width: int, pen: Pen) -> list[Span]:
-    """One window: its kind, its bar, used for good and reserved where there is room, and left of how much."""
+    """Return one window: its kind, a bar, used and reserved where there is room, and what is left."""
     if window is None:
         return [(" " * width, "text")]
     item = _window(window, several=False)

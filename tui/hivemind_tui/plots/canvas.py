@@ -25,7 +25,7 @@ class Canvas:
         self._cells = [[_EMPTY] * width for _ in range(height)]
 
     def curve(self, values: Sequence[float | None], top: float, role: str, plain: str = "*") -> None:
-        """A line through :attr:`columns` values; None is a gap. `plain` is what draws it where there is no braille."""
+        """Draw a line through :attr:`columns` values; None is a gap. `plain` is drawn where there is no braille."""
         previous: int | None = None
         for index, value in enumerate(values[: self.columns]):
             if value is None:
@@ -38,22 +38,22 @@ class Canvas:
             previous = dot
 
     def line(self, value: float, top: float, sign: str, role: str) -> None:
-        """A level line behind the curves: it takes the cells that are empty still."""
+        """Draw a horizontal line in the cells that are still empty."""
         row = self._row(self._height_of(value, top))
         self._cells[row] = [(sign, role) if cell is _EMPTY else cell for cell in self._cells[row]]
 
     def put(self, share: float, value: float, top: float, sign: str, role: str) -> None:
-        """One sign, at this share of the width."""
+        """Draw one sign at this share of the width."""
         column = min(self.width - 1, max(0, int(share * self.width)))
         self._cells[self._row(self._height_of(value, top))][column] = (sign, role)
 
     def behind(self, column: int, row: int, sign: str, role: str) -> None:
-        """One sign in a cell that is empty still; rows count from the top."""
+        """Draw one sign in a cell if that is still empty; rows count from the top."""
         if self._cells[row][column] is _EMPTY:
             self._cells[row][column] = (sign, role)
 
     def rows(self) -> list[Runs]:
-        """From the top down."""
+        """Return the rows from the top down."""
         return [_joined(cells) for cells in self._cells]
 
     def _height_of(self, value: float, top: float) -> int:
@@ -74,7 +74,7 @@ class Canvas:
 
 
 def _joined(cells: Sequence[tuple[str, str]]) -> Runs:
-    """Neighbours of one colour as one run."""
+    """Return neighbours of one colour as one run."""
     runs: Runs = []
     text, last = "", ""
     for sign, role in cells:

@@ -1,4 +1,4 @@
-"""What bent a lane's curve: a sign of its own for each cause, with the word that explains it."""
+"""The signs on a lane's curve, one for each cause of a change, with the word that explains it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Mark:
     role: str
 
     def shown(self, braille: bool) -> str:
-        """The sign that this terminal can draw."""
+        """Return the sign that this terminal can draw."""
         return self.glyph if braille else self.plain
 
 
 TURN = Mark("▲", "^", "yours", "accent")
-"""A hand on the dial: a knob turned, the level pinned."""
+"""A change by the operator: a knob tuned, the level pinned."""
 _UNANSWERED = Mark("◇", "n", "no answer", "bad")
 
 _MARKS: Mapping[str, Mark] = {
@@ -42,10 +42,10 @@ _OTHER = Mark("○", "?", "other", "bad")
 
 
 def turned(cause: str) -> bool:
-    """Whether a mark tells of a hand on the dial, as `aimd.beta=0.7`, rather than of a cut."""
+    """Return whether a mark is of a change by the operator, as `aimd.beta=0.7`, rather than of a cut."""
     return "=" in cause
 
 
 def mark(cause: str) -> Mark:
-    """The sign for a :attr:`~hivemind.world.snapshot.CurvePoint.mark`."""
+    """Return the sign for a :attr:`~hivemind.world.snapshot.CurvePoint.mark`."""
     return TURN if turned(cause) else _MARKS.get(cause, _OTHER)

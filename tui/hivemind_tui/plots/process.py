@@ -1,4 +1,4 @@
-"""The plotting process as the screen sees it: hand it a job, pick up the newest figure, never wait for either."""
+"""The client of the plotting process: submits jobs and keeps the newest figure, without waiting."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _COMMAND = (sys.executable, "-m", "hivemind_tui.plots.plotter")
 
 
 class PlotProcess:
-    """Owns the child: starts it with the first job, and again, ever more slowly, when it dies. Only the newest job
-    counts; while there is no child there is no figure either, so that nobody mistakes an old one for the present."""
+    """Owns the child: starts it with the first job, and again after a growing pause when it dies. Only the newest job
+    counts; without a child there is no figure, because an old one would be mistaken for the present."""
 
     def __init__(
         self, command: tuple[str, ...] = _COMMAND, restart_s: float = 1.0, monitor: Monitor | None = None
@@ -67,7 +67,7 @@ class PlotProcess:
             await asyncio.sleep(pause_s)
 
     async def _life(self) -> int:
-        """One child from start to death; answers how many figures it drew."""
+        """Run one child until it dies; return how many figures it drew."""
         drawn = 0
         try:
             child = await asyncio.create_subprocess_exec(

@@ -45,6 +45,6 @@ class Figure(msgspec.Struct, frozen=True, array_like=True):
 
 
 def pack(message: Job | Figure) -> bytes:
-    """The message as it goes through the pipe."""
+    """Return the message as it goes through the pipe."""
     body = msgspec.msgpack.encode(message)
     return HEAD.pack(len(body)) + body

@@ -16,7 +16,7 @@ _SHORTER_SPANS_S = (20.0, 40.0, 60.0, 120.0, 300.0)
 
 
 def job_for(lane: LaneView, width: int, height: int, *, braille: bool = True) -> Job | None:
-    """The figure of a lane in `width` cells and `height` rows; None while there is no curve or no room for one.
+    """Return the job for a lane's figure in `width` cells and `height` rows; None without a curve or room.
 
     `braille`: the terminal's font has such signs.
     """
@@ -45,13 +45,13 @@ def job_for(lane: LaneView, width: int, height: int, *, braille: bool = True) ->
 
 
 def span_of(curve: Sequence[CurvePoint]) -> float:
-    """Seconds that are shown of a curve."""
+    """Return the seconds that are shown of a curve."""
     age = curve[-1].at - curve[0].at if curve else 0.0
     return next((span for span in _SHORTER_SPANS_S if age <= span), SPAN_S)
 
 
 def peaks(points: Points, span_s: float, columns: int) -> Points:
-    """The highest point of each column: of what jumps up and down all the time, a line that can be read."""
+    """Return the highest point of each column, which makes a readable line of a jumping value."""
     highest: dict[int, tuple[float, float]] = {}
     for x, y in points:
         column = _column(x, span_s, columns)
@@ -72,7 +72,7 @@ def _marked(point: CurvePoint, now: float, braille: bool) -> tuple[float, float,
 def thin(
     points: Sequence[CurvePoint], now: float, span_s: float, columns: int, value: Callable[[CurvePoint], float | None]
 ) -> Points:
-    """At most two points a column, the lowest and the highest in their order; x is seconds before `now`.
+    """Return at most two points a column, the lowest and the highest; x is seconds before `now`.
 
     Values that are unknown or without limit are left out.
     """

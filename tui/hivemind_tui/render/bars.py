@@ -23,7 +23,7 @@ _ORDER = {"failed": 0, "stream": 1, "first": 2, "queue": 3, "pause": 4}
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A stretch of time in cells. It moves by whole cells: so nothing on it trembles."""
+    """A span of time in cells. It moves by whole cells, so that bars don't jitter."""
 
     span_s: float
     width: int
@@ -39,12 +39,12 @@ class Axis:
         return self.span_s / self.width
 
     def cell(self, at: float) -> int:
-        """Where a moment stands; those outside are put to the edge."""
+        """Return the cell of a moment; moments outside are put to the edge."""
         return max(0, min(self.width - 1, math.floor((at - self.origin_at) / self.cell_s) - self.first))
 
 
 def ending(start_at: float, end_at: float, width: int) -> Axis:
-    """An axis for all from the one moment to the other, which stands in its last cell; half a minute at least."""
+    """Return an axis from one moment to the other, which is in its last cell; half a minute at least."""
     width = max(2, width)
     # A cell more than the time takes: both ends stand somewhere within theirs.
     span = _rounded(SPANS, max(30.0, (end_at - start_at) * width / (width - 1)))
@@ -52,7 +52,7 @@ def ending(start_at: float, end_at: float, width: int) -> Axis:
 
 
 def beginning(start_at: float, end_at: float, width: int) -> Axis:
-    """An axis for all from the one moment, with which it begins, to the other."""
+    """Return an axis that begins with one moment and reaches the other."""
     return Axis(_rounded(SPANS, end_at - start_at), max(1, width), origin_at=start_at)
 
 
@@ -64,7 +64,7 @@ def _rounded(steps: Sequence[int], wanted: float) -> float:
 
 
 def bar(phases: Sequence[Phase], axis: Axis, pen: Pen) -> list[Span]:
-    """The phases on the axis, exactly as wide as it is."""
+    """Return the phases on the axis, exactly as wide as it is."""
     first = axis.cell(phases[0].start_at)
     last = axis.cell(phases[-1].end_at)
     # So many cells as there are phases: to the right where there is room, else to the left.
@@ -83,7 +83,7 @@ def _ranks(phases: Sequence[Phase]) -> list[int]:
 
 
 def shares(lengths: Sequence[float], cells: int, ranks: Sequence[int]) -> list[int]:
-    """The cells divided by the lengths, each getting one at least; where they don't suffice, the low ranks do."""
+    """Return the cells divided in proportion to the lengths, one each at least; too few go to the lowest ranks."""
     if len(lengths) > cells:
         chosen = sorted(range(len(lengths)), key=lambda index: (ranks[index], -lengths[index]))[:cells]
         return [int(index in chosen) for index in range(len(lengths))]
@@ -112,7 +112,7 @@ def shares(lengths: Sequence[float], cells: int, ranks: Sequence[int]) -> list[i
 
 
 def times_of_day(axis: Axis, offset_s: float, mark: str) -> str:
-    """What stands over the axis: times of day (`offset_s`: from the axis's clock to the wall's) at round moments."""
+    """Return the labels above the axis: times of day at round moments; `offset_s` is from its clock to the wall's."""
     start = max(0.0, min(LATEST, axis.first * axis.cell_s + offset_s))
     # Round by the clock on the wall here, not by the one in Greenwich.
     east_s = local(start).tm_gmtoff
@@ -127,7 +127,7 @@ def times_of_day(axis: Axis, offset_s: float, mark: str) -> str:
 
 
 def times_since(axis: Axis, mark: str) -> str:
-    """What stands over an axis that begins at zero: `0s`, `5s`, `10s`, `1m`."""
+    """Return the labels above an axis that begins at zero: `0s`, `5s`, `10s`, `1m`."""
     marks = _marks(0.0, _step(axis, 8), axis.span_s)
     return _line(axis, ((moment, rounded(moment)) for moment in marks), mark)
 

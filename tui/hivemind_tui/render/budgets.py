@@ -1,4 +1,4 @@
-"""How a budget stands, as panels tell it: tokens and dollars, the share that is used, what is left."""
+"""Budgets as panels show them: tokens and dollars, the used share, what is left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hivemind_tui.render.pen import Pen, Span
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """One of the two that a budget may have."""
+    """One of the two limits that a budget may have, tokens or dollars."""
 
     used: str
     of: str
@@ -24,7 +24,7 @@ class Ceiling:
 
 
 def ceilings(state: BudgetState) -> list[Ceiling]:
-    """Those that it has, the one that is nearer its end first."""
+    """Return the budget's limits, the one closer to being reached first."""
     found = []
     if state.tokens is not None:
         left = state.tokens - state.used_tokens
@@ -47,12 +47,12 @@ def _ceiling(used: str, of: str, left: str, part: float, whole: float) -> Ceilin
 
 
 def role_of(share: float) -> str:
-    """How near its end a budget is."""
+    """Return the colour role for the used share of a budget."""
     return "bad" if share >= 1 else "wait" if share >= WARN_SHARE else "text"
 
 
 def share_of(state: BudgetState | None) -> float | None:
-    """How much of it is used; None where there is none."""
+    """Return the used share of a budget; None where there is none."""
     found = ceilings(state) if state is not None else []
     return found[0].share if found else None
 
@@ -67,17 +67,17 @@ def price(amount: float) -> str:
 
 
 def period(state: BudgetState) -> str:
-    """What it counts: `this run`, `today`, `in all`."""
+    """Return the budget's period: `this run`, `today`, `in all`."""
     return PERIODS.get(state.per, "")
 
 
 def covered(state: BudgetState) -> str:
-    """Whom it is for, where that isn't the agent alone."""
+    """Return which agents it covers, if not the agent alone."""
     return {"subtree": "with its agents", "all": "all agents"}.get(state.covers, "")
 
 
 def blind(state: BudgetState) -> str:
-    """What a ceiling in dollars doesn't see."""
+    """Return the tokens that a limit in dollars leaves out."""
     return (
         f"{short_count(state.unpriced)} tokens without a price" if state.unpriced and state.dollars is not None else ""
     )
@@ -89,5 +89,5 @@ def figures(share: float) -> str:
 
 
 def bar(pen: Pen, width: int, ceiling: Ceiling) -> list[Span]:
-    """Of one ceiling."""
+    """Return the bar of one limit."""
     return pen.gauge(width, ceiling.share, role="ok" if ceiling.role == "text" else ceiling.role)

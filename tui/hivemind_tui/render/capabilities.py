@@ -33,12 +33,12 @@ def prepare(environ: MutableMapping[str, str]) -> None:
 
 
 def coloured(environment: Mapping[str, str]) -> bool:
-    """Nobody asked for a screen without colours."""
+    """Return whether colours are allowed."""
     return not environment.get("NO_COLOR")
 
 
 def colours(environment: Mapping[str, str]) -> int:
-    """How many there are: 0, 16, 256 or 16,777,216. By the same signs as Rich, which reduces ours to that many.
+    """Return the number of colours: 0, 16, 256 or 16,777,216, by the rules of Rich, which reduces ours to that many.
 
     Without a TERM nothing is known about the terminal, and nothing is held back.
     """
@@ -54,7 +54,7 @@ def colours(environment: Mapping[str, str]) -> int:
 
 
 def first_theme(environment: Mapping[str, str]) -> str:
-    """The theme to begin with: the one asked for, else by the number of colours and, where that is told, by the ground.
+    """Return the first theme: the configured one, else by the number of colours and, if known, by the background.
 
     Raises: UsageError: there is no such theme.
     """
@@ -73,7 +73,7 @@ def first_theme(environment: Mapping[str, str]) -> str:
 
 
 def themes_for(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The themes that can be chosen here, the first one first.
+    """Return the themes that can be chosen here, beginning with the first one.
 
     Raises: UsageError: the environment asks for one that there isn't.
     """

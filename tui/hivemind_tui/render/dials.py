@@ -138,5 +138,5 @@ def shown_value(name: str, value: float) -> str:
 
 
 def tuned(first: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-    """The knobs that stand elsewhere than at first."""
+    """Return the knobs whose values differ from the first ones."""
     return {name: value for name, value in now.items() if name in first and first[name] != value}

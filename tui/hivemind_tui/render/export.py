@@ -20,7 +20,7 @@ _TRIES = 1000
 
 
 def placed_text(svg: str) -> str:
-    """The picture with its text placed piece by piece, in a font that machines have, and no chance in its names."""
+    """Return the picture with its text placed piece by piece, in a common font and without random names."""
     svg = _TEXT.sub(_placed, _FACES.sub("", svg))
     # DejaVu's characters are exactly a cell wide at this size.
     svg = svg.replace("font-family: Fira Code, monospace", "font-family: DejaVu Sans Mono, Menlo, Consolas, monospace")
@@ -43,7 +43,7 @@ def _placed(match: re.Match[str]) -> str:
 
 
 def write_new(folder: Path, name: str, svg: str) -> Path:
-    """The picture as a file of that name; where there is one already, with a number behind it. Raises: OSError."""
+    """Write the picture into a new file of that name, with a number appended if it exists. Raises: OSError."""
     for number in range(1, _TRIES):
         path = folder / (f"{name}.svg" if number == 1 else f"{name}-{number}.svg")
         if path.with_suffix(".png").exists():
@@ -58,7 +58,7 @@ def write_new(folder: Path, name: str, svg: str) -> Path:
 
 
 async def as_png(path: Path, columns: int, converter: str | None = None) -> Path | None:
-    """The SVG as a PNG beside it; None where no converter is installed, or it can't."""
+    """Convert the SVG to a PNG beside it; return None where no converter is installed, or it fails."""
     command = converter or shutil.which(CONVERTER)
     if command is None:
         return None

@@ -38,12 +38,12 @@ _KEPT = 1024
 
 
 def linked(text: str, role: str, action: str) -> Span:
-    """Text that can be clicked. Cut or pad it before: the action doesn't survive that."""
+    """Return text that can be clicked. It must be cut or padded before, which would lose the action."""
     return text, f"{role}@{action}" if action else role
 
 
 def call(name: str, *arguments: str | int | float | bool | None) -> str:
-    """An action for Textual to parse, as `app.select('bob')`; whatever an agent calls itself stays one argument."""
+    """Return an action for Textual to parse, as `app.select('bob')`; any agent's name stays one argument."""
     return f"{name}({', '.join(map(repr, arguments))})"
 
 
@@ -214,7 +214,7 @@ class Pen:
 
 
 def fitting(width: int, chunks: Iterable[tuple[int, Sequence[Span]]], gap: str = "  ") -> list[Span]:
-    """The chunks that fit in `width`, in order; where they don't all fit, those of the highest number go first."""
+    """Return the chunks that fit in `width`, in order; those of the highest number are left out first."""
     kept = list(enumerate(chunks))
 
     def cells() -> int:
@@ -230,7 +230,7 @@ def fitting(width: int, chunks: Iterable[tuple[int, Sequence[Span]]], gap: str =
 
 
 def scrollbar(first: int, shown: int, total: int, rows: int, pen: Pen) -> list[Span]:
-    """One cell a row: where the `shown` rows from `first` on stand among `total`. Nothing where all are in sight.
+    """Return one cell a row that shows the position among `total` rows; nothing where all rows are shown.
 
     The thumb touches an end only where the list does.
     """

@@ -1,4 +1,4 @@
-"""A request's course in pieces: in the queue, failed attempts, pauses, until the first token, the stream.
+"""The phases of a request: in the queue, failed attempts, pauses, until the first token, the stream.
 
 Clocks are taken as they are: a phase that would end before it began is one of no length.
 """
@@ -47,7 +47,7 @@ def fine(value: float) -> str:
 
 
 def phases_of(request: RequestView, at: float) -> list[Phase]:
-    """From its arrival to its end, or to this moment; in order, without gaps. There is always one at least."""
+    """Return the phases from a request's arrival to its end or to this moment, without gaps, at least one."""
     end = at if request.ended_at is None else request.ended_at
     made: list[Phase] = []
     now = request.arrived_at
@@ -65,7 +65,7 @@ def phases_of(request: RequestView, at: float) -> list[Phase]:
 
 
 def attempt_phases(attempt: AttemptView, since: float, now: float) -> list[Phase]:
-    """Of one attempt: the pause before it since the one before (`since`), its wait, and what became of it until now."""
+    """Return one attempt's phases: the pause after the one before (`since`), its wait, and its outcome until now."""
     queued = max(since, attempt.queued_at)
     granted = max(queued, attempt.granted_at)
     end = max(granted, now if attempt.ended_at is None else attempt.ended_at)
@@ -88,12 +88,12 @@ def _some(*made: Phase) -> list[Phase]:
 
 
 def told(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[Chunk]:
-    """Each phase with its name and its length, and how it ended."""
+    """Return each phase with its name and length, and how the request ended."""
     return [*(_chunk(phase, pen) for phase in made), *_end(request, pen)]
 
 
 def summed(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[Chunk]:
-    """The same in short, for a request that was tried often: what is alike is added up."""
+    """Return the same in short, for a request with many attempts: phases of one kind are added up."""
     chunks: list[Chunk] = []
     for kind, words in (("queue", "queue"), ("failed", "failed tries"), ("pause", "pauses")):
         alike = [phase for phase in made if phase.kind == kind]
@@ -110,7 +110,7 @@ def summed(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[Chunk]
 
 
 def failures(requests: Sequence[RequestView]) -> str:
-    """Failed attempts by what they failed with, the most frequent first: `529 x4, timeout x1`."""
+    """Return failed attempts by error, the most frequent first: `529 x4, timeout x1`."""
     counted = Counter(
         failure(attempt) for request in requests for attempt in request.attempts if attempt.outcome not in FINE
     )
@@ -118,7 +118,7 @@ def failures(requests: Sequence[RequestView]) -> str:
 
 
 def failure(attempt: AttemptView) -> str:
-    """What an attempt failed with: its status, or what became of the connection."""
+    """Return what an attempt failed with: its status, or the kind of failure."""
     return str(attempt.status) if attempt.status is not None else attempt.outcome.replace("_", " ")
 
 

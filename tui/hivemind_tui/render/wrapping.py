@@ -69,7 +69,7 @@ def scrolled(entries: Sequence[Sequence[Strip]], first: int, width: int, rows: i
 
 
 def last_page(entries: Sequence[Sequence[Strip]], rows: int) -> int:
-    """The first entry from which on the last one is in sight as a whole."""
+    """Return the first entry from which the last one is shown completely."""
     left = rows
     for index in range(len(entries) - 1, -1, -1):
         left -= len(entries[index])

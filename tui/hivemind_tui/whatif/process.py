@@ -1,4 +1,4 @@
-"""The simulating process as the screen sees it: ask, hear what comes of it, or give up."""
+"""The client of the simulation process: asks, receives messages, or cancels."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class Simulation:
         self._command = command
         self._child: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
-        """Whoever is cancelled ends the child before the next one asks."""
+        """A cancelled question ends the child before the next one is asked."""
 
     @property
     def pid(self) -> int | None:
-        """Of the child; None: there is none."""
+        """The child's process id; None if there is none."""
         return None if self._child is None else self._child.pid
 
     async def ask(self, question: Question, tell: Callable[[Message], None]) -> None:
-        """Tell everything that comes until the question is answered; a child that fails is an answer too."""
+        """Pass on every message until the question is answered; a failure of the child is an answer too."""
         async with self._turn:
             await self._ask(question, tell)
 
@@ -89,7 +89,7 @@ class Simulation:
         return self._child
 
     async def _why_it_ended(self, error: Exception) -> str:
-        """In a line; what else it said goes to the log."""
+        """Return why the child ended, in a line; its other output goes to the log."""
         child = self._child
         if child is None:
             return f"the simulation can't be started: {error}"

@@ -13,7 +13,7 @@ from hivemind_tui.sources.base import Link, Source
 
 
 def recording_of(source: Source, snapshot: Snapshot) -> Path:
-    """The first file of it that there is. Raises: Rejected: there is none that can be read here."""
+    """Return the first existing file of the recording. Raises: Rejected: none can be read here."""
     played = getattr(source, "journal", None)
     if isinstance(played, Path):
         return played
@@ -36,7 +36,7 @@ def _out_of_reach(path: Path, link: Link, failing: str) -> str:
 
 
 def _first_part(path: Path) -> Path:
-    """Later parts are found from it, whether or not some are missing."""
+    """Return the first part, from which the later ones are found."""
     name = path.name.partition(".")[0]
     try:
         parts = parts_in(path.parent).get(name, {})

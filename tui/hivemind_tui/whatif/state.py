@@ -1,4 +1,4 @@
-"""What the what-if page knows and where its cursor is, as one value, and what keys and answers make of it."""
+"""The state of the what-if page as one value, and how keys and answers change it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hivemind_tui.whatif.protocol import Message, Progress, RecordingSummary, Wh
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """One what-if: the recording, the settings that are to be others, and what came of it."""
+    """A what-if: the recording, the changed settings, and the result."""
 
     path: str = ""
     """Of the recording's first file; empty: none was read yet."""
@@ -48,31 +48,31 @@ class WhatIf:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Everything in the list: the knobs, then whatever else is changed."""
+        """The settings in the list: the knobs, then other changed settings."""
         return (*NAMES, *(change.name for change in self.changes if change.name not in NAMES))
 
     @property
     def knobs(self) -> Mapping[str, float]:
-        """Of the changes those that can be tuned while a proxy runs."""
+        """The changes that can be made while a proxy runs."""
         return {each.name: _number(each) for each in self.changes if each.name in KNOBS}
 
     @property
     def others(self) -> tuple[Change, ...]:
-        """The other ones."""
+        """The changes that need a restart or another command."""
         return tuple(change for change in self.changes if change.name not in KNOBS)
 
     @property
     def stale(self) -> bool:
-        """What is shown came of other settings than those chosen now."""
+        """Whether the result is of other settings than those chosen now."""
         return self.outcome is not None and self.outcome.changes != self.changes
 
     def value(self, name: str) -> float | None:
-        """A knob as it is to be; None: nobody knows it yet."""
+        """Return a knob's value to simulate; None if it isn't known yet."""
         return self.knobs.get(name, self.base.get(name))
 
 
 def told(what_if: WhatIf, message: Message) -> WhatIf:
-    """What the simulating process said."""
+    """Return the state after a message of the simulation process."""
     match message:
         case Progress():
             return replace(what_if, stage=message)
@@ -84,14 +84,14 @@ def told(what_if: WhatIf, message: Message) -> WhatIf:
 
 
 def move(what_if: WhatIf, step: int) -> WhatIf:
-    """So many rows down, or (negative) up."""
+    """Move the cursor so many rows down, or (negative) up."""
     names = what_if.names
     at = names.index(what_if.name) if what_if.name in names else 0
     return replace(what_if, name=names[max(0, min(len(names) - 1, at + step))], choosing=True)
 
 
 def turn(what_if: WhatIf, steps: int) -> WhatIf:
-    """The knob under the cursor a step up or down, or a large one (10, -10). Raises: Rejected."""
+    """Turn the knob under the cursor a step up or down, or a large one (10, -10). Raises: Rejected."""
     name = what_if.name
     if name not in KNOBS:
         raise Rejected(f"{name} has no steps; o types a value")
@@ -102,7 +102,7 @@ def turn(what_if: WhatIf, steps: int) -> WhatIf:
 
 
 def typed_in(what_if: WhatIf, text: str) -> WhatIf:
-    """What was typed: a value for the setting under the cursor, or any setting as `NAME=VALUE`. Raises: Rejected."""
+    """Apply typed text: a value for the setting under the cursor, or any setting as `NAME=VALUE`. Raises: Rejected."""
     name, equals, value = text.partition("=")
     name, value = (name.strip(), value.strip()) if equals else (what_if.name, text.strip())
     if name in KNOBS:
@@ -120,7 +120,7 @@ def typed_in(what_if: WhatIf, text: str) -> WhatIf:
 
 
 def with_change(what_if: WhatIf, change: Change) -> WhatIf:
-    """This change among the others; a knob that is to be as it was recorded is none."""
+    """Add a change; a knob with its recorded value is no change."""
     kept = [each for each in what_if.changes if each.name != change.name]
     if change.name not in KNOBS or what_if.base.get(change.name) != _number(change):
         kept.append(change)
@@ -128,7 +128,7 @@ def with_change(what_if: WhatIf, change: Change) -> WhatIf:
 
 
 def without(what_if: WhatIf, name: str) -> WhatIf:
-    """As recorded again."""
+    """Drop the change of a setting."""
     names = what_if.names
     kept = tuple(each for each in what_if.changes if each.name != name)
     left = replace(what_if, changes=kept, choosing=True)
@@ -136,13 +136,13 @@ def without(what_if: WhatIf, name: str) -> WhatIf:
 
 
 def in_order(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Knobs as they stand on the page, the others after them."""
+    """Return knobs in the page's order, then the other changes."""
     order = {name: index for index, name in enumerate(NAMES)}
     return tuple(sorted(changes, key=lambda each: order.get(each.name, len(order))))
 
 
 def words(changes: Sequence[Change]) -> str:
-    """Changes as a command line has them."""
+    """Return the changes as on a command line."""
     return ", ".join(map(str, changes))
 
 

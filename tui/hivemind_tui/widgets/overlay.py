@@ -26,7 +26,7 @@ _SCROLL = {
 
 
 class Overlay(LineTable):
-    """While it is open, whoever has the keys hands them to it. One that is none of its choices closes it, which is
+    """While it is open, the screen hands keys to it. A key that is none of its choices closes it, which is
     always the safe way; where the rows don't all fit, the keys that move elsewhere scroll them."""
 
     def __init__(self, *, id: str) -> None:
@@ -53,21 +53,21 @@ class Overlay(LineTable):
         self.display = False
 
     def press(self, event: events.Key) -> None:
-        """One key: its choice, or nothing; then closed."""
+        """Close it, and run the choice of this key if there is one; keys that scroll scroll."""
         key = event.character if event.character in self._choices else event.key
         if key not in self._choices and self.scroll_rows(_SCROLL.get(event.key, 0)):
             return
         self.answer(key or "")
 
     def answer(self, key: str) -> None:
-        """As if this key had been pressed."""
+        """Act as if this key had been pressed."""
         chosen = self._choices.get(key)
         self.close()
         if chosen is not None:
             chosen()
 
     def scroll_rows(self, step: int) -> bool:
-        """So many rows further down, or up; False where they are all in sight."""
+        """Scroll down or up; return False where all rows are shown."""
         last = len(self._folded) - self._room()
         if step == 0 or last <= 0:
             return False
@@ -101,12 +101,12 @@ class Overlay(LineTable):
 
 
 def cells_of(row: Row) -> int:
-    """How wide it is."""
+    """Return the width of a row in cells."""
     return sum(cell_len(text) for text, _ in row)
 
 
 def folded(row: Row, width: int) -> list[Row]:
-    """A row in several where it is too wide: its last text goes on, word by word, below where it began."""
+    """Return a row as several where it is too wide: its last text is wrapped below where it began."""
     if cells_of(row) <= width or not row:
         return [row]
     *heads, (text, role) = row

@@ -19,7 +19,7 @@ _HELP = "no command of that name; a knob takes a number: beta 0.7"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One thing that can be run."""
+    """A command that can be run."""
 
     name: str
     """What it is called, and first of all found by."""
@@ -37,7 +37,7 @@ Offer = Callable[[str], Sequence[Choice]]
 
 
 class Palette(LineTable):
-    """While it is open, whoever has the keys hands them to it."""
+    """The command palette; while it is open, the screen hands keys to it."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -90,11 +90,11 @@ class Palette(LineTable):
                     self._search(edited)
 
     def paste(self, text: str) -> None:
-        """Pasted text is typed, on one line."""
+        """Type pasted text, on one line."""
         self._search(self._line.typed(text))
 
     def run(self, index: int) -> None:
-        """Close, and run one of the choices; where there is none, what was typed can still be mended."""
+        """Close, and run one of the choices; stay open where there is none."""
         if index < len(self._found):
             chosen = self._found[index]
             self.close()
@@ -141,7 +141,7 @@ class Palette(LineTable):
 
 
 def found(choices: Sequence[Choice], text: str) -> list[Choice]:
-    """The choices that have every word of the text somewhere, those first whose name begins with it."""
+    """Return the choices that contain every word of the text, those first whose name begins with it."""
     text = text.strip().lower()
     words = text.split()
 

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class Panel(LineTable):
-    """Draws a view with its render function; whatever that raises is painted here and goes no further."""
+    """Draws a view with its render function; an exception of that is shown here and logged."""
 
     def __init__(self, render: Render, *, id: str) -> None:
         super().__init__(id=id)

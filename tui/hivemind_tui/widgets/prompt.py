@@ -13,7 +13,7 @@ from hivemind_tui.widgets.line_table import LineTable
 
 
 class BottomRow(LineTable):
-    """Shows spans until something is asked; then whoever has the keys hands them to it until enter or escape."""
+    """Shows spans, or asks for a line; then the screen hands keys to it until enter or escape."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -47,7 +47,7 @@ class BottomRow(LineTable):
         self.is_open = False
 
     def show(self, spans: list[Span], pen: Pen) -> None:
-        """The keys that apply; not while something is asked."""
+        """Show the keys that apply, unless a line is being typed."""
         self._ink = pen
         if self.is_open:
             self._draw()
@@ -74,7 +74,7 @@ class BottomRow(LineTable):
                     self._change(edited)
 
     def paste(self, text: str) -> None:
-        """Pasted text is typed, on one line."""
+        """Type pasted text, on one line."""
         self._change(self._line.typed(text))
 
     def _change(self, line: Line) -> None:
