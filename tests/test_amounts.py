@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hivemind.text.amounts import WantedBudget, ceiling, parse_budget, shell_took
+from hivemind.text.amounts import WantedBudget, ceiling, parse_budget, shell_hint
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_what_is_no_budget(text: str, why: str) -> None:
 )
 def test_what_a_shell_leaves_of_dollars(typed: str, comes: str) -> None:
     """It is told how to write it; what no shell has touched isn't."""
-    assert shell_took(comes) == "; in a shell write 5usd, or quote '$5'"
-    assert shell_took(typed) == ""
+    assert shell_hint(comes) == "; in a shell write 5usd, or quote '$5'"
+    assert shell_hint(typed) == ""
 
 
 def test_a_ceiling_in_words() -> None:

@@ -37,7 +37,7 @@ class Ended:
     """Likewise."""
 
 
-class Attempt:
+class TaskProcess:
     """One of them. Made by :func:`start` and :func:`adopt`."""
 
     def __init__(self, folder: Path, process: subprocess.Popen[bytes] | None = None) -> None:
@@ -158,7 +158,7 @@ class Attempt:
             os.close(handle)
 
 
-def start(folder: Path, command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], log: Path) -> Attempt:
+def start(folder: Path, command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], log: Path) -> TaskProcess:
     """Start a command, in a session of its own, with the end of `log` for its output and nothing to read.
 
     The folder is made for it. A command that can't be started ends with 127 or 126, as in a shell, and its log says
@@ -175,12 +175,12 @@ def start(folder: Path, command: Sequence[str], *, cwd: Path, environ: Mapping[s
             stderr=output,
             start_new_session=True,
         )
-    return Attempt(folder, process)
+    return TaskProcess(folder, process)
 
 
-def adopt(folder: Path) -> Attempt:
+def adopt(folder: Path) -> TaskProcess:
     """The attempt that an earlier runner started in that folder.
 
     One whose shim hasn't come so far will not run any more.
     """
-    return Attempt(folder)
+    return TaskProcess(folder)

@@ -8,9 +8,9 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from hivemind.agents.batch_desk import WHO, Desk
-from hivemind.agents.batch_job import Job
-from hivemind.agents.progress import Row, Standing
+from hivemind.agents.batch_context import WHO, BatchContext
+from hivemind.agents.batch_job import TaskRun
+from hivemind.agents.progress import BatchProgress, TaskRow
 from hivemind.api_types import ClaimRequest, TaskState
 from hivemind.control.client import ANSWER_WITHIN_S, ControlError
 from hivemind.scheduler.commands import Rejected
@@ -18,7 +18,7 @@ from hivemind.scheduler.places import ASK_EVERY_S
 from hivemind.world.snapshot import TaskView
 
 if TYPE_CHECKING:
-    from hivemind.agents.batch_folder import Outcome
+    from hivemind.agents.batch_folder import TaskOutcome
 
 LOOK_EVERY_S = 1.0
 """At what others change, and at what agents use."""
@@ -26,11 +26,11 @@ _SHOW_EVERY_S = 0.25
 _NEXT_SHOWN = 6
 
 
-class Batch:
+class BatchRunner:
     """One runner's work on a batch."""
 
     def __init__(
-        self, desk: Desk, runner: str, limit: int, clock: Callable[[], float], *, watched: bool = False
+        self, desk: BatchContext, runner: str, limit: int, clock: Callable[[], float], *, watched: bool = False
     ) -> None:
         """`runner`: as it claims tasks; `limit`: tasks that it runs at once; `watched`: show what running ones use."""
         self._desk = desk
@@ -40,22 +40,22 @@ class Batch:
         self._clock = clock
         self._began = clock()
         self._claims = itertools.count(1)
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, TaskRun] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._states: dict[str, TaskState] = {}
         self._views: dict[str, TaskView] = {}
-        self._outcomes: dict[str, list[Outcome]] = {}
+        self._outcomes: dict[str, list[TaskOutcome]] = {}
         self._told: set[str] = set()
         self._forgotten = False
         """By the proxy."""
         self._over = asyncio.Event()
 
-    async def run(self, left: Iterable[TaskState], show: Callable[[Standing], object]) -> Standing:
+    async def run(self, left: Iterable[TaskState], show: Callable[[BatchProgress], object]) -> BatchProgress:
         """Until nothing is left to run, or the desk's word to stop. `left`: what an earlier runner was at."""
         looker, shower = asyncio.create_task(self._look()), asyncio.create_task(self._show(show))
         try:
             for state in left:
-                self._take(Job(self._desk, state, taken_over=True))
+                self._take(TaskRun(self._desk, state, taken_over=True))
             await self._work()
             while self._running:
                 await asyncio.wait(self._running)
@@ -73,14 +73,14 @@ class Batch:
             await self._look_once()
         return self.standing()
 
-    def standing(self) -> Standing:
+    def standing(self) -> BatchProgress:
         """How it stands."""
         rows = [self._row(name) for name in self._names()]
         ready = sorted((state for state in self._states.values() if state.state == "ready"), key=_turn)
         names = [name for state in ready if (name := self._desk.short(state.spec.id)) not in self._jobs]
         more = [f"{len(names) - _NEXT_SHOWN} more"] if len(names) > _NEXT_SHOWN else []
         elapsed_s = self._clock() - self._began
-        return Standing(
+        return BatchProgress(
             self._desk.batch, rows, elapsed_s, self._desk.folder.logs, self._desk.notice, (*names[:_NEXT_SHOWN], *more)
         )
 
@@ -97,7 +97,7 @@ class Batch:
                 except ControlError:
                     return  # only once it is to stop
                 if state is not None:
-                    self._take(Job(desk, state))
+                    self._take(TaskRun(desk, state))
                     continue
                 if not self._jobs:
                     return
@@ -125,7 +125,7 @@ class Batch:
                     if state.runner == claim and state.state == "running":
                         return state
 
-    def _take(self, job: Job) -> None:
+    def _take(self, job: TaskRun) -> None:
         self._jobs[job.name] = job
         self._running.add(asyncio.create_task(job.run(), name=f"task {job.name}"))
 
@@ -195,7 +195,7 @@ class Batch:
 
     # --- Showing --------------------------------------------------------------------------------------------------
 
-    async def _show(self, show: Callable[[Standing], object]) -> None:
+    async def _show(self, show: Callable[[BatchProgress], object]) -> None:
         while True:
             show(self.standing())
             await asyncio.sleep(_SHOW_EVERY_S)
@@ -203,7 +203,7 @@ class Batch:
     def _names(self) -> list[str]:
         return list(dict.fromkeys([*self._desk.plan.tasks, *map(self._desk.short, self._states)]))
 
-    def _row(self, name: str) -> Row:
+    def _row(self, name: str) -> TaskRow:
         task, job = f"{self._desk.batch}.{name}", self._jobs.get(name)
         if name not in self._outcomes or (job is not None and job.phase == "delayed"):
             self._remember(name)
@@ -213,7 +213,7 @@ class Batch:
         known = last.how if last is not None and last.how in ("done", "failed") else "waiting"
         # What the graph was last seen to say may be older than the end that was told to it.
         stale = state is not None and state.state == "running" and last is not None and job is None
-        row = Row(name, (planned and planned.agent) or task, known if state is None or stale else state.state)
+        row = TaskRow(name, (planned and planned.agent) or task, known if state is None or stale else state.state)
         row.attempts, row.log = len(ends), self._desk.folder.log(name)
         if state is not None:
             row.note = self._desk.short(state.note)

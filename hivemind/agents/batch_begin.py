@@ -12,7 +12,7 @@ import msgspec
 
 from hivemind.agent_names import same
 from hivemind.agents.attempts import adopt
-from hivemind.agents.batch_desk import WHO, Desk
+from hivemind.agents.batch_context import WHO, BatchContext
 from hivemind.agents.batch_folder import RunnerNote
 from hivemind.agents.batch_job import GRACE_S
 from hivemind.agents.plan_document import PlanError
@@ -38,7 +38,7 @@ _AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class StartMode:
     """What the user wants done with a batch that is there already."""
 
     resume: bool = False
@@ -46,7 +46,7 @@ class How:
     retry_failed: bool = False
 
 
-async def begin(desk: Desk, runner: str, how: How) -> list[TaskState]:
+async def begin(desk: BatchContext, runner: str, how: StartMode) -> list[TaskState]:
     """Returns the tasks that an earlier runner had begun, to be seen through.
 
     Raises: UsageError: it can't be begun like this; NoAnswer; OSError: the folder can't be written to.
@@ -79,15 +79,15 @@ async def begin(desk: Desk, runner: str, how: How) -> list[TaskState]:
     return [state for state in await _known(desk) if state.state == "running"]
 
 
-async def _known(desk: Desk) -> list[TaskState]:
+async def _known(desk: BatchContext) -> list[TaskState]:
     return list((await desk.ask(lambda client: client.tasks(desk.batch))).tasks)
 
 
-async def _order(desk: Desk, command: Command) -> None:
+async def _order(desk: BatchContext, command: Command) -> None:
     await desk.ask(lambda client: client.command(command, WHO))
 
 
-async def _enter(desk: Desk, *, resumed: bool) -> None:
+async def _enter(desk: BatchContext, *, resumed: bool) -> None:
     """The batch is an agent too: the parent of all of its own, with the budget of all together."""
     place = desk.place
     await desk.ask(lambda client: client.place(place))
@@ -96,7 +96,7 @@ async def _enter(desk: Desk, *, resumed: bool) -> None:
     await desk.budget(desk.batch, desk.plan.budget)
 
 
-async def _submit(desk: Desk, specs: Sequence[TaskSpec]) -> None:
+async def _submit(desk: BatchContext, specs: Sequence[TaskSpec]) -> None:
     """In one go where that isn't too much for one. What is left out by a crash is submitted by --resume."""
     part: list[TaskSpec] = []
     size = 0
@@ -111,7 +111,7 @@ async def _submit(desk: Desk, specs: Sequence[TaskSpec]) -> None:
         await _order(desk, SubmitTasks(tuple(part)))
 
 
-async def _go_on(desk: Desk, known: Sequence[TaskState], how: How) -> None:
+async def _go_on(desk: BatchContext, known: Sequence[TaskState], how: StartMode) -> None:
     """Make the graph what the plan says now. Raises: PlanError, UsageError, Rejected."""
     _check_runners(desk, known)
     by_id = {state.spec.id: state for state in known}
@@ -148,7 +148,7 @@ async def _go_on(desk: Desk, known: Sequence[TaskState], how: How) -> None:
     await _submit(desk, [spec for name, spec in specs.items() if name not in by_id])
 
 
-async def _unskip(desk: Desk, skipped: Mapping[str, TaskState]) -> None:
+async def _unskip(desk: BatchContext, skipped: Mapping[str, TaskState]) -> None:
     """What was skipped because of tasks that are tried again, or were mended since, waits for them anew."""
     behind = {name: [each for each in state.spec.after if each in skipped] for name, state in skipped.items()}
     for name in TopologicalSorter(behind).static_order():
@@ -156,7 +156,7 @@ async def _unskip(desk: Desk, skipped: Mapping[str, TaskState]) -> None:
             await _order(desk, RetryTask(name))
 
 
-def _check_runners(desk: Desk, known: Sequence[TaskState]) -> None:
+def _check_runners(desk: BatchContext, known: Sequence[TaskState]) -> None:
     """Raises: UsageError."""
     for state in known:
         if state.state == "running" and desk.folder.runner(state.runner) is None:
@@ -167,7 +167,7 @@ def _check_runners(desk: Desk, known: Sequence[TaskState]) -> None:
             )
 
 
-def _changed(desk: Desk, state: TaskState, spec: TaskSpec, how: How) -> list[str]:
+def _changed(desk: BatchContext, state: TaskState, spec: TaskSpec, how: StartMode) -> list[str]:
     """What of a task can't be changed any more."""
     task = desk.plan.tasks[desk.short(spec.id)]
     where = f"{desk.plan.file}:{task.line}: task {task.name}"
@@ -183,7 +183,7 @@ def _changed(desk: Desk, state: TaskState, spec: TaskSpec, how: How) -> list[str
     return [f"{where}: {' and '.join(what)} can't change any more; change it back, or begin anew with --fresh"]
 
 
-async def _forget(desk: Desk, known: Sequence[TaskState]) -> None:
+async def _forget(desk: BatchContext, known: Sequence[TaskState]) -> None:
     """Drop what is known of the batch; what still runs is ended first. Raises: UsageError."""
     desk.folder.begun()
     _check_runners(desk, known)
@@ -198,7 +198,7 @@ async def _forget(desk: Desk, known: Sequence[TaskState]) -> None:
         raise UsageError(f"{desk.batch}: it can't begin anew: {error}") from None
 
 
-async def _ended(desk: Desk, state: TaskState) -> int | None:
+async def _ended(desk: BatchContext, state: TaskState) -> int | None:
     """See to it that an attempt goes on no longer. Returns its exit code; None where it has none."""
     name = desk.short(state.spec.id)
     folder = desk.folder.attempt(name, state.runner)

@@ -34,7 +34,7 @@ _KEPT = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskOutcome:
     """What an attempt came to."""
 
     how: str
@@ -125,15 +125,15 @@ class BatchFolder:
         _make(folder)
         return folder / "run"
 
-    def conclude(self, task: str, claim: str, outcome: Outcome) -> None:
+    def conclude(self, task: str, claim: str, outcome: TaskOutcome) -> None:
         """Remember what an attempt came to."""
         _write(self.attempt(task, claim).with_name("outcome.json"), outcome)
 
-    def outcomes(self, task: str) -> list[Outcome | None]:
+    def outcomes(self, task: str) -> list[TaskOutcome | None]:
         """What the task's attempts came to, as far as it is known, oldest first."""
         folder = self._path / "attempts" / task
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
-        return [_read(folder / name / "outcome.json", Outcome) for name in names]
+        return [_read(folder / name / "outcome.json", TaskOutcome) for name in names]
 
     def ordered(self, agent: str) -> str | None:
         """The budget that was ordered for an agent last."""

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hivemind.agents.attempts import Attempt, Ended, adopt, start
-from hivemind.agents.batch_desk import WHO, Desk
-from hivemind.agents.batch_folder import Outcome
+from hivemind.agents.attempts import Ended, TaskProcess, adopt, start
+from hivemind.agents.batch_context import WHO, BatchContext
+from hivemind.agents.batch_folder import TaskOutcome
 from hivemind.agents.environment import command_for, environment_for
 from hivemind.agents.run import CannotRun, check_command
 from hivemind.agents.shim import NOT_STARTED
@@ -19,7 +19,7 @@ from hivemind.api_types import PlaceRequest, RunUsage, TaskState
 from hivemind.control.client import ControlError
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.places import ASK_EVERY_S
-from hivemind.text.amounts import raising
+from hivemind.text.amounts import raise_command
 from hivemind.text.humanise import short_duration, usage
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ _LOOK_EVERY_S = 0.25
 """At whether its end is wanted; its end itself is noticed at once."""
 
 
-class Job:
+class TaskRun:
     """From the claim to the end."""
 
-    def __init__(self, desk: Desk, state: TaskState, *, taken_over: bool = False) -> None:
+    def __init__(self, desk: BatchContext, state: TaskState, *, taken_over: bool = False) -> None:
         self._desk = desk
         self.state = state
         self.planned: PlannedTask = desk.planned(state)
@@ -114,7 +114,7 @@ class Job:
 
     # --- Beginning ------------------------------------------------------------------------------------------------
 
-    async def _found(self) -> Attempt | None:
+    async def _found(self) -> TaskProcess | None:
         """What an earlier runner left of it; None: nothing."""
         if not self._folder.exists():
             self._desk.say(f"{self.name} hadn't been started yet; it goes back", "warn")
@@ -130,7 +130,7 @@ class Job:
             self._desk.say(f"{self.name} still runs", "")
         return attempt
 
-    async def _begun(self) -> Attempt | None:
+    async def _begun(self) -> TaskProcess | None:
         """None: it isn't to be started any more, or couldn't be."""
         desk, planned, way = self._desk, self.planned, self._desk.session.way
         if not await self._placed():
@@ -190,7 +190,7 @@ class Job:
 
     # --- While it runs --------------------------------------------------------------------------------------------
 
-    async def _watched(self, attempt: Attempt) -> Ended:
+    async def _watched(self, attempt: TaskProcess) -> Ended:
         """Until the process has ended, by itself or because we want it to."""
         loop, kill_at = asyncio.get_running_loop(), float("inf")
         end = asyncio.create_task(attempt.ended())
@@ -223,7 +223,7 @@ class Job:
         code, took = ended.exit_code, max(0.0, ended.ended - ended.began)
         used = await self._leave(-9 if code is None else code)
         how, note = self._verdict(code, problem)
-        outcome = Outcome(how, code, took, used.tokens, used.dollars, used.unpriced)
+        outcome = TaskOutcome(how, code, took, used.tokens, used.dollars, used.unpriced)
         self._desk.folder.conclude(self.name, self.state.runner, outcome)
         if how == "cancelled":
             self._desk.say(f"{self.name} was ended, because somebody else ended its task", "warn")
@@ -261,7 +261,7 @@ class Job:
         again = failures <= planned.restarts and used.used_up is None and not used.stopped
         if not again:
             if used.used_up is not None:
-                said += f"; raise it with {raising(used.used_up)}, then --retry-failed"
+                said += f"; raise it with {raise_command(used.used_up)}, then --retry-failed"
             self._desk.say(said, "bad")
         else:
             delay_s = planned.restart_delay
@@ -280,7 +280,7 @@ class Job:
         """Attempts that came to that, since the task was tried anew."""
         return sum(each.how == how for each in self._earlier(this_one=True))
 
-    def _earlier(self, *, this_one: bool = False) -> list[Outcome]:
+    def _earlier(self, *, this_one: bool = False) -> list[TaskOutcome]:
         """What came of its attempts since the task was tried anew."""
         outcomes = self._desk.folder.outcomes(self.name)[-max(1, self.state.attempt) :]
         return [each for each in (outcomes if this_one else outcomes[:-1]) if each is not None]

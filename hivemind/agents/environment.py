@@ -25,7 +25,7 @@ _GEMINI_DEFAULTS = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ProxyRoute:
     """From agents' processes to the proxy."""
 
     url: str
@@ -39,7 +39,7 @@ class Way:
     state_dir: Path | None = None
     """Where its note is found, and files of ours may lie; None: nowhere."""
 
-    def with_token(self, token: str) -> Way:
+    def with_token(self, token: str) -> ProxyRoute:
         """The same, by a token of one agent's own; with none as it is."""
         return replace(self, token=token) if token else self
 
@@ -56,7 +56,7 @@ class Way:
 
 
 def environment_for(
-    way: Way, agent: str, environ: Mapping[str, str], *, program: str = "", task: str | None = None
+    way: ProxyRoute, agent: str, environ: Mapping[str, str], *, program: str = "", task: str | None = None
 ) -> dict[str, str]:
     """The environment of an agent's process: `environ`, and all that leads to the proxy.
 
@@ -82,7 +82,7 @@ def environment_for(
     return made
 
 
-def command_for(way: Way, agent: str, command: tuple[str, ...]) -> tuple[str, ...]:
+def command_for(way: ProxyRoute, agent: str, command: tuple[str, ...]) -> tuple[str, ...]:
     """The command as it is started: Codex reads no variable for its base URL, so it gets a flag."""
     if PurePath(command[0]).name != "codex":
         return command
@@ -90,11 +90,11 @@ def command_for(way: Way, agent: str, command: tuple[str, ...]) -> tuple[str, ..
     return (command[0], "-c", codex_setting(way.base(agent)), *command[1:])
 
 
-def _at_azure(way: Way) -> bool:
+def _at_azure(way: ProxyRoute) -> bool:
     return any(profile_for(url).name == "azure" for name, url in way.upstreams if way.to in (None, name))
 
 
-def _opencode(way: Way, agent: str, given: str) -> str:
+def _opencode(way: ProxyRoute, agent: str, given: str) -> str:
     """Its configuration as one variable, joined with what the user has there."""
     url = way._target(agent).base.replace(TOKEN, INLINE_TOKEN) + "/v1"
     try:
@@ -112,7 +112,7 @@ def _over(given: Any, ours: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _no_proxy(way: Way, environ: Mapping[str, str]) -> dict[str, str]:
+def _no_proxy(way: ProxyRoute, environ: Mapping[str, str]) -> dict[str, str]:
     """What is on this machine isn't reached through somebody else's proxy."""
     host = urlsplit(way.url).hostname or ""
     given = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
@@ -138,7 +138,7 @@ def _copilot(base: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]
         yield "COPILOT_PROVIDER_BASE_URL", f"{base}/v1"
 
 
-def _gemini(way: Way, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _gemini(way: ProxyRoute, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """It doesn't start without a terminal unless its settings say how it logs in; what the user's say counts."""
     if way.state_dir is None or not environ.get("GEMINI_API_KEY") or environ.get(_GEMINI_DEFAULTS):
         return

@@ -22,7 +22,7 @@ _TONES = {"done": "good", "failed": "bad", "blocked": "warn", "skipped": "warn",
 
 
 @dataclass(slots=True)
-class Row:
+class TaskRow:
     """A task of the batch, with all its attempts."""
 
     task: str
@@ -43,11 +43,11 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BatchProgress:
     """The batch at one moment."""
 
     batch: str
-    rows: Sequence[Row]
+    rows: Sequence[TaskRow]
     elapsed_s: float
     logs: Path
     notice: str = ""
@@ -78,7 +78,7 @@ class Ink:
         return f"\x1b[{sign}m{text}\x1b[0m" if self._on and sign and text.strip() else text
 
 
-def live(standing: Standing, width: int, height: int, ink: Ink) -> list[str]:
+def live(standing: BatchProgress, width: int, height: int, ink: Ink) -> list[str]:
     """The part of the terminal that changes in place, at most `height` lines of at most `width` cells."""
     counts, rows = standing.counts, standing.rows
     lines = [_headline(standing, width, ink), ink(fit(_states(counts), width), "dim")]
@@ -97,7 +97,7 @@ def live(standing: Standing, width: int, height: int, ink: Ink) -> list[str]:
     return [*lines, *last][:height]
 
 
-def _headline(standing: Standing, width: int, ink: Ink) -> str:
+def _headline(standing: BatchProgress, width: int, ink: Ink) -> str:
     counts, total = standing.counts, max(1, len(standing.rows))
     done, bad = counts.get("done", 0), sum(counts.get(state, 0) for state in ENDS[1:])
     right = f"  {done} of {len(standing.rows)} done  {short_duration(standing.elapsed_s)}"
@@ -115,7 +115,7 @@ def _states(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{counts[state]} {state}" for state in states if counts.get(state)) or "nothing left"
 
 
-def _running(rows: Sequence[Row], longest: int, width: int, ink: Ink) -> Iterator[str]:
+def _running(rows: Sequence[TaskRow], longest: int, width: int, ink: Ink) -> Iterator[str]:
     """What is at work, with as many columns as there is room for; `longest`: of all names, so that nothing jumps."""
     odd = any(row.state != "running" for row in rows) and width >= 48
     columns = [column for column, least in (("try", 0), ("time", 0), ("tokens", 40), ("cost", 56)) if width >= least]
@@ -135,7 +135,7 @@ def _running(rows: Sequence[Row], longest: int, width: int, ink: Ink) -> Iterato
         yield line if row.state == "running" else ink(line, "dim")
 
 
-def closing(standing: Standing, width: int, ink: Ink) -> list[str]:
+def closing(standing: BatchProgress, width: int, ink: Ink) -> list[str]:
     """The table at the end, and what it comes to."""
     rows = standing.rows
     used = any(row.tokens for row in rows)
@@ -163,7 +163,7 @@ def closing(standing: Standing, width: int, ink: Ink) -> list[str]:
     return lines
 
 
-def as_json(standing: Standing) -> dict[str, object]:
+def as_json(standing: BatchProgress) -> dict[str, object]:
     """The same for programs."""
     return {
         "batch": standing.batch,
@@ -203,25 +203,25 @@ def clean(text: str) -> str:
     return text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)
 
 
-def _why(row: Row) -> str:
+def _why(row: TaskRow) -> str:
     return "" if row.state == "done" else row.note
 
 
-def _tokens(row: Row) -> str:
+def _tokens(row: TaskRow) -> str:
     return short_count(row.tokens) if row.tokens else NOTHING
 
 
-def _cost(row: Row) -> str:
+def _cost(row: TaskRow) -> str:
     if not row.tokens:
         return NOTHING
     return dollars(row.dollars, row.unpriced)
 
 
-def _used(rows: Sequence[Row]) -> str:
+def _used(rows: Sequence[TaskRow]) -> str:
     return usage(sum(r.tokens for r in rows), sum(r.dollars for r in rows), sum(r.unpriced for r in rows))
 
 
-def _sum(standing: Standing, ink: Ink) -> str:
+def _sum(standing: BatchProgress, ink: Ink) -> str:
     counts = standing.counts
     states = [*ENDS, *(state for state in counts if state not in ENDS)]
     parts = [ink(f"{counts[state]} {state}", _TONES.get(state, "")) for state in states if counts.get(state)]

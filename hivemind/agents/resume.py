@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.scheduler.events import BudgetState
 from hivemind.store.checkpoints import Checkpoint
-from hivemind.text.amounts import how_used, owner, raising
+from hivemind.text.amounts import how_used, owner, raise_command
 from hivemind.world.snapshot import AgentView, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AgentStatus:
     """An agent as the running proxy knows it."""
 
     known: bool
@@ -43,14 +43,14 @@ class Standing:
         return ended_well and checkpoint.exit_code != 0 and not self.held
 
 
-UNKNOWN = Standing(False, None, None)
+UNKNOWN = AgentStatus(False, None, None)
 
 
-def standing(agent: str, world: Snapshot, books: BudgetsPart) -> Standing:
+def standing(agent: str, world: Snapshot, books: BudgetsPart) -> AgentStatus:
     """How an agent stands, of everything that a proxy tells."""
     view = next((each for each in world.agents if each.name == agent), None)
     known = view is not None or any(each.agent == agent for each in books.agents)
-    return Standing(known, view, used_up(agent, books))
+    return AgentStatus(known, view, used_up(agent, books))
 
 
 def used_up(agent: str, books: BudgetsPart) -> BudgetState | None:
@@ -67,5 +67,6 @@ def used_up(agent: str, books: BudgetsPart) -> BudgetState | None:
 
 
 def how_to_raise(agent: str, state: BudgetState) -> str:
-    """In a line."""
-    return f"{owner(state)} is used up ({how_used(state)}); raise it with `{raising(state)}`, then resume {agent} again"
+    """Return one line that says how an agent without budget goes on."""
+    used = f"{owner(state)} is used up ({how_used(state)})"
+    return f"{used}; raise it with `{raise_command(state)}`, then resume {agent} again"

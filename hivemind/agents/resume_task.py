@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from hivemind.agents.run import TOLD_WITHIN_S, Outcome
+from hivemind.agents.run import TOLD_WITHIN_S, RunOutcome
 from hivemind.agents.session import Ask, Session
 from hivemind.control.client import ControlError
 from hivemind.scheduler.commands import ClaimTask, Command, FinishTask, Rejected, RetryTask
@@ -20,7 +20,7 @@ _WHO = "resume"
 class Taken:
     """What becomes of the task."""
 
-    outcome: Outcome | None = None
+    outcome: RunOutcome | None = None
     """How the command ended; None: it wasn't started."""
 
 

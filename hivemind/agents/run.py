@@ -43,7 +43,7 @@ class CannotRun(HiveMindError):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class AgentCommand:
     """What is to run."""
 
     command: tuple[str, ...]
@@ -63,7 +63,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """How it went."""
 
     agent: str
@@ -89,8 +89,8 @@ def check_command(command: tuple[str, ...], cwd: Path, environ: Mapping[str, str
 
 
 async def run_agent(
-    session: Session, job: Job, *, environ: Mapping[str, str], say: Say, foreground: Foreground
-) -> Outcome:
+    session: Session, job: AgentCommand, *, environ: Mapping[str, str], say: Say, foreground: Foreground
+) -> RunOutcome:
     """Run the command in the foreground, with our standard streams, and wait for its end.
 
     Cancelled while it queues, it gives its turn up; see :class:`~.foreground.Foreground` for signals after that.
@@ -113,7 +113,7 @@ async def run_agent(
                 keeping.cancel()
                 await asyncio.wait((keeping,))
         seconds = loop.time() - began
-        return Outcome(wanted.agent, code, seconds, await left(code))
+        return RunOutcome(wanted.agent, code, seconds, await left(code))
 
 
 def _started(command: tuple[str, ...], cwd: Path, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -152,7 +152,7 @@ async def _registered(session: Session, wanted: PlaceRequest) -> AsyncIterator[_
             await left(None)
 
 
-async def _first_asked(session: Session, job: Job) -> tuple[PlaceRequest, PlaceResponse]:
+async def _first_asked(session: Session, job: AgentCommand) -> tuple[PlaceRequest, PlaceResponse]:
     """What to ask for, and the first answer; the name is ours from now on. Raises: UsageError, NoAnswer."""
     name = job.name or await _name_by_task(session, job.task)
     wanted = PlaceRequest(
@@ -221,7 +221,7 @@ async def _queue(session: Session, wanted: PlaceRequest, given: PlaceResponse, s
     return given
 
 
-async def _decide(session: Session, job: Job, agent: str) -> None:
+async def _decide(session: Session, job: AgentCommand, agent: str) -> None:
     """What the operator wants of the agent, before it can ask for anything. Raises: UsageError, NoAnswer."""
     decisions: list[Command] = []
     if job.priority is not None:

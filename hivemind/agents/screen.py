@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
-from hivemind.agents.progress import Ink, Standing, clean, live
+from hivemind.agents.progress import BatchProgress, Ink, clean, live
 from hivemind.console import Console
 
 _MOST_LINES = 16
@@ -36,7 +36,7 @@ class Screen:
         elif tone != "start" or not self.live:
             self._put([self.ink(clean(text), tone)], self._shown)
 
-    def show(self, standing: Standing | None) -> None:
+    def show(self, standing: BatchProgress | None) -> None:
         """What is to be seen now, in place of what was; nothing where that can't be done, or (None) any more."""
         if standing is None:
             self._put([], [])

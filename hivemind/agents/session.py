@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import httpx
 
 from hivemind import logs
-from hivemind.agents.environment import Way
+from hivemind.agents.environment import ProxyRoute
 from hivemind.api_types import About
 from hivemind.control.client import ControlClient, ControlError, open_http
 from hivemind.control.discovery import (
@@ -61,7 +61,7 @@ class Session:
     """The proxy, as a runner sees it. It may go and come again, as another run with another token."""
 
     client: ControlClient
-    way: Way
+    way: ProxyRoute
     """How agents' processes reach it."""
     about: About
     """As it was at the beginning."""
@@ -158,7 +158,7 @@ def _told(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, str]:
     return told
 
 
-def _way(settings: Settings, found: _Found, to: str | None) -> Way:
+def _way(settings: Settings, found: _Found, to: str | None) -> ProxyRoute:
     """Raises: UsageError."""
     names = [name for name, _ in found.about.upstreams]
     if to is not None and to not in names:
@@ -170,7 +170,7 @@ def _way(settings: Settings, found: _Found, to: str | None) -> Way:
         folder = state_dir(settings.state_dir)
     except OSError:
         folder = None
-    return Way(found.url, token if found.about.agents_token else None, found.about.upstreams, to, folder)
+    return ProxyRoute(found.url, token if found.about.agents_token else None, found.about.upstreams, to, folder)
 
 
 async def _attached(

@@ -72,16 +72,16 @@ def print_json(value: object) -> int:
     return 0
 
 
-def ordered(namespace: argparse.Namespace, proxy: Asked, told: str, name: str, **arguments: object) -> int:
+def send_command(namespace: argparse.Namespace, proxy: ProxyClient, told: str, name: str, **arguments: object) -> int:
     """Have a command carried out, and say so in a line, or with `--json` what was. Returns the exit code."""
-    done = proxy.order(name, **arguments)
+    done = proxy.command(name, **arguments)
     if wants_json(namespace):
         return print_json(done)
     print(printable(told))
     return 0
 
 
-def asked(namespace: argparse.Namespace) -> Asked:
+def find_proxy(namespace: argparse.Namespace) -> ProxyClient:
     """The proxy that the flags, the variables or the settings' file name.
 
     Raises: UsageError; ProxyError: none runs there, since it left no note.
@@ -101,7 +101,7 @@ def asked(namespace: argparse.Namespace) -> Asked:
         if file is None and place.local and not environ.get(TOKEN_VARIABLE):
             raise ProxyError(str(error)) from None
         raise
-    return Asked(place, token, who(environ), as_it_is=wants_json(namespace))
+    return ProxyClient(place, token, who(environ), as_it_is=wants_json(namespace))
 
 
 def who(environ: Mapping[str, str]) -> str:
@@ -121,7 +121,7 @@ def _user() -> str:
         return "somebody"
 
 
-class Asked:
+class ProxyClient:
     """A proxy's control API. Every method raises ProxyError.
 
     What comes is to be shown, and another proxy than ours may have said it: texts in it are on one line and printable,
@@ -137,20 +137,20 @@ class Asked:
     def get(self, path: str, made: type[T], **query: str | None) -> T:
         """What an endpoint tells, as its type."""
         given = urlencode({name: value for name, value in query.items() if value is not None})
-        return self._read(self._asked("GET", f"{path}?{given}" if given else path), made)
+        return self._read(self._request("GET", f"{path}?{given}" if given else path), made)
 
-    def read_by(self, decode: Callable[[bytes], T], path: str) -> T:
+    def get_decoded(self, decode: Callable[[bytes], T], path: str) -> T:
         """The same, of a type that has a decoder of its own."""
-        data = self._asked("GET", path)
+        data = self._request("GET", path)
         try:
             return decode(self._shown(data))
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise self._strange() from None
 
-    def order(self, name: str, **arguments: object) -> dict[str, Any]:
+    def command(self, name: str, **arguments: object) -> dict[str, Any]:
         """Have a command carried out; gives it back in full."""
         body = {"name": name, "arguments": to_plain(arguments), "who": self._who}
-        done: dict[str, Any] = self._read(self._asked("POST", "/commands", msgspec.json.encode(body)), dict)
+        done: dict[str, Any] = self._read(self._request("POST", "/commands", msgspec.json.encode(body)), dict)
         return done
 
     def _read(self, data: bytes, made: type[T]) -> T:
@@ -171,9 +171,9 @@ class Asked:
             f"{self.place.url}: its answer can't be read; is it HiveMind {__version__}, as this is, and the URL right?"
         )
 
-    def _asked(self, method: str, path: str, body: bytes | None = None) -> bytes:
+    def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
         try:
-            status, data = self._exchanged(method, path, body)
+            status, data = self._exchange(method, path, body)
         except (OSError, http.client.HTTPException) as error:
             raise ProxyError(f"no proxy at {self.place.url}: {_why(error)}") from None
         if status == 200:
@@ -188,7 +188,7 @@ class Asked:
             raise ProxyError(f"{self.place.url} doesn't take the token from {self._token.origin}: {text}")
         raise ProxyError(text)
 
-    def _exchanged(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+    def _exchange(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
         """Raises: OSError, http.client.HTTPException."""
         parts = urlsplit(self.place.url)
         host = parts.hostname or ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hivemind.scheduler.ticket import Refusal
-from hivemind.text.amounts import how_used, owner, raising
+from hivemind.text.amounts import how_used, owner, raise_command
 
 _TEXTS = {
     "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",
@@ -22,6 +22,6 @@ def text_of(refusal: Refusal) -> str:
     if refusal.budget is not None:
         return (
             f"{owner(refusal.budget)} is used up ({how_used(refusal.budget)}); raise it with"
-            f" `{raising(refusal.budget)}`, or with B in the control room, then ask again"
+            f" `{raise_command(refusal.budget)}`, or with B in the control room, then ask again"
         )
     return refusal.detail or _TEXTS.get(refusal.reason, refusal.reason.replace("_", " "))

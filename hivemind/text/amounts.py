@@ -65,7 +65,7 @@ def parse_budget(text: str) -> WantedBudget:
     return WantedBudget(*_checked(amounts), _period(periods), more)
 
 
-def shell_took(text: str) -> str:
+def shell_hint(text: str) -> str:
     """What to add to a refusal, where a shell seems to have taken the dollars for a variable: `$5/day` comes as `/day`,
     `$20` as `0`."""
     bare = text.strip()
@@ -95,7 +95,7 @@ def owner(state: BudgetState) -> str:
     return f"the budget of {state.owner} and its agents" if state.covers == "subtree" else f"{state.owner}'s budget"
 
 
-def raising(state: BudgetState) -> str:
+def raise_command(state: BudgetState) -> str:
     """The command line that raises a budget; the reader fills in the amount. It may be pasted, whatever the owner's
     name is."""
     if state.owner is None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hivemind.agents import shim
-from hivemind.agents.attempts import Attempt, Ended, adopt, start
+from hivemind.agents.attempts import Ended, TaskProcess, adopt, start
 
 HANGS_S = 20
 
@@ -25,12 +25,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "attempts" / "1"
 
 
-def begin(folder: Path, *command: str) -> Attempt:
+def begin(folder: Path, *command: str) -> TaskProcess:
     """Start it, with its log beside the folder."""
     return start(folder, command, cwd=folder.parents[1], environ=os.environ, log=folder.parents[1] / "log")
 
 
-def end_of(attempt: Attempt) -> Ended:
+def end_of(attempt: TaskProcess) -> Ended:
     """Its end."""
 
     async def wait() -> Ended:

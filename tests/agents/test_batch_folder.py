@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.agents.batch_folder import BatchFolder, Busy, Outcome, RunnerNote
+from hivemind.agents.batch_folder import BatchFolder, Busy, RunnerNote, TaskOutcome
 
-DONE = Outcome("done", 0, 1.5, 100, 0.25, 0)
-FAILED = Outcome("failed", 1, 0.5, 10, 0.01, 5)
+DONE = TaskOutcome("done", 0, 1.5, 100, 0.25, 0)
+FAILED = TaskOutcome("failed", 1, 0.5, 10, 0.01, 5)
 
 
 def folder(state: Path) -> BatchFolder:

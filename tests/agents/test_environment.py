@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.agents.environment import Way, command_for, environment_for
+from hivemind.agents.environment import ProxyRoute, command_for, environment_for
 
 URL = "http://127.0.0.1:8765"
 BASE = f"{URL}/agent/alice"
 
 
-def made(way: Way, program: str = "claude", task: str | None = None, **environ: str) -> Mapping[str, str]:
+def made(way: ProxyRoute, program: str = "claude", task: str | None = None, **environ: str) -> Mapping[str, str]:
     """Alice's environment."""
     return environment_for(way, "alice", environ, program=program, task=task)
 
 
 def test_every_sdk() -> None:
     """Each variable has the agent's own path in the form that its readers want; what was there otherwise stays."""
-    assert made(Way(URL), EDITOR="vi", ANTHROPIC_BASE_URL="https://elsewhere") == {
+    assert made(ProxyRoute(URL), EDITOR="vi", ANTHROPIC_BASE_URL="https://elsewhere") == {
         "EDITOR": "vi",
         "HIVEMIND_AGENT": "alice",
         "HIVEMIND_URL": URL,
@@ -42,73 +42,73 @@ def test_every_sdk() -> None:
 
 def test_a_name_for_a_url() -> None:
     """A name is quoted where a URL holds it."""
-    found = environment_for(Way(URL), "team a/ann", {})
+    found = environment_for(ProxyRoute(URL), "team a/ann", {})
     assert (found["HIVEMIND_AGENT"], found["ANTHROPIC_BASE_URL"]) == ("team a/ann", f"{URL}/agent/team%20a%2Fann")
 
 
 def test_task() -> None:
     """Its own task, and not that of the agent that starts it."""
-    assert made(Way(URL), task="nightly.lint", HIVEMIND_TASK="nightly")["HIVEMIND_TASK"] == "nightly.lint"
-    assert "HIVEMIND_TASK" not in made(Way(URL), HIVEMIND_TASK="nightly")
+    assert made(ProxyRoute(URL), task="nightly.lint", HIVEMIND_TASK="nightly")["HIVEMIND_TASK"] == "nightly.lint"
+    assert "HIVEMIND_TASK" not in made(ProxyRoute(URL), HIVEMIND_TASK="nightly")
 
 
 def test_token() -> None:
     """Where agents must show a token it stands in the path, and in the variable that setup's lines read."""
-    found = made(Way(URL, token="to/ken"))
+    found = made(ProxyRoute(URL, token="to/ken"))
     assert found["HIVEMIND_TOKEN"] == "to/ken"
     assert found["OPENAI_BASE_URL"] == f"{URL}/token/to%2Fken/agent/alice/v1"
     assert f"{URL}/token/{{env:HIVEMIND_TOKEN}}/agent/alice/v1" in found["OPENCODE_CONFIG_CONTENT"]
-    assert "to/ken" not in repr(Way(URL, token="to/ken"))
+    assert "to/ken" not in repr(ProxyRoute(URL, token="to/ken"))
 
 
 def test_one_upstream() -> None:
     """All requests go to the upstream that is named, whatever their paths."""
-    way = Way(URL, token="t", upstreams=(("work", "https://api.anthropic.com"),), to="work")
+    way = ProxyRoute(URL, token="t", upstreams=(("work", "https://api.anthropic.com"),), to="work")
     assert made(way)["ANTHROPIC_BASE_URL"] == f"{URL}/to/work/token/t/agent/alice"
 
 
 def test_azure() -> None:
     """Only before an upstream at Azure: the SDKs take another path with this variable."""
     azure = ("azure", "https://x.openai.azure.com")
-    assert made(Way(URL, upstreams=(azure,)))["AZURE_OPENAI_ENDPOINT"] == BASE
-    elsewhere = Way(URL, upstreams=(azure, ("openai", "https://api.openai.com")), to="openai")
+    assert made(ProxyRoute(URL, upstreams=(azure,)))["AZURE_OPENAI_ENDPOINT"] == BASE
+    elsewhere = ProxyRoute(URL, upstreams=(azure, ("openai", "https://api.openai.com")), to="openai")
     assert "AZURE_OPENAI_ENDPOINT" not in made(elsewhere)
 
 
 def test_no_proxy() -> None:
     """A proxy on this machine isn't reached through another; one elsewhere may be."""
-    assert made(Way(URL), no_proxy="intra, localhost")["NO_PROXY"] == "intra,localhost,127.0.0.1,::1"
-    assert made(Way(URL), NO_PROXY="*")["NO_PROXY"] == "*"
-    assert "NO_PROXY" not in made(Way("https://hive.example.com"))
+    assert made(ProxyRoute(URL), no_proxy="intra, localhost")["NO_PROXY"] == "intra,localhost,127.0.0.1,::1"
+    assert made(ProxyRoute(URL), NO_PROXY="*")["NO_PROXY"] == "*"
+    assert "NO_PROXY" not in made(ProxyRoute("https://hive.example.com"))
 
 
 def test_state_dir(tmp_path: Path) -> None:
     """A run inside finds the proxy's note where it is."""
-    assert made(Way(URL, state_dir=tmp_path))["HIVEMIND_STATE_DIR"] == str(tmp_path)
+    assert made(ProxyRoute(URL, state_dir=tmp_path))["HIVEMIND_STATE_DIR"] == str(tmp_path)
 
 
 def test_codex() -> None:
     """Codex gets a flag, before those of the user, who has the last word."""
-    command = command_for(Way(URL), "alice", ("/usr/bin/codex", "exec", "hello"))
+    command = command_for(ProxyRoute(URL), "alice", ("/usr/bin/codex", "exec", "hello"))
     assert command == ("/usr/bin/codex", "-c", f"openai_base_url={BASE}/v1", "exec", "hello")
-    assert command_for(Way(URL), "alice", ("claude", "codex")) == ("claude", "codex")
+    assert command_for(ProxyRoute(URL), "alice", ("claude", "codex")) == ("claude", "codex")
 
 
 def test_opencode() -> None:
     """The user's configuration stays, but for the address; what isn't an object is left for opencode to refuse."""
     given = {"theme": "x", "provider": {"openai": {"options": {"baseURL": "https://elsewhere", "timeout": 5}}}}
-    found = json.loads(made(Way(URL), OPENCODE_CONFIG_CONTENT=json.dumps(given))["OPENCODE_CONFIG_CONTENT"])
+    found = json.loads(made(ProxyRoute(URL), OPENCODE_CONFIG_CONTENT=json.dumps(given))["OPENCODE_CONFIG_CONTENT"])
     assert found["theme"] == "x"
     assert found["provider"]["openai"] == {"options": {"baseURL": f"{BASE}/v1", "timeout": 5}}
     assert found["provider"]["anthropic"] == {"options": {"baseURL": f"{BASE}/v1"}}
     for wrong in ("[1]", "{", '{"provider": 5}', "5"):
-        assert made(Way(URL), OPENCODE_CONFIG_CONTENT=wrong)["OPENCODE_CONFIG_CONTENT"] == wrong
+        assert made(ProxyRoute(URL), OPENCODE_CONFIG_CONTENT=wrong)["OPENCODE_CONFIG_CONTENT"] == wrong
 
 
 def test_gemini(tmp_path: Path) -> None:
     """Gemini CLI is told to log in with the key, unless the user's settings or variables say otherwise."""
     variable = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
-    way = Way(URL, state_dir=tmp_path)
+    way = ProxyRoute(URL, state_dir=tmp_path)
     found = made(way, "gemini", GEMINI_API_KEY="k")[variable]
     assert json.loads(Path(found).read_text()) == {"security": {"auth": {"selectedType": "gemini-api-key"}}}
     assert variable not in made(way, "gemini")
@@ -130,6 +130,6 @@ def test_gemini(tmp_path: Path) -> None:
 )
 def test_copilot(environ: dict[str, str], values: dict[str, str]) -> None:
     """Copilot's command line uses models of the user's own key; without one nothing is changed."""
-    found = made(Way(URL), "copilot", **environ)
+    found = made(ProxyRoute(URL), "copilot", **environ)
     prefix = "COPILOT_PROVIDER_"
     assert {key.removeprefix(prefix): value for key, value in found.items() if key.startswith(prefix)} == values

@@ -6,24 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.agents.progress import Ink, Row, Standing, as_json, clean, closing, live
+from hivemind.agents.progress import BatchProgress, Ink, TaskRow, as_json, clean, closing, live
 
 LOGS = Path("/state/batches/nightly/1/logs")
 PLAIN = Ink(False)
 ROWS = (
-    Row("lint", "nightly.lint", "done", 1, 0, "", 12.3, 45_123, 0.42, 0, LOGS / "lint.log"),
-    Row("test-api", "bob", "running", 2, None, "", 64, 120_000, 1.2, 100, LOGS / "test-api.log"),
-    Row("docs", "nightly.docs", "queued"),
-    Row("flaky", "nightly.flaky", "delayed", 3, None, "", 640, 12_000_000, 123.2),
-    Row("migrate", "x", "failed", 2, -9, "killed by signal 9", 903.2, 0, 0.0, 0, LOGS / "migrate.log"),
-    Row("deploy", "x", "blocked", note="migrate failed"),
-    Row("publish", "x", "waiting"),
+    TaskRow("lint", "nightly.lint", "done", 1, 0, "", 12.3, 45_123, 0.42, 0, LOGS / "lint.log"),
+    TaskRow("test-api", "bob", "running", 2, None, "", 64, 120_000, 1.2, 100, LOGS / "test-api.log"),
+    TaskRow("docs", "nightly.docs", "queued"),
+    TaskRow("flaky", "nightly.flaky", "delayed", 3, None, "", 640, 12_000_000, 123.2),
+    TaskRow("migrate", "x", "failed", 2, -9, "killed by signal 9", 903.2, 0, 0.0, 0, LOGS / "migrate.log"),
+    TaskRow("deploy", "x", "blocked", note="migrate failed"),
+    TaskRow("publish", "x", "waiting"),
 )
 
 
-def standing(rows: tuple[Row, ...] = ROWS, notice: str = "", coming: tuple[str, ...] = ("publish",)) -> Standing:
+def standing(
+    rows: tuple[TaskRow, ...] = ROWS, notice: str = "", coming: tuple[str, ...] = ("publish",)
+) -> BatchProgress:
     """The batch at one moment."""
-    return Standing("nightly", rows, 252, LOGS, notice, coming)
+    return BatchProgress("nightly", rows, 252, LOGS, notice, coming)
 
 
 def test_live() -> None:
@@ -45,7 +47,7 @@ def test_live() -> None:
 @pytest.mark.parametrize("height", [1, 2, 3, 5, 7, 16])
 def test_live_keeps_within_the_terminal(width: int, height: int) -> None:
     """No line is wider and there are no more of them, whatever there is to show."""
-    rows = (*ROWS, *(Row(f"{'long-' * 12}{number}", "x", "running", 1, None, "", 5.0) for number in range(40)))
+    rows = (*ROWS, *(TaskRow(f"{'long-' * 12}{number}", "x", "running", 1, None, "", 5.0) for number in range(40)))
     lines = live(standing(rows, "a notice " * 20, ("next-" * 20,)), width, height, PLAIN)
     assert max(map(len, lines)) <= width
     assert len(lines) <= height
@@ -53,7 +55,7 @@ def test_live_keeps_within_the_terminal(width: int, height: int) -> None:
 
 def test_what_has_no_room_is_counted() -> None:
     """More running tasks than lines are said to be there."""
-    rows = tuple(Row(f"t{number}", "x", "running", 1) for number in range(40))
+    rows = tuple(TaskRow(f"t{number}", "x", "running", 1) for number in range(40))
     assert live(standing(rows, coming=()), 80, 10, PLAIN)[-1] == "  and 34 more"
 
 
@@ -75,7 +77,8 @@ def test_closing() -> None:
 def test_closing_without_usage() -> None:
     """Columns that would be empty aren't there; long names give way to reasons; many failures are counted."""
     rows = tuple(
-        Row(f"{'name-' * 15}{number}", "x", "failed", 1, 1, "exit code 1", 0.2, log=LOGS / "x") for number in range(10)
+        TaskRow(f"{'name-' * 15}{number}", "x", "failed", 1, 1, "exit code 1", 0.2, log=LOGS / "x")
+        for number in range(10)
     )
     lines = closing(standing(rows), 80, PLAIN)
     assert lines[0].split() == ["task", "state", "try", "exit", "time", "why"]
@@ -86,7 +89,7 @@ def test_closing_without_usage() -> None:
 
 def test_closing_with_short_reasons() -> None:
     """What reasons don't need is the names'."""
-    row = Row("a-rather-long-name-of-a-task-that-goes-on", "x", "failed", 1, 1, "timed out", 0.2, 900)
+    row = TaskRow("a-rather-long-name-of-a-task-that-goes-on", "x", "failed", 1, 1, "timed out", 0.2, 900)
     lines = closing(standing((row,)), 96, PLAIN)
     assert lines[1].startswith(f"{row.task} failed ")
     assert lines[1].endswith("  timed out")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.agents.progress import Row, Standing
+from hivemind.agents.progress import BatchProgress, TaskRow
 from hivemind.agents.screen import Screen
 
 
@@ -41,9 +41,9 @@ def screen(terminal: Terminal, environ: Mapping[str, str]) -> Screen:
     return Screen(terminal, {"TERM": "xterm", "NO_COLOR": "1", **environ}, lambda: (60, 20))
 
 
-def standing(*rows: Row) -> Standing:
+def standing(*rows: TaskRow) -> BatchProgress:
     """A batch of these."""
-    return Standing("b", rows, 1.0, Path("/logs"))
+    return BatchProgress("b", rows, 1.0, Path("/logs"))
 
 
 def test_live() -> None:
@@ -51,12 +51,12 @@ def test_live() -> None:
     terminal = Terminal()
     shown = screen(terminal, {})
     shown.say("begun")
-    shown.show(standing(Row("a", "a", "running", 1), Row("c", "c", "waiting")))
+    shown.show(standing(TaskRow("a", "a", "running", 1), TaskRow("c", "c", "waiting")))
     shown.say("c started", "start")
-    shown.show(standing(Row("a", "a", "running", 1), Row("c", "c", "running", 1)))
+    shown.show(standing(TaskRow("a", "a", "running", 1), TaskRow("c", "c", "running", 1)))
     shown.say("a is done", "good")
     shown.write("a line of the log\n")
-    shown.show(standing(Row("a", "a", "done", 1), Row("c", "c", "running", 1)))
+    shown.show(standing(TaskRow("a", "a", "done", 1), TaskRow("c", "c", "running", 1)))
     while "c  " not in terminal.getvalue().rpartition("log")[2]:
         time.sleep(0.001)  # a thread writes it
     assert terminal.shown()[:3] == ["begun", "a is done", "a line of the log"]
@@ -69,7 +69,7 @@ def test_nothing_changed() -> None:
     terminal = Terminal()
     shown = screen(terminal, {})
     for _ in range(3):
-        shown.show(standing(Row("a", "a", "running", 1)))
+        shown.show(standing(TaskRow("a", "a", "running", 1)))
     shown.say("over")
     shown.close()
     assert terminal.getvalue().count("running try") == 2
@@ -83,7 +83,7 @@ def test_lines_alone(terminal: bool, environ: Mapping[str, str]) -> None:
     """Where nothing can be painted there is a line for each thing that happens, and nothing else."""
     stream = Terminal(terminal=terminal)
     shown = screen(stream, environ)
-    shown.show(standing(Row("a", "a", "running", 1)))
+    shown.show(standing(TaskRow("a", "a", "running", 1)))
     shown.say("a started", "start")
     shown.say("a failed\x1b[2J", "bad")
     shown.close()

@@ -7,11 +7,11 @@ import math
 import pytest
 
 from hivemind.cli.operator import status
+from hivemind.cli.operator.budget import budget_share
 from hivemind.console import printable
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import WindowState
 from hivemind.scheduler.types import WindowKind
-from hivemind.text import words
 from hivemind.text.table import Cell, Column, lines
 
 COLUMNS = (Column("NAME", cut=True), Column("NUMBER", right=True), Column("WHY", spare=1), Column("EMPTY"))
@@ -86,11 +86,11 @@ def state(tokens: int | None, dollars: float | None, used: int, spent: float) ->
 
 def test_shares() -> None:
     """Of two ceilings the nearer one is told; from 85 % on in another colour."""
-    assert words.share(None) == Cell("")
-    assert words.share(state(None, None, 5, 1.0)) == Cell("")
-    assert words.share(state(200_000, None, 46_000, 0.0)) == Cell("23 % of 200k")
-    assert words.share(state(200_000, 5.0, 46_000, 4.5)) == Cell("90 % of $5.00", "warn")
-    assert words.share(state(1000, 5.0, 1200, 0.0)) == Cell("120 % of 1k", "bad")
+    assert budget_share(None) == Cell("")
+    assert budget_share(state(None, None, 5, 1.0)) == Cell("")
+    assert budget_share(state(200_000, None, 46_000, 0.0)) == Cell("23 % of 200k")
+    assert budget_share(state(200_000, 5.0, 46_000, 4.5)) == Cell("90 % of $5.00", "warn")
+    assert budget_share(state(1000, 5.0, 1200, 0.0)) == Cell("120 % of 1k", "bad")
 
 
 def test_nothing_a_terminal_obeys() -> None:

@@ -22,10 +22,10 @@ from hivemind.text.humanise import plural
 from hivemind.text.shells import command_line
 
 if TYPE_CHECKING:
-    from hivemind.agents.batch_desk import Desk
+    from hivemind.agents.batch_context import BatchContext
     from hivemind.agents.batch_folder import BatchFolder
     from hivemind.agents.plan import Plan
-    from hivemind.agents.progress import Standing
+    from hivemind.agents.progress import BatchProgress
     from hivemind.agents.screen import Screen
     from hivemind.settings import Settings
 
@@ -117,16 +117,16 @@ def _report_file(name: str | None) -> Path | None:
 async def _served(
     namespace: argparse.Namespace, plan: Plan, settings: Settings, folder: BatchFolder, report: Path | None
 ) -> int:
-    from hivemind.agents.batch import Batch
-    from hivemind.agents.batch_begin import How, begin
-    from hivemind.agents.batch_desk import Desk
+    from hivemind.agents.batch import BatchRunner
+    from hivemind.agents.batch_begin import StartMode, begin
+    from hivemind.agents.batch_context import BatchContext
     from hivemind.agents.screen import Screen, size_of
     from hivemind.agents.session import open_session
     from hivemind.control.client import ControlError
 
     screen = Screen(sys.stderr, os.environ, size_of(sys.stderr))
     runner = f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
-    how = How(namespace.resume or namespace.retry_failed, namespace.fresh, namespace.retry_failed)
+    how = StartMode(namespace.resume or namespace.retry_failed, namespace.fresh, namespace.retry_failed)
     try:
         async with open_session(
             settings,
@@ -137,13 +137,13 @@ async def _served(
             settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
             to=namespace.to,
         ) as session:
-            desk = Desk(session, plan, folder, os.environ, screen.say, time.time)
-            with _told_to_stop(desk, screen) as told:
+            desk = BatchContext(session, plan, folder, os.environ, screen.say, time.time)
+            with _stopping_on_signals(desk, screen) as told:
                 try:
                     left = await begin(desk, runner, how)
                     given = settings.max_agents if "max_agents" in given_flags(namespace) else 0
                     most = given or plan.max_agents or session.about.max_agents or _AT_ONCE
-                    batch = Batch(desk, runner, most, asyncio.get_running_loop().time, watched=screen.live)
+                    batch = BatchRunner(desk, runner, most, asyncio.get_running_loop().time, watched=screen.live)
                     screen.say(f"{plan.name}: {most} at once, logs in {folder.logs}", "")
                     standing = await batch.run(left, screen.show)
                 finally:
@@ -159,7 +159,7 @@ async def _served(
 
 
 @contextlib.contextmanager
-def _told_to_stop(desk: Desk, screen: Screen) -> Iterator[list[int]]:
+def _stopping_on_signals(desk: BatchContext, screen: Screen) -> Iterator[list[int]]:
     """The first signal ends everything in good order, the second at once. Gives the signals that came."""
     loop = asyncio.get_running_loop()
     told: list[int] = []
@@ -183,7 +183,7 @@ def _told_to_stop(desk: Desk, screen: Screen) -> Iterator[list[int]]:
             loop.remove_signal_handler(number)
 
 
-def _tell(standing: Standing, report: Path | None) -> None:
+def _tell(standing: BatchProgress, report: Path | None) -> None:
     """The table on standard output, and the report."""
     from hivemind.agents.progress import Ink, as_json, closing
     from hivemind.agents.screen import size_of

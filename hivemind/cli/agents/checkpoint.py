@@ -38,7 +38,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_folder_flags(parser: argparse.ArgumentParser) -> None:
-    """Where to look; :func:`folder_asked_for` reads them."""
+    """Where to look; :func:`checkpoint_folder` reads them."""
     parser.add_argument("--state-dir", metavar="FOLDER", help="the proxy's [as set in hivemind.toml]")
     parser.add_argument("--config", metavar="FILE", help="read this file; unset: hivemind.toml, where there is one")
 
@@ -49,7 +49,7 @@ def settings_flags(namespace: argparse.Namespace) -> list[str]:
     return [f"{flag}={value}" for flag, value in named if value is not None]
 
 
-def folder_asked_for(namespace: argparse.Namespace, environ: Mapping[str, str], cwd: Path) -> Path:
+def checkpoint_folder(namespace: argparse.Namespace, environ: Mapping[str, str], cwd: Path) -> Path:
     """The folder of the checkpoints. Raises: UsageError, NotKept."""
     from hivemind.settings import load
 
@@ -97,7 +97,7 @@ def _run(namespace: argparse.Namespace) -> int:
         raise UsageError("say `hivemind checkpoints`, or `hivemind checkpoints show NAME`")
     if namespace.conversation and (not what or namespace.json):
         raise UsageError("--conversation: goes with show, and without --json")
-    folder = folder_asked_for(namespace, os.environ, Path.cwd())
+    folder = checkpoint_folder(namespace, os.environ, Path.cwd())
     found = all_in(folder)
     if not what:
         _list(found, folder, as_json=namespace.json)

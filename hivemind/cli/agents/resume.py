@@ -15,7 +15,7 @@ from hivemind.agent_names import spelled_in
 from hivemind.agents.resume import UNKNOWN, how_to_raise, standing, used_up
 from hivemind.agents.transcript import printable
 from hivemind.api_types import BudgetsPart
-from hivemind.cli import client as asking
+from hivemind.cli import client
 from hivemind.cli.agents.checkpoint import NotKept, all_in, conversation_of, names_known, write_out
 from hivemind.cli.operator.status import world
 from hivemind.cli.plugin import Command
@@ -46,14 +46,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         " --json."
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="an agent, or a checkpoint [everybody]")
-    asking.add_flags(parser)
+    client.add_flags(parser)
     add_flags(parser, listed=False)
 
 
 def _run(namespace: argparse.Namespace) -> int:
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
     if namespace.name is None:
-        return asking.ordered(
+        return client.send_command(
             namespace, _proxy(namespace, settings), "all requests go on", "PauseAdmissions", paused=False
         )
     proxy = _proxy_if_any(namespace, settings)
@@ -66,7 +66,7 @@ def _run(namespace: argparse.Namespace) -> int:
         stands = standing(agent, snapshot, proxy.get("/budgets", BudgetsPart))
     if kept is None and not stands.known:
         raise UsageError(_unknown(namespace.name, proxy, found))
-    as_json = asking.wants_json(namespace)
+    as_json = client.wants_json(namespace)
     if stands.used_up is not None and not as_json:
         raise CannotResume(how_to_raise(agent, stands.used_up))
     if proxy is not None and stands.held:
@@ -92,7 +92,7 @@ def _run(namespace: argparse.Namespace) -> int:
 # --- The proxy --------------------------------------------------------------------------------------------------------
 
 
-def _proxy(namespace: argparse.Namespace, settings: Settings) -> asking.Asked:
+def _proxy(namespace: argparse.Namespace, settings: Settings) -> client.ProxyClient:
     """Raises: UsageError."""
     environ = dict(os.environ)
     if settings.control_token is not None:
@@ -102,16 +102,16 @@ def _proxy(namespace: argparse.Namespace, settings: Settings) -> asking.Asked:
     place = parse_address(_named(namespace) or local_url(settings.host, settings.port))
     file = getattr(namespace, "token_file", None)
     token = find_token(place, environ, None if file is None else Path(file))
-    return asking.Asked(place, token, asking.who(os.environ))
+    return client.ProxyClient(place, token, client.who(os.environ))
 
 
-def _proxy_if_any(namespace: argparse.Namespace, settings: Settings) -> asking.Asked | None:
+def _proxy_if_any(namespace: argparse.Namespace, settings: Settings) -> client.ProxyClient | None:
     """None: none runs where these settings put it. Raises: UsageError, ProxyError: the one that was named isn't to be
     had."""
     try:
         proxy = _proxy(namespace, settings)
         world(proxy)
-    except (UsageError, asking.ProxyError):
+    except (UsageError, client.ProxyError):
         if _named(namespace):
             raise
         return None
@@ -122,12 +122,12 @@ def _named(namespace: argparse.Namespace) -> str | None:
     return getattr(namespace, "attach", None) or os.environ.get(URL_VARIABLE) or None
 
 
-def _let_go(proxy: asking.Asked, agent: str) -> None:
-    proxy.order("StopAgent", agent=agent, stopped=False)
-    proxy.order("PauseAgent", agent=agent, paused=False)
+def _let_go(proxy: client.ProxyClient, agent: str) -> None:
+    proxy.command("StopAgent", agent=agent, stopped=False)
+    proxy.command("PauseAgent", agent=agent, paused=False)
 
 
-def _unknown(name: str, proxy: asking.Asked | None, found: list[Found]) -> str:
+def _unknown(name: str, proxy: client.ProxyClient | None, found: list[Found]) -> str:
     agents = [] if proxy is None else [each.name for each in world(proxy).snapshot.agents]
     more = " and others" if len(agents) > _NAMES_TOLD else ""
     known = f"there are the agents {', '.join(agents[:_NAMES_TOLD])}{more}; " if agents else ""
@@ -172,12 +172,12 @@ async def _live(namespace: argparse.Namespace, settings: Settings, checkpoint: C
     """As `hivemind run` does it, in the foreground."""
     from hivemind.agents.foreground import Foreground
     from hivemind.agents.resume_task import taken_on
-    from hivemind.agents.run import Job, run_agent
+    from hivemind.agents.run import AgentCommand, run_agent
     from hivemind.agents.session import open_session
     from hivemind.cli.agents.run import as_shell, told
 
     agent = checkpoint.agent
-    job = Job(checkpoint.command, cwd, agent, checkpoint.parent, task=checkpoint.task, resumed=True)
+    job = AgentCommand(checkpoint.command, cwd, agent, checkpoint.parent, task=checkpoint.task, resumed=True)
     file, token = settings_file(namespace, environ=os.environ, cwd=Path.cwd()), getattr(namespace, "token_file", None)
     foreground, code = Foreground(), 0
     with foreground.caught():
@@ -191,7 +191,7 @@ async def _live(namespace: argparse.Namespace, settings: Settings, checkpoint: C
                 settings_file=file,
             ) as session:
                 if session.proxy is not None:
-                    _let_go_here(session.proxy, agent)
+                    _release_here(session.proxy, agent)
                 async with taken_on(session, checkpoint.task) as taken:
                     outcome = await run_agent(session, job, environ=os.environ, say=_say, foreground=foreground)
                     taken.outcome = outcome
@@ -208,7 +208,7 @@ async def _live(namespace: argparse.Namespace, settings: Settings, checkpoint: C
     return code
 
 
-def _let_go_here(proxy: Proxy, agent: str) -> None:
+def _release_here(proxy: Proxy, agent: str) -> None:
     """The same in a proxy that was started just now and knows what was decided before. Raises: CannotResume."""
     state = used_up(agent, proxy.budgets(None))
     if state is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hivemind.agents.foreground import Foreground
-from hivemind.agents.run import CannotRun, Job, Outcome, check_command, run_agent
+from hivemind.agents.run import AgentCommand, CannotRun, RunOutcome, check_command, run_agent
 from hivemind.agents.session import Say, Session, open_session
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
@@ -23,7 +23,7 @@ from hivemind.errors import UsageError
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
 from hivemind.settings.flags import given_flags
-from hivemind.text.amounts import WantedBudget, owner, parse_budget, raising, shell_took
+from hivemind.text.amounts import WantedBudget, owner, parse_budget, raise_command, shell_hint
 from hivemind.text.humanise import duration, usage
 from hivemind.text.shells import command_line
 
@@ -66,7 +66,7 @@ def _run(namespace: argparse.Namespace) -> int:
         return error.code
 
 
-async def _live(namespace: argparse.Namespace, job: Job, settings: Settings, say: Say) -> int:
+async def _live(namespace: argparse.Namespace, job: AgentCommand, settings: Settings, say: Say) -> int:
     foreground = Foreground()
     code = 0
     with foreground.caught():
@@ -103,7 +103,7 @@ def _where_to_look(namespace: argparse.Namespace) -> Mapping[str, str]:
     return {key: value for key, value in os.environ.items() if not (named and key == URL_VARIABLE)}
 
 
-def job_from(namespace: argparse.Namespace, environ: Mapping[str, str]) -> Job:
+def job_from(namespace: argparse.Namespace, environ: Mapping[str, str]) -> AgentCommand:
     """What the command line asks for. Raises: UsageError."""
     words = list(namespace.program)
     if words[:1] != ["--"] or len(words) < 2:
@@ -118,7 +118,7 @@ def job_from(namespace: argparse.Namespace, environ: Mapping[str, str]) -> Job:
         raise UsageError(f"--covers {namespace.covers}: must be agent or subtree")
     if namespace.covers is not None and not budget:
         raise UsageError("--covers: says whose use a budget counts, so it needs --budget AMOUNT")
-    return Job(
+    return AgentCommand(
         command=tuple(words[1:]),
         cwd=cwd,
         name=_name(namespace.name),
@@ -160,7 +160,7 @@ def _budget(text: str | None) -> WantedBudget | None:
     try:
         budget = parse_budget(text)
     except ValueError as error:
-        raise UsageError(f"--budget: {error}{shell_took(text)}") from None
+        raise UsageError(f"--budget: {error}{shell_hint(text)}") from None
     if budget.more:
         raise UsageError(f"--budget {text}: must be the whole amount; hivemind budget NAME {text} adds to one")
     return budget
@@ -194,7 +194,7 @@ def as_shell(code: int) -> int:
     return 128 - code if code < 0 else code
 
 
-def told(outcome: Outcome) -> str:
+def told(outcome: RunOutcome) -> str:
     """`alice: exit code 0 after 12.3 s, 45,123 tokens, $0.42`."""
     how = f"exit code {outcome.exit_code}"
     if outcome.exit_code < 0:
@@ -208,11 +208,11 @@ def told(outcome: Outcome) -> str:
         text += f"; what it was at is kept: {command_line('hivemind checkpoints show', used.checkpoint)}"
     if used.used_up is not None and outcome.exit_code:
         again = command_line("hivemind resume", outcome.agent)
-        text += f"; {owner(used.used_up)} is used up: {raising(used.used_up)}, then {again}"
+        text += f"; {owner(used.used_up)} is used up: {raise_command(used.used_up)}, then {again}"
     return text
 
 
-def _report(file: Path, outcome: Outcome) -> None:
+def _report(file: Path, outcome: RunOutcome) -> None:
     used = outcome.usage
     values: dict[str, Any] = {
         "agent": outcome.agent,

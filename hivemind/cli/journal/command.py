@@ -40,7 +40,7 @@ _WORDS = (
 """Each word, its module, and what it is for."""
 
 
-class _Word(Parser):
+class _Subcommand(Parser):
     """A word's own parser; its module is imported when the word is used, as some take a while."""
 
     module = ""
@@ -55,7 +55,7 @@ class _Word(Parser):
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    words = parser.add_subparsers(title="words", metavar="WORD", required=True, parser_class=_Word)
+    words = parser.add_subparsers(title="words", metavar="WORD", required=True, parser_class=_Subcommand)
     ls = words.add_parser("ls", help="all there are, the newest first", description="List all journals.")
     ls.add_argument("--json", action="store_true", help="print JSON")
     add_folder_flags(ls)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hivemind.cli.journal.options import add_file, journal_asked_for, tell
+from hivemind.cli.journal.options import add_file, open_named_journal, tell
 from hivemind.cli.journal.stats import prices_at
 from hivemind.errors import UsageError
 from hivemind.journal.atomic_write import written_whole
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(namespace: argparse.Namespace) -> int:
     """Raises: UsageError."""
-    journal = journal_asked_for(namespace)
+    journal = open_named_journal(namespace)
     pieces = _csv(journal) if namespace.csv else _har(journal)
     if namespace.out in (None, "-"):
         sys.stdout.flush()

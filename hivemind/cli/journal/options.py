@@ -23,7 +23,7 @@ def add_folder_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
-    """The journal itself, and where to look for it; :func:`journal_asked_for` opens it."""
+    """The journal itself, and where to look for it; :func:`open_named_journal` opens it."""
     parser.add_argument("file", metavar="FILE", help=FILE_HELP)
     add_folder_flags(parser)
 
@@ -41,7 +41,7 @@ def state_folder(namespace: argparse.Namespace, prog: str = "hivemind journal") 
         raise UsageError(f"no folder of journals: {error.strerror}; name one with --state-dir") from None
 
 
-def journal_asked_for(namespace: argparse.Namespace) -> Journal:
+def open_named_journal(namespace: argparse.Namespace) -> Journal:
     """Raises: UsageError: there is none, or nothing in it can be read."""
     text = namespace.file
     # A path needs no settings, which may be of no use where it was copied to.

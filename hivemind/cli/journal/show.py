@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from hivemind.cli.journal.options import add_file, journal_asked_for, tell
+from hivemind.cli.journal.options import add_file, open_named_journal, tell
 from hivemind.errors import UsageError
 from hivemind.journal.codec import KINDS, line_of
 from hivemind.journal.event_text import clock, describe
@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(namespace: argparse.Namespace) -> int:
     """Raises: UsageError."""
     kinds = {_kind(name) for name in namespace.event}
-    journal = journal_asked_for(namespace)
+    journal = open_named_journal(namespace)
     wanted = Wanted(
         since=_at(journal, namespace.since),
         until=_at(journal, namespace.until),

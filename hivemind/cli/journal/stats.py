@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import msgspec
 
-from hivemind.cli.journal.options import add_file, journal_asked_for, tell
+from hivemind.cli.journal.options import add_file, open_named_journal, tell
 from hivemind.console import json_text
 from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.reader import FREQUENT, Journal
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(namespace: argparse.Namespace) -> int:
     """Raises: UsageError."""
-    journal = journal_asked_for(namespace)
+    journal = open_named_journal(namespace)
     figures = figures_of(journal, prices_at(journal.began.wall))
     if namespace.json:
         facts = {"journal": journal.began.journal, **asdict(figures), "told": journal.damage.messages()}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hivemind.cli.journal.options import FILE_HELP, add_folder_flags, journal_asked_for, tell
+from hivemind.cli.journal.options import FILE_HELP, add_folder_flags, open_named_journal, tell
 from hivemind.cli.plugin import Command
 from hivemind.errors import UsageError
 from hivemind.journal.read.reader import Journal
@@ -70,7 +70,7 @@ def _run(namespace: argparse.Namespace) -> int:
     header = namespace.agent_header
     if header is not None and not _HEADER.fullmatch(header):
         raise UsageError("--agent-header: must be the name of a header")
-    journal = journal_asked_for(namespace)
+    journal = open_named_journal(namespace)
     options = LoadTestOptions(
         against=namespace.against,
         selection=_selection(namespace, journal.began.wall),

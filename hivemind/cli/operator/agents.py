@@ -6,13 +6,13 @@ import argparse
 import signal
 from collections.abc import Iterable, Iterator
 
-from hivemind.cli import client as asking
+from hivemind.cli import client
+from hivemind.cli.operator.budget import budget_share
 from hivemind.cli.operator.status import world
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.text.humanise import count, dollars
 from hivemind.text.table import Cell, Column, lines, show, width
-from hivemind.text.words import share
 from hivemind.world.snapshot import AgentView
 
 _COLUMNS = (
@@ -38,13 +38,13 @@ _STATES = {
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tree", action="store_true", help="each under the agent that started it")
-    asking.add_flags(parser)
+    client.add_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    agents = world(asking.asked(namespace)).snapshot.agents
-    if asking.wants_json(namespace):
-        return asking.print_json(agents)
+    agents = world(client.find_proxy(namespace)).snapshot.agents
+    if client.wants_json(namespace):
+        return client.print_json(agents)
     if not agents:
         print("no agent was seen yet")
         return 0
@@ -67,7 +67,7 @@ def _row(agent: AgentView, before: str) -> list[Cell | str]:
         f"{agent.requests:,}",
         count(agent.usage.total),
         dollars(agent.dollars, agent.unpriced),
-        share(agent.budget),
+        budget_share(agent.budget),
         printable(agent.task or ""),
         Cell(ended, "bad" if agent.exit_code else ""),
     ]

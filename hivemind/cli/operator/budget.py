@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 
 from hivemind.api_types import AgentBudget, BudgetsPart
-from hivemind.cli import client as asking
+from hivemind.cli import client
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.scheduler.events import BudgetState
 from hivemind.text import amounts
-from hivemind.text.amounts import WantedBudget, parse_budget, shell_took
+from hivemind.text.amounts import WantedBudget, parse_budget, shell_hint
 from hivemind.text.humanise import count, dollars
 from hivemind.text.table import Cell, Column, lines, show, styled, width
-from hivemind.text.words import share
 
 _COLUMNS = (
     Column("AGENT", cut=True, least=20),
@@ -36,7 +35,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pool", action="store_true", help="the budget of all agents together")
     parser.add_argument("--per", choices=("run", "day", "ever"), help="what it counts [as before, else budget.per]")
     parser.add_argument("--covers", choices=("agent", "subtree"), help="the agent alone, or what it starts too")
-    asking.add_flags(parser)
+    client.add_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
@@ -50,13 +49,13 @@ def _run(namespace: argparse.Namespace) -> int:
         return _set(namespace, agent, words[0])
     if namespace.per or namespace.covers:
         raise UsageError("say how much, as in hivemind budget alice 200k --per day")
-    told = asking.asked(namespace).get("/budgets", BudgetsPart, agent=agent)
+    told = client.find_proxy(namespace).get("/budgets", BudgetsPart, agent=agent)
     return _show(namespace, told, agent)
 
 
 def _show(namespace: argparse.Namespace, told: BudgetsPart, agent: str | None) -> int:
-    if asking.wants_json(namespace):
-        return asking.print_json(told.pool if namespace.pool else told.agents[0] if agent is not None else told)
+    if client.wants_json(namespace):
+        return client.print_json(told.pool if namespace.pool else told.agents[0] if agent is not None else told)
     if namespace.pool or agent is not None:
         show(one(told.pool if namespace.pool else told.agents[0]))
     else:
@@ -80,7 +79,7 @@ def one(stands: AgentBudget) -> list[str]:
 
 
 def _style(state: BudgetState, text: str) -> str:
-    return styled(text, share(state).style)
+    return styled(text, budget_share(state).style)
 
 
 def shown(told: BudgetsPart, room: int | None) -> list[str]:
@@ -88,12 +87,23 @@ def shown(told: BudgetsPart, room: int | None) -> list[str]:
     return lines(_COLUMNS, [_row(each) for each in (told.pool, *told.agents)], room)
 
 
+def budget_share(state: BudgetState | None) -> Cell:
+    """Return `23 % of 200k`, of the ceiling that is nearer; empty where there is none."""
+    if state is None or (state.tokens is None and state.dollars is None):
+        return Cell("")
+    tokens = 0.0 if state.tokens is None else state.used_tokens / state.tokens
+    in_tokens = state.tokens is not None and (state.dollars is None or tokens >= state.share)
+    ceiling = count(state.tokens) if in_tokens and state.tokens is not None else dollars(state.dollars or 0.0)
+    style = "bad" if state.share >= 1 else "warn" if state.share >= 0.85 else ""
+    return Cell(f"{state.share:.0%}".replace("%", " %") + f" of {ceiling}", style)
+
+
 def _row(each: AgentBudget) -> list[Cell | str]:
     state = each.budget
     ceiling = "none" if state is None else amounts.ceiling(state.tokens, state.dollars, state.per)
     if state is not None and state.covers == "subtree":
         ceiling += ", subtree"
-    used = Cell("") if state is None else Cell(f"{state.share:.0%}".replace("%", " %"), share(state).style)
+    used = Cell("") if state is None else Cell(f"{state.share:.0%}".replace("%", " %"), budget_share(state).style)
     spent = [count(each.run.tokens), count(each.day.tokens), count(each.ever.tokens)]
     return [_name(each), ceiling, used, *spent, dollars(each.ever.dollars, each.ever.unpriced)]
 
@@ -106,22 +116,22 @@ def _set(namespace: argparse.Namespace, agent: str | None, text: str) -> int:
     try:
         wanted = parse_budget(text)
     except ValueError as error:
-        raise UsageError(f"{error}{shell_took(text)}") from None
+        raise UsageError(f"{error}{shell_hint(text)}") from None
     if wanted.per is not None and namespace.per not in (None, wanted.per):
         raise UsageError(f"{text.strip()[:40]} says {wanted.per}, and --per says {namespace.per}; say one of them")
-    proxy = asking.asked(namespace)
+    proxy = client.find_proxy(namespace)
     if wanted.more:
         wanted = _raised(wanted, _stands(proxy, agent), agent)
     per = wanted.per or namespace.per
     given = {"agent": agent, "tokens": wanted.tokens, "dollars": wanted.dollars, "per": per, "covers": namespace.covers}
-    done = proxy.order("SetBudget", **given)
-    if asking.wants_json(namespace):
-        return asking.print_json(done)
+    done = proxy.command("SetBudget", **given)
+    if client.wants_json(namespace):
+        return client.print_json(done)
     show(one(_stands(proxy, agent)))
     return 0
 
 
-def _stands(proxy: asking.Asked, agent: str | None) -> AgentBudget:
+def _stands(proxy: client.ProxyClient, agent: str | None) -> AgentBudget:
     told = proxy.get("/budgets", BudgetsPart, agent=agent)
     return told.pool if agent is None else told.agents[0]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 
-from hivemind.cli import client as asking
+from hivemind.cli import client
 from hivemind.cli.operator.status import world
 from hivemind.cli.plugin import Command
 from hivemind.errors import UsageError
@@ -29,7 +29,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("knob", metavar="KNOB", nargs="?", help=f"{', '.join(KNOBS)}; none: show them all")
     parser.add_argument("values", metavar="VALUE", nargs="*", help="a number; none: no limit")
     parser.add_argument("--upstream", metavar="NAME", help="turn it for this upstream alone [all]")
-    asking.add_flags(parser)
+    client.add_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
@@ -44,7 +44,7 @@ def _run(namespace: argparse.Namespace) -> int:
     shown = "no limit" if knob.zero_is_none and not value else f"{value:g}"
     told = f"{knob.name} is {shown}" + (f" for {namespace.upstream}" if namespace.upstream else "")
     given = {"knob": knob.name, "value": value, "upstream": namespace.upstream}
-    return asking.ordered(namespace, asking.asked(namespace), told, "Tune", **given)
+    return client.send_command(namespace, client.find_proxy(namespace), told, "Tune", **given)
 
 
 def _set_priority(namespace: argparse.Namespace) -> int:
@@ -56,7 +56,7 @@ def _set_priority(namespace: argparse.Namespace) -> int:
         raise UsageError(f"priority {priority[:40]}: must be {', '.join(names[:-1])} or {names[-1]}")
     told = f"{agent} has priority {priority.lower()}"
     given = {"agent": agent, "priority": priority.lower()}
-    return asking.ordered(namespace, asking.asked(namespace), told, "SetPriority", **given)
+    return client.send_command(namespace, client.find_proxy(namespace), told, "SetPriority", **given)
 
 
 def _knob(name: str) -> Knob:
@@ -85,12 +85,12 @@ def _number(knob: Knob, text: str) -> float:
 
 
 def _show(namespace: argparse.Namespace) -> int:
-    lanes = world(asking.asked(namespace)).snapshot.lanes
+    lanes = world(client.find_proxy(namespace)).snapshot.lanes
     found = {view.state.upstream: dict(view.state.knobs) for view in reversed(lanes)}
     if namespace.upstream is not None:
         found = {name: knobs for name, knobs in found.items() if name == namespace.upstream}
-    if asking.wants_json(namespace):
-        return asking.print_json(found)
+    if client.wants_json(namespace):
+        return client.print_json(found)
     if not found:
         print("no knob has a value yet: no request was seen")
         return 0

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from hivemind.api_types import SnapshotPart
-from hivemind.cli import client as asking
+from hivemind.cli import client
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.control.codec import decode_snapshot
@@ -32,16 +32,16 @@ _CIRCUITS = {"closed": "", "half_open": "warn", "open": "bad"}
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    part = world(asking.asked(namespace))
-    if asking.wants_json(namespace):
-        return asking.print_json(as_facts(part))
+    part = world(client.find_proxy(namespace))
+    if client.wants_json(namespace):
+        return client.print_json(as_facts(part))
     show(shown(part, width()))
     return 0
 
 
-def world(proxy: asking.Asked) -> SnapshotPart:
+def world(proxy: client.ProxyClient) -> SnapshotPart:
     """The proxy's world. Raises: ProxyError."""
-    return proxy.read_by(decode_snapshot, "/snapshot")
+    return proxy.get_decoded(decode_snapshot, "/snapshot")
 
 
 def as_facts(part: SnapshotPart) -> dict[str, object]:
@@ -149,4 +149,4 @@ def left(windows: Iterable[WindowState]) -> str:
     return "; ".join(f"{printable(name)}: {', '.join(parts)}" for name, parts in families.items())
 
 
-command = Command(asking.add_flags, _run)
+command = Command(client.add_flags, _run)

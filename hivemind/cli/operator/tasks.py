@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from hivemind.api_types import TasksPart, TaskState
-from hivemind.cli import client as asking
+from hivemind.cli import client
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.errors import UsageError
@@ -38,7 +38,7 @@ _PRIORITIES = [each.name.lower() for each in Priority]
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", metavar="NAME", help="only this batch's [all]")
-    asking.add_flags(parser)
+    client.add_flags(parser)
     parser.set_defaults(act=_list)
     words = parser.add_subparsers(title="words", metavar="WORD")
     submit = words.add_parser("submit", help="add a task", description=_SUBMIT)
@@ -55,7 +55,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         one.add_argument("task", metavar="ID")
         if act is _finish:
             one.add_argument("--note", metavar="TEXT", default="", help="how it went, for people")
-        asking.add_flags(one)
+        client.add_flags(one)
         one.set_defaults(act=act, word=word)
 
 
@@ -71,7 +71,7 @@ def _configure_submit(parser: argparse.ArgumentParser) -> None:
         "--on-failure", choices=("block", "skip"), default="block", help="when a task fails that it waits for [block]"
     )
     parser.add_argument("--attempts", metavar="N", type=int, default=1, help="times it may be started [1]")
-    asking.add_flags(parser)
+    client.add_flags(parser)
     parser.set_defaults(act=_submit)
 
 
@@ -81,9 +81,9 @@ def _run(namespace: argparse.Namespace) -> int:
 
 
 def _list(namespace: argparse.Namespace) -> int:
-    tasks = asking.asked(namespace).get("/tasks", TasksPart, batch=namespace.batch).tasks
-    if asking.wants_json(namespace):
-        return asking.print_json(tasks)
+    tasks = client.find_proxy(namespace).get("/tasks", TasksPart, batch=namespace.batch).tasks
+    if client.wants_json(namespace):
+        return client.print_json(tasks)
     if not tasks:
         print("no tasks" + (f" in batch {namespace.batch}" if namespace.batch else ""))
         return 0
@@ -147,12 +147,12 @@ def _tokens(text: str) -> int:
 
 
 def _finish(namespace: argparse.Namespace) -> int:
-    name, ok, proxy = namespace.task, namespace.word == "done", asking.asked(namespace)
+    name, ok, proxy = namespace.task, namespace.word == "done", client.find_proxy(namespace)
     task = next((each for each in proxy.get("/tasks", TasksPart).tasks if each.spec.id == name), None)
     if task is not None and task.state == "ready" and not task.spec.command:
-        proxy.order("ClaimTask", task=name)  # whoever worked on it did so without the proxy
+        proxy.command("ClaimTask", task=name)  # whoever worked on it did so without the proxy
     told = f"task {name} {'is done' if ok else 'failed'}"
-    return asking.ordered(namespace, proxy, told, "FinishTask", task=name, ok=ok, note=namespace.note)
+    return client.send_command(namespace, proxy, told, "FinishTask", task=name, ok=ok, note=namespace.note)
 
 
 def _cancel(namespace: argparse.Namespace) -> int:
@@ -164,7 +164,7 @@ def _retry(namespace: argparse.Namespace) -> int:
 
 
 def _ordered(namespace: argparse.Namespace, told: str, name: str, **arguments: object) -> int:
-    return asking.ordered(namespace, asking.asked(namespace), told, name, **arguments)
+    return client.send_command(namespace, client.find_proxy(namespace), told, name, **arguments)
 
 
 command = Command(_configure, _run)

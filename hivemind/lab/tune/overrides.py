@@ -18,7 +18,7 @@ from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import Priority
 from hivemind.settings.model import Settings
 from hivemind.settings.options import Option, find, options
-from hivemind.text.amounts import parse_budget, shell_took
+from hivemind.text.amounts import parse_budget, shell_hint
 from hivemind.text.suggest import did_you_mean
 
 Config = TypeVar("Config", SchedulerConfig, LaneConfig)
@@ -164,7 +164,7 @@ def _of_agent(agent: str, what: str, value: str) -> Change:
     try:
         wanted = parse_budget(value)
     except ValueError as error:
-        raise UsageError(f"{name}: {error}{shell_took(value)}") from None
+        raise UsageError(f"{name}: {error}{shell_hint(value)}") from None
     if wanted.more:
         raise UsageError(f"{name} {value[:40]}: must be a whole budget; there is none yet that could be more")
     return Change(name, value.lower())

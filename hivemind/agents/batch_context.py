@@ -30,7 +30,7 @@ _LAST_WORD_S = 1.0
 
 
 @dataclass
-class Desk:
+class BatchContext:
     """Of one runner."""
 
     session: Session
