@@ -100,7 +100,7 @@ class Dispatcher:
     def update_hold(self, agent: Agent) -> bool:
         """Hold the agent's tickets out of the queues' order, or release them, as it has to be now. Return whether that
         changed."""
-        held = agent.must_hold
+        held = agent.on_hold or agent.gate != "open" or agent.out_of_budget
         if held is agent.held:
             return False
         agent.held = held

@@ -76,7 +76,9 @@ class Places:
             place.running = True
             return True, 0
         ahead = sum(1 for each in self._places.values() if not each.running and _turn(each) < _turn(place))
-        if not self.limit or self._taken() + ahead < self.limit:
+        lent = {each.parent for each in self._places.values()}
+        taken = sum(each.running and each.agent not in lent for each in self._places.values())
+        if not self.limit or taken + ahead < self.limit:
             place.running = True
             return True, 0
         return False, ahead
@@ -97,10 +99,6 @@ class Places:
         """Whether the agent holds a place."""
         place = self._places.get(agent)
         return place is not None and place.running
-
-    def _taken(self) -> int:
-        lent = {place.parent for place in self._places.values()}
-        return sum(place.running and place.agent not in lent for place in self._places.values())
 
 
 def _turn(place: Place) -> tuple[int, int]:

@@ -131,11 +131,6 @@ class Agent:
         return next((each.task_gate for each in self.line if each.task_gate != "open"), "open")
 
     @property
-    def must_hold(self) -> bool:
-        """What :attr:`held` has to be now."""
-        return self.on_hold or self.gate != "open" or self.out_of_budget
-
-    @property
     def waiting(self) -> list[Ticket]:
         """Its tickets that are queued or between two attempts."""
         return [ticket for ticket in self.tickets.values() if ticket.waiting]

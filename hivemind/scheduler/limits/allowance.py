@@ -102,8 +102,10 @@ class Allowance:
                 doubted.append(reading)
             if window.stated.doubtful:
                 self.doubtful = True
-            if reading.kind in (WindowKind.INPUT, WindowKind.OUTPUT):
-                self._retire_guess()
+            total = self.windows.get(WindowKind.TOKENS)
+            counted_apart = reading.kind in (WindowKind.INPUT, WindowKind.OUTPUT)
+            if counted_apart and total is not None and not total.binding and total.source == "profile":
+                total.enforced = False  # a profile's limit on their sum means nothing any more
         return doubted
 
     def release(self, now: float) -> None:
@@ -147,12 +149,6 @@ class Allowance:
                 )
             )
         return states
-
-    def _retire_guess(self) -> None:
-        """Drop a profile's limit on the sum of tokens: the provider counts input and output apart."""
-        total = self.windows.get(WindowKind.TOKENS)
-        if total is not None and not total.binding and total.source == "profile":
-            total.enforced = False
 
     def _used(self, kind: WindowKind, usage: Usage) -> float:
         tokens_in = usage.input_tokens + usage.cache_write_tokens

@@ -159,7 +159,7 @@ class HeaderWindow:
 
     def take(self, now: float, amount: float) -> bool:
         """Count an attempt that is sent. Return whether it is a probe."""
-        probe = self.doubtful and self._lacks(amount)
+        probe = self.doubtful and self._level < min(amount, (self.limit or 0.0) * MAX_SHARE)
         self._asked_at = now
         self._pending += amount
         self._own += amount
@@ -228,8 +228,10 @@ class HeaderWindow:
         elif self.doubtful and reset_in_s is None and not self._bucket:
             self._read_doubtful(now, remaining, self._reset_at - now, started_at, own)
         else:
-            if self.doubtful:
-                self._trust_again()
+            if self.doubtful:  # nothing of the doubtful window is comparable with this statement
+                self.doubtful = False
+                self._probe_s = PROBE_S
+                self._reset_at = math.inf
             if self._bucket:
                 self._read_bucket(now, remaining, started_at, own)
                 if reset_in_s is not None:
@@ -254,12 +256,6 @@ class HeaderWindow:
         self._epoch_at = -math.inf
         self._lowest = math.inf
 
-    def _trust_again(self) -> None:
-        """Forget the doubtful window: nothing of it is comparable with the statement that follows."""
-        self.doubtful = False
-        self._probe_s = PROBE_S
-        self._reset_at = math.inf
-
     def _read_bucket(self, now: float, remaining: float, started_at: float, own: float) -> None:
         fresh = remaining - self._pending - self._blind
         if started_at < self._read_at:
@@ -283,7 +279,8 @@ class HeaderWindow:
         self, now: float, remaining: float, reset_in_s: float | None, started_at: float, own: float
     ) -> None:
         if reset_in_s is not None:
-            reset_at = self._reset_of(now, reset_in_s)
+            # Most providers round up to whole seconds, so a little more than a minute means a minute.
+            reset_at = now + min(reset_in_s + self._guard_s, PERIOD_S)
             if self._of_the_past(reset_at, remaining, started_at):
                 self._read_past(reset_at, remaining)
                 return
@@ -325,11 +322,6 @@ class HeaderWindow:
             self._reset_at = reset_at
             self._level = 0.0
             self._guard_s = min(self._guard_s + 0.5, MOST_GUARD_S)
-
-    def _reset_of(self, now: float, reset_in_s: float) -> float:
-        """Return when a fixed window is whole again, a minute from now at the latest: most providers round up to whole
-        seconds, so a little more than a minute means a minute."""
-        return now + min(reset_in_s + self._guard_s, PERIOD_S)
 
     def _judge(self, limit: float, remaining: float, reset_in_s: float | None) -> None:
         """Infer whether this is a fixed window or a bucket; see the module docstring."""
@@ -374,11 +366,6 @@ class HeaderWindow:
         self._reset_at = now + PERIOD_S
         self._guessed = True
         self.doubtful = False
-
-    def _lacks(self, amount: float) -> bool:
-        """Whether there is no room for so much by the headers."""
-        assert self.limit is not None
-        return self._level < min(amount, self.limit * MAX_SHARE)
 
     def _doubt_s(self, now: float) -> float:
         """Return the seconds until a request may be sent through a used-up, doubtful window: as a probe, or because the
