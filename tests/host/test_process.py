@@ -90,9 +90,9 @@ async def test_drain(tmp_path: Path, number: signal.Signals) -> None:
     """On a signal, streams in flight finish, waiting and new requests are refused in shape, and it exits with 0."""
     async with streaming(tmp_path) as (running, upstream, gate), contextlib.AsyncExitStack() as stack:
         one, two, waiting, new = [await stack.enter_async_context(raw(running.port)) for _ in range(4)]
-        for flying in (one, two):
-            await flying.send(request(MESSAGES, STREAM_BODY))
-            _, headers = await flying.head()
+        for in_flight in (one, two):
+            await in_flight.send(request(MESSAGES, STREAM_BODY))
+            _, headers = await in_flight.head()
         await upstream.until(lambda: len(upstream.requests) == 2)
         await waiting.send(request(MESSAGES, PLAIN_BODY))
         async with client() as web:
@@ -106,8 +106,8 @@ async def test_drain(tmp_path: Path, number: signal.Signals) -> None:
         await new.send(request(MESSAGES, PLAIN_BODY))
         assert (await new.head())[0] == 503
         gate.set()
-        for flying in (one, two):
-            assert await flying.body(headers) == b"".join(MESSAGE)
+        for in_flight in (one, two):
+            assert await in_flight.body(headers) == b"".join(MESSAGE)
         code, told = await running.ends()
         assert code == 0
         assert [line.split(": ", 1)[1] for line in told.splitlines()] == ["503 key-anonymous: refused: draining"] * 2
@@ -116,20 +116,20 @@ async def test_drain(tmp_path: Path, number: signal.Signals) -> None:
 
 async def test_drain_has_an_end(tmp_path: Path) -> None:
     """A stream that outlasts `--drain-s` is cut off, not finished, and the program exits with 0 all the same."""
-    async with streaming(tmp_path, "--drain-s", "0.1") as (running, upstream, _), raw(running.port) as flying:
-        await flying.send(request(MESSAGES, STREAM_BODY))
-        await flying.head()
+    async with streaming(tmp_path, "--drain-s", "0.1") as (running, upstream, _), raw(running.port) as in_flight:
+        await in_flight.send(request(MESSAGES, STREAM_BODY))
+        await in_flight.head()
         running.process.send_signal(signal.SIGTERM)
-        assert await flying.rest() == chunk(b"".join(MESSAGE[:3]))
+        assert await in_flight.rest() == chunk(b"".join(MESSAGE[:3]))
         assert (await running.ends())[0] == 0
         await upstream.until(lambda: not upstream.open)
 
 
 async def test_second_signal(tmp_path: Path) -> None:
     """A second signal ends it at once, streams or not."""
-    async with streaming(tmp_path) as (running, _, _), raw(running.port) as flying:
-        await flying.send(request(MESSAGES, STREAM_BODY))
-        await flying.head()
+    async with streaming(tmp_path) as (running, _, _), raw(running.port) as in_flight:
+        await in_flight.send(request(MESSAGES, STREAM_BODY))
+        await in_flight.head()
         running.process.send_signal(signal.SIGTERM)
         async with client() as web:
             health = f"http://127.0.0.1:{running.port}/_health"

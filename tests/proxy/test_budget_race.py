@@ -95,7 +95,7 @@ async def test_an_agent_is_warned_in_a_header() -> None:
         running.proxy.apply(SetBudget("alice", 3 * one + one // 4))
         warned = await post(web, running)
         assert warned.status_code == 200
-        assert warned.headers[HEADER.decode()].startswith("used=1.2")  # it was let go while some was left
+        assert warned.headers[HEADER.decode()].startswith("used=1.2")  # it was granted while some was left
 
 
 async def test_a_stream_is_warned_too() -> None:

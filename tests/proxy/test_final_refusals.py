@@ -124,12 +124,12 @@ async def test_what_waits_for_the_rest_of_a_budget() -> None:
     async with between([ANSWER], [gate, ANSWER]) as (proxy, upstream):
         await messages(proxy)
         proxy.proxy.apply(SetBudget("alice", 14))
-        flying = asyncio.ensure_future(messages(proxy))
+        in_flight = asyncio.ensure_future(messages(proxy))
         await upstream.until(lambda: len(upstream.requests) == 2)
         waiting = asyncio.ensure_future(chat(proxy))
         await proxy.until(lambda world: world.queued == 1)
         gate.set()
-        await flying
+        await in_flight
         with pytest.raises(DENIED, match=r"alice's budget is used up \(14 of 14 tokens used this run\)"):
             await waiting
         assert (len(upstream.requests), proxy.snapshot().totals.requests) == (2, 3)

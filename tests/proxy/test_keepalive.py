@@ -1,4 +1,4 @@
-"""A streaming client that waits gets company in a form that it ignores, and then its answer or its provider's error."""
+"""A streaming client that waits gets pings that its SDK ignores, then its answer or its provider's error."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Waiting:
 
 @contextlib.asynccontextmanager
 async def waiting(target: str, body: bytes, *plays: Play, headers: tuple[str, ...] = ()) -> AsyncIterator[Waiting]:
-    """A client whose stream was begun for company; when its turn comes, the upstream gives these plays."""
+    """A client whose stream was begun by a keepalive; once it is granted, the upstream gives these plays."""
     gate = asyncio.Event()
     async with (
         serving(playing([gate, ANSWER], *plays)) as upstream,
@@ -157,7 +157,7 @@ async def test_own_refusal_in_a_begun_stream() -> None:
 
 
 async def test_client_that_leaves_in_company() -> None:
-    """A client that leaves while it is kept company is forgotten at once."""
+    """A client that leaves while it is kept alive is dropped at once."""
     async with waiting(MESSAGES, STREAM_BODY, [Hang()]) as client:
         client.raw.leave(hard=True)
         await client.proxy.until(lambda world: world.queued == 0 and world.totals.abandoned == 1)

@@ -130,7 +130,7 @@ def test_the_provider_s_word(answer: Answer, delay: float) -> None:
     assert waited == pytest.approx(delay, abs=0.2)
 
 
-def test_whole_lane_is_parked() -> None:
+def test_whole_lane_is_paused() -> None:
     """One reply that asks for a pause holds every request of the lane; afterwards they start one by one."""
     stage = Stage(OK, says(429, retry_after="20"), OK)
 

@@ -128,17 +128,17 @@ async def test_waiting() -> None:
     gate = asyncio.Event()
     async with (
         between([gate, ANSWER], max_concurrency=1) as (proxy, upstream),
-        raw(proxy.port) as flying,
+        raw(proxy.port) as in_flight,
         raw(proxy.port) as waiting,
     ):
-        await flying.send(request("/agent/bob/v1/messages", PLAIN_BODY))
+        await in_flight.send(request("/agent/bob/v1/messages", PLAIN_BODY))
         await upstream.until(lambda: len(upstream.requests) == 1)
         await waiting.send(request(PATH, PLAIN_BODY))
         await proxy.until(lambda world: world.queued == 1)
         stop(proxy)
         await refused(waiting)
         gate.set()
-        assert (await flying.head())[0] == 200
+        assert (await in_flight.head())[0] == 200
         assert len(upstream.requests) == 1
 
 
@@ -155,13 +155,13 @@ async def test_between_two_attempts() -> None:
         assert len(upstream.requests) == 1
 
 
-@pytest.mark.parametrize("flying", [False, True], ids=["waiting", "flying"])
-async def test_a_stream_that_was_kept_company(flying: bool) -> None:
+@pytest.mark.parametrize("in_flight", [False, True], ids=["waiting", "in flight"])
+async def test_a_stream_that_was_kept_alive(in_flight: bool) -> None:
     """Its head is out, so it is told by its provider's error event, and ends well: nothing of an answer was in it."""
     gate = asyncio.Event()
-    company = {"keepalive_after_s": 0.005, "keepalive_every_s": 0.005, "max_concurrency": 1}
+    keepalive = {"keepalive_after_s": 0.005, "keepalive_every_s": 0.005, "max_concurrency": 1}
     async with (
-        between([gate, ANSWER], [Hang()], **company) as (proxy, upstream),
+        between([gate, ANSWER], [Hang()], **keepalive) as (proxy, upstream),
         raw(proxy.port) as before,
         raw(proxy.port) as asking,
     ):
@@ -170,7 +170,7 @@ async def test_a_stream_that_was_kept_company(flying: bool) -> None:
         await asking.send(request(PATH, STREAM_BODY))
         status, headers = await asking.head()
         assert status == 200
-        if flying:
+        if in_flight:
             gate.set()
             await upstream.until(lambda: len(upstream.requests) == 2)
         stop(proxy)
