@@ -91,7 +91,7 @@ def _take(folder: Path, port: int) -> tuple[Path, int, bool]:
 
 
 def _open(path: Path, wall: float) -> Store | None:
-    """Raises: UsageError."""
+    """Open the database. Raises: UsageError."""
     mend = "move it away to begin with nothing, or choose another folder with --state-dir"
     try:
         store = Store(path, wall)

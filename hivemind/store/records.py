@@ -21,7 +21,7 @@ class Run:
     started_at: float
     """Seconds since the epoch."""
     ended_at: float | None = None
-    """None: it runs, or nobody heard of its end."""
+    """None: it runs, or its end is unknown."""
     exit_code: int | None = None
     """Negative: the number of the signal that ended it; None: it runs, never ran, or its runner fell silent."""
     tokens: int = 0
@@ -53,7 +53,7 @@ class Batch:
         return bool(self.forgotten or self.agents or self.tasks or self.runs or self.clean)
 
     def over(self, earlier: Batch) -> Batch:
-        """Both in one."""
+        """Return one batch for both, with this one's records over the earlier ones."""
         agents, seen = earlier.agents, earlier.seen
         if self.forgotten:
             agents = {name: saved for name, saved in agents.items() if name not in self.forgotten}
@@ -72,7 +72,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """Everything that a proxy begins with."""
+    """Everything that a proxy starts from."""
 
     agents: tuple[SavedAgent, ...] = ()
     """Those that were seen longest ago first."""

@@ -85,7 +85,7 @@ class Store:
         return read_runs(self.path, agent, limit)
 
     def close(self, *, clean: bool) -> None:
-        """Let go of the file; `clean`: the run has come to its end."""
+        """Close the file; `clean`: the run has come to its end."""
         if self._writer is None or self._writer.close(clean=clean):
             self._connection.close()
 

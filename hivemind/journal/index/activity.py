@@ -1,4 +1,4 @@
-"""How much went on over a whole journal, in pieces of equal length."""
+"""Activity over a whole journal, in columns of equal length."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = tuple[int, int, int, float, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One of the pieces that somebody wants."""
+    """Activity in one piece of the journal."""
 
     active: int
     """In flight, at most."""
@@ -43,15 +43,15 @@ class Seconds:
         self._rows: list[Row] = []
 
     def granted(self, _: ev.Granted) -> None:
-        """One more."""
+        """Count a grant."""
         self.grants += 1
 
     def erred(self, _: ev.AttemptFailed | ev.Refused) -> None:
-        """One more."""
+        """Count a failed attempt or a refusal."""
         self.errors += 1
 
     def close(self, at: float) -> None:
-        """The second is over: something happens at `at`, and isn't told to the world yet."""
+        """End the second: the next event happens at `at`, and isn't applied to the world yet."""
         if self._any:
             flying, waiting, level = self._world.gauges()
             flying = max(flying, min(self.grants, 1))
@@ -62,7 +62,7 @@ class Seconds:
         self.closes_at = self._began_at + self._second + 1
 
     def take(self) -> list[Row]:
-        """Those since the last time; the second that isn't over is one of them, and its rest will be another."""
+        """Return the rows since the last call; the current second is split into two."""
         self.close(self._began_at + self._second)
         self._any = False
         self.closes_at = self._began_at + self._second
@@ -71,7 +71,7 @@ class Seconds:
 
 
 class Overview:
-    """Rows as they are read, in bounded memory."""
+    """Collects rows in bounded memory."""
 
     def __init__(self) -> None:
         self._width = 1
@@ -80,7 +80,7 @@ class Overview:
         """By the number of the piece."""
 
     def add(self, rows: list[Row]) -> None:
-        """Those that come next."""
+        """Add the rows that come next."""
         for row in rows:
             self._put((row[0] // self._width, *row[1:]))
         while len(self._rows) > ROWS_KEPT:
@@ -96,7 +96,7 @@ class Overview:
             self._rows.append(row)
 
     def columns(self, count: int, length_s: float, known_s: float) -> list[Column | None]:
-        """So many equal pieces of the whole; None for what wasn't read yet."""
+        """Return so many equal pieces of the whole; None for those that weren't read yet."""
         if count <= 0:
             return []
         width_s = max(length_s, 1e-9) / count
@@ -124,7 +124,7 @@ class Overview:
 
 
 def _joined(one: Row, other: Row) -> Row:
-    """Of two pieces that become one."""
+    """Return one row for two."""
     return (
         one[0],
         max(one[1], other[1]),

@@ -1,9 +1,9 @@
-"""A journal's index: how the world stood at many of its moments, and what happened between them in short.
+"""A journal's index: the state of the world at many moments, and a summary of what happened between them.
 
 A file beside the journal, of frames that are only ever added to. Each is either whole or not there: it has its lengths
 before it and a digest of what follows. The first frame says what the index is of; each other one is a block, which ends
-at a place in the journal, and mostly holds the world there, packed. What doesn't fit the journal, or was made by
-another version of this program, isn't believed and made anew. Whoever writes it holds a lock on it.
+at a place in the journal, and mostly holds the world there, packed. An index that doesn't fit the journal, or was
+made by another version of this program, is made anew. Its writer holds a lock on it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class IndexHeader:
-    """What an index is of, and who made it."""
+    """Which journal an index belongs to, and what made it."""
 
     format: int
     program: str
@@ -54,12 +54,12 @@ class IndexHeader:
     head: bytes
     """Digest of the journal's first bytes."""
     nonce: bytes
-    """Another for each index that is begun."""
+    """Random, so that an index begun anew is noticed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartStamp:
-    """A part of the journal as it was when a block was written."""
+    """The size, time and end of a part of the journal when a block was written."""
 
     name: str
     size: int
@@ -70,7 +70,7 @@ class PartStamp:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What is between the end of the last block (or the beginning) and this one's."""
+    """A summary of the journal between the end of the last block (or the beginning) and this one's."""
 
     place: Place
     """Its end."""
@@ -87,7 +87,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class StoredBlock:
-    """A block that was read, and where its world is."""
+    """A block that was read, and where the state at its end is stored."""
 
     block: Block
     offset: int
@@ -98,27 +98,27 @@ class StoredBlock:
 
 
 class Stale(ValueError):
-    """This is no index of that journal."""
+    """The file isn't an index of that journal."""
 
 
 def index_path(first: Path) -> Path:
-    """Where the index of the journal with this first part is looked for."""
+    """Return where the index of the journal with this first part is looked for."""
     return first.with_name(first.name + SUFFIX)
 
 
 def same_journal(one: IndexHeader, other: IndexHeader) -> bool:
-    """Whether they are of the same journal, made alike."""
+    """Return whether both belong to the same journal and were made alike."""
     return replace(one, nonce=b"") == replace(other, nonce=b"")
 
 
 def head_of(first: Path) -> bytes:
-    """Raises: OSError."""
+    """Return the digest of the journal's first line. Raises: OSError."""
     with first.open("rb") as file:
         return digest(file.readline(_HEAD))
 
 
 def seen_at(part: Path, offset: int) -> PartStamp:
-    """The part now, with what is just before this byte. Raises: OSError."""
+    """Return the part's present size, time and digest before this byte. Raises: OSError."""
     with part.open("rb") as file:
         stat = os.fstat(file.fileno())
         file.seek(max(0, offset - _TAIL))
@@ -126,7 +126,7 @@ def seen_at(part: Path, offset: int) -> PartStamp:
 
 
 def fits(blocks: list[Block], parts: tuple[Path, ...]) -> bool:
-    """Whether the journal still is what these blocks were made of, or has grown since."""
+    """Return whether the journal is unchanged since these blocks were made, or has only grown."""
     last = {block.place.part: block for block in blocks}
     for part, block in last.items():
         if part >= len(parts) or parts[part].name != block.seen.name:
@@ -143,15 +143,15 @@ def fits(blocks: list[Block], parts: tuple[Path, ...]) -> bool:
 
 
 def digest(data: bytes) -> bytes:
-    """Of 16 bytes."""
+    """Return a digest of 16 bytes."""
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
 class IndexWriter:
-    """Adds to an index, which it has for itself."""
+    """Adds to an index, which it locks."""
 
     def __init__(self, path: Path) -> None:
-        """Raises: OSError: the file can't be written; BlockingIOError: somebody else does."""
+        """Raises: OSError: the file can't be written; BlockingIOError: another process does."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -166,18 +166,18 @@ class IndexWriter:
         os.close(self._fd)
 
     def begin(self, of: IndexHeader) -> None:
-        """Anew. Raises: OSError."""
+        """Begin the index anew. Raises: OSError."""
         self.cut(0)
         self._add(msgspec.msgpack.encode(of), b"")
 
     def cut(self, size: int) -> None:
-        """Go on from there: what was after it is gone. Raises: OSError."""
+        """Remove everything after this byte. Raises: OSError."""
         os.ftruncate(self._fd, size)
         os.lseek(self._fd, size, os.SEEK_SET)
         self.size = size
 
     def add(self, block: Block, state: WorldState | None) -> int:
-        """Returns how long the world is, packed. Raises: OSError: it can't be written, and isn't."""
+        """Write a block, and return the size of its packed state. Raises: OSError: nothing was written."""
         world = b"" if state is None else zstd.compress(msgspec.msgpack.encode(state))
         self._add(zstd.compress(msgspec.msgpack.encode(block)), world)
         return len(world)
@@ -195,13 +195,13 @@ class IndexWriter:
 
 
 class IndexReader:
-    """Reads what there is of an index, while somebody may add to it."""
+    """Reads an index, to which its writer may add meanwhile."""
 
     def __init__(self, path: Path) -> None:
         """Raises: OSError: there is none, or it can't be read."""
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         self.size = 0
-        """Bytes that were read and are believed."""
+        """Bytes that were read and checked."""
         self.of: IndexHeader | None = None
         self._head = b""
 
@@ -211,13 +211,13 @@ class IndexReader:
 
     @property
     def changed(self) -> bool:
-        """What was read isn't there any more: it was begun anew, or cut."""
+        """Whether the index was begun anew or cut since it was read."""
         if not self.size:
             return False
         return os.fstat(self._fd).st_size < self.size or os.pread(self._fd, len(self._head), 0) != self._head
 
     def more(self) -> list[StoredBlock]:
-        """The blocks that were added since. Raises: Stale: it isn't an index that this program reads; OSError."""
+        """Return the blocks added since the last call. Raises: Stale: this program can't read it; OSError."""
         if self.of is None:
             found = self._frame()
             if found is None:
@@ -233,14 +233,14 @@ class IndexReader:
         return kept
 
     def world(self, kept: StoredBlock) -> WorldState:
-        """How it stood where the block ends. Raises: Stale; OSError."""
+        """Return the state at the block's end. Raises: Stale; OSError."""
         packed = os.pread(self._fd, kept.length, kept.offset)
         if digest(packed) != kept.digest:
             raise Stale
         return _decoded(_unpacked(packed), WorldState)
 
     def _frame(self) -> tuple[bytes, int, bytes] | None:
-        """What comes next, how long its world is and the digest of that; None: nothing does yet. Raises: Stale."""
+        """Return the next block, the size of its state and its digest; None: there is none yet. Raises: Stale."""
         head = os.pread(self._fd, _FRAME.size, self.size)
         if len(head) < _FRAME.size:
             return None

@@ -1,4 +1,4 @@
-"""What is known of a journal as a whole: its index as it is read, and the process that makes it."""
+"""A journal's index as it is read, and the process that makes it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from hivemind.journal.records import JournalBegan
 from hivemind.world.state import WorldState
 
 _AGAIN = 10
-"""Looks until somebody is started once more, where another program seemed to make the index."""
+"""Calls of :meth:`JournalIndex.look` before another attempt, if another program seems to make the index."""
 
 
 class JournalIndex:
-    """Grows while the journal is read through, by a process that is started where it is wanted."""
+    """Grows while a process reads the journal through, which is started if `indexed`."""
 
     def __init__(self, path: Path, began: JournalBegan, *, priced: bool, indexed: bool) -> None:
         self._path = path
@@ -46,7 +46,7 @@ class JournalIndex:
         self._wanted = indexed
         self._place = index_path(path)
         self._folder: Path | None = None
-        """Of our own, where the index can't be beside the journal."""
+        """A temporary one, if the index can't be beside the journal."""
         self._reader: IndexReader | None = None
         self._maker: subprocess.Popen[bytes] | None = None
         self._wait = 0
@@ -57,12 +57,12 @@ class JournalIndex:
         """By time."""
         self.overview = Overview()
         self.bytes = 0
-        """Of the journal, that were read through."""
+        """Bytes of the journal that were read through."""
         self.at = self._began.at
-        """How far."""
+        """The moment up to which it was read through."""
         self.damage: Damage | None = None
         self.plain = True
-        """Every line's moment is as it is written."""
+        """No line's clock had to be corrected."""
         self._places: list[Place] = []
         """Where blocks end."""
         self._ats: list[float] = []
@@ -72,7 +72,7 @@ class JournalIndex:
         self._events = self._since = 0
 
     def close(self) -> None:
-        """Let go of the index, and end who makes it."""
+        """Close the index, and end the process that makes it."""
         self._release()
         maker, self._maker = self._maker, None
         if maker is not None:
@@ -83,13 +83,13 @@ class JournalIndex:
             self._folder = None
 
     def parts(self) -> tuple[Path, ...]:
-        """The journal's files, as of now."""
+        """Return the journal's present files."""
         return parts_from(self._path, self._began)
 
     # --- Reading it ------------------------------------------------------------------------------------------------
 
     def look(self, size: int, *, growing: bool) -> bool:
-        """Whether more is known than before, of a journal of so many bytes."""
+        """Read what was added to the index of a journal of so many bytes. Return whether anything was."""
         before = self.bytes
         with contextlib.suppress(OSError):
             try:
@@ -146,8 +146,8 @@ class JournalIndex:
     # --- Finding in it ---------------------------------------------------------------------------------------------
 
     def world_before(self, at: float, events: int, size: int) -> tuple[StoredBlock, WorldState] | None:
-        """The last world that isn't after this moment, or the earliest before it from which there are no more than so
-        many events and bytes to that; None: there is none."""
+        """Return the last state that isn't after this moment, or the earliest one before it within so many events and
+        bytes; None: there is none."""
         number = bisect_right(self._world_ats, at) - 1
         while number > 0 and (events := events - self._worlds[number][1]) >= 0:
             size -= self._worlds[number][2]
@@ -164,7 +164,7 @@ class JournalIndex:
             return None
 
     def place_before(self, at: float) -> Place:
-        """Some way before this moment, but not far: there is a whole block in between."""
+        """Return a place shortly before this moment, with a whole block in between."""
         number = bisect_right(self._ats, at) - 2
         return self._places[number] if number >= 0 else Place(0, 0)
 
@@ -188,7 +188,7 @@ class JournalIndex:
         if self._folder is None and not self._writable() and not self._elsewhere():
             self._wanted = False
             return
-        # Not from the folder that somebody happens to be in (-P).
+        # -P: don't import from the current folder.
         program = [sys.executable, "-P", "-m", "hivemind.journal.index.builder"]
         arguments = [str(self._path.absolute()), str(self._place.absolute()), "priced" if self._priced else "plain"]
         nothing = subprocess.DEVNULL
@@ -206,7 +206,7 @@ class JournalIndex:
         return True
 
     def _elsewhere(self) -> bool:
-        """From now on the index is in a folder of its own, while this is open. Returns whether there is one."""
+        """Use a temporary folder for the index from now on. Return whether there is a new one."""
         if self._folder is not None:
             return False
         try:

@@ -1,4 +1,4 @@
-"""Moments of a journal that are worth a look."""
+"""Marks: moments of a journal that a user may want to jump to."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from hivemind.world.tickets import BY_OPERATOR
 from hivemind.world.world import World
 
 KINDS = ("gap", "death", "circuit", "budget", "command", "parked", "ended", "cut")
-"""Events are missing; an agent saw a request fail; the circuit moved; a budget runs low or is used up; somebody
-steered; the provider asked for a pause; an agent's process ended; the concurrency level was cut."""
+"""Events are missing; an agent saw a request fail; the circuit moved; a budget runs low or is used up; an operator
+gave a command; the provider asked for a pause; an agent's process ended; the concurrency level was cut."""
 TOGETHER_S = 1.0
 """What happens of one kind within that time is one mark, but for commands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One of them."""
+    """A moment, and what happened then."""
 
     at: float
     kind: str
@@ -39,13 +39,13 @@ class Mark:
 
 
 class Marker:
-    """Finds them, while a world is told the events: see :attr:`finders`, to be called after it was told."""
+    """Finds marks: call one of :attr:`finders` after each event was applied to the world."""
 
     def __init__(self, world: World) -> None:
         self.found: list[Mark] = []
-        """Since somebody last took them."""
+        """Marks since :meth:`take` was called last."""
         self._latest: dict[str, int] = {}
-        """By kind, where in that list."""
+        """By kind, the position of the last one in that list."""
         self._line: Line | None = None
         world.on_line = self._keep_line
         self.finders: Mapping[type[ev.Event], Callable[[Any], None]] = {
@@ -61,7 +61,7 @@ class Marker:
         }
 
     def take(self) -> list[Mark]:
-        """Those found since the last time."""
+        """Return the marks found since the last call."""
         taken, self.found = self.found, []
         self._latest.clear()
         return taken
@@ -92,7 +92,7 @@ class Marker:
             self._note(event, "cut")
 
     def _commanded(self, event: ev.Commanded) -> None:
-        """In the words of the log, which know what there was before."""
+        """Mark a command in the words of its line in the log, which include the value before."""
         line, self._line = self._line, None
         if event.name not in SHOWN_BY_EVENTS and line is not None:
             self.found.append(Mark(event.at, "command", line.who, line.text, line.level))

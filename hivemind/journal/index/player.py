@@ -1,4 +1,4 @@
-"""A journal that can be looked at at any moment of it."""
+"""Playing a journal: the world at any of its moments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hivemind.world.state import Carried
 from hivemind.world.world import World
 
 _NOT_SHOWN = (ev.Sampled, ev.LimitsRead, JournalBegan, Carried, RequestBody, ResponseBody)
-"""Of which it isn't said that they happened next."""
+"""Kinds that aren't shown as single events."""
 _LOOKS = 64
 """Events between two looks at the clock."""
 
@@ -54,13 +54,13 @@ class Player:
         self._clock = clock
         self._price = prices_then(self.began) if priced else None
         self._found = journal.known_damage()
-        """What was come upon while playing."""
+        """Damage found while playing."""
         self._known = JournalIndex(path, self.began, priced=priced, indexed=indexed)
         self._starts = StartFinder(self.began, self._known)
         self._cursor: Cursor | None = None
         self._events: Iterator[ev.Event] = iter(())
         self._next: ev.Event | None = None
-        """Read, and not told to the world yet."""
+        """The next event, read but not applied yet."""
         self._at = self.begins_at
         self._sizes: tuple[int, ...] = ()
         self.ends_at = self.begins_at
@@ -86,7 +86,7 @@ class Player:
         return cls(path, priced=priced, indexed=indexed, clock=clock)
 
     def close(self) -> None:
-        """Let go of the files, and end the process that reads it through."""
+        """Close the files, and end the process that makes the index."""
         self._known.close()
         if self._cursor is not None:
             self._cursor.close()
@@ -96,53 +96,53 @@ class Player:
 
     @property
     def begins_at(self) -> float:
-        """Its first moment."""
+        """The journal's first moment."""
         return self.began.at
 
     @property
     def wall_offset_s(self) -> float:
-        """To the time of day, in seconds since the epoch."""
+        """What to add to a moment for the time of day, in seconds since the epoch."""
         return self.began.wall - self.began.at
 
     @property
     def bodies(self) -> bool:
-        """What was sent and answered was recorded too."""
+        """Bodies were recorded."""
         return self.began.bodies
 
     @property
     def known_to(self) -> float:
-        """The share of it that was read through; 1: all."""
+        """The indexed share of the journal; 1: all."""
         whole = sum(self._sizes)
         return 1.0 if not whole else min(1.0, self._known.bytes / whole)
 
     @property
     def marks(self) -> Sequence[Mark]:
-        """What is worth a look, by time, as far as it was read through."""
+        """Marks by time, as far as the journal is indexed."""
         return self._known.marks
 
     def next_mark(self, at: float, kinds: frozenset[str] | None = None) -> Mark | None:
-        """The first one after this moment, of these kinds; None: there is none."""
+        """Return the first mark after this moment, of these kinds; None: there is none."""
         first = bisect_right(self.marks, at, key=_at)
         return next((mark for mark in self.marks[first:] if kinds is None or mark.kind in kinds), None)
 
     def previous_mark(self, at: float, kinds: frozenset[str] | None = None) -> Mark | None:
-        """The last one before this moment, of these kinds; None: there is none."""
+        """Return the last mark before this moment, of these kinds; None: there is none."""
         before = [mark for mark in self.marks[: bisect_right(self.marks, at, key=_at)] if mark.at < at]
         return next((mark for mark in reversed(before) if kinds is None or mark.kind in kinds), None)
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What is wrong with it, as far as that was seen."""
+        """What is wrong with the journal, as far as it was read."""
         seen = self._known.damage or self._found
         return tuple(replace(seen, missing=missing_among(self.parts), torn=seen.torn and not self.growing).messages())
 
     def overview(self, columns: int) -> list[Column | None]:
-        """What went on, in so many pieces of equal length; None for those that weren't read through yet."""
+        """Return the activity in so many columns of equal length; None for those that aren't indexed yet."""
         known_s = float("inf") if self.known_to >= 1 else self._known.at - self.begins_at
         return self._known.overview.columns(columns, self.ends_at - self.begins_at, known_s)
 
     def look(self) -> bool:
-        """Whether more was written or read through since the last look."""
+        """Look for more of the journal and its index. Return whether there is."""
         self.parts = self._known.parts()
         sizes = self._measured()
         grown = sizes != self._sizes
@@ -170,11 +170,11 @@ class Player:
 
     @property
     def at(self) -> float:
-        """The moment that the world is as of."""
+        """The moment of the world."""
         return self._at
 
     def seek(self, at: float) -> None:
-        """Be at that moment. Raises: UsageError: the journal can't be read any more."""
+        """Go to that moment. Raises: UsageError: the journal can't be read any more."""
         at = max(at, self.begins_at)
         with self._reading(), _uncollected():
             start = self._starts.before(at, self.parts)
@@ -202,7 +202,7 @@ class Player:
             raise UsageError(f"{self._path}: can't be read any more ({error.strerror})") from None
 
     def _may_go_on(self, at: float, start: Start) -> bool:
-        """The world as it stands is as good to go on from, and as near."""
+        """Return whether folding can go on from the present world rather than from this start."""
         if self._cursor is None or at < self._at or (self.approximate and start.exact):
             return False
         here = self._cursor.place
@@ -221,7 +221,7 @@ class Player:
         self._at = self.begins_at
 
     def _fold(self, to_at: float, until: float | None) -> None:
-        """Tell the world what happened up to a moment, as far as there is time."""
+        """Apply events up to a moment, as far as there is time."""
         apply, event = self.world.apply, self._next or self._following()
         left = _LOOKS
         while event is not None and event.at <= to_at:
@@ -240,7 +240,7 @@ class Player:
         self._next, self._at = event, max(self._at, to_at)
 
     def _following(self) -> ev.Event | None:
-        """The next one, where there was none when it was last looked."""
+        """Return the next event, if more was written since the last look."""
         if self._cursor is None:
             return None
         self._events = _all_of(self._cursor)
@@ -249,14 +249,14 @@ class Player:
     # --- Single events ---------------------------------------------------------------------------------------------
 
     def with_heads(self, detail: RequestDetail) -> RequestDetail:
-        """The same with method, path and headers, as far as they can be found. Reads files, so it is for a thread."""
+        """Return the detail with method, path and headers, as far as they are found. For a thread: it reads files."""
         parts, starts = self.parts, self._starts
         with contextlib.suppress(OSError):
             return with_heads(detail, parts, lambda at: starts.line_near(at, parts))
         return detail
 
     def event_after(self, at: float) -> tuple[float, str] | None:
-        """The next thing that happened after a moment, and when; None: nothing did. Raises: UsageError."""
+        """Return when the next event after a moment happens, and its text; None: there is none. Raises: UsageError."""
         first, more = None, 0
         for event in self._shown_near(at):
             if event.at <= at:
@@ -267,7 +267,7 @@ class Player:
         return None if first is None else (first.at, _in_words(first, more))
 
     def event_before(self, at: float) -> tuple[float, str] | None:
-        """The last thing that happened before a moment, and when; None: nothing did. Raises: UsageError."""
+        """Return when the last event before a moment was, and its text; None: there is none. Raises: UsageError."""
         last, more = None, 0
         for event in self._shown_near(at):
             if event.at >= at:
@@ -276,7 +276,7 @@ class Player:
         return None if last is None else (last.at, _in_words(last, more))
 
     def _shown_near(self, at: float) -> Iterator[ev.Event]:
-        """What happened, from some time before this moment on."""
+        """Yield the shown events, from some time before this moment on."""
         with (
             self._reading(),
             contextlib.closing(Cursor(self.parts, self.began, self._starts.near(at, self.parts))) as cursor,
@@ -286,7 +286,7 @@ class Player:
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Much is made, none of it rubbish: looking for some in the midst of it would take longer than making it."""
+    """Switch the garbage collector off: folding makes many objects and no garbage cycles."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -297,7 +297,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _all_of(cursor: Cursor) -> Iterator[ev.Event]:
-    """From there to the end of the last part."""
+    """Yield all events up to the end of the last part."""
     while True:
         yield from cursor.events()
         if not cursor.turn():

@@ -1,4 +1,4 @@
-"""From where to begin to fold, to have the world at a moment."""
+"""Where to begin folding to have the world at a moment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hivemind.journal.records import JournalBegan
 from hivemind.world.state import Carried, WorldState
 
 WARM_EVENTS, WARM_BYTES = 8000, 2 << 20
-"""Before a moment, from which it is known what happened lately, as far as that doesn't take long."""
+"""How far before a moment folding begins, so that recent requests are known."""
 TAIL = 3 << 19
 """Bytes before a moment from which it is put together, where there is no index; and what is quickly folded whole."""
 _WINDOW = 1 << 16
@@ -24,17 +24,17 @@ _LINE = b'\n{"v":'
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A place, and the world there."""
+    """A place in the journal, and the state there."""
 
     place: Place
     state: WorldState | None
-    """None: as at the journal's beginning."""
+    """None: the state at the journal's beginning."""
     exact: bool
-    """Nothing is left out between the two."""
+    """The state holds everything that happened before the place."""
 
 
 class StartFinder:
-    """Of one journal."""
+    """Finds where to begin folding or reading one journal for a moment."""
 
     def __init__(self, began: JournalBegan, known: JournalIndex) -> None:
         self._began = began
@@ -42,7 +42,7 @@ class StartFinder:
         self._firsts: dict[Path, float | None] = {}
 
     def before(self, at: float, parts: tuple[Path, ...]) -> Start:
-        """Where to begin for this moment. Raises: OSError: the journal can't be read."""
+        """Return where to begin folding for this moment. Raises: OSError: the journal can't be read."""
         found = self._known.world_before(at, WARM_EVENTS, WARM_BYTES)
         start = Start(Place(0, 0), None, True) if found is None else Start(found[0].block.place, found[1], True)
         if self._known.at >= at:
@@ -54,7 +54,7 @@ class StartFinder:
         return self._guess(part, offset, parts)
 
     def near(self, at: float, parts: tuple[Path, ...]) -> Place:
-        """Where to begin to read what happened just before and after this moment. Raises: OSError."""
+        """Return where to begin reading for what happened just before and after this moment. Raises: OSError."""
         place = self._known.place_before(at)
         if self._known.at >= at:
             return place
@@ -65,12 +65,12 @@ class StartFinder:
         return self._place(part, offset - TAIL, parts)
 
     def line_near(self, at: float, parts: tuple[Path, ...]) -> tuple[int, int]:
-        """A part, and where in it a line begins from which on it isn't far to this moment. Raises: OSError."""
+        """Return a part, and the offset in it of a line shortly before this moment. Raises: OSError."""
         part = self._part(at, parts)
         return part, line_near(parts[part], at)
 
     def _guess(self, part: int, offset: int, parts: tuple[Path, ...]) -> Start:
-        """By the last stretch before it, and, of what was before that, by what the part began with."""
+        """Return an approximate start: the last stretch before the offset, and the state that the part began with."""
         carried = _carried(parts[part])
         if carried is not None and offset <= 2 * TAIL:
             return Start(Place(part, 0), None, True)
@@ -84,7 +84,7 @@ class StartFinder:
             return Place(part, line_start(file, offset))
 
     def _part(self, at: float, parts: tuple[Path, ...]) -> int:
-        """The one that the moment falls into."""
+        """Return the number of the part that the moment falls into."""
         found = 0
         for number, part in enumerate(parts):
             if part not in self._firsts:
@@ -109,7 +109,7 @@ def _first_moment(part: Path) -> float | None:
 
 
 def _carried(part: Path) -> Carried | None:
-    """What stands right after a part's first line."""
+    """Return the state after a part's first line, if there is one."""
     with part.open("rb") as file:
         file.readline(LONGEST_LINE)
         try:
@@ -120,7 +120,7 @@ def _carried(part: Path) -> Carried | None:
 
 
 def last_moment(parts: tuple[Path, ...]) -> float | None:
-    """The `at` of the last line that has one, as it is written."""
+    """Return the `at` of the last line that has one, as it is written."""
     for part in reversed(parts):
         with contextlib.suppress(OSError), part.open("rb") as file:
             found = _last_in(file)

@@ -26,18 +26,18 @@ _BUFFER = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Behind a line of a journal."""
+    """The end of a line of a journal."""
 
     part: int
     """Which of the files that are read, from 0."""
     offset: int
     """Bytes into it."""
     order: OrderState | None = None
-    """Of the clock there; None: nothing is known of it."""
+    """The state of the clock there; None: unknown."""
 
 
 class Cursor:
-    """Reads on from a place."""
+    """Reads events from a place on."""
 
     def __init__(
         self, parts: tuple[Path, ...], began: JournalBegan, place: Place | None = None, damage: Damage | None = None
@@ -54,11 +54,11 @@ class Cursor:
 
     @property
     def place(self) -> Place:
-        """Behind the last event that was read."""
+        """The place behind the last event that was read."""
         return Place(self.part, self.offset, self.order.standing)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def events(self) -> Iterator[Event]:

@@ -70,7 +70,7 @@ def listed(folder: Path) -> tuple[list[Listed], list[str]]:
 
 
 def _listed(name: str, parts: Sequence[Path], size: int, *, counted: bool) -> Listed:
-    """Raises: UsageError."""
+    """Return one journal's row. Raises: UsageError."""
     began = open_journal(parts[0]).began
     last = last_event(parts[-1])
     end = "ended" if isinstance(last, JournalEnded) else "cut off"

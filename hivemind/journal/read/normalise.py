@@ -1,4 +1,4 @@
-"""One clock and one numbering for all that a reader gives, whatever was put together in a file."""
+"""One clock and one numbering of tickets for all that a reader yields, even from journals concatenated in a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OrderState = tuple[float, float, int]
 
 
 class EventOrder:
-    """Where reading stands. Events are put right in place: nobody else has them yet."""
+    """The state of reading. Events are corrected in place, as nothing else refers to them yet."""
 
     __slots__ = ("_began", "_damage", "_journals", "_shift_s", "at", "moved")
 
@@ -32,20 +32,20 @@ class EventOrder:
         self.at = math.nan
         """Of the latest event; not a number before the first."""
         self.moved = False
-        """Every event is to be put right from now on."""
+        """Every event has to be corrected from now on."""
 
     @property
     def standing(self) -> OrderState:
-        """Where it stands, to be gone on from."""
+        """The state to resume from."""
         return self.at, self._shift_s, self._journals
 
     def resume(self, standing: OrderState) -> None:
-        """Go on from there."""
+        """Resume from a state."""
         self.at, self._shift_s, self._journals = standing
         self.moved = bool(self._shift_s or self._journals)
 
     def begin(self, event: JournalBegan, where: str) -> None:
-        """Another part begins, or another journal."""
+        """Note that another part begins, or another journal."""
         first, self._began = self._began, self._began or event
         if first is None or event.journal == first.journal:
             return
@@ -58,7 +58,7 @@ class EventOrder:
         self._shift_s = (at if 0.0 <= at - self.at < LONGEST_S else self._latest(at)) - event.at
 
     def put(self, event: Event, where: str) -> None:
-        """Put an event right, whose clock or number may not go on from those before."""
+        """Correct an event whose clock or ticket may not follow from those before."""
         if self._journals and (ticket := getattr(event, "ticket", None)) is not None:
             event.ticket = ticket + self._journals * _TICKETS_APART  # type: ignore[attr-defined]  # it has one
         at = event.at + self._shift_s

@@ -1,4 +1,4 @@
-"""Events that were made into JSON on the loop, on their way to be lines, and what is still to be made between them."""
+"""Events encoded as JSON on the loop, and lines between them that are still to be made."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hivemind.journal.codec import Encoded, each_line_of, lines_of
 from hivemind.journal.write.writer import DeferredLines, made
 
 _WORK_S, REST_S = 0.0005, 0.0003
-"""The thread works so long, and lets others have their turn."""
+"""The thread works so long, then yields the interpreter lock."""
 _HEAD = 32
 """About how long a line's beginning is."""
 
@@ -25,7 +25,7 @@ class Batch:
 
     @property
     def count(self) -> int:
-        """Of lines."""
+        """The number of lines."""
         return len(self.events[0]) + len(self.between)
 
     @property
@@ -36,12 +36,12 @@ class Batch:
 
 
 def let_others() -> None:
-    """Whoever waits has a turn."""
+    """Let other threads run."""
     time.sleep(REST_S)
 
 
 def joined(batches: Sequence[Batch]) -> bytes:
-    """The lines of all of them. Takes a while where much is between; meant for a thread."""
+    """Return the lines of all batches. Takes long with many lines between events; call it in a thread."""
     lines: list[bytes] = []
     begun = time.monotonic()
     for batch in batches:

@@ -94,7 +94,7 @@ class Recorder:
         self._path = writer.path
         self._fresh: list[ev.Event | DeferredLines] = []
         self.record: Callable[[Sequence[ev.Event]], object] = self._fresh.extend
-        """Takes what happened; all that is done on the path of a request."""
+        """Takes events; all that is done on the path of a request."""
         self._fresh_weight = 0
         """Of what is still to be made, among them."""
         self._made: list[Batch] = []
@@ -120,7 +120,7 @@ class Recorder:
         self._timer: asyncio.Handle = self._loop.call_later(EVERY_S, self._tick)
 
     def later(self, at: float, line: DeferredLines) -> None:
-        """A line that takes long to make, of something that happened now."""
+        """Record a line that takes long to make, about something that happened now."""
         if self._gap is None and not self.has_room(line.weight):
             self._write_all_down()
             self._hand_over()
@@ -131,15 +131,15 @@ class Recorder:
             self._miss(at, 1, self._why_no_room())
 
     def has_room(self, size: int, share: float = 1.0) -> bool:
-        """So many bytes more may wait for the disk, in this share of what there is room for."""
+        """Return whether so many more bytes may wait for the disk, within this share of the bound."""
         return self._writer.waiting + self._size + self._fresh_weight + size <= self._limits.waiting * share
 
     def view(self) -> RecordingView:
-        """How it stands."""
+        """Return the recording's present view."""
         return RecordingView(str(self._path), self._writer.written, self._lost, self._trouble)
 
     async def aclose(self, at: float) -> None:
-        """The end, in good order: write all that is left."""
+        """Write all that is left, and that the journal ends in good order."""
         self._timer.cancel()
         self._write_all_down()
         self._hand_over(last=True)
@@ -153,7 +153,7 @@ class Recorder:
     # --- What is recorded -----------------------------------------------------------------------------------------
 
     def _is_news(self, event: ev.Event) -> bool:
-        """Some things happen more often than anybody needs to know later."""
+        """Return whether to record the event: progress and samples are thinned out."""
         if type(event) is ev.Progress:
             if event.at - self._reports_from >= PROGRESS_S:
                 self._reports_from = event.at
@@ -175,7 +175,7 @@ class Recorder:
             self._write_down()
 
     def _write_down(self) -> None:
-        """Make of the next events that happened what the thread makes lines of."""
+        """Encode the next events."""
         taken = self._fresh[:AT_ONCE]
         del self._fresh[:AT_ONCE]
         kinds = set(map(type, taken))
@@ -216,7 +216,7 @@ class Recorder:
     # --- Towards the disk -----------------------------------------------------------------------------------------
 
     def _hand_over(self, *, last: bool = False) -> None:
-        """Lines to the thread, or, where too many wait there already, to nobody."""
+        """Hand encoded events to the thread, or drop them if too much waits there."""
         if self._gap is not None and (last or self._writer.waiting * 2 <= self._limits.waiting):
             self._put_gap()
             self._behind = True
@@ -250,7 +250,7 @@ class Recorder:
         busy = bool(self._fresh)
         self._write_down()
         if self._fresh:
-            self._timer = self._loop.call_soon(self._tick)  # others have their turn between
+            self._timer = self._loop.call_soon(self._tick)  # other callbacks run in between
             return
         self._timer = self._loop.call_later(EVERY_S if busy else IDLE_S, self._tick)
         if self._behind or self._loop.time() - self._handed_at >= HANDED_S:
@@ -266,7 +266,7 @@ class Recorder:
         self._look_after()
 
     def _look_after(self) -> None:
-        """Tell when trouble begins, and when it is over."""
+        """Report when writing begins to fail, and when it works again."""
         trouble = "" if self._gap is None else self._gap.why
         if self._writer.error is not None:
             trouble = _reason(self._writer.error)
@@ -294,14 +294,14 @@ class Recorder:
         return too_old and self._in_part > 0
 
     def _catch_up(self, at: float) -> None:
-        """How everything stands, whatever of it was missed: else requests that ended meanwhile would go on for ever."""
+        """Write the whole state after a gap: else requests that ended in it would stay open for ever."""
         carried = self._carried(at)
         self._writer.put(carried)
         self._in_part += carried.weight
         self._behind = False
 
     def _carried(self, at: float) -> DeferredLines:
-        """In the thread others have their turn in between: of many agents and tasks it takes long."""
+        """Return the line with the state; with many agents the thread makes it in pieces, so that others can run."""
         taken = self._take(at)
         return DeferredLines(partial(carried_line, at, taken, let_others), weight_of(taken), 0)
 

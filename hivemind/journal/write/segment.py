@@ -56,11 +56,11 @@ class Part:
         return done, None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._fd)
 
     def _check(self) -> None:
-        """Raises: Closed; OSError."""
+        """Check that the file is still ours. Raises: Closed; OSError."""
         try:
             now = os.stat(self.path)
         except FileNotFoundError:
@@ -91,7 +91,7 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 
 
 def being_written(path: Path) -> bool:
-    """Whether a program that lives writes this file."""
+    """Return whether a running program writes this file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -19,7 +19,7 @@ _SAMPLE_EVERY_S = 0.999
 class JournalSink:
     """One file, and everything in it. Whatever was at the path before is replaced.
 
-    Disk errors reach nobody before :meth:`close`, as whoever calls :meth:`record` has a run to finish.
+    Disk errors are raised by :meth:`close`, so that the run that calls :meth:`record` can finish.
     Raises: UsageError: the file can't be made.
     """
 
@@ -35,7 +35,7 @@ class JournalSink:
         self._put(began)
 
     def record(self, event: Event) -> None:
-        """Write one event down."""
+        """Write one event."""
         if type(event) is Sampled:
             if self._sampled_at is not None and event.at < self._sampled_at + _SAMPLE_EVERY_S:
                 return
@@ -43,7 +43,7 @@ class JournalSink:
         self._put(event)
 
     def record_all(self, events: Iterable[Event]) -> None:
-        """Write several down."""
+        """Write several events."""
         for event in events:
             self.record(event)
 

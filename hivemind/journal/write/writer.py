@@ -33,18 +33,18 @@ class LineFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeferredLines:
-    """Lines that are still to be made."""
+    """Lines that the thread is still to make."""
 
     make: Callable[[], bytes]
     """Called in the thread."""
     weight: int
-    """Bytes of memory that wait with them."""
+    """Bytes of memory held until then."""
     lines: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class NewPart:
-    """What comes next stands in another file."""
+    """The lines that follow go to another file."""
 
     path: Path
     head: bytes
@@ -143,7 +143,7 @@ class Writer(BackgroundWriter[Item]):
 
 
 def made(item: DeferredLines) -> bytes:
-    """Its lines; none where they can't be made, which is logged."""
+    """Make the lines. Return none if that fails, which is logged."""
     try:
         return item.make()
     except Exception:  # whatever it is: the lines after it are written all the same
