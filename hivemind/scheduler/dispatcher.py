@@ -13,8 +13,7 @@ from hivemind.scheduler.admission.feedback import Feedback
 from hivemind.scheduler.admission.gate import Gate
 from hivemind.scheduler.agents import Agents, process_of
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
-from hivemind.scheduler.lane import Lane
-from hivemind.scheduler.lanes import Lanes
+from hivemind.scheduler.lane import Lane, Lanes
 from hivemind.scheduler.ledger.budget import Ledger, Review
 from hivemind.scheduler.tasks.board import TaskBoard
 from hivemind.scheduler.tasks.graph import Task

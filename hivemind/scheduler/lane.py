@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.aimd import Aimd
@@ -24,6 +24,12 @@ LONGEST_RESET_S = 1e12
 """Resets are reported as at most this, some 30,000 years, so that each is a number that JSON has."""
 MOST_STAGGERED = 20
 """Grants that are spaced out after a pause; later ones meet a lane at work."""
+
+KEPT = 256
+"""Lanes remembered; beyond it those go that are at rest and were used longest ago."""
+UNPROVEN_KEPT = 32
+"""Of these, lanes whose credential no provider has accepted so far. Made-up ones come as fast as they can be refused,
+and mustn't displace what was learned of real ones."""
 
 _INNOCENT = frozenset({FailureKind.QUOTA, FailureKind.CLIENT_ERROR})
 """Failures that say nothing about congestion."""
@@ -291,6 +297,23 @@ class Lane:
         reopens_at = self.circuit.reopens_at
         wait_s = None if reopens_at is None else reopens_at - now
         self._emit(ev.CircuitChanged(now, self.key, self.circuit.state.value, cause, wait_s))
+
+
+class Lanes(dict[str, Lane]):
+    """The lanes at hand by key, within bounds: a credential that is renewed every hour makes a new one each time."""
+
+    def make_room(self) -> None:
+        """Forget the older half of the idle lanes, if there are too many."""
+        unproven = [lane for lane in self.values() if not lane.proven]
+        if len(unproven) >= UNPROVEN_KEPT:
+            self._forget_half(unproven)
+        if len(self) >= KEPT:
+            self._forget_half(self.values())
+
+    def _forget_half(self, lanes: Iterable[Lane]) -> None:
+        at_rest = sorted((lane for lane in lanes if lane.at_rest), key=lambda lane: lane.used_at)
+        for lane in at_rest[: (len(at_rest) + 1) // 2]:
+            del self[lane.key]
 
 
 def _ceiling(config: LaneConfig, settings: SchedulerConfig) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scheduler.driving import Hands, failure, lane_config
 
 from hivemind.scheduler.commands import SetCircuit
-from hivemind.scheduler.lanes import KEPT, UNPROVEN_KEPT
+from hivemind.scheduler.lane import KEPT, UNPROVEN_KEPT
 from hivemind.scheduler.types import FailureKind
 
 
