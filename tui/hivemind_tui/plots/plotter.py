@@ -10,12 +10,13 @@ import os
 import re
 import signal
 import sys
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 import plotext
 
-from hivemind_tui.plots.protocol import HEAD, ROLE_CODES, Figure, Job, Points, pack
+from hivemind_tui.loop.framing import pack, read
+from hivemind_tui.plots.protocol import ROLE_CODES, Figure, Job, Points
 
 _FIRST_CODE = 100
 """Pens are plotext's palette colours from here on: none of its own defaults is among them."""
@@ -109,20 +110,14 @@ def _runs(line: str) -> list[tuple[str, int]]:
     return runs
 
 
-def _read(pipe: BinaryIO) -> Job | None:
-    head = pipe.read(HEAD.size)
-    if len(head) < HEAD.size:
-        return None
-    return msgspec.msgpack.decode(pipe.read(HEAD.unpack(head)[0]), type=Job)
-
-
 def main() -> None:
     """Draw jobs until the input ends."""
     # Ctrl-C in the terminal reaches the whole process group, but the parent ends this process by closing the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(10)
     jobs, figures = sys.stdin.buffer, sys.stdout.buffer
-    while (job := _read(jobs)) is not None:
+    decoder = msgspec.msgpack.Decoder(Job)
+    while (job := read(jobs, decoder)) is not None:
         figures.write(pack(draw(job)))
         figures.flush()
 

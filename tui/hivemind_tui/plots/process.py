@@ -10,10 +10,12 @@ from collections.abc import Callable
 
 import msgspec
 
+from hivemind_tui.loop.framing import pack, receive
 from hivemind_tui.loop.loop_lag import Monitor
-from hivemind_tui.plots.protocol import HEAD, MESSAGE_LIMIT, Figure, Job, pack
+from hivemind_tui.plots.protocol import Figure, Job
 
 _log = logging.getLogger(__name__)
+_FIGURES = msgspec.msgpack.Decoder(Figure)
 
 _ANSWER_S = 5.0
 """A figure takes 5 to 20 ms; a process that needs longer than this is stuck."""
@@ -98,14 +100,10 @@ class PlotProcess:
 
     async def _drawn(self, child: asyncio.subprocess.Process, job: Job) -> Figure:
         assert child.stdin is not None
-        assert child.stdout is not None
         child.stdin.write(pack(job))
         async with asyncio.timeout(_ANSWER_S):
             await child.stdin.drain()
-            (length,) = HEAD.unpack(await child.stdout.readexactly(HEAD.size))
-            if length > MESSAGE_LIMIT:
-                raise msgspec.DecodeError(f"a figure of {length} bytes")
-            return msgspec.msgpack.decode(await child.stdout.readexactly(length), type=Figure)
+            return await receive(child, _FIGURES)
 
     def _show(self, figure: Figure | None) -> None:
         self.figure = figure

@@ -1,19 +1,11 @@
-"""What goes to the plotting process and what comes back: MessagePack, each message with its length in front."""
+"""Messages to and from the plotting process."""
 
 from __future__ import annotations
-
-import struct
 
 import msgspec
 
 ROLE_CODES = ("text", "rule", "info", "ok", "recover", "wait", "bad", "accent")
 """Colour roles that a figure is drawn with. Figures name them by index, so a change of theme needs no new figure."""
-
-HEAD = struct.Struct(">I")
-"""A message's length in bytes."""
-
-MESSAGE_LIMIT = 1 << 20
-"""A longer message means that the two sides no longer understand each other."""
 
 Points = list[tuple[float, float]]
 
@@ -42,9 +34,3 @@ class Figure(msgspec.Struct, frozen=True, array_like=True):
     width: int
     height: int
     rows: list[list[tuple[str, int]]]
-
-
-def pack(message: Job | Figure) -> bytes:
-    """Return the message as it goes through the pipe."""
-    body = msgspec.msgpack.encode(message)
-    return HEAD.pack(len(body)) + body

@@ -11,17 +11,14 @@ from collections.abc import Callable
 
 import msgspec
 
+from hivemind_tui.loop.framing import pack, receive
 from hivemind_tui.render.format import clean
 from hivemind_tui.whatif.protocol import (
-    HEAD,
-    MESSAGE_LIMIT,
+    MESSAGES,
     Message,
     Progress,
     Question,
-    RecordingSummary,
     WhatIfFailed,
-    WhatIfResult,
-    pack,
 )
 
 _log = logging.getLogger(__name__)
@@ -59,7 +56,7 @@ class Simulation:
             child.stdin.write(pack(question))
             await child.stdin.drain()
             while not answered:
-                message = await _heard(child)
+                message = await receive(child, MESSAGES)
                 answered = not isinstance(message, Progress)
                 tell(message)
         except (OSError, asyncio.IncompleteReadError, msgspec.DecodeError) as error:
@@ -105,12 +102,3 @@ class Simulation:
         _log.warning("the simulating process is gone (%s, %s) %s", type(error).__name__, how, said)
         last = clean(said.rpartition("\n")[2])
         return f"the simulation ended before its time: {last or how}"
-
-
-async def _heard(child: asyncio.subprocess.Process) -> Message:
-    assert child.stdout is not None
-    (length,) = HEAD.unpack(await child.stdout.readexactly(HEAD.size))
-    if length > MESSAGE_LIMIT:
-        raise msgspec.DecodeError(f"a message of {length} bytes")
-    body = await child.stdout.readexactly(length)
-    return msgspec.msgpack.decode(body, type=Progress | RecordingSummary | WhatIfResult | WhatIfFailed)

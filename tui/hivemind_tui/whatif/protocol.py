@@ -1,19 +1,13 @@
-"""Messages to and from the simulation process: MessagePack, each with its length before it."""
+"""Messages to and from the simulation process."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 
 import msgspec
 
 from hivemind.journal.figures import Figures
 from hivemind.lab.tune.overrides import Change
-
-HEAD = struct.Struct(">I")
-"""A message's length in bytes."""
-MESSAGE_LIMIT = 4 << 20
-"""A longer message means that the stream is corrupt."""
 
 
 class ReadRecording(msgspec.Struct, frozen=True, tag=True):
@@ -103,9 +97,5 @@ class WhatIfFailed(msgspec.Struct, frozen=True, tag=True):
 Question = ReadRecording | Simulate
 Answer = RecordingSummary | WhatIfResult | WhatIfFailed
 Message = Progress | Answer
-
-
-def pack(message: Question | Message) -> bytes:
-    """Return the message as it goes through the pipe."""
-    body = msgspec.msgpack.encode(message)
-    return HEAD.pack(len(body)) + body
+QUESTIONS: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
+MESSAGES: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

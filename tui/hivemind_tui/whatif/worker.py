@@ -15,8 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-import msgspec
-
 from hivemind.errors import HiveMindError
 from hivemind.journal.figures import Figures
 from hivemind.journal.read.reader import open_journal
@@ -27,9 +25,10 @@ from hivemind.prices import Prices
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import Price
+from hivemind_tui.loop.framing import pack, read
 from hivemind_tui.whatif.fold import Divergence, SeriesFold
 from hivemind_tui.whatif.protocol import (
-    HEAD,
+    QUESTIONS,
     Message,
     Progress,
     Question,
@@ -37,10 +36,8 @@ from hivemind_tui.whatif.protocol import (
     RecordingSummary,
     Run,
     RunSeries,
-    Simulate,
     WhatIfFailed,
     WhatIfResult,
-    pack,
 )
 
 _NICE = 15
@@ -196,10 +193,7 @@ def _next(pipe: BinaryIO) -> Question | None:
     """Return the next question; None at the end of the input or after a long idle time."""
     if not select.select([pipe], [], [], _IDLE_S)[0]:
         return None
-    head = pipe.read(HEAD.size)
-    if len(head) < HEAD.size:
-        return None
-    return msgspec.msgpack.decode(pipe.read(HEAD.unpack(head)[0]), type=ReadRecording | Simulate)
+    return read(pipe, QUESTIONS)
 
 
 def main() -> None:
