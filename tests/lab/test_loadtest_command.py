@@ -23,7 +23,7 @@ from hivemind.host import server
 from hivemind.host.proxy import Proxy
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.loadtest.plan import LoadTestOptions, make_plan
-from hivemind.lab.loadtest.result import as_json
+from hivemind.lab.loadtest.result import LoadTestResult, as_json, as_text
 from hivemind.lab.loadtest.runner import run_load_test
 from hivemind.lab.loadtest.target import TargetInfo, probe_target, target_of
 from hivemind.scheduler.events import Event
@@ -93,14 +93,17 @@ async def mocked(config: MockConfig = QUICK) -> AsyncIterator[tuple[str, MockPro
         yield url, mock
 
 
-async def sent_to(file: Path, url: str, *, settings: Settings = SETTINGS, **options: Any) -> dict[str, Any]:
-    """A load test in this process that goes well, as its JSON tells it; the environment has one key."""
-    order, target = LoadTestOptions(url, **options), target_of(url)
-    plan = make_plan(open_journal(file), order, target)
+async def load_test(file: Path, url: str, *, settings: Settings = SETTINGS, **options: Any) -> LoadTestResult:
+    """Run a load test in this process, which goes well; the environment has one key."""
+    chosen, target = LoadTestOptions(url, **options), target_of(url)
+    plan = make_plan(open_journal(file), chosen, target)
     environ = {"ANTHROPIC_API_KEY": SECRET, "HIVEMIND_TOKEN": TOKEN}
-    facts: dict[str, Any] = msgspec.json.decode(
-        as_json(await run_load_test(file, order, plan, target, environ, settings))
-    )
+    return await run_load_test(file, chosen, plan, target, environ, settings)
+
+
+async def sent_to(file: Path, url: str, **options: Any) -> dict[str, Any]:
+    """Return the JSON of a load test."""
+    facts: dict[str, Any] = msgspec.json.decode(as_json(await load_test(file, url, **options)))
     return facts
 
 
@@ -230,11 +233,10 @@ async def test_the_key_is_never_shown(tmp_path: Path) -> None:
 
     file = journal(tmp_path / "run.jsonl", *asked())
     async with serving(repeating) as url:
-        for flags in ((), ("--json",)):
-            ended = await started(tmp_path, "replay", str(file), "--against", url, *flags, ANTHROPIC_API_KEY=SECRET)
-            assert ended.code == 0
-            assert SECRET not in ended.out + ended.err
-            assert "client_error" in ended.out.replace("client error", "client_error")
+        result = await load_test(file, url)
+    for shown in ("\n".join(as_text(result, None)), as_json(result)):
+        assert SECRET not in shown
+        assert "client_error" in shown.replace("client error", "client_error")
 
 
 async def test_people_get_a_table(tmp_path: Path) -> None:
@@ -242,8 +244,7 @@ async def test_people_get_a_table(tmp_path: Path) -> None:
     events = [*asked(), arrived(9, 0.1, path="/v1/messages/batches")]
     async with mocked() as (url, _):
         file = journal(tmp_path / "run.jsonl", *events)
-        ended = await started(tmp_path, "replay", str(file), "--against", url, "--speed", "2")
-    lines = ended.out.splitlines()
+        lines = as_text(await load_test(file, url, speed=2.0), None)
     assert lines[0] == f"run against {url}, at the recorded times, 2 times as fast"
     assert lines[2].split() == ["RECORDED", "NOW", "DIFFERENCE"]
     assert [line.split() for line in lines if line.startswith(("requests", "status"))] == [

@@ -48,7 +48,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--max-tokens",
         metavar="HOW",
         default="produced",
-        help="limit of made-up requests: tokens produced or recorded limit [produced]",
+        help="answer limit of made-up requests: as produced or as recorded [produced]",
     )
     add("--agent-header", metavar="NAME", help="header with the agent's name [x-hivemind-agent, for a HiveMind]")
     add("--api-key-env", metavar="NAME", help="variable that holds the key [ANTHROPIC_API_KEY and the like]")
