@@ -74,7 +74,7 @@ class BatchRunner:
         return self.standing()
 
     def standing(self) -> BatchProgress:
-        """How it stands."""
+        """Return the batch's progress."""
         rows = [self._row(name) for name in self._names()]
         ready = sorted((state for state in self._states.values() if state.state == "ready"), key=_turn)
         names = [name for state in ready if (name := self._desk.short(state.spec.id)) not in self._jobs]

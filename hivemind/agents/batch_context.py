@@ -31,7 +31,7 @@ _LAST_WORD_S = 1.0
 
 @dataclass
 class BatchContext:
-    """Of one runner."""
+    """What a batch's runner works with: proxy, plan, folder and output."""
 
     session: Session
     plan: Plan
@@ -51,7 +51,7 @@ class BatchContext:
 
     @property
     def batch(self) -> str:
-        """Its name."""
+        """The batch's name."""
         return self.plan.name
 
     @property
@@ -67,11 +67,11 @@ class BatchContext:
         )
 
     async def keep(self, place: PlaceRequest) -> None:
-        """Keep a place. Raises: NoAnswer, Rejected."""
+        """Keep a place in the proxy for the runner. Raises: NoAnswer, Rejected."""
         await self.session.ask(lambda client: client.place(place))
 
     def planned(self, state: TaskState) -> PlannedTask:
-        """What the plan says of a task; of one that somebody else added to the batch, what the graph does."""
+        """Return a task as the plan has it; one that isn't in the plan, as the graph has it."""
         name, spec = self.short(state.spec.id), state.spec
         return self.plan.tasks.get(name) or PlannedTask.model_construct(
             name=name,
@@ -83,7 +83,7 @@ class BatchContext:
         )
 
     def short(self, text: str) -> str:
-        """Names without the batch's before them."""
+        """Return a task's name without the batch's before it."""
         return text.removeprefix(f"{self.batch}.")
 
     @contextlib.asynccontextmanager
@@ -121,7 +121,7 @@ class BatchContext:
             self.say(self.notice, "warn")
 
     def back(self) -> None:
-        """It answers again."""
+        """Note that the proxy answers again."""
         if self.notice:
             self.notice = ""
             self.say("the proxy is back", "good")

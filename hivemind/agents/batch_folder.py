@@ -87,7 +87,7 @@ class BatchFolder:
         return bool(found)
 
     def begin(self) -> None:
-        """Begin anew."""
+        """Empty the folder for a new run of the batch."""
         found = self._times()
         for old in found[: max(0, len(found) - _KEPT + 1)]:
             shutil.rmtree(self.root / str(old))
@@ -101,7 +101,7 @@ class BatchFolder:
         return self._path / "logs"
 
     def log(self, task: str) -> Path:
-        """The task's."""
+        """Return the path of the task's log."""
         return self.logs / f"{task}.log"
 
     def enlist(self, runner: str, note: RunnerNote) -> None:
@@ -140,7 +140,7 @@ class BatchFolder:
         return self._ordered().get(agent)
 
     def order(self, agent: str, budget: str) -> None:
-        """It was ordered."""
+        """Note that a stop was asked for."""
         _write(self._path / "budgets.json", self._ordered() | {agent: budget})
 
     def _ordered(self) -> dict[str, str]:

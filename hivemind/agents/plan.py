@@ -36,7 +36,7 @@ class TaskSettings(BaseModel):
 
 
 class PlannedTask(TaskSettings):
-    """One task."""
+    """One task of a plan, with the plan's settings where it has none of its own."""
 
     name: fields.Text = ""
     command: fields.Command

@@ -48,7 +48,7 @@ class Document:
         return lines[path] if path in lines else self.line(path[:-1]) if path else 1
 
     def wrong(self, line: int, text: str) -> None:
-        """Note a mistake."""
+        """Note a mistake in that line."""
         self.mistakes.append((line, text))
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""How a batch stands, as lines for people: while it runs, and at its end. Pure; widths are terminal cells."""
+"""A batch's progress as lines for people: while it runs, and at its end. Pure; widths are terminal cells."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class BatchProgress:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Tasks by state."""
+        """How many tasks are in each state."""
         return Counter(row.state for row in self.rows)
 
     @property
@@ -67,7 +67,7 @@ class BatchProgress:
 
 
 class Ink:
-    """Colours, or none."""
+    """A terminal's colours, or none of them."""
 
     def __init__(self, on: bool) -> None:
         self._on = on

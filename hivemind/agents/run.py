@@ -64,7 +64,7 @@ class AgentCommand:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """How it went."""
+    """How the command ended, and what it used."""
 
     agent: str
     exit_code: int

@@ -46,7 +46,7 @@ class ProxyError(HiveMindError):
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """What every command takes that asks a proxy. They may stand before or after a word such as `submit`."""
+    """Add the flags of every command that asks a proxy. They may stand before or after a word such as `submit`."""
     group = parser.add_argument_group("which proxy")
     unset: Any = {"default": argparse.SUPPRESS}
     group.add_argument(
@@ -62,18 +62,18 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def wants_json(namespace: argparse.Namespace) -> bool:
-    """Whether `--json` was given."""
+    """Return whether `--json` was given."""
     return bool(getattr(namespace, "json", False))
 
 
 def print_json(value: object) -> int:
-    """A value as the control API has it, priorities by name. Returns the exit code."""
+    """Print a value as the control API has it, priorities by name. Return the exit code."""
     print(json_text(msgspec.json.encode(to_plain(value))))
     return 0
 
 
 def send_command(namespace: argparse.Namespace, proxy: ProxyClient, told: str, name: str, **arguments: object) -> int:
-    """Have a command carried out, and say so in a line, or with `--json` what was. Returns the exit code."""
+    """Have the proxy carry out a command and print a line, or its answer with `--json`. Return the exit code."""
     done = proxy.command(name, **arguments)
     if wants_json(namespace):
         return print_json(done)
@@ -82,7 +82,7 @@ def send_command(namespace: argparse.Namespace, proxy: ProxyClient, told: str, n
 
 
 def find_proxy(namespace: argparse.Namespace) -> ProxyClient:
-    """The proxy that the flags, the variables or the settings' file name.
+    """Return the proxy that the flags, the variables or the settings' file name.
 
     Raises: UsageError; ProxyError: none runs there, since it left no note.
     """
@@ -105,7 +105,7 @@ def find_proxy(namespace: argparse.Namespace) -> ProxyClient:
 
 
 def who(environ: Mapping[str, str]) -> str:
-    """Who gives a command, for the proxy's log: the agent in whose process this runs, else the user."""
+    """Return who gives a command, for the proxy's log: the agent in whose process this runs, else the user."""
     agent = environ.get(AGENT_VARIABLE)
     user = environ.get("USER") or environ.get("LOGNAME") or _user()
     name = f"agent {agent}" if agent else f"{user}@{socket.gethostname()}"
@@ -135,12 +135,12 @@ class ProxyClient:
         self._who = who
 
     def get(self, path: str, made: type[T], **query: str | None) -> T:
-        """What an endpoint tells, as its type."""
+        """Return an endpoint's answer as its type."""
         given = urlencode({name: value for name, value in query.items() if value is not None})
         return self._read(self._request("GET", f"{path}?{given}" if given else path), made)
 
     def get_decoded(self, decode: Callable[[bytes], T], path: str) -> T:
-        """The same, of a type that has a decoder of its own."""
+        """Return an endpoint's answer of a type that has its own decoder."""
         data = self._request("GET", path)
         try:
             return decode(self._shown(data))
@@ -148,7 +148,7 @@ class ProxyClient:
             raise self._strange() from None
 
     def command(self, name: str, **arguments: object) -> dict[str, Any]:
-        """Have a command carried out; gives it back in full."""
+        """Have a command carried out, and return it in full."""
         body = {"name": name, "arguments": to_plain(arguments), "who": self._who}
         done: dict[str, Any] = self._read(self._request("POST", "/commands", msgspec.json.encode(body)), dict)
         return done

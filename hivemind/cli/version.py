@@ -1,4 +1,4 @@
-"""`hivemind version`."""
+"""`hivemind version`: print the version."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One setting."""
+    """One setting: its names, its default and what it may hold."""
 
     path: Path
     """Its name, after its section's where it is in one."""
@@ -68,18 +68,18 @@ class Option:
 
 @cache
 def options() -> tuple[Option, ...]:
-    """All of them, in the order of the model."""
+    """Return all settings, in the order of the model."""
     return tuple(_rows(Settings, (), ""))
 
 
 @cache
 def sections() -> frozenset[str]:
-    """Names of the groups."""
+    """Return the names of the sections."""
     return frozenset(option.path[0] for option in options() if len(option.path) > 1)
 
 
 def find(path: Path) -> Option | None:
-    """The row of that name, if there is one."""
+    """Return the setting of that name, if there is one."""
     return next((option for option in options() if option.path == path), None)
 
 

@@ -40,7 +40,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """Something to paste."""
+    """Lines to paste into a shell or a file."""
 
     where: str
     """Which file or shell it goes to."""

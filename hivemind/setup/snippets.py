@@ -25,7 +25,7 @@ def pointed(target: Target, variable: str) -> str:
 
 
 def in_json(where: str, content: object) -> Snippet:
-    """A JSON file."""
+    """Return a snippet of a JSON file."""
     return Snippet(where, json.dumps(content, indent=2, ensure_ascii=False), "json")
 
 
@@ -53,5 +53,5 @@ def unset(target: Target, *names: str, also: str = "") -> Snippet:
 
 
 def nothing_to_paste(how: str) -> Snippet:
-    """Done by hand."""
+    """Return a snippet for a step that is done by hand."""
     return Snippet(how, "", "shell")

@@ -24,7 +24,7 @@ def claude_code_line(target: Target) -> str:
 
 
 def claude_code(target: Target) -> Steps:
-    """One variable."""
+    """Return Claude Code's instructions: one variable."""
     return Steps(
         snippets=(
             Snippet(HERE, claude_code_line(target), "shell"),
@@ -148,7 +148,7 @@ def gemini(target: Target) -> Steps:
 
 
 def aider_line(target: Target) -> str:
-    """Claude models."""
+    """Return the lines that point aider's Claude models at the proxy."""
     return pointed(target, "ANTHROPIC_API_BASE")
 
 

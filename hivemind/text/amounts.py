@@ -1,4 +1,4 @@
-"""Budgets in words, the same in the log, in refusals, in headers and on the screen."""
+"""Budgets as people type them, and as the log, refusals, headers and the screen print them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _EXAMPLES = "200k, $5, $5/day, 200k,$5 or none"
 
 @record
 class WantedBudget:
-    """A budget as somebody typed it."""
+    """A budget as the user typed it."""
 
     tokens: int | None
     dollars: float | None
     per: Period | None
-    """None: they didn't say."""
+    """None: not given."""
     more: bool = False
-    """So much on top of what there is."""
+    """The amounts are added to the present ones."""
 
     def __bool__(self) -> bool:
         return self.tokens is not None or self.dollars is not None
@@ -66,8 +66,8 @@ def parse_budget(text: str) -> WantedBudget:
 
 
 def shell_hint(text: str) -> str:
-    """What to add to a refusal, where a shell seems to have taken the dollars for a variable: `$5/day` comes as `/day`,
-    `$20` as `0`."""
+    """Return what to add to a message where a shell seems to have expanded `$5` as a variable: `$5/day` comes as
+    `/day`, `$20` as `0`."""
     bare = text.strip()
     taken = not bare or bare[0] in "/," or bare[-1] == "," or not bare.partition("/")[0].strip("0")
     return "; in a shell write 5usd, or quote '$5'" if taken else ""
@@ -89,15 +89,15 @@ def _period(named: set[str]) -> Period | None:
 
 
 def owner(state: BudgetState) -> str:
-    """Whose budget it is: `alice's budget`, `the budget of alice and its agents`, `the budget of all agents`."""
+    """Return whose budget it is: `alice's budget`, `the budget of alice and its agents`, `the budget of all agents`."""
     if state.owner is None:
         return "the budget of all agents"
     return f"the budget of {state.owner} and its agents" if state.covers == "subtree" else f"{state.owner}'s budget"
 
 
 def raise_command(state: BudgetState) -> str:
-    """The command line that raises a budget; the reader fills in the amount. It may be pasted, whatever the owner's
-    name is."""
+    """Return the command line that raises a budget; the reader fills in the amount. It is safe to paste, whatever
+    the owner's name is."""
     if state.owner is None:
         return "hivemind budget --pool AMOUNT"
     return command_line("hivemind budget", state.owner, then="AMOUNT")
@@ -128,7 +128,7 @@ def how_used(state: BudgetState) -> str:
 
 
 def field(state: BudgetState) -> bytes:
-    """The value of the header that warns an agent: a dictionary of RFC 8941, as in `used=0.90, tokens=900,
+    """Return the value of the header that warns an agent: a dictionary of RFC 8941, as in `used=0.90, tokens=900,
     tokens-limit=1000, per=run, covers=agent, owner="alice"`. `used` is the share that is used; names are
     percent-encoded."""
     parts = [f"used={min(state.share, 999.0):.3f}"]

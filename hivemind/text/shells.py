@@ -31,7 +31,7 @@ _SPECIAL_IN_DOUBLE_QUOTES = re.compile('([`$"\u201c\u201d\u201e])')
 
 
 def shell_of(environ: Mapping[str, str], system: str) -> Shell:
-    """The shell that somebody with this environment uses, on a system as `os.name` calls it."""
+    """Return the shell of a user with this environment, on a system as `os.name` calls it."""
     name = PurePath(environ.get("SHELL", "")).name
     if name in ("fish", "pwsh"):
         return "fish" if name == "fish" else "powershell"
@@ -39,12 +39,12 @@ def shell_of(environ: Mapping[str, str], system: str) -> Shell:
 
 
 def variable(shell: Shell, name: str) -> str:
-    """How its value is read."""
+    """Return how the shell reads a variable's value."""
     return f"$env:{name}" if shell == "powershell" else f"${name}"
 
 
 def quoted(shell: Shell, text: str) -> str:
-    """A text in single quotes, in which nothing but the quote itself (and in fish the backslash) means anything."""
+    """Return the text in single quotes, in which only the quote (and in fish the backslash) is special."""
     if shell == "powershell":
         return "'" + _SINGLE_QUOTES.sub(r"\1\1", text) + "'"
     if shell == "fish":
@@ -53,12 +53,12 @@ def quoted(shell: Shell, text: str) -> str:
 
 
 def word(shell: Shell, text: str) -> str:
-    """A text as one word of a command, letter by letter."""
+    """Return the text as one word of a command, unchanged by the shell."""
     return text if _BARE[shell].fullmatch(text) else quoted(shell, text)
 
 
 def filled(shell: Shell, text: str) -> str:
-    """The same of a text of ours in which the token's place becomes the variable that holds it."""
+    """Return one word in which the token's placeholder becomes the variable that holds the token."""
     if TOKEN not in text:
         return word(shell, text)
     # In double quotes variables are read; around them goes in single quotes what means more than itself there.
@@ -71,7 +71,7 @@ def filled(shell: Shell, text: str) -> str:
 
 
 def command_line(program: str, *words: str, then: str = "", shell: Shell = "bash") -> str:
-    """A command that may be pasted: `hivemind budget alice AMOUNT`.
+    """Return a command that may be pasted: `hivemind budget alice AMOUNT`.
 
     `program` and `then` are ours, and stand as they are: `hivemind budget`, and what the reader fills in. The words may
     be anybody's; none of them is taken for a flag.
@@ -81,26 +81,26 @@ def command_line(program: str, *words: str, then: str = "", shell: Shell = "bash
 
 
 def exported(shell: Shell, name: str, text: str) -> str:
-    """The line that gives a variable a value, as :func:`filled` has it, for programs started afterwards too."""
+    """Return the line that gives a variable a value, as :func:`filled` has it, for programs started afterwards too."""
     bare = shell == "powershell" and filled(shell, text) == text
     return _assignment(shell, name, f'"{text}"' if bare else filled(shell, text))
 
 
 def copied(shell: Shell, name: str, source: str) -> str:
-    """The line that gives a variable another one's value."""
+    """Return the line that gives a variable another one's value."""
     value = variable(shell, source)
     return _assignment(shell, name, f'"{value}"' if shell == "bash" else value)
 
 
 def removed(shell: Shell, *names: str) -> str:
-    """The line that takes variables away again."""
+    """Return the line that unsets variables."""
     if shell == "powershell":
         return "Remove-Item " + ", ".join(f"Env:{name}" for name in names)
     return " ".join(("set -e" if shell == "fish" else "unset", *names))
 
 
 def curl(shell: Shell, url: str, *headers: str) -> str:
-    """The line that fetches a URL; a header is a constant of ours that may read a variable."""
+    """Return the line that fetches a URL; a header is a constant of ours that may read a variable."""
     program = "curl.exe" if shell == "powershell" else "curl"  # PowerShell has something else by the name of curl
     return " ".join((program, "-s", *(f'-H "{header}"' for header in headers), filled(shell, url)))
 

@@ -47,19 +47,19 @@ class Column:
 
 
 def width() -> int | None:
-    """Columns to fill; None where nobody looks, so that a program that reads along gets everything."""
+    """Return the terminal's width; None without a terminal, so that a program that reads the output gets everything."""
     if os.environ.get("COLUMNS", "").isdecimal() or sys.stdout.isatty():
         return max(20, shutil.get_terminal_size().columns)
     return None
 
 
 def in_colour() -> bool:
-    """Whether to colour: on a terminal that can, unless NO_COLOR says no."""
+    """Return whether to colour: on a terminal that can, unless NO_COLOR is set."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def styled(text: str, style: str) -> str:
-    """Text in a style, where there are any."""
+    """Return the text in a style, where colours are used."""
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if text and style and in_colour() else text
 
 
@@ -74,12 +74,12 @@ def show(rows: Iterable[str]) -> None:
 
 
 def wrapped(text: str, room: int | None) -> list[str]:
-    """A sentence in lines that fit."""
+    """Return a sentence in lines that fit."""
     return [text] if room is None else textwrap.wrap(text, room, break_on_hyphens=False)
 
 
 def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], room: int | None) -> list[str]:
-    """The table, its titles first; a column whose cells are all empty isn't there."""
+    """Return the table, its titles first, without columns whose cells are all empty."""
     cells = [[each if isinstance(each, Cell) else Cell(each) for each in row] for row in rows]
     shown = [n for n in range(len(columns)) if not cells or any(row[n].text for row in cells)]
     widths = {n: max([len(columns[n].title), *(len(row[n].text) for row in cells)]) for n in shown}

@@ -70,7 +70,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if stands.used_up is not None and not as_json:
         raise CannotResume(how_to_raise(agent, stands.used_up))
     if proxy is not None and stands.held:
-        _let_go(proxy, agent)
+        _release(proxy, agent)
     if as_json:
         return _hand_over(agent, kept)
     if stands.runs or stands.only_paused:
@@ -122,7 +122,7 @@ def _named(namespace: argparse.Namespace) -> str | None:
     return getattr(namespace, "attach", None) or os.environ.get(URL_VARIABLE) or None
 
 
-def _let_go(proxy: client.ProxyClient, agent: str) -> None:
+def _release(proxy: client.ProxyClient, agent: str) -> None:
     proxy.command("StopAgent", agent=agent, stopped=False)
     proxy.command("PauseAgent", agent=agent, paused=False)
 

@@ -236,7 +236,7 @@ def _say(text: str) -> None:
 
 
 def _silent(_: str) -> None:
-    """For --quiet."""
+    """Say nothing, as `--quiet` asks for."""
 
 
 command = Command(_configure, _run)

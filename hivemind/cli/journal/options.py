@@ -17,19 +17,19 @@ FILE_HELP = "a path, a journal's name or the beginning of it, or latest"
 
 
 def add_folder_flags(parser: argparse.ArgumentParser) -> None:
-    """Where to look; :func:`state_folder` reads them."""
+    """Add the flags that say where to look; :func:`state_folder` reads them."""
     parser.add_argument("--state-dir", metavar="FOLDER", help="the proxy's [as set in hivemind.toml]")
     parser.add_argument("--config", metavar="FILE", help="read this file; unset: hivemind.toml, where there is one")
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
-    """The journal itself, and where to look for it; :func:`open_named_journal` opens it."""
+    """Add the journal itself, and the flags that say where to look for it; :func:`open_named_journal` opens it."""
     parser.add_argument("file", metavar="FILE", help=FILE_HELP)
     add_folder_flags(parser)
 
 
 def state_folder(namespace: argparse.Namespace, prog: str = "hivemind journal") -> Path:
-    """The state directory of the proxy that the settings describe. Raises: UsageError."""
+    """Return the state directory of the proxy that the settings describe. Raises: UsageError."""
     from hivemind.settings import load
 
     named = (("--state-dir", namespace.state_dir), ("--config", namespace.config))
@@ -51,12 +51,12 @@ def open_named_journal(namespace: argparse.Namespace) -> Journal:
 
 
 def tell(journal: Journal) -> None:
-    """What was found wrong while the journal was read, a line each."""
+    """Print what was found wrong while the journal was read, a line each."""
     tell_of(journal.path, journal.damage)
 
 
 def tell_of(path: Path, damage: Damage) -> None:
-    """The same of a journal that was read in another way."""
+    """Print what was found wrong in a journal that was read in another way."""
     sys.stdout.flush()
     for line in damage.messages():
         print(f"hivemind: {path.name}: {line}", file=sys.stderr)

@@ -40,12 +40,12 @@ def _run(namespace: argparse.Namespace) -> int:
 
 
 def world(proxy: client.ProxyClient) -> SnapshotPart:
-    """The proxy's world. Raises: ProxyError."""
+    """Return the proxy's world. Raises: ProxyError."""
     return proxy.get_decoded(decode_snapshot, "/snapshot")
 
 
 def as_facts(part: SnapshotPart) -> dict[str, object]:
-    """For programs."""
+    """Return what `--json` prints."""
     world = part.snapshot
     return {
         "version": part.version,
@@ -64,7 +64,7 @@ def as_facts(part: SnapshotPart) -> dict[str, object]:
 
 
 def shown(part: SnapshotPart, room: int | None) -> list[str]:
-    """For people."""
+    """Return the lines that are shown."""
     world, totals = part.snapshot, part.snapshot.totals
     mode = styled(world.mode, _MODES.get(world.mode, ""))
     told = [f"{mode} at {world.address}, up {duration(world.uptime_s)} (HiveMind {printable(part.version)})", ""]
