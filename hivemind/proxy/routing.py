@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hivemind.providers.route import provider_for_path
 from hivemind.redaction.values import credentials_of_url
 from hivemind.settings import Settings
-from hivemind.upstream import open_upstream
+from hivemind.upstream.connect import open_upstream
 from hivemind.wire.call import Route
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from hivemind.lab.loadtest.target import TargetInfo, probe_target, target_of
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings
-from hivemind.upstream import open_upstream
+from hivemind.upstream.connect import open_upstream
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.asgi import DROP, Message, Receive, Scope, Send, read_body
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig

@@ -11,7 +11,8 @@ import httpx
 import pytest
 import uvloop
 
-from hivemind.upstream import Timeouts, Upstream, open_upstream
+from hivemind.upstream.base import Timeouts, Upstream
+from hivemind.upstream.connect import open_upstream
 from hivemind.upstream.origin import Origin
 from hivemind.upstream.transport import TransportUpstream
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hivemind.upstream import Upstream, UpstreamResponse
+from hivemind.upstream.base import Upstream, UpstreamResponse
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from upstream.exchange import post, whole
 from upstream.scripted import Handler, Scripted, serving
 
-from hivemind.upstream import open_upstream
+from hivemind.upstream.connect import open_upstream
 
 PIECES = st.lists(st.binary(min_size=1, max_size=40), max_size=8)
 FRAMINGS = st.sampled_from(["length", "chunked", "unframed"])

@@ -12,7 +12,7 @@ from upstream.conftest import Opener
 from upstream.exchange import OK, post, whole
 from upstream.scripted import Handler, Scripted, answering, closing, reset, serving, unused_port
 
-from hivemind.upstream import ConnectFailed, Disconnected, Timeouts, Truncated, UpstreamTimeout
+from hivemind.upstream.base import ConnectFailed, Disconnected, Timeouts, Truncated, UpstreamTimeout
 
 LENGTH = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"

@@ -12,8 +12,10 @@ from upstream.conftest import Opener
 from upstream.exchange import OK, post, whole
 from upstream.scripted import Handler, Scripted, answering, reset, serving, unused_port
 
-from hivemind.upstream import Disconnected, Timeouts, Truncated, Upstream, connection, open_upstream
+from hivemind.upstream import connection
 from hivemind.upstream import native as native_module
+from hivemind.upstream.base import Disconnected, Timeouts, Truncated, Upstream
+from hivemind.upstream.connect import open_upstream
 from hivemind.upstream.response import HIGH_WATER
 
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"

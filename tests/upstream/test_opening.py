@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from upstream.exchange import OK, post, whole
 from upstream.scripted import answering, serving
 
-from hivemind.upstream import open_upstream
 from hivemind.upstream import origin as origin_module
+from hivemind.upstream.connect import open_upstream
 from hivemind.upstream.native import NativeUpstream
 from hivemind.upstream.origin import Origin
 from hivemind.upstream.transport import TransportUpstream

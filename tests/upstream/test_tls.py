@@ -13,7 +13,8 @@ from upstream.conftest import Opener
 from upstream.exchange import OK, post, whole
 from upstream.scripted import Handler, Scripted, answering, closing, serving
 
-from hivemind.upstream import ConnectFailed, Disconnected, NotTrusted, Timeouts, Upstream, open_upstream
+from hivemind.upstream.base import ConnectFailed, Disconnected, NotTrusted, Timeouts, Upstream
+from hivemind.upstream.connect import open_upstream
 from hivemind.upstream.tls import client_context
 
 TUNNEL = b"HTTP/1.1 200 Connection established\r\n\r\n"

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from upstream.exchange import post, whole
 
-from hivemind.upstream import (
+from hivemind.upstream.base import (
     ConnectFailed,
     Disconnected,
     Timeouts,
@@ -20,8 +20,8 @@ from hivemind.upstream import (
     Upstream,
     UpstreamError,
     UpstreamTimeout,
-    open_upstream,
 )
+from hivemind.upstream.connect import open_upstream
 
 BEFORE_THE_HEAD = [
     (httpx.ConnectError("refused"), ConnectFailed),

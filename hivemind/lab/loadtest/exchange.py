@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hivemind.lab.loadtest.messages import OutgoingRequest
 from hivemind.lab.loadtest.requests import RequestResult
 from hivemind.scheduler.types import FailureKind
-from hivemind.upstream import (
+from hivemind.upstream.base import (
     ConnectFailed,
     Disconnected,
     Truncated,

@@ -24,7 +24,8 @@ from hivemind.lab.loadtest.synthetic import path_of
 from hivemind.lab.loadtest.target import Target, Unreachable, probe_target
 from hivemind.providers.detect import dialect_for
 from hivemind.settings import Settings
-from hivemind.upstream import Upstream, open_upstream
+from hivemind.upstream.base import Upstream
+from hivemind.upstream.connect import open_upstream
 
 _CONNECTIONS = 2_000
 """Idle connections kept open for later requests."""

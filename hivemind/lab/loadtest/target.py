@@ -13,7 +13,7 @@ from hivemind.errors import HiveMindError, UsageError
 from hivemind.providers.profiles import PROFILES, profile_for
 from hivemind.settings import Origin
 from hivemind.settings.origin import make_origins, split_upstream
-from hivemind.upstream import ConnectFailed, Upstream, UpstreamError, UpstreamResponse
+from hivemind.upstream.base import ConnectFailed, Upstream, UpstreamError, UpstreamResponse
 
 _FREE = frozenset({"ollama", "generic"})
 """Profiles of servers that are free of charge on a private address."""
