@@ -1,4 +1,4 @@
-"""What goes over the wire of the control API, both ways."""
+"""Requests and responses of the control API."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from hivemind.world.snapshot import Snapshot
 
 PREFIX = "/_control"
 ANONYMOUS = "api"
-"""Who signs an order that nobody signed."""
+"""Author of a command without `who`."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoInput:
-    """No query, no body."""
+    """An endpoint without query or body."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotQuery:
-    """What is known already."""
+    """Which part of the snapshot the client has already."""
 
     run: str = ""
-    """The run it was heard from; of another one than this, the whole is answered."""
+    """Run that it came from; if the proxy has another run, the answer is the whole snapshot."""
     after: float | None = None
-    """`at` of the snapshot that is known."""
+    """`at` of the client's snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestsQuery:
-    """Likewise."""
+    """Which requests the client has already."""
 
     run: str = ""
     since: int = 0
@@ -46,17 +46,17 @@ class RequestsQuery:
 
 @dataclass(frozen=True, slots=True)
 class CommandRequest:
-    """A command by name, as it stands in the event that tells of it."""
+    """A command by name, with the same fields as its event in the journal."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     who: str = ANONYMOUS
-    """Signs the line in the log."""
+    """Author, shown in the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """The command that was carried out, every argument told."""
+    """The command that was executed, with all of its arguments."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -65,14 +65,14 @@ class CommandResult:
 
 @dataclass(frozen=True, slots=True)
 class KnobValues:
-    """Knobs to write down."""
+    """Knobs to write to the settings file."""
 
     values: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsDraft:
-    """The proxy's settings file as it is and as it would be."""
+    """The proxy's settings file before and after a change."""
 
     path: str
     before: str = field(repr=False)
@@ -81,7 +81,7 @@ class SettingsDraft:
 
 @dataclass(frozen=True, slots=True)
 class DraftApproval:
-    """A draft to write, just as it was drafted."""
+    """A draft to write, unchanged."""
 
     path: str
     before: str = field(repr=False)
@@ -91,31 +91,31 @@ class DraftApproval:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """The file that was written."""
+    """Path of the file that was written."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPart:
-    """A snapshot, of whose lanes' curves and whose lines only the newest may be there."""
+    """A snapshot; its log lines and its lanes' curves may be the newest only."""
 
     run: str
-    """Of the proxy: another one at every start, and what is known of another run is void."""
+    """Id of the proxy's run, new at every start; data of another run is void."""
     version: str
     """Of HiveMind."""
     whole: bool
-    """Nothing is left out."""
+    """The snapshot is complete."""
     curves: tuple[int, ...]
-    """How many points the curve of each lane has in all."""
+    """Length of each lane's whole curve."""
     lines: int
-    """How many lines there are in all."""
+    """Number of all log lines."""
     snapshot: Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class RequestsPart:
-    """As :class:`hivemind.world.request_view.Requests`."""
+    """A page of requests, as :class:`hivemind.world.request_view.Requests`."""
 
     run: str
     version: str
@@ -126,7 +126,7 @@ class RequestsPart:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The proxy, for whoever is to use it."""
+    """Facts about the proxy for its clients."""
 
     run: str
     version: str
@@ -135,20 +135,20 @@ class About:
     upstreams: tuple[tuple[str, str], ...]
     """Name and URL of each."""
     agents_token: bool
-    """Agents must show a token, which is not the one for steering."""
+    """Agents must send a token, which isn't the control token."""
     max_agents: int
-    """Agents that the runner lets run at once; 0: no limit."""
+    """Most agents that runners start at once; 0: no limit."""
     read_only: bool
     """Tools may change no setting, priority or budget."""
     tool_names: str
     """How tools are listed: `dots` or `underscores`."""
     state_dir: str | None
-    """Where usage, tasks and checkpoints are kept; None: nowhere."""
+    """Folder of usage, tasks and checkpoints; None: they aren't stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class TasksQuery:
-    """Which tasks."""
+    """Filter of the list of tasks."""
 
     batch: str | None = None
     """None: all."""
@@ -156,13 +156,13 @@ class TasksQuery:
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """A task with everything that is known of it, its command too."""
+    """A task with its specification."""
 
     spec: TaskSpec
     state: str
     """One of :data:`~hivemind.scheduler.tasks.graph.TASK_STATES`."""
     priority: Priority
-    """What it counts as."""
+    """Effective priority, which may be inherited."""
     attempt: int
     runner: str
     note: str
@@ -170,7 +170,7 @@ class TaskState:
 
 @dataclass(frozen=True, slots=True)
 class TasksPart:
-    """The tasks, by arrival."""
+    """The tasks, in order of submission."""
 
     run: str
     tasks: tuple[TaskState, ...]
@@ -178,47 +178,47 @@ class TasksPart:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """A runner wants the next eligible task that has a command."""
+    """A runner's request for the next eligible task with a command."""
 
     runner: str
-    """Unique to the runner and its run."""
+    """Unique id of this run of the runner."""
     batch: str | None = None
-    """None: of any batch, or none."""
+    """None: any batch, or no batch."""
     who: str = ANONYMOUS
 
 
 @dataclass(frozen=True, slots=True)
 class TaskClaim:
-    """What it gets."""
+    """The claimed task, if any, and what is left of the batch."""
 
     task: TaskState | None
-    """Running from now on, which survives a crash; None: none is eligible."""
+    """The task, which is now running, also after a crash; None: none is eligible."""
     open: int
-    """Tasks of the batch that haven't ended, this one too."""
+    """Tasks of the batch that haven't ended, including this one."""
     running: int
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceRequest:
-    """A runner wants a place for an agent's process, or (`running`) keeps the one it has. Ask every two seconds."""
+    """A runner's request for a place for an agent's process, or (`running`) to keep it; sent every two seconds."""
 
     agent: str
     parent: str | None = None
     task: str | None = None
     priority: Priority = Priority.NORMAL
-    """Whose turn it is among those that queue."""
+    """Order among the processes that wait for a place."""
     running: bool = False
     resumed: bool = False
-    """The agent goes on where it was stopped, so its run does too."""
+    """The agent resumes, so its run continues."""
     command: tuple[str, ...] = ()
-    """What is started, so that it can be started again."""
+    """The command, so that the agent can be resumed."""
     cwd: str = ""
     runner: str = ""
-    """Unique to the runner and its run: one agent's name has one of them at a time."""
+    """Unique id of this run of the runner; an agent's name belongs to one at a time."""
     fresh: bool = False
-    """Only if the name is nobody's so far."""
+    """Refuse if the agent's name is known already."""
     takes_token: bool = False
-    """The runner hands the token that it is given to the process."""
+    """The runner passes the agent's token to the process."""
     who: str = ANONYMOUS
 
 
@@ -228,57 +228,57 @@ class PlaceResponse:
 
     granted: bool
     ahead: int
-    """Those whose turn is before, where it may not yet."""
+    """Number of processes that wait before this one."""
     token: str = field(default="", repr=False)
-    """What the process shows as an agent, which is good for that agent's name alone; empty: what others show."""
+    """The agent's own token, valid for its name only; empty: it uses the agents' common token."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceRelease:
-    """The process has ended, or isn't to be started."""
+    """Release a place: the process has ended, or won't be started."""
 
     agent: str
     exit_code: int | None = None
     """Negative: the number of the signal that ended it; None: it never ran."""
     runner: str = ""
-    """As it asked for the place."""
+    """Runner id of the request for the place."""
     who: str = ANONYMOUS
 
 
 @dataclass(frozen=True, slots=True)
 class RunUsage:
-    """What an agent, and those that it started, used in the run that has ended."""
+    """Usage, in the run that ended, of an agent and the agents that it started."""
 
     tokens: int
     dollars: float
     unpriced: int
-    """Of the tokens those whose price isn't known."""
+    """Tokens without a known price."""
     checkpoint: str | None
-    """Name of what was kept of it, where it was stopped or crashed."""
+    """Name of its checkpoint, if it was stopped or crashed."""
     used_up: BudgetState | None = None
-    """A budget of which nothing is left, so that it would be refused if it asked again."""
+    """An exhausted budget, because of which its next request would be refused."""
     stopped: bool = False
-    """Somebody has cut it off, and not let it ask again since."""
+    """An operator stopped it, and hasn't resumed it since."""
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetsQuery:
-    """Whose budgets."""
+    """Filter of the list of budgets."""
 
     agent: str | None = None
-    """None: of all agents that are at hand."""
+    """None: all known agents."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentBudget:
-    """What an agent, or all of them together, used, and what it may use."""
+    """Usage and budget of an agent, or of all agents together."""
 
     agent: str | None
     """None: all agents together."""
     parent: str | None
     """The agent that started it."""
     budget: BudgetState | None
-    """None: it has none of its own."""
+    """None: it has no budget of its own."""
     run: Spent
     """Since its run began."""
     day: Spent
@@ -289,44 +289,44 @@ class AgentBudget:
 
 @dataclass(frozen=True, slots=True)
 class BudgetsPart:
-    """Every budget, and how it stands."""
+    """All budgets with their usage."""
 
     run: str
     pool: AgentBudget
     """All agents together."""
     agents: tuple[AgentBudget, ...]
-    """By first appearance, those without a budget too."""
+    """In order of first appearance, including those without a budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointsQuery:
-    """Which checkpoints."""
+    """Filter of the list of checkpoints."""
 
     agent: str | None = None
-    """None: of all agents."""
+    """None: all agents."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointsPart:
-    """What was kept of agents that were stopped or crashed, the newest first."""
+    """Checkpoints of agents that were stopped or crashed, the newest first."""
 
     checkpoints: tuple[Checkpoint, ...]
     unreadable: tuple[str, ...]
-    """One line for each file that can't be read."""
+    """A line for each file that can't be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDetail:
-    """One checkpoint, whole."""
+    """A checkpoint with its conversation."""
 
     checkpoint: Checkpoint
     conversation: msgspec.Raw | None
-    """The body of the agent's last request, or a text in base64 where that isn't JSON; None: it wasn't kept."""
+    """The body of the agent's last request, or base64 text if that isn't JSON; None: it wasn't stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Every answer but a 200 holds this."""
+    """The body of every response but a 200."""
 
     error: str
-    """One line: what is wrong, and what would be right."""
+    """One line that says what is wrong, and what would be right."""

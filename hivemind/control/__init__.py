@@ -1,1 +1,1 @@
-"""What the proxy says of itself over HTTP, and how it is steered from elsewhere."""
+"""The control API: the proxy's state over HTTP, and commands to change it."""

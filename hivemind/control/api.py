@@ -1,4 +1,4 @@
-"""The control API: one table of what can be asked and ordered, and what is done then."""
+"""The control API's endpoints, and what they do."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from hivemind.control.parsing import parse_as, shown
 from hivemind.control.responses import NO_PAGE, failure, reply
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings import write as settings_write
-from hivemind.store import checkpoints as keeping
+from hivemind.store import checkpoints as checkpoint_store
 from hivemind.store.token_file import Key
 from hivemind.world.request_view import RequestDetail, Requests
 from hivemind.world.snapshot import Snapshot
@@ -68,7 +68,7 @@ _TICKET = re.compile(r"[0-9]{1,15}")
 
 
 class ControlledProxy(Protocol):
-    """The proxy, as far as the control API is concerned."""
+    """The methods of the proxy that the control API uses."""
 
     control_key: Key | None
     settings_file: Path | None
@@ -100,12 +100,12 @@ class ControlledProxy(Protocol):
 
 
 class NotFound(LookupError):
-    """What was asked for isn't known; the text says so."""
+    """The resource doesn't exist; the text says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One row: what can be asked, with what, and what comes."""
+    """An endpoint with its input and output."""
 
     method: str
     path: str
@@ -114,17 +114,17 @@ class Endpoint:
     gives: type[Any]
     answer: Callable[[Control, Any], Awaitable[Any]]
     takes: type[Any] = NoInput
-    """Of a GET the query, of a POST the JSON body; what is named in the path comes as itself."""
+    """Type of a GET's query or a POST's JSON body; a path parameter is passed as text."""
     limit: int = _BODY_LIMIT
-    """Of the body, in bytes."""
+    """Largest body, in bytes."""
     named: bool = True
-    """Priorities in the answer go by name; else they are numbers (:mod:`.codec`)."""
+    """Priorities in the response are names; else numbers (:mod:`.codec`)."""
     long: bool = False
-    """The answer may be so long that writing it out would hold the loop: a thread does."""
+    """The response may be long, so it is encoded in a thread."""
 
 
 class Control:
-    """What the endpoints do with a proxy."""
+    """The endpoints' functions on a proxy."""
 
     def __init__(self, proxy: ControlledProxy) -> None:
         self._proxy = proxy
@@ -132,7 +132,7 @@ class Control:
 
     @property
     def _run(self) -> str:
-        assert self._proxy.control_key is not None, "nobody comes in without a key"
+        assert self._proxy.control_key is not None, "the guard lets no request in without a key"
         return self._proxy.control_key.run
 
     async def world(self, query: SnapshotQuery) -> SnapshotPart:
@@ -149,13 +149,13 @@ class Control:
             raise NotFound(NO_PAGE)
         found = self._proxy.detail(int(ticket))
         if found is None:
-            raise NotFound(f"no request {ticket}, or it is forgotten")
+            raise NotFound(f"no request {ticket}, or it is too old")
         return found
 
     async def command(self, order: CommandRequest) -> CommandResult:
         command, who = command_from(order.name, order.arguments), checked_who(order.who)
         self._proxy.apply(command, who)
-        await self._proxy.settled()  # whoever is told that it was carried out may build on it
+        await self._proxy.settled()  # what the response reports must survive a crash
         return CommandResult(order.name, arguments_of(command), who)
 
     async def about(self, _: NoInput) -> About:
@@ -172,7 +172,7 @@ class Control:
     async def place(self, wanted: PlaceRequest) -> PlaceResponse:
         given = self._proxy.place(wanted, checked_who(wanted.who))
         if given.granted and not wanted.running:
-            await self._proxy.settled()  # a process that is about to start is known to the next proxy too
+            await self._proxy.settled()  # the next proxy must know a process that starts
         return given
 
     async def leave(self, ended: PlaceRelease) -> RunUsage:
@@ -187,22 +187,22 @@ class Control:
         return CheckpointsPart(tuple(mine), tuple(unreadable))
 
     async def checkpoint(self, name: str) -> CheckpointDetail:
-        kept = keeping.latest((await self._kept())[0], name)
+        kept = checkpoint_store.latest((await self._kept())[0], name)
         if kept is None:
             raise NotFound(f"no checkpoint {shown(name)}, and none of an agent of that name")
         try:
-            conversation = await asyncio.to_thread(keeping.conversation, kept)
+            conversation = await asyncio.to_thread(checkpoint_store.conversation, kept)
         except OSError:
             raise NotFound(f"checkpoint {kept.checkpoint.name} was removed just now") from None
-        except keeping.Unreadable as error:
+        except checkpoint_store.Unreadable as error:
             raise Rejected(str(error)) from None
         return CheckpointDetail(kept.checkpoint, None if conversation is None else msgspec.Raw(conversation))
 
-    async def _kept(self) -> tuple[list[keeping.Found], list[str]]:
+    async def _kept(self) -> tuple[list[checkpoint_store.Found], list[str]]:
         if self._proxy.keep_in is None:
             return [], []
         try:
-            return await asyncio.to_thread(keeping.listed, self._proxy.keep_in)
+            return await asyncio.to_thread(checkpoint_store.listed, self._proxy.keep_in)
         except OSError as error:
             raise Rejected(f"{error.filename}: can't be read ({error.strerror})") from None
 
@@ -214,50 +214,54 @@ class Control:
         return SettingsDraft(str(drafted.path), drafted.before, drafted.after)
 
     async def write(self, wanted: DraftApproval) -> WrittenFile:
-        """Only what was drafted here: the token is for turning knobs, not for writing any file in any way."""
+        """Write a draft of this proxy only: the token allows changing knobs, not writing any file."""
         who, same = checked_who(wanted.who), (wanted.path, wanted.before, wanted.after)
         found = next((each for each in self._drafts if (str(each.path), each.before, each.after) == same), None)
         if found is None:
-            raise Rejected(f"{wanted.path}: this proxy didn't draft that, or long ago; look at the difference again")
+            raise Rejected(f"{wanted.path}: this isn't one of the proxy's latest drafts; look at the difference again")
         await asyncio.to_thread(settings_write.write, found)
         _log.info("%s wrote %s", who, found.path)
         return WrittenFile(wanted.path)
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/about", "The proxy itself.", About, Control.about),
+    Endpoint("GET", "/about", "Facts about the proxy.", About, Control.about),
     Endpoint(
         "GET",
         "/snapshot",
-        "The world now, or what is new of it.",
+        "The snapshot, or what is new.",
         SnapshotPart,
         Control.world,
         SnapshotQuery,
         named=False,
     ),
     Endpoint("GET", "/requests", "Requests that changed.", RequestsPart, Control.requests, RequestsQuery, named=False),
-    Endpoint("GET", "/requests/{ticket}", "All about one request.", RequestDetail, Control.request, named=False),
-    Endpoint("POST", "/commands", "Carry a command out.", CommandResult, Control.command, CommandRequest, _GRAPH_LIMIT),
-    Endpoint(
-        "GET", "/budgets", "Every budget, and how it stands.", BudgetsPart, Control.budgets, BudgetsQuery, long=True
-    ),
-    Endpoint("GET", "/tasks", "The tasks.", TasksPart, Control.tasks, TasksQuery, long=True),
+    Endpoint("GET", "/requests/{ticket}", "The details of a request.", RequestDetail, Control.request, named=False),
+    Endpoint("POST", "/commands", "Execute a command.", CommandResult, Control.command, CommandRequest, _GRAPH_LIMIT),
+    Endpoint("GET", "/budgets", "All budgets with their usage.", BudgetsPart, Control.budgets, BudgetsQuery, long=True),
+    Endpoint("GET", "/tasks", "The list of tasks.", TasksPart, Control.tasks, TasksQuery, long=True),
     Endpoint("POST", "/tasks/claim", "Start the next eligible task.", TaskClaim, Control.claim, ClaimRequest),
     Endpoint(
-        "POST", "/places", "A place for an agent's process.", PlaceResponse, Control.place, PlaceRequest, _GRAPH_LIMIT
+        "POST",
+        "/places",
+        "Request a place for an agent's process.",
+        PlaceResponse,
+        Control.place,
+        PlaceRequest,
+        _GRAPH_LIMIT,
     ),
-    Endpoint("POST", "/places/leave", "Give it back.", RunUsage, Control.leave, PlaceRelease),
-    Endpoint("GET", "/checkpoints", "What was kept of agents.", CheckpointsPart, Control.checkpoints, CheckpointsQuery),
+    Endpoint("POST", "/places/leave", "Release a place.", RunUsage, Control.leave, PlaceRelease),
+    Endpoint("GET", "/checkpoints", "Checkpoints of agents.", CheckpointsPart, Control.checkpoints, CheckpointsQuery),
     Endpoint("GET", "/checkpoints/{name}", "A checkpoint, or an agent's latest.", CheckpointDetail, Control.checkpoint),
     Endpoint(
-        "POST", "/settings/draft", "What writing knobs down would change.", SettingsDraft, Control.draft, KnobValues
+        "POST", "/settings/draft", "Draft a change of the settings file.", SettingsDraft, Control.draft, KnobValues
     ),
-    Endpoint("POST", "/settings/write", "Write such a draft.", WrittenFile, Control.write, DraftApproval, _FILE_LIMIT),
+    Endpoint("POST", "/settings/write", "Write a draft.", WrittenFile, Control.write, DraftApproval, _FILE_LIMIT),
 )
 
 
 def routes(proxy: ControlledProxy) -> list[Route]:
-    """The table, ready to be mounted under :data:`hivemind.api_types.PREFIX`, behind a guard."""
+    """Return the routes, to be mounted under :data:`hivemind.api_types.PREFIX`, behind a guard."""
     control = Control(proxy)
     return [Route(each.path, _served(each, control), methods=[each.method]) for each in ENDPOINTS]
 
@@ -265,7 +269,7 @@ def routes(proxy: ControlledProxy) -> list[Route]:
 def _served(endpoint: Endpoint, control: Control) -> Callable[[Request], Awaitable[Response]]:
     async def serve(request: Request) -> Response:
         try:
-            given = await endpoint.answer(control, await _asked(endpoint, request))
+            given = await endpoint.answer(control, await _input(endpoint, request))
             written = encode_named if endpoint.named else encode
             if endpoint.long:
                 return await asyncio.to_thread(lambda: reply(written(given), request.headers))
@@ -282,8 +286,8 @@ def _served(endpoint: Endpoint, control: Control) -> Callable[[Request], Awaitab
     return serve
 
 
-async def _asked(endpoint: Endpoint, request: Request) -> Any:
-    """What the endpoint takes. Raises: Rejected, _Unreadable, ClientDisconnect."""
+async def _input(endpoint: Endpoint, request: Request) -> Any:
+    """Return the endpoint's input. Raises: Rejected, _Unreadable, ClientDisconnect."""
     if request.path_params:
         return next(iter(request.path_params.values()))
     if endpoint.method == "GET":

@@ -1,4 +1,4 @@
-"""What the proxy answers itself, on the traffic's socket: `/_health`, `/_stats`, `/metrics`, and the control API."""
+"""Routes that the proxy answers itself, on the same socket: `/_health`, `/_stats`, `/metrics`, and the control API."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from hivemind.world.snapshot import Snapshot
 
 
 def control_app(proxy: ControlledProxy) -> Starlette:
-    """The routes that `is_own` tells of.
+    """Return the application for the paths of `is_own`.
 
-    Whoever mounts it has checked the agents' token, where `guards_itself` doesn't say no.
+    The agents' token must have been checked before, except for the paths of `guards_itself`.
     """
 
     async def health(_: Request) -> JSONResponse:
-        # Everybody may ask this, as often as they like, so it doesn't cost a snapshot.
+        # Public and polled often, so it takes no snapshot.
         mode, uptime_s = proxy.health()
         return JSONResponse({"status": mode, "version": __version__, "uptime_s": round(uptime_s, 3)})
 
@@ -42,12 +42,12 @@ def control_app(proxy: ControlledProxy) -> Starlette:
 
     async def metrics(request: Request) -> Response:
         states, accept = [task.state for task in proxy.tasks(None)], request.headers.get("accept", "")
-        # In a thread: with a hundred agents it takes tens of milliseconds, for which no stream should wait.
+        # In a thread: a hundred agents take tens of milliseconds, which would delay streams.
         data, kind = await asyncio.to_thread(render, proxy.snapshot(), states, accept)
         return Response(data, headers={"content-type": kind, "vary": "accept", "cache-control": "no-store"})
 
     async def described(_: Request) -> Response:
-        # Without a token: it is the same for everybody, and tools that read such descriptions have none to show.
+        # Without a token: tools that read such descriptions have none.
         return Response(openapi.description(), media_type="application/json")
 
     control = Mount(PREFIX, Router(routes(proxy), redirect_slashes=False), middleware=[Middleware(ControlGuard, proxy)])
@@ -59,23 +59,23 @@ def control_app(proxy: ControlledProxy) -> Starlette:
             Route(openapi.PATH, described),
             control,
         ],
-        exception_handlers={HTTPException: _not_there},
+        exception_handlers={HTTPException: _not_found},
     )
     app.router.redirect_slashes = False
     return app
 
 
-async def _not_there(request: Request, error: Exception) -> Response:
+async def _not_found(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     allowed = Headers(error.headers).get("allow")
     if allowed is None:
         return failure(error.status_code, NO_PAGE)
-    text = f"{request.method} can't be done here, only {listed(sorted(allowed.split(', ')))}"
+    text = f"{request.method} isn't allowed here, only {listed(sorted(allowed.split(', ')))}"
     return failure(error.status_code, text, {"allow": allowed})
 
 
 def as_json(snapshot: Snapshot) -> dict[str, Any]:
-    """The snapshot in plain types; priorities by name, no limit as null."""
+    """Return the snapshot in JSON's types; priorities are names, infinity is null."""
     world: dict[str, Any] = msgspec.to_builtins(snapshot)
     for view in (*world["agents"], *world["slots"], *world["queue"]):
         view["priority"] = Priority(view["priority"]).name.lower()

@@ -1,4 +1,4 @@
-"""The other end of the control API: asks and orders over HTTP, and says in one line why nothing came of it."""
+"""Client of the control API, with one-line errors."""
 
 from __future__ import annotations
 
@@ -46,9 +46,8 @@ ANSWER_WITHIN_S = 5.0
 
 
 def open_http(place: ProxyAddress) -> httpx.AsyncClient:
-    """What asks a proxy there."""
-    # Loading the system's certificates takes a while, and without TLS nobody looks at them. What is on this machine
-    # isn't reached through somebody else's proxy.
+    """Return an HTTP client for a proxy at that address."""
+    # Loading certificates takes a while, and is needless without TLS. A local address isn't reached through a proxy.
     return httpx.AsyncClient(
         verify=place.url.startswith("https:"),
         trust_env=not place.local,
@@ -57,12 +56,12 @@ def open_http(place: ProxyAddress) -> httpx.AsyncClient:
 
 
 class ControlError(Exception):
-    """The proxy couldn't be asked, or what answered isn't one; the text says why and what would mend it."""
+    """The proxy couldn't be reached, or the server isn't one; the text says why and what to do."""
 
     def __init__(self, why: str, *, sent: bool = False) -> None:
         super().__init__(why)
         self.sent = sent
-        """It may have been heard all the same."""
+        """The request may have been executed all the same."""
 
 
 class ControlClient:
@@ -77,74 +76,74 @@ class ControlClient:
         self._http = http
 
     def renew_token(self) -> bool:
-        """Look again where the token was found: the proxy may have been started anew. Returns whether it is another."""
+        """Read the token again, because a restarted proxy has a new one; return whether it changed."""
         before, self._token = self._token, self._token.again()
         return before != self._token
 
     async def world(self, run: str = "", after: float | None = None) -> SnapshotPart:
-        """The world, or what is new of it since a moment of that run."""
+        """Return the snapshot, or what is new since a time of that run."""
         query = {} if after is None else {"run": run, "after": repr(after)}
         return _read(await self._get("/snapshot", query), decode_snapshot)
 
     async def requests(self, run: str = "", since: int = 0) -> RequestsPart:
-        """The requests that changed since a revision of that run, a page of them at most."""
+        """Return the requests that changed since a revision of that run, at most a page."""
         data = await self._get("/requests", {"run": run, "since": str(since)})
         return _read(data, msgspec.json.Decoder(RequestsPart).decode)
 
     async def request(self, ticket: int) -> RequestDetail | None:
-        """All about one request; None where it isn't known."""
+        """Return the details of a request; None: it isn't known."""
         try:
             return _read(await self._get(f"/requests/{ticket}", {}), msgspec.json.Decoder(RequestDetail).decode)
         except _Unknown:
             return None
 
     async def command(self, command: Command, who: str) -> CommandResult:
-        """Have a command carried out."""
+        """Execute a command."""
         return await self._post(
             "/commands", CommandRequest(type(command).__name__, arguments_of(command), who), CommandResult
         )
 
     async def about(self) -> About:
-        """The proxy itself."""
+        """Return facts about the proxy."""
         return _read(await self._get("/about", {}), msgspec.json.Decoder(About).decode)
 
     async def tasks(self, batch: str | None = None) -> TasksPart:
-        """The tasks of a batch, or (None) all."""
+        """Return the tasks of a batch, or (None) all."""
         query = {} if batch is None else {"batch": batch}
         return _read(await self._get("/tasks", query), lambda data: decode_named(data, TasksPart))
 
     async def claim(self, wanted: ClaimRequest) -> TaskClaim:
-        """Start the next eligible task that has a command; it survives a crash that it is running."""
-        return _read(await self._sent("/tasks/claim", wanted), lambda data: decode_named(data, TaskClaim))
+        """Start the next eligible task that has a command."""
+        return _read(await self._send("/tasks/claim", wanted), lambda data: decode_named(data, TaskClaim))
 
     async def place(self, wanted: PlaceRequest) -> PlaceResponse:
-        """A place for an agent's process; ask again every two seconds."""
+        """Request a place for an agent's process; to be repeated every two seconds."""
         return await self._post("/places", wanted, PlaceResponse)
 
     async def leave(self, ended: PlaceRelease) -> RunUsage:
-        """An agent's process has ended: what it used in this run."""
+        """Release the place of an agent's process, and return what it used in this run."""
         return await self._post("/places/leave", ended, RunUsage)
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
-        """What writing these knobs down would change in the proxy's settings file."""
+        """Draft the change of the proxy's settings file that writes these knobs."""
         found = await self._post("/settings/draft", KnobValues(values), SettingsDraft)
         return Draft(Path(found.path), found.before, found.after)
 
     async def write(self, draft: Draft, who: str) -> None:
-        """Write that."""
+        """Write a draft to the proxy's settings file."""
         await self._post("/settings/write", DraftApproval(str(draft.path), draft.before, draft.after, who), WrittenFile)
 
     async def _get(self, path: str, query: Mapping[str, str]) -> bytes:
-        return await self._asked("GET", path, params=query)
+        return await self._request("GET", path, params=query)
 
     async def _post(self, path: str, body: Any, gives: type[T]) -> T:
-        return _read(await self._sent(path, body), msgspec.json.Decoder(gives).decode)
+        return _read(await self._send(path, body), msgspec.json.Decoder(gives).decode)
 
-    async def _sent(self, path: str, body: Any) -> bytes:
+    async def _send(self, path: str, body: Any) -> bytes:
         headers = {"content-type": "application/json"}
-        return await self._asked("POST", path, content=encode_named(body), headers=headers)
+        return await self._request("POST", path, content=encode_named(body), headers=headers)
 
-    async def _asked(self, method: str, path: str, headers: Mapping[str, str] | None = None, **given: Any) -> bytes:
+    async def _request(self, method: str, path: str, headers: Mapping[str, str] | None = None, **given: Any) -> bytes:
         own = {**(headers or {}), "authorization": f"Bearer {self._token.text}"}
         try:
             answer = await self._http.request(method, f"{self.url}{PREFIX}{path}", headers=own, **given)
@@ -170,11 +169,11 @@ class ControlClient:
 
 
 class _Unknown(Exception):
-    """There is no such request."""
+    """The request isn't known."""
 
 
 def _error_in(answer: httpx.Response) -> str:
-    """The proxy's own words; empty where that isn't who answered."""
+    """Return the proxy's error; empty if the response isn't the proxy's."""
     try:
         return msgspec.json.decode(answer.content, type=Failure).error
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,9 +1,8 @@
-"""The world and the requests as they go over the wire, as JSON, and how what is new joins what is known already.
+"""JSON encoding of the API's types, and snapshots that are sent in parts and merged by the client.
 
-JSON has no infinity, so a number without a limit goes as null. Where a number may also be missing, null says that, and
-it is never infinite.
+JSON has no infinity, so an infinite number is null. Numbers that may be missing are null too, and never infinite.
 
-Priorities go by name, except in the world and its requests, which are asked for many times a second: there they are the
+Priorities are names, except in the snapshot and its requests, which are read many times a second: there they are the
 numbers of :class:`~hivemind.scheduler.types.Priority`, 0 being the most urgent.
 """
 
@@ -27,18 +26,18 @@ T = TypeVar("T")
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _FIELDS: dict[type, tuple[str, ...] | None] = {}
-"""Looked up once a type."""
+"""Field names by type."""
 
 
 class OutOfSync(ValueError):
-    """What came doesn't join what is known; the whole has to be asked for."""
+    """A part doesn't fit the client's snapshot; the client must request a whole one."""
 
 
 def snapshot_part(snapshot: Snapshot, run: str, after: float | None) -> SnapshotPart:
-    """What somebody needs who knows the world of `after`, the `at` of an earlier snapshot; None: everything."""
+    """Return what is new since `after`, the `at` of the client's snapshot; None: the whole snapshot."""
     curves, lines = tuple(len(lane.curve) for lane in snapshot.lanes), len(snapshot.lines)
     if after is not None:
-        # Lines of the very same moment may have come later: the clock stands still while the loop does one thing.
+        # Lines of the same instant may be newer: the loop's clock doesn't advance within a callback.
         fresh = next((n for n, line in enumerate(snapshot.lines) if line.at >= after), lines)
         lanes = tuple(LaneView(lane.state, _fresh(lane.curve, after)) for lane in snapshot.lanes)
         snapshot = replace(snapshot, lanes=lanes, lines=snapshot.lines[fresh:])
@@ -46,20 +45,20 @@ def snapshot_part(snapshot: Snapshot, run: str, after: float | None) -> Snapshot
 
 
 def _fresh(curve: tuple[CurvePoint, ...], after: float) -> tuple[CurvePoint, ...]:
-    """The newest point that was there already may have changed since: it does until the next one comes."""
+    """Return the points since `after` and the one before, which may have changed: the last point of a curve does."""
     known = bisect_right(curve, after, key=lambda point: point.at)
     return curve[max(0, known - 1) :]
 
 
 def merge(known: Snapshot | None, part: SnapshotPart) -> Snapshot:
-    """The whole snapshot: what is known, brought up to date.
+    """Merge a part into the known snapshot, and return the whole.
 
     Raises: OutOfStep.
     """
     if part.whole:
         return part.snapshot
     if known is None:
-        raise OutOfSync("a part came, and nothing is known yet")
+        raise OutOfSync("received a part without a snapshot to merge it into")
     curves = {lane.state.lane: lane.curve for lane in known.lanes}
     lanes = tuple(
         LaneView(lane.state, _joined(curves.get(lane.state.lane, ()), lane.curve, count))
@@ -76,27 +75,27 @@ def _joined(known: tuple[CurvePoint, ...], fresh: tuple[CurvePoint, ...], count:
 
 def _last(items: tuple[T, ...], count: int) -> tuple[T, ...]:
     if len(items) < count:
-        raise OutOfSync(f"{count} things are there, and {len(items)} are known")
+        raise OutOfSync(f"expected {count} items, and have {len(items)}")
     return items[len(items) - count :]
 
 
 def encode(value: object) -> bytes:
-    """JSON of any of these types."""
+    """Encode a value, priorities as numbers."""
     return msgspec.json.encode(value)
 
 
 def encode_named(value: object) -> bytes:
-    """The same with priorities by name, as in what is asked."""
+    """Encode a value, priorities as names."""
     return msgspec.json.encode(to_plain(value))
 
 
 def decode_named(data: bytes, made: type[T]) -> T:
-    """Of a type whose priorities go by name. Raises: msgspec.MsgspecError: it isn't one."""
+    """Decode a type whose priorities are names. Raises: msgspec.MsgspecError."""
     return msgspec.convert(_numbered(msgspec.json.decode(data)), made)
 
 
 def to_plain(value: Any) -> Any:
-    """A value as it goes over the wire: objects, lists, and priorities by name."""
+    """Convert a value to objects, lists and scalars, priorities to names."""
     made = type(value)
     if made in _PLAIN:
         return value
@@ -111,7 +110,7 @@ def to_plain(value: Any) -> Any:
 
 
 def _fields_of(made: type[Any]) -> tuple[str, ...] | None:
-    """Of a dataclass; None: it is none."""
+    """Return the names of a dataclass's fields; None: it isn't a dataclass."""
     if made not in _FIELDS:
         _FIELDS[made] = tuple(each.name for each in fields(made)) if is_dataclass(made) else None
     return _FIELDS[made]
@@ -130,7 +129,7 @@ def _numbered(value: Any) -> Any:
 
 
 def decode_snapshot(data: bytes) -> SnapshotPart:
-    """Raises: msgspec.MsgspecError: it isn't one, or one of another version."""
+    """Decode a snapshot. Raises: msgspec.MsgspecError: it isn't one, or one of another version."""
     values = msgspec.json.decode(data)
     _in_world().fill(values)
     return msgspec.convert(values, SnapshotPart)

@@ -1,4 +1,4 @@
-"""Commands as they go over the wire: a name and arguments, the same as in the event that tells of them."""
+"""Commands in JSON: a name and arguments, as in the journal."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hivemind.text.suggest import did_you_mean
 COMMANDS: Mapping[str, type[Command]] = {made.__name__: made for made in get_args(Command)}
 WHO_LENGTH = 40
 HERE = "you"
-"""How the screen of the proxy's own program signs; nobody else may."""
+"""Author of commands from the proxy's own screen; clients can't use it."""
 
 
 def command_from(name: str, arguments: Any) -> Command:
-    """The command of that name. Priorities go by name.
+    """Return the command of that name. Priorities are names.
 
     Raises: Rejected: there is none, or its arguments aren't right.
     """
@@ -30,13 +30,13 @@ def command_from(name: str, arguments: Any) -> Command:
 
 
 def arguments_of(command: Command) -> dict[str, Any]:
-    """What :func:`command_from` makes the command from again."""
+    """Return the arguments from which :func:`command_from` makes the same command."""
     values: dict[str, Any] = to_plain(command)
     return values
 
 
 def checked_who(who: str) -> str:
-    """A name to sign with, as it is shown in the log.
+    """Return a command's author, as it is shown in the log.
 
     Raises: Rejected.
     """
@@ -44,7 +44,7 @@ def checked_who(who: str) -> str:
     if not 0 < len(name) <= WHO_LENGTH or not name.isprintable():
         raise Rejected(f"who: must be 1 to {WHO_LENGTH} printable characters")
     if holds_key(name):
-        raise Rejected("who: would be shown, and this one looks like a key; choose another")
+        raise Rejected("who: is shown in the log, and this one looks like a key; choose another")
     if name == HERE:
-        raise Rejected(f"who: {HERE} is whoever sits at the proxy's own screen; choose another")
+        raise Rejected(f"who: {HERE} is reserved for the proxy's own screen; choose another")
     return name

@@ -1,4 +1,4 @@
-"""Finding a running proxy: its control API's URL as somebody wrote it, and the token that opens it."""
+"""Discovery of a running proxy: the URL of its control API, and its token."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class NoRunningProxy(UsageError):
-    """No proxy of this user has noted that it runs there."""
+    """No proxy of this user runs there, by its note in the state directory."""
 
     exit_code: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyAddress:
-    """Where a proxy is."""
+    """Address of a proxy."""
 
     url: str
     """Scheme, authority and base path, without a slash at the end."""
     port: int
     local: bool
-    """On this machine, as far as the address tells."""
+    """The address is one of this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class Token:
 
     text: str = field(repr=False)
     origin: str
-    """The variable or the file, for people."""
+    """The variable or the file, for messages."""
     file: Path | None = None
-    """Where a later one would stand."""
+    """File to read a newer one from."""
 
     def again(self) -> Token:
-        """As it stands there now: a proxy that is started anew has another one. The same where it can't be read."""
+        """Read the token again, because a restarted proxy has a new one; the same if it can't be read."""
         if self.file is None:
             return self
         try:
@@ -58,7 +58,7 @@ class Token:
 
 
 def parse_address(url: str) -> ProxyAddress:
-    """Take a proxy's URL apart.
+    """Parse a proxy's URL.
 
     Raises: UsageError, whose text never repeats credentials.
     """
@@ -77,12 +77,12 @@ def parse_address(url: str) -> ProxyAddress:
     if parts.query or parts.fragment or text.endswith(("?", "#")):
         raise UsageError("the URL of a proxy must end with its path; it can't have a query or fragment")
     url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-    return ProxyAddress(url, port or _PORTS[parts.scheme], _is_here(parts.hostname))
+    return ProxyAddress(url, port or _PORTS[parts.scheme], _is_local(parts.hostname))
 
 
 def find_token(place: ProxyAddress, environ: Mapping[str, str], token_file: Path | None = None) -> Token:
-    """The token of the proxy there: from the file named, from HIVEMIND_CONTROL_TOKEN, or from the note that a proxy on
-    this machine leaves.
+    """Return a proxy's token: from the given file, from HIVEMIND_CONTROL_TOKEN, or from the note that a local proxy
+    writes.
 
     Raises: UsageError: there is none; the text says where to look. NoneNoted.
     """
@@ -133,7 +133,7 @@ def _checked(text: str, origin: str) -> str:
     return text
 
 
-def _is_here(host: str) -> bool:
+def _is_local(host: str) -> bool:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -1,6 +1,6 @@
-"""Who may come to the control API: whoever shows its token.
+"""Authentication of the control API by its token.
 
-Pages in browsers don't come as far as this (:mod:`hivemind.proxy.access`).
+Requests from web pages are refused earlier (:mod:`hivemind.proxy.access`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from hivemind.control.responses import failure
 from hivemind.store.token_file import Key
 
 _OFF = "the control API is off: this proxy has no control token; set HIVEMIND_CONTROL_TOKEN, or --state-dir to a folder"
-_MISSING = "show the control token, as in Authorization: Bearer TOKEN; this proxy notes it in its state directory"
+_MISSING = "send the control token, as in Authorization: Bearer TOKEN; this proxy notes it in its state directory"
 _WRONG = "that is not this proxy's control token; it notes a new one in its state directory at every start"
 
 
 class HasControlKey(Protocol):
-    """Something that a key opens, once there is one."""
+    """An object with the control API's key."""
 
     control_key: Key | None
 
@@ -30,18 +30,18 @@ METRICS = "/metrics"
 
 
 def is_own(method: str, path: str) -> bool:
-    """Whether the proxy answers itself, rather than an upstream."""
+    """Return whether the proxy answers this path itself, rather than an upstream."""
     return path.startswith("/_") or (path == METRICS and method in ("GET", "HEAD"))
 
 
 def guards_itself(path: str) -> bool:
-    """Whether a path needs no agents' token: the control API has a token of its own, and health is for everybody."""
+    """Return whether a path needs no agents' token: the control API has its own token, and health is public."""
     return path == "/_health" or path.startswith(PREFIX + "/")
 
 
 def may_scrape(path: str, authorization: bytes, agents_token: bytes, key: Key | None) -> bool:
-    """Whether this is the metrics' path, and opens them where agents need a token: theirs or the control token, as a
-    Bearer, because that is what a scraper can be told to send."""
+    """Return whether the path is that of the metrics and the header holds the agents' or the control token as a Bearer,
+    which is what scrapers can send."""
     if path != METRICS:
         return False
     scheme, _, shown = authorization.strip().partition(b" ")
@@ -50,7 +50,7 @@ def may_scrape(path: str, authorization: bytes, agents_token: bytes, key: Key | 
 
 
 class ControlGuard:
-    """Lets nobody through to the control API but the holder of its token."""
+    """ASGI middleware that refuses requests without the control token."""
 
     def __init__(self, app: ASGIApp, locked: HasControlKey) -> None:
         self._app = app
@@ -66,7 +66,7 @@ class ControlGuard:
 
 
 def _refusal(key: Key | None, headers: Headers) -> tuple[int, str]:
-    """Status and text; 0 where there is nothing against it."""
+    """Return status and text of the refusal; 0 if the request is allowed."""
     if key is None:
         return 403, _OFF
     scheme, _, shown = headers.get("authorization", "").partition(" ")

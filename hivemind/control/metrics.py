@@ -1,8 +1,8 @@
-"""`/metrics`, for Prometheus: the snapshot once more, as counters and gauges.
+"""`/metrics` for Prometheus: the snapshot as counters and gauges.
 
 Counters count from the proxy's start. Of the agents at most :data:`AGENTS_SHOWN` have series of their own, those seen
-last: an agent's name may be a session's, and there can be thousands. The totals have no such label, so nothing is lost
-to them; an agent that comes back goes on where its counters stood.
+last: an agent's name may be a session's, and there can be thousands. The totals have no such label, so they are
+complete; the counters of an agent that returns continue.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 AGENTS_SHOWN = 100
 LANES_SHOWN = 50
-"""A credential that is renewed makes a new lane, so old ones that rest are left out."""
+"""A renewed credential makes a new lane, so old idle ones are left out."""
 _MODES = ("serving", "paused", "draining")
 _CIRCUITS = ("closed", "half_open", "open")
 _AGENT_STATES = ("queued", "retry", "waiting", "streaming", "idle", "paused", "stopped")
@@ -33,11 +33,11 @@ Rows = Iterable[tuple[Sequence[str], float]]
 
 
 def render(snapshot: Snapshot, tasks: Iterable[str], accept: str) -> tuple[bytes, str]:
-    """The metrics in the form that is asked for (the text format, or OpenMetrics), and its content type.
+    """Return the metrics in the format of `accept` (text or OpenMetrics), and its content type.
 
     `tasks` are the states of all tasks.
     """
-    # Imported when somebody scrapes: it takes longer than many a program that imports this takes in all.
+    # Imported on demand, because it is slow.
     from prometheus_client.exposition import choose_encoder
 
     encode, content_type = choose_encoder(accept)
@@ -45,7 +45,7 @@ def render(snapshot: Snapshot, tasks: Iterable[str], accept: str) -> tuple[bytes
 
 
 class _Collected:
-    """What an encoder takes for a registry."""
+    """A registry for the encoder."""
 
     def __init__(self, snapshot: Snapshot, tasks: Iterable[str]) -> None:
         self._snapshot = snapshot
@@ -66,8 +66,8 @@ class _Collected:
 def _proxy(world: Snapshot) -> Iterator[Metric]:
     yield _gauge("info", "Version of HiveMind.", ("version",), [((__version__,), 1)])
     yield _gauge("uptime_seconds", "Since the proxy's start.", (), [((), world.uptime_s)])
-    yield _gauge("mode", "1 for what the proxy is doing.", ("mode",), [((m,), m == world.mode) for m in _MODES])
-    yield _gauge("queue_length", "Requests that wait for their turn.", (), [((), world.queued)])
+    yield _gauge("mode", "1 for the proxy's mode.", ("mode",), [((m,), m == world.mode) for m in _MODES])
+    yield _gauge("queue_length", "Requests in the queue.", (), [((), world.queued)])
     yield _gauge("in_flight", "Requests at an upstream.", (), [((), len(world.slots))])
 
 
@@ -85,16 +85,16 @@ def _totals(world: Snapshot) -> Iterator[Metric]:
         ("requests", "Requests seen.", totals.requests),
         ("requests_finished", "Requests answered by an upstream.", totals.finished),
         ("requests_failed", "Requests that ended in an error for the agent.", totals.failed),
-        ("requests_refused", "Requests that HiveMind turned away itself.", totals.refused),
+        ("requests_refused", "Requests that HiveMind refused.", totals.refused),
         ("requests_abandoned", "Requests whose client left.", totals.abandoned),
-        ("retries", "Attempts that failed and were made good unseen.", totals.retries),
+        ("retries", "Failed attempts that were retried.", totals.retries),
         ("requests_rescued", "Requests that succeeded after a failed attempt.", totals.rescued),
     ):
         yield _counter(name, help_text, (), [((), value)])
     yield _counter("tokens", "Tokens used, by kind.", ("kind",), _by_kind((), totals.usage))
     wasted = "Tokens used by attempts that failed or that a client left, by kind."
     yield _counter("tokens_wasted", wasted, ("kind",), _by_kind((), totals.wasted))
-    yield _counter("cost_dollars", "What was used, by public prices.", (), [((), totals.dollars)])
+    yield _counter("cost_dollars", "Cost of the usage, by public prices.", (), [((), totals.dollars)])
     # No counter: it falls once prices are loaded.
     yield _gauge("tokens_unpriced", "Tokens of models without a known price.", (), [((), totals.unpriced)])
 
@@ -128,9 +128,9 @@ _OF_AN_AGENT: tuple[tuple[str, str, Callable[[AgentView], float]], ...] = (
     ("agent_requests", "Requests seen.", lambda agent: agent.requests),
     ("agent_requests_finished", "Requests answered by an upstream.", lambda agent: agent.finished),
     ("agent_requests_failed", "Requests that ended in an error for the agent.", lambda agent: agent.failed),
-    ("agent_retries", "Attempts that failed and were made good unseen.", lambda agent: agent.retries),
+    ("agent_retries", "Failed attempts that were retried.", lambda agent: agent.retries),
     ("agent_requests_rescued", "Requests that succeeded after a failed attempt.", lambda agent: agent.rescued),
-    ("agent_cost_dollars", "What it used, by public prices.", lambda agent: agent.dollars),
+    ("agent_cost_dollars", "Cost of its usage, by public prices.", lambda agent: agent.dollars),
     ("agent_wait_seconds", "Spent in the queue, over all its requests.", lambda agent: agent.waited_s),
     ("agent_served_seconds", "From arrival to last byte, over its finished requests.", lambda agent: agent.served_s),
 )
@@ -161,7 +161,7 @@ _OF_A_LANE: tuple[tuple[str, str, Callable[[LaneState], float]], ...] = (
     ("lane_active", "Requests in flight.", lambda lane: lane.active),
     ("lane_waiting", "Requests in the queue.", lambda lane: lane.waiting),
     ("lane_retrying", "Requests between two attempts.", lambda lane: lane.retrying),
-    ("lane_parked_seconds", "For so much longer, as the provider asked.", lambda lane: lane.parked_for_s),
+    ("lane_parked_seconds", "Remaining pause that the provider asked for.", lambda lane: lane.parked_for_s),
     (
         "lane_ttft_mean_seconds",
         "Mean time to first token over the last samples.",
@@ -171,7 +171,7 @@ _OF_A_LANE: tuple[tuple[str, str, Callable[[LaneState], float]], ...] = (
 
 
 def _budgets(world: Snapshot) -> Iterator[Metric]:
-    """The pool's has no agent's name, and covers all."""
+    """Yield the budgets; the pool's has no agent's name, and covers all."""
     pool = [] if world.pool is None else [world.pool]
     owned = [agent for agent in world.agents if agent.budget is not None]
     shown = sorted(owned, key=lambda agent: agent.last_seen_s)[:AGENTS_SHOWN]

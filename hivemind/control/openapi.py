@@ -1,4 +1,4 @@
-"""The control API described (OpenAPI 3.1), made from its table and its types, so that it can't say anything else."""
+"""The OpenAPI 3.1 description of the control API, generated from its endpoints and types."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from hivemind.settings.docs import described
 
 PATH = PREFIX + "/openapi.json"
 DESCRIPTION = """\
-What the control room does, for scripts: look at the proxy, and steer it. The token stands in the proxy's note,
-`control-PORT.json` in its state directory, unless it was started with one of your choice.
+What the control room does, for scripts: read the proxy's state, and change it. The token is in the proxy's note,
+`control-PORT.json` in its state directory, unless the proxy was started with a token of your choice.
 
-An answer that isn't a 200 holds one line that says what is wrong. Priorities go by name; in the world and its requests,
-which are asked for many times a second, they are numbers, 0 being the most urgent. Times are seconds, `at` on the
+A response that isn't a 200 holds one line that says what is wrong. Priorities are names; in the snapshot and its
+requests, which are read many times a second, they are numbers, 0 being the most urgent. Times are seconds, `at` on the
 proxy's own clock. JSON has no infinity, so a number without a limit is null."""
 
 _REF = "#/components/schemas/"
 _UNLIMITED = {"LaneState": ("level", "ceiling"), "WindowState": ("limit", "remaining"), "CurvePoint": ("level",)}
-"""Numbers that may be without a limit."""
+"""Numbers that may be infinite, which JSON has as null."""
 _RUNS = re.compile(r":[a-z]+:`[~.]*([^`]+)`")
 _FAILURES = {
     400: "The body isn't JSON.",
-    401: "The token is missing, or another proxy's.",
-    403: "The API is off, or a page in a browser asks.",
-    404: "There is no such thing.",
+    401: "The token is missing or wrong.",
+    403: "The API is off, or the request comes from a web page.",
+    404: "Not found.",
     413: "The body is too large.",
-    421: "The Host header isn't a name of this proxy's.",
-    422: "It can't be done; the text says why, and what would be right.",
+    421: "The Host header isn't a name of this proxy.",
+    422: "The request can't be executed; the text says why, and what would be right.",
 }
 
 
 @cache
 def description() -> bytes:
-    """The whole of it, as JSON."""
+    """Return the description as JSON."""
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -73,7 +73,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "operationId": _id(endpoint),
         "summary": endpoint.summary,
         "responses": {
-            "200": _answer("Done." if endpoint.method == "POST" else "So it is.", _named(endpoint.gives)),
+            "200": _answer("Done." if endpoint.method == "POST" else "OK", _named(endpoint.gives)),
             **{str(status): _answer(_FAILURES[status], _named(Failure)) for status in _failures(endpoint)},
         },
     }
@@ -94,7 +94,7 @@ def _id(endpoint: Endpoint) -> str:
 
 
 def _failures(endpoint: Endpoint) -> list[int]:
-    """Statuses that it may answer with."""
+    """Return the error statuses of an endpoint."""
     body = (400, 413) if endpoint.method == "POST" else ()
     return sorted((401, 403, 422, *body, *((404,) if "{" in endpoint.path else ())))
 
@@ -106,7 +106,7 @@ def _query(takes: type[Any]) -> Iterator[dict[str, Any]]:
     for name, each in schema["properties"].items():
         options = [option for option in each.pop("anyOf", ()) if option != {"type": "null"}]
         told = {"description": each.pop("description")} if "description" in each else {}
-        # Left out is what null would be; a query has no null.
+        # A query has no null: a parameter that is left out means it.
         schema = {**(options[0] if options else each), **_default(each.get("default"))}
         yield {"name": name, "in": "query", "required": False, **told, "schema": schema}
 
@@ -131,7 +131,7 @@ def _named(made: type[Any]) -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    """Every type by its name. What is asked takes no fields but these."""
+    """Return the schema of every type by its name. Input takes no other fields."""
     numbered = _made(tuple(each.gives for each in ENDPOINTS if not each.named))
     taken = (*(each.takes for each in ENDPOINTS if each.method == "POST"), *COMMANDS.values())
     by_name = _made((*taken, *(each.gives for each in ENDPOINTS if each.named), Failure))
@@ -141,7 +141,7 @@ def _schemas() -> dict[str, Any]:
     by_name = msgspec.json.decode(text)
     by_name.pop("Priority", None)
     by_name["PriorityName"] = {
-        "description": "How urgent it is.",
+        "description": "The priority.",
         "enum": [each.name.lower() for each in Priority],
         "type": "string",
     }
@@ -152,7 +152,7 @@ def _schemas() -> dict[str, Any]:
 
 
 def _made(types: tuple[type[Any], ...]) -> dict[str, Any]:
-    """The schemas of types and all that they hold, with what the source says of them."""
+    """Return the schemas of types and all types inside them, with descriptions from the source."""
     _, made = msgspec.json.schema_components(types, ref_template=_REF + "{name}")
     found = {each.__name__: each for each in _held(types)}
     for name, schema in made.items():
@@ -172,7 +172,7 @@ def _field(schema: dict[str, Any], told: str, *, unlimited: bool) -> dict[str, A
 
 
 def _held(types: tuple[type[Any], ...]) -> set[type[Any]]:
-    """All dataclasses in these."""
+    """Return all dataclasses inside these types."""
     found: set[type[Any]] = set()
     left: list[Any] = list(types)
     while left:
@@ -185,7 +185,7 @@ def _held(types: tuple[type[Any], ...]) -> set[type[Any]]:
 
 
 def _reached(schemas: dict[str, Any], names: set[str]) -> set[str]:
-    """These objects and all that they hold."""
+    """Return these objects and all objects inside them."""
     left, found = list(names), set()
     while left:
         name = left.pop()
@@ -223,6 +223,6 @@ def _one(name: str, made: type[Any], who: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """A docstring in the words of JSON, without marks that only its own tools understand."""
+    """Return a docstring with JSON's terms and without Sphinx roles."""
     said = _RUNS.sub(lambda found: f"`{found[1].rpartition('.')[2]}`", " ".join(text.split()))
     return re.sub(r"\bNone\b|`inf`", "null", said)

@@ -1,4 +1,4 @@
-"""JSON from outside made into one of our types, and one line that says what is wrong where it isn't."""
+"""Conversion of JSON input to our types, with one-line errors."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: 
 
 
 def parse_as(made: type[T], values: Any, of: str, *, strict: bool = True) -> T:
-    """A dataclass from a JSON object, priorities by name. `of` names the whole in errors; numbers may be texts where it
-    isn't `strict`.
+    """Convert a JSON object to a dataclass, priorities by name. `of` names the object in errors; numbers may be strings
+    unless `strict`.
 
     Raises: Rejected.
     """
@@ -45,7 +45,7 @@ def _converted(value: Any, hint: Any, place: str, strict: bool) -> Any:
         inner = get_args(hint)[0]
         return tuple(_converted(each, inner, f"{place}[{n}]", strict) for n, each in enumerate(value))
     if hint is Priority and isinstance(value, str):
-        # By name alone: numbers would be one more way to say it, and the lower one is the more urgent.
+        # Only by name: with numbers, the lower one would be the more urgent.
         value = Priority.__members__.get(value.upper(), value)
     elif hint is Priority:
         value = None
@@ -56,7 +56,7 @@ def _converted(value: Any, hint: Any, place: str, strict: bool) -> Any:
 
 
 def allowed(hint: Any) -> str:
-    """What a value of this type may be, for people."""
+    """Describe the values of a type."""
     if get_origin(hint) in (Union, types.UnionType):
         return " or ".join("null" if each is types.NoneType else allowed(each) for each in get_args(hint))
     if hint is Priority:
@@ -77,15 +77,15 @@ def allowed(hint: Any) -> str:
 
 
 def shown(text: str) -> str:
-    """A word from outside, short enough for a line and nothing but printable."""
+    """Return input for an error message, if it is short and printable."""
     return text if text.isprintable() and len(text) <= 40 else "of that name"
 
 
 def listed(names: list[str]) -> str:
-    """`a, b or c`."""
+    """Join names as in `a, b or c`."""
     return " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
 
 
 def _repeated(value: Any) -> str:
-    """The value, where that helps."""
+    """Return the value, if it is short."""
     return f" {msgspec.json.encode(value).decode()}" if isinstance(value, bool | int | float) else ""

@@ -77,7 +77,7 @@ async def test_one_request() -> None:
         assert (detail["view"]["ticket"], detail["view"]["agent"]) == (1, "ann")
         assert detail["decisions"]
         missing = await web.get("/_control/requests/99")
-        assert error_of(missing) == (404, "no request 99, or it is forgotten")
+        assert error_of(missing) == (404, "no request 99, or it is too old")
 
 
 async def test_command() -> None:
@@ -137,7 +137,7 @@ async def test_only_drafts_are_written(tmp_path: Path) -> None:
         draft = (await web.post("/_control/settings/draft", json={"values": {"rpm": 50}})).json()
         for forged in ({**draft, "path": str(tmp_path / "other")}, {**draft, "after": 'upstream = "http://evil"\n'}):
             status, text = error_of(await web.post("/_control/settings/write", json=forged))
-            assert (status, "didn't draft that" in text) == (422, True)
+            assert (status, "latest drafts" in text) == (422, True)
     assert os.listdir(tmp_path) == []
 
 
@@ -203,8 +203,8 @@ async def test_bad_queries() -> None:
         ("GET", f"/_control/requests/{'9' * 5000}", 404, "there is no such page"),
         ("GET", "/_control/requests/1/", 404, "there is no such page"),
         ("GET", "/_control/snapshot/", 404, "there is no such page"),
-        ("GET", "/_control/commands", 405, "GET can't be done here, only POST"),
-        ("POST", "/_control/snapshot", 405, "POST can't be done here, only GET or HEAD"),
+        ("GET", "/_control/commands", 405, "GET isn't allowed here, only POST"),
+        ("POST", "/_control/snapshot", 405, "POST isn't allowed here, only GET or HEAD"),
     ],
 )
 async def test_wrong_turns(method: str, path: str, status: int, text: str) -> None:

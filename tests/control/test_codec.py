@@ -156,7 +156,7 @@ def test_out_of_step() -> None:
     """A part that doesn't join is noticed: of nothing, or of a world that has more behind it."""
     proxy = busy_proxy()
     part = snapshot_part(proxy.snapshot(), RUN, proxy.at)
-    with pytest.raises(OutOfSync, match="nothing is known"):
+    with pytest.raises(OutOfSync, match="without a snapshot to merge"):
         merge(None, part)
-    with pytest.raises(OutOfSync, match="3 things are there, and 1 are known"):
+    with pytest.raises(OutOfSync, match="expected 3 items, and have 1"):
         merge(replace(proxy.snapshot(), lanes=()), part)

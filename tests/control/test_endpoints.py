@@ -192,7 +192,7 @@ async def test_places() -> None:
         ("places", {"agent": ""}, "agent"),
         ("places", {"agent": "a", "priority": 1}, "the body: priority must be critical, high, normal or low"),
         ("places", {"agent": "a", "runing": True}, "the body: no such argument runing; did you mean running?"),
-        ("places", {"agent": "a", "who": "you"}, "who: you is whoever sits at the proxy's own screen"),
+        ("places", {"agent": "a", "who": "you"}, "who: you is reserved for the proxy's own screen"),
         ("places/leave", {}, "the body: agent is missing; it must be text"),
         ("places/leave", {"agent": "a", "exit_code": "0"}, "the body: exit_code must be a whole number or null"),
         ("tasks/claim", {}, "the body: runner is missing; it must be text"),

@@ -41,15 +41,15 @@ async def test_the_token_opens_it() -> None:
 @pytest.mark.parametrize(
     ("headers", "said"),
     [
-        ({}, "show the control token, as in Authorization: Bearer TOKEN"),
-        ({"authorization": "Bearer"}, "show the control token"),
-        ({"authorization": f"Basic {TOKEN}"}, "show the control token"),
-        ({"authorization": TOKEN}, "show the control token"),
+        ({}, "send the control token, as in Authorization: Bearer TOKEN"),
+        ({"authorization": "Bearer"}, "send the control token"),
+        ({"authorization": f"Basic {TOKEN}"}, "send the control token"),
+        ({"authorization": TOKEN}, "send the control token"),
         ({"authorization": "Bearer nonsense"}, "that is not this proxy's control token"),
         ({"authorization": "Bearer n\xf6nsense"}, "that is not this proxy's control token"),
         ({"authorization": f"Bearer {AGENTS}"}, "that is not this proxy's control token"),
-        ({"x-hivemind-token": TOKEN}, "show the control token"),
-        ({"x-hivemind-token": AGENTS}, "show the control token"),
+        ({"x-hivemind-token": TOKEN}, "send the control token"),
+        ({"x-hivemind-token": AGENTS}, "send the control token"),
     ],
 )
 @pytest.mark.parametrize("token", [None, AGENTS])

@@ -108,7 +108,7 @@ async def spoken(
         (("--agent", "x" * 81), {}, "--agent: an agent's name must be printable and at most 80"),
         ((), {"HIVEMIND_AGENT": "sk-ant-sekrit-sekrit"}, "HIVEMIND_AGENT: an agent's name would be shown"),
         ((), {"HIVEMIND_PORT": "0"}, "say where the proxy is with --attach"),
-        ((), {"HIVEMIND_PORT": "x"}, "HIVEMIND_PORT"),
+        ((), {"HIVEMIND_PORT": "x"}, "the port is set to x"),
     ],
 )
 async def test_wrong_usage(tmp_path: Path, flags: tuple[str, ...], environ: dict[str, str], line: str) -> None:
