@@ -12,7 +12,7 @@ from tui.courses import AT, attempt, cases, lost, request
 from hivemind.world.request_view import RequestView
 from hivemind_tui.render.glyphs import PHASES
 from hivemind_tui.render.pen import Pen
-from hivemind_tui.render.phases import Chunk, Phase, failures, fine, phases_of, summed, told
+from hivemind_tui.render.phases import Chunk, Phase, described, failures, fine, phases_of, summarised
 
 INK = Pen()
 KINDS = {
@@ -79,14 +79,14 @@ def test_clocks_that_make_no_sense() -> None:
         assert course
         assert all(phase.length_s >= 0 for phase in course)
         assert [phase.start_at for phase in course] == sorted(phase.start_at for phase in course)
-        assert words(told(view, course, INK))
-        assert words(summed(view, course, INK))
+        assert words(described(view, course, INK))
+        assert words(summarised(view, course, INK))
 
 
 def test_course_in_words() -> None:
     """Every phase is named and timed, and the end is told."""
     view = cases()["answered"]
-    assert words(told(view, phases_of(view, AT), INK)) == [
+    assert words(described(view, phases_of(view, AT), INK)) == [
         "░ queue 2.0s",
         "▒ try 1 failed 529 after 1.8s",
         "░ queue 1.2s",
@@ -99,19 +99,19 @@ def test_course_in_words() -> None:
 def test_an_answer_without_a_stream() -> None:
     """It comes as a whole: then its time is that of the answer."""
     view = cases()["at once"]
-    assert words(told(view, phases_of(view, AT), INK)) == ["▓ answer 5.0s", "✓ done 200"]
+    assert words(described(view, phases_of(view, AT), INK)) == ["▓ answer 5.0s", "✓ done 200"]
 
 
 def test_failures_without_a_status_go_by_their_kind() -> None:
     """Where nothing was answered, what became of the connection is told."""
     view = request(1, "retry", 9, lost(1, 9, 8, 2, outcome="server_error", status=None))
-    assert words(told(view, phases_of(view, AT), INK))[1] == "▒ try 1 failed server error after 6.0s"
+    assert words(described(view, phases_of(view, AT), INK))[1] == "▒ try 1 failed server error after 6.0s"
 
 
 def test_many_tries_are_added_up() -> None:
     """In short: how many failed, with what and for how long in all; every attempt before the last counts as failed."""
     view = cases()["often"]
-    assert words(summed(view, phases_of(view, AT), INK)) == [
+    assert words(summarised(view, phases_of(view, AT), INK)) == [
         "░ queue 24s",
         "▒ 19 failed tries 38s",
         "529 x19",
@@ -121,7 +121,7 @@ def test_many_tries_are_added_up() -> None:
         "✓ done 200",
     ]
     forgot = cases()["forgot some"]
-    assert "▒ 33 failed tries 38s" in words(summed(forgot, phases_of(forgot, AT), INK))
+    assert "▒ 33 failed tries 38s" in words(summarised(forgot, phases_of(forgot, AT), INK))
 
 
 def test_failures_are_counted_by_kind() -> None:

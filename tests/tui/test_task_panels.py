@@ -144,4 +144,4 @@ def test_what_a_cancelled_task_takes_with_it_is_named() -> None:
     assert "2 tasks can't run without it: nightly.publish, nightly.announce" in rows
     assert "a batch ends its process" in rows
     rows = "\n".join("".join(text for text, _ in row) for row in dialogs.cancel_question(View(full), by_name["sweep"]))
-    assert "nothing waits for it" in rows
+    assert "no task waits for it" in rows

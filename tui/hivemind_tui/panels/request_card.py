@@ -11,7 +11,7 @@ from hivemind_tui.render.bars import bar, beginning, rounded
 from hivemind_tui.render.format import clock, fit
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
 from hivemind_tui.render.pen import Pen, Span, fitting
-from hivemind_tui.render.phases import phases_of, summed, told
+from hivemind_tui.render.phases import described, phases_of, summarised
 from hivemind_tui.render.wait_reason import far_back, lane_of, sentence
 from hivemind_tui.render.wrapping import flowed
 from hivemind_tui.state.view import View
@@ -30,9 +30,9 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     error: list[Span] = [("last error ", "dim"), (request.last_error, "text")] if request.last_error else []
     why = reason(view, request, pen) or error
     others = [*([why] if why else []), fitting(cells, _facts(request, pen))]
-    words = flowed(told(request, made, pen), cells)
+    words = flowed(described(request, made, pen), cells)
     if len(words) > min(2, rows - 1 - len(others)):
-        words = flowed(summed(request, made, pen), cells)[:2]
+        words = flowed(summarised(request, made, pen), cells)[:2]
     body = [pen.row(cells, *spans) for spans in (*words, *others)]
     if len(body) < rows:
         axis = beginning(made[0].start_at, made[-1].end_at, cells - _SCALE)

@@ -87,12 +87,12 @@ def _some(*made: Phase) -> list[Phase]:
 # --- In words ------------------------------------------------------------------------------------------------------
 
 
-def told(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[Chunk]:
+def described(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[Chunk]:
     """Return each phase with its name and length, and how the request ended."""
     return [*(_chunk(phase, pen) for phase in made), *_end(request, pen)]
 
 
-def summed(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[Chunk]:
+def summarised(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[Chunk]:
     """Return the same in short, for a request with many attempts: phases of one kind are added up."""
     chunks: list[Chunk] = []
     for kind, words in (("queue", "queue"), ("failed", "failed tries"), ("pause", "pauses")):
