@@ -70,7 +70,7 @@ class TaskInput(TaskFields):
 
 
 class SubmitInput(TaskFields):
-    """Of hm.submit."""
+    """Arguments of hm.submit."""
 
     name: str = Field(description="The task's name: letters, digits, . _ and -. Of an existing task its name or id.")
     batch: str | None = Field(None, description="The batch it belongs to; its id is then BATCH.NAME, else NAME.")
@@ -83,7 +83,7 @@ class SubmitInput(TaskFields):
 
 
 class BatchInput(Input):
-    """Of hm.batch."""
+    """Arguments of hm.batch."""
 
     batch: str = Field(description="The batch's name: letters, digits, . _ and -.")
     tasks: Annotated[list[TaskInput], BeforeValidator(_list_in_text)] = Field(
@@ -97,7 +97,7 @@ class BatchInput(Input):
 
 
 class StatusInput(Input):
-    """Of hm.status."""
+    """Arguments of hm.status."""
 
     agent: str | None = Field(None, description="Your own name at the proxy, where it isn't known by itself.")
     upstream: str | None = Field(None, description="Only lanes to this upstream.")
@@ -108,7 +108,7 @@ class StatusInput(Input):
 
 
 class PriorityInput(Input):
-    """Of hm.priority."""
+    """Arguments of hm.priority."""
 
     priority: PriorityName = Field(description="critical goes first; low waits for everybody, but never for ever.")
     agent: str | None = Field(None, description="An agent that has been seen. Give this or task.")
@@ -116,7 +116,7 @@ class PriorityInput(Input):
 
 
 class BudgetInput(Input):
-    """Of hm.budget."""
+    """Arguments of hm.budget."""
 
     agent: str | None = Field(None, description="Whose budget: an agent's name. Yourself, where you are known.")
     pool: bool = Field(False, description="The budget of all agents together instead.")
@@ -133,7 +133,7 @@ class BudgetInput(Input):
 
 
 class MetricsInput(Input):
-    """Of hm.metrics."""
+    """Arguments of hm.metrics."""
 
     agent: str | None = Field(None, description="Only this agent.")
     order: Literal["tokens", "dollars", "requests", "retries", "waited"] = Field(
@@ -143,7 +143,7 @@ class MetricsInput(Input):
 
 
 class ConfigInput(Input):
-    """Of hm.config."""
+    """Arguments of hm.config."""
 
     knob: str | None = Field(None, description="The knob to turn, such as aimd.beta; needs a value.")
     value: float | None = Field(None, description="Its new value; 0 takes a limit away where 0 is allowed.")
@@ -158,7 +158,7 @@ class ConfigInput(Input):
 
 
 class SetupInput(Input):
-    """Of hm.setup."""
+    """Arguments of hm.setup."""
 
     client: str | None = Field(None, description="The program to point at the proxy; without one they are listed.")
     agent: str | None = Field(None, max_length=80, description="What its agent is to be called.")

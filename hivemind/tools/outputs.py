@@ -107,7 +107,7 @@ class TaskRow(Output):
 
 
 class Status(Output):
-    """Of hm.status."""
+    """Answer of hm.status."""
 
     headroom: Headroom
     proxy: ProxyRow
@@ -122,14 +122,14 @@ class Status(Output):
 
 
 class Submitted(Output):
-    """Of hm.submit."""
+    """Answer of hm.submit."""
 
     said: str
     task: TaskRow
 
 
 class Batch(Output):
-    """Of hm.batch."""
+    """Answer of hm.batch."""
 
     said: str
     batch: str
@@ -140,13 +140,13 @@ class Batch(Output):
 
 
 class Prioritised(Output):
-    """Of hm.priority."""
+    """Answer of hm.priority."""
 
     said: str
 
 
 class Budgets(Output):
-    """Of hm.budget."""
+    """Answer of hm.budget."""
 
     said: str
     budgets: list[BudgetRow]
@@ -179,7 +179,7 @@ class TotalsRow(UsageRow):
 
 
 class AgentUsage(UsageRow):
-    """An agent's."""
+    """Usage of an agent."""
 
     agent: str
     waited_s: float = Field(description="In the queue, over all its requests.")
@@ -188,7 +188,7 @@ class AgentUsage(UsageRow):
 
 
 class LaneMetrics(Output):
-    """A lane's."""
+    """Figures of a lane."""
 
     lane: str
     active: int
@@ -199,7 +199,7 @@ class LaneMetrics(Output):
 
 
 class Metrics(Output):
-    """Of hm.metrics."""
+    """Answer of hm.metrics."""
 
     uptime_s: float
     totals: TotalsRow
@@ -221,7 +221,7 @@ class KnobRow(Output):
 
 
 class Config(Output):
-    """Of hm.config."""
+    """Answer of hm.config."""
 
     said: str
     admissions: str = Field(description="serving, paused or draining.")
@@ -231,7 +231,7 @@ class Config(Output):
 
 
 class SnippetRow(Output):
-    """Something to paste."""
+    """A snippet of configuration to paste."""
 
     where: str
     text: str
@@ -246,7 +246,7 @@ class ClientRow(Output):
 
 
 class Setup(Output):
-    """Of hm.setup."""
+    """Answer of hm.setup."""
 
     said: str
     clients: list[ClientRow] = Field(default_factory=list)

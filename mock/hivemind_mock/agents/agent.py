@@ -1,4 +1,4 @@
-"""Mock agents: they ask turn after turn, never retry, and die at their first error, as real agents do mid-session."""
+"""Mock agents: they send a request per turn, never retry, and die at their first error, as real agents do."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _PROMPT_CHARS = 240
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """One agent."""
+    """Configuration of one agent."""
 
     name: str
     turns: int
-    """Questions until its work is done."""
+    """Requests until its work is done."""
     think_s: float = 0.05
     """Between two turns."""
     format: str = "anthropic"
@@ -38,16 +38,16 @@ class AgentConfig:
 
 @dataclass(frozen=True, slots=True)
 class AgentResult:
-    """What became of an agent."""
+    """Outcome of an agent's run."""
 
     name: str
     alive: bool
     turns: int
-    """Questions answered."""
+    """Requests answered."""
     tokens: int
     """Used, input and output together. All wasted if it died."""
     error: str
-    """What it died of."""
+    """The error that it died of."""
 
 
 class AgentDied(Exception):
@@ -95,7 +95,7 @@ class Agent:
         return AgentResult(self.config.name, True, self.config.turns, tokens, "")
 
     async def turn(self) -> int:
-        """Ask once; the tokens used. Raises AgentDied at any status from 400, error event, reset or truncation."""
+        """Send a request and return the tokens used. Raises AgentDied at any error, reset or truncation."""
         try:
             response = await self._transport.handle_async_request(self._request)
             try:

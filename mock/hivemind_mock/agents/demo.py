@@ -34,8 +34,8 @@ _CAST = (
 """Name, priority, model and prompt size in tokens."""
 SEED = 2125
 """Of a day that goes bad at once: a 502 and a reset before ten seconds are over, then a spell of overload."""
-_REBIRTH_S = 4.0
-"""From an agent's death until somebody has noticed and starts it again."""
+_RESTART_S = 4.0
+"""From an agent's death to its restart."""
 
 
 def bad_day(seed: int) -> MockConfig:
@@ -61,7 +61,7 @@ def bad_day(seed: int) -> MockConfig:
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the demo's agents so far."""
+    """Counts of the demo's agents so far."""
 
     turns: int = 0
     tokens: int = 0
@@ -69,7 +69,7 @@ class Tally:
     wasted_tokens: int = 0
     """Used by agents before they died."""
     causes: Counter[str] = field(default_factory=Counter)
-    """What the dead died of."""
+    """Errors that agents died of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ async def at_work(
 async def _live(
     config: AgentConfig, transport: httpx.AsyncBaseTransport, base_url: str, rng: random.Random, tally: Tally
 ) -> None:
-    """Ask and think for ever; die at an error, and be born again under the same name a little later."""
+    """Send requests for ever; after an error restart under the same name a little later."""
     await asyncio.sleep(rng.random() * config.think_s)
     while True:
         size = max(20, round(config.prompt_tokens * rng.uniform(0.6, 1.4)))
@@ -158,4 +158,4 @@ async def _live(
             tally.deaths += 1
             tally.wasted_tokens += used + death.tokens
             tally.causes[str(death)] += 1
-        await asyncio.sleep(_REBIRTH_S * rng.uniform(0.5, 1.5))
+        await asyncio.sleep(_RESTART_S * rng.uniform(0.5, 1.5))

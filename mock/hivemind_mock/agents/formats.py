@@ -1,4 +1,4 @@
-"""The client's side of every wire format: what an agent sends, and what it makes of the answer."""
+"""The client's side of every wire format: requests, and reading of responses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What an agent makes of a whole answer with status 200."""
+    """What a whole response with status 200 says."""
 
     tokens: int
     """Input and output together, as the provider says."""

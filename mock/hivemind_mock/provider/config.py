@@ -1,4 +1,4 @@
-"""What the mock provider is told to be: one frozen value, every rate a probability, every duration in seconds."""
+"""Configuration of the mock provider: rates are probabilities, durations are seconds."""
 
 from __future__ import annotations
 

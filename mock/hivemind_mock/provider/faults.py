@@ -1,4 +1,4 @@
-"""What becomes of each request, drawn from a seed: the fault, the answer's length and how long it takes."""
+"""Random outcome of each request, drawn from a seed: its fault, length and latency."""
 
 from __future__ import annotations
 
