@@ -11,17 +11,17 @@ from world.kit import arrived, finished, granted
 from hivemind import __version__
 from hivemind.api_types import RequestsPart
 from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE, RequestView
-from hivemind_tui.sources.request_feed import Followed
+from hivemind_tui.sources.request_feed import RequestFeed
 
 
-def hear(followed: Followed, proxy: FakeProxy) -> None:
+def hear(followed: RequestFeed, proxy: FakeProxy) -> None:
     """All there is to hear."""
     assert proxy.control_key is not None
     more = True
     while more:
         run = proxy.control_key.run
-        found = proxy.requests(followed.heard if followed.run == run else 0)
-        more = followed.hear(RequestsPart(run, __version__, found.revision, found.oldest, found.changed))
+        found = proxy.requests(followed.received if followed.run == run else 0)
+        more = followed.receive(RequestsPart(run, __version__, found.revision, found.oldest, found.changed))
 
 
 class Asker:
@@ -31,7 +31,7 @@ class Asker:
         self.revision = 0
         self.known: dict[int, RequestView] = {}
 
-    def ask(self, followed: Followed) -> int:
+    def ask(self, followed: RequestFeed) -> int:
         """Until nothing is left; how often it took."""
         times = 0
         while True:
@@ -52,7 +52,7 @@ STEPS = st.sampled_from(["arrive", "arrive", "finish", "hear and ask", "hear", "
 @settings(max_examples=examples(150), deadline=None, derandomize=True)
 def test_every_asker_knows_all(steps: list[str]) -> None:
     """Whoever asks now and then knows just what the proxy does, however many ask and however often it starts anew."""
-    proxy, followed = FakeProxy(), Followed()
+    proxy, followed = FakeProxy(), RequestFeed()
     one, other = Asker(), Asker()
     number, opened, runs = 0, list[int](), 1
     for step in steps:
@@ -83,7 +83,7 @@ def test_every_asker_knows_all(steps: list[str]) -> None:
 
 def test_started_anew() -> None:
     """Whoever knew requests of an earlier run is told that all are forgotten, and begins again."""
-    proxy, followed, asker = FakeProxy(arrived(1), arrived(2)), Followed(), Asker()
+    proxy, followed, asker = FakeProxy(arrived(1), arrived(2)), RequestFeed(), Asker()
     hear(followed, proxy)
     asker.ask(followed)
     before = asker.revision
@@ -96,22 +96,22 @@ def test_started_anew() -> None:
 
 def test_forgotten_over_there() -> None:
     """What the proxy has forgotten is forgotten here, and told so."""
-    followed = Followed()
+    followed = RequestFeed()
     views = FakeProxy(arrived(1), arrived(2), arrived(3)).requests(0).changed
-    followed.hear(RequestsPart("run", __version__, 3, 1, views))
-    followed.hear(RequestsPart("run", __version__, 3, 3, ()))
+    followed.receive(RequestsPart("run", __version__, 3, 1, views))
+    followed.receive(RequestsPart("run", __version__, 3, 3, ()))
     told = followed.since(0)
     assert (told.oldest, [view.ticket for view in told.changed]) == (3, [3])
 
 
 def test_nothing_heard_yet() -> None:
     """Whoever asks before anything was heard begins at 0 the next time too."""
-    assert (Followed().since(0).revision, Followed().since(0).changed) == (0, ())
+    assert (RequestFeed().since(0).revision, RequestFeed().since(0).changed) == (0, ())
 
 
 def test_pages() -> None:
     """Very many are told a page at a time, those that changed first before others."""
-    proxy, followed = FakeProxy(*(arrived(number) for number in range(1, 2 * REQUESTS_PAGE + 2))), Followed()
+    proxy, followed = FakeProxy(*(arrived(number) for number in range(1, 2 * REQUESTS_PAGE + 2))), RequestFeed()
     hear(followed, proxy)
     first = followed.since(0)
     assert [view.ticket for view in first.changed] == list(range(1, REQUESTS_PAGE + 1))
@@ -125,7 +125,7 @@ def test_pages() -> None:
 
 def test_bounded() -> None:
     """An old request that is still open keeps its place, and what ended longest ago is forgotten all the same."""
-    proxy, followed = FakeProxy(arrived(1)), Followed()
+    proxy, followed = FakeProxy(arrived(1)), RequestFeed()
     for number in range(2, 3 * REQUESTS_KEPT):
         proxy.happens(arrived(number, at=float(number)), finished(number, at=float(number)))
         if number % 100 == 0:

@@ -10,7 +10,8 @@ from tui.worlds import world
 from hivemind_tui.commands.dialogs import help_rows
 from hivemind_tui.commands.intents import INTENTS
 from hivemind_tui.keys import keymap
-from hivemind_tui.keys.table import BY_ID, FOOTERS, KEYS, REPLAY_FOOTERS
+from hivemind_tui.keys.footers import FOOTERS, REPLAY_FOOTERS
+from hivemind_tui.keys.table import BY_ID, KEYS
 from hivemind_tui.render.pen import Pen, fitting
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.state.view import PAGES, View

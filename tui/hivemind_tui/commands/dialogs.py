@@ -67,7 +67,7 @@ def quit_question(flying: int, queued: int, drain_s: float) -> Rows:
         [],
         choice("y", "drain and quit", "a signal or Ctrl-C while it drains quits at once"),
         [],
-        [("any other key stays", "dim")],
+        [("any other key changes nothing", "dim")],
     ]
 
 

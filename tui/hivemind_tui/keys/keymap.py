@@ -6,8 +6,9 @@ from ast import literal_eval
 
 from textual.binding import Binding
 
+from hivemind_tui.keys.footers import FOOTERS, REPLAY_FOOTERS
 from hivemind_tui.keys.key import Key
-from hivemind_tui.keys.table import BY_ID, FOOTERS, KEYS, REPLAY_FOOTERS
+from hivemind_tui.keys.table import BY_ID, KEYS
 from hivemind_tui.render.pen import Span, linked
 from hivemind_tui.state.view import View
 

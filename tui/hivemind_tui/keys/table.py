@@ -113,9 +113,9 @@ _RECORDING = (
 _WHAT_IF = (
     Key("what_if", "w", "what_if", "what if", "simulate the recorded traffic with other settings", "pages"),
     Key("vary_up", "right", "vary(1)", "turn", "turn the setting up", "what if", WHAT_IF, pair="left right"),
-    Key("vary_down", "left", "vary(-1)", "less", "turn it down", "what if", WHAT_IF),
-    Key("vary_far_up", "shift+right", "vary(10)", "", "up by a large step", "what if", WHAT_IF),
-    Key("vary_far_down", "shift+left", "vary(-10)", "", "down by a large step", "what if", WHAT_IF),
+    Key("vary_down", "left", "vary(-1)", "less", "turn the setting down", "what if", WHAT_IF),
+    Key("vary_far_up", "shift+right", "vary(10)", "", "turn it up by a large step", "what if", WHAT_IF),
+    Key("vary_far_down", "shift+left", "vary(-10)", "", "turn it down by a large step", "what if", WHAT_IF),
     Key("other", "o", "other", "type", "type a value, or any setting as NAME=VALUE", "what if", WHAT_IF),
     Key(
         *("as_recorded", "backspace,delete", "as_recorded", "as recorded", "back to the recorded value", "what if"),
@@ -246,7 +246,7 @@ _LANE = (
         pair="[ ]",
     ),
     Key(
-        *("more", "right_square_bracket", "send('ceiling', 1)", "ceiling", "raise it", "lane"),
+        *("more", "right_square_bracket", "send('ceiling', 1)", "ceiling", "raise the concurrency ceiling", "lane"),
         live=True,
         name="ceiling up",
     ),
@@ -281,14 +281,24 @@ _LANE = (
         name="knob up",
         pair="left right",
     ),
-    Key("step_down", "left", "send('turn', -1)", "less", "turn it down", "tuning", TUNING, live=True, name="knob down"),
     Key(
-        *("leap_up", "shift+right", "send('turn', 10)", "", "up by a large step", "tuning", TUNING),
+        "step_down",
+        "left",
+        "send('turn', -1)",
+        "less",
+        "turn the knob down",
+        "tuning",
+        TUNING,
+        live=True,
+        name="knob down",
+    ),
+    Key(
+        *("leap_up", "shift+right", "send('turn', 10)", "", "turn it up by a large step", "tuning", TUNING),
         live=True,
         name="knob far up",
     ),
     Key(
-        *("leap_down", "shift+left", "send('turn', -10)", "", "down by a large step", "tuning", TUNING),
+        *("leap_down", "shift+left", "send('turn', -10)", "", "turn it down by a large step", "tuning", TUNING),
         live=True,
         name="knob far down",
     ),
@@ -351,54 +361,3 @@ _SCREEN = (
 KEYS = (*_RECORDING, *_WHAT_IF, *_PAGES, *_LISTS, *_OF_AGENTS, *_LANE, *_TRAFFIC, *_SCREEN)
 """Those of a recording first: Textual asks them in this order, where a key has a meaning on either screen."""
 BY_ID = {key.id: key for key in KEYS}
-
-# --- Footers -------------------------------------------------------------------------------------------------------
-
-_STEER = ("pause", "circuit", "less", "pin", "release", "drain")
-_STEER_AGENT = ("raise", "boost", "hold", "stop", "budget")
-_FIND = ("filter", "sort", "failing", "slowest", "dearest")
-FOOTERS = {
-    "start": ("help", "quit", "demo", "down", "copy", "overview", "theme"),
-    "overview": (
-        *("help", "quit", "open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop", "undo"),
-        *("pin", "budget", "mark", "release", "lane", "drain", "what_if", "sort", "palette", "freeze"),
-    ),
-    "agents": ("help", "quit", "open", *_STEER_AGENT, "mark", "fold", *_FIND, "tree", "undo", "pause", "palette"),
-    "requests": (
-        *("help", "quit", "open", *_FIND, "stop", "hold", "raise", "boost", "budget", "copy", "pause", "undo"),
-        *("palette", "freeze"),
-    ),
-    "tuning": ("help", "quit", "step_up", "open", "what_if", "undo", "write", "down", *_STEER, "lane", "palette"),
-    "tasks": (
-        *("help", "quit", "open", "raise", "cancel", "retry", "failing", "filter", "sort", "slowest", "dearest"),
-        *("copy", "pause", "undo", "palette", "what_if", "freeze"),
-    ),
-    "log": ("help", "quit", "filter", "down", "copy", "pause", "undo", "palette", "freeze"),
-    "agent": ("help", "quit", "back", "open", *_STEER_AGENT, "undo", *_FIND, "pause"),
-    "whatif": (
-        *("help", "quit", "vary_up", "open", "other", "apply", "back", "as_recorded", "write", "copy", "down"),
-        *("undo", "pause", "palette"),
-    ),
-    "request": (
-        *("help", "quit", "back", "down", "copy", "stop", "hold", "raise", "boost", "budget"),
-        *("pause", "undo", "palette", "freeze"),
-    ),
-}
-"""By page of a live screen, the most needed first: a narrow footer drops the last."""
-
-_TIME = ("help", "quit", "play", "notable", "later", "faster", "go_to", "what_if")
-_TIME_BACK = (*_TIME[:2], "back", *_TIME[2:])
-_MORE = ("play_to_mark", "loop_from", "unloop", "event", "kinds", "picture", "palette")
-_JUMPS = ("failing", "longest", "dearest")
-REPLAY_FOOTERS = {
-    "overview": (*_TIME, "open", "filter", *_MORE, "lane", "sort", "fold", "tree", "copy"),
-    "agents": (*_TIME, "open", "filter", "sort", "fold", *_MORE, *_JUMPS),
-    "requests": (*_TIME, "open", "filter", "sort", *_MORE, *_JUMPS, "copy"),
-    "tuning": (*_TIME, "down", *_MORE, "lane"),
-    "tasks": (*_TIME, "open", "filter", "failing", *_MORE, "sort", "longest", "dearest", "copy"),
-    "log": (*_TIME, "filter", "down", *_MORE, "copy"),
-    "agent": (*_TIME_BACK, "open", "filter", "sort", *_MORE, *_JUMPS),
-    "request": (*_TIME_BACK, "down", *_MORE, "copy"),
-    "whatif": tuple(name for name in FOOTERS["whatif"] if BY_ID[name].live is None),
-}
-"""By page of a recording."""

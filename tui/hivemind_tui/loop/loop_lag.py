@@ -1,7 +1,8 @@
 """How long the screen holds the event loop that it shares with the traffic, measured from inside.
 
-A coroutine runs from one wait to the next without anybody else's getting a turn; here that is a step. The monitor times
-every step of the screen's own tasks, and none of the proxy's. What it needs of Textual's insides is in `watch.py`.
+A coroutine runs from one wait to the next while nothing else on the loop runs; here that is a step. The monitor times
+every step of the screen's own tasks, and none of the proxy's. What it needs of Textual's internals is in
+`task_timing.py`.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the screen's that took a millisecond or more. Times in seconds."""
+    """One step of a screen's task that took a millisecond or more. Times in seconds."""
 
     where: str
-    """Whose task it was: a widget, a timer, or the name given to :meth:`Monitor.timed`."""
+    """The owner of the task: a widget, a timer, or the name given to :meth:`Monitor.timed`."""
     doing: str
-    """The message that was dealt with for the longest part of it; empty where that isn't known."""
+    """The message that took the longest part of it; empty where that isn't known."""
     wall_s: float
-    """From beginning to end; so long the loop did nothing else."""
+    """From beginning to end, while the loop did nothing else."""
     cpu_s: float
-    """Of that on a processor; the rest the machine gave to others."""
+    """The part of it on a processor; the rest went to other processes."""
     gc_s: float
-    """Of that in garbage collection."""
+    """The part of it in garbage collection."""
     at_s: float
     """When it began, after the program's start."""
 
@@ -58,7 +59,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Collections:
-    """The pauses for one generation of the garbage collector, whoever's rubbish it was. Times in seconds."""
+    """The pauses for one generation of the garbage collector. Times in seconds."""
 
     generation: int
     count: int
@@ -117,7 +118,7 @@ class Monitor:
     ) -> None:
         """`age_s` is how long ago the program began; None: what the system says."""
         self.watching = False
-        """Set by whoever has Textual's tasks timed."""
+        """Whether Textual's tasks are timed."""
         self._clock = clock
         self._cpu = cpu
         self._born_s = clock() - (process_age_s() if age_s is None else age_s)
@@ -132,22 +133,22 @@ class Monitor:
         self.reset()
 
     def timed(self, coroutine: Coroutine[Any, Any, T], where: str) -> Coroutine[Any, Any, T]:
-        """The same coroutine, for a task or an `await`, with every step of it counted under this name."""
+        """Return the same coroutine, for a task or an `await`, with every step counted under this name."""
         return _Timed(self, coroutine, where)
 
     def handling(self, what: object) -> None:
-        """The rest of the current step, up to the next such call, is for this: a message, or its name."""
+        """Attribute the rest of the current step, up to the next call, to a message or a name."""
         now_s = self._clock()
         self._end_part(now_s)
         self._what, self._part_began_s = what, now_s
 
     def begun(self) -> None:
-        """The screen has its first turn; until now the program was getting ready."""
+        """Note that the screen's first step begins."""
         if self._startup_s is None:
             self._startup_s = self._clock() - self._born_s
 
     def first_frame(self) -> None:
-        """The screen is up. Counting begins anew, so that the start is told apart; a second call does nothing."""
+        """Note the first frame, and count anew so that the start is reported apart; a second call does nothing."""
         if self._first_frame_s is None:
             self._first_frame_s = self._clock() - self._born_s
             self._worst_at_start = max(self._named.values(), key=_WALL, default=None)
@@ -164,7 +165,7 @@ class Monitor:
         self._pauses = [(0, 0.0, 0.0)] * 3
 
     def report(self) -> MonitorReport:
-        """What was seen so far. Asking changes nothing."""
+        """Return what was measured so far."""
         return MonitorReport(
             watching=self.watching,
             limit_s=LIMIT_S,
@@ -193,7 +194,7 @@ class Monitor:
             gc.callbacks.remove(self._on_gc)
 
     def _ended(self, where: str, began_s: float, cpu_began_s: float, gc_before_s: float) -> None:
-        """A step is over."""
+        """Count a step that ended."""
         ended_s = self._clock()
         wall_s = ended_s - began_s
         self._busy_s += wall_s
@@ -222,7 +223,7 @@ class Monitor:
             del self._named[min(self._named.values(), key=_WALL).name]
 
     def _below(self, share: float) -> float:
-        """The bound below which this share of the steps lies."""
+        """Return the bound below which this share of the steps lies."""
         wanted, seen = share * sum(self._counts), 0
         for bound_s, count in zip(_BOUNDS_S, self._counts, strict=False):
             seen += count
@@ -287,7 +288,7 @@ _WALL = attrgetter("wall_s")
 
 
 def callback_name(callback: object) -> str:
-    """What a callback is called in the code."""
+    """Return a callback's name in the code."""
     while isinstance(callback, partial):  # Textual's own wrap what is meant: call_next(meant)
         inner = callback.args[0] if callback.args else None
         callback = inner if callable(inner) else callback.func
@@ -302,7 +303,7 @@ def _named(what: object) -> str:
 
 
 def process_age_s() -> float:
-    """How long ago this process began; where the system doesn't say, how much of a processor it used."""
+    """Return how long ago this process began; where the system doesn't tell, its CPU time."""
     try:
         # proc_pid_stat(5): field 22, in clock ticks since the machine was booted; field 2 may hold blanks.
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])

@@ -28,7 +28,7 @@ REDRAW_S = 60.0
 _SETTLE_S = 0.3
 """A terminal that reads has the last frame by then; draining doesn't wait longer for one that doesn't."""
 _LAST_CHANCE_S = 2.0
-_TOLD_AFTER_S = 0.1
+_REPORT_AFTER_S = 0.1
 
 MakeScreen = Callable[[], "ControlRoom"]
 
@@ -37,7 +37,7 @@ class Host(HasSnapshot, Protocol):
     """The proxy, as far as the supervisor needs it."""
 
     async def drain(self, timeout_s: float) -> None:
-        """Grant nothing more and let streams in flight finish, for at most so long."""
+        """Grant no request and let those in flight finish, for at most this long."""
 
 
 class Supervisor:
@@ -50,12 +50,12 @@ class Supervisor:
         self._drain_s = drain_s
         self._app: ControlRoom | None = None
         self.in_lines = asyncio.Event()
-        """Set once plain lines are written, be it for want of a screen or of a working one."""
+        """Set once plain lines are written, because there is no screen or none that works."""
         self.stuck = False
-        """The terminal never took the last frames; an orderly exit of Python would wait for it for ever."""
+        """The terminal never read the last frames, and an orderly exit of Python would wait for it for ever."""
 
     async def watch(self, make_screen: MakeScreen | None) -> None:
-        """Screen, or lines where there is none (any more), until asked to stop."""
+        """Show screens, or lines where there is no screen, until asked to stop."""
         if make_screen is not None:
             self._console.hold()
             await self._screens(make_screen)
@@ -67,14 +67,14 @@ class Supervisor:
         await follow(self._host, self._console, self._stop)
 
     async def drain(self) -> None:
-        """Let what is in flight finish; say so where that isn't done at once."""
+        """Drain the host, and report that it drains where this takes a while."""
         draining = asyncio.create_task(self._host.drain(self._drain_s), name="hivemind-drain")
-        await asyncio.wait([draining], timeout=_TOLD_AFTER_S)
-        flying = len(self._host.snapshot().slots)
-        if not draining.done() and flying:
-            noun = "request" if flying == 1 else "requests"
+        await asyncio.wait([draining], timeout=_REPORT_AFTER_S)
+        in_flight = len(self._host.snapshot().slots)
+        if not draining.done() and in_flight:
+            noun = "request" if in_flight == 1 else "requests"
             self._console.line(
-                f"draining: {flying} {noun} in flight, at most {self._drain_s:g} s (a signal or Ctrl-C ends it at once)"
+                f"draining: {in_flight} {noun} in flight, at most {self._drain_s:g} s (Ctrl-C ends it at once)"
             )
         await draining
         if self.stuck and self._app is not None:
@@ -95,7 +95,7 @@ class Supervisor:
             failed_at = now
 
     async def _screen(self, make_screen: MakeScreen) -> bool:
-        """One screen from start to end; False where it failed."""
+        """Run one screen from start to end; return False where it failed."""
         try:
             app = make_screen()
         except Exception:

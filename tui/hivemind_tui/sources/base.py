@@ -1,4 +1,4 @@
-"""Where the screen gets the world from and sends commands to: it can't tell one source from another."""
+"""Sources: where the screen gets the world from and sends commands to. All look the same to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How the screen hangs on its source."""
+    """The connection of the screen to its source."""
 
     kind: str = "live"
     """`live`: a proxy in this process, which ends with the screen; `attached`: one elsewhere, which doesn't;
@@ -27,9 +27,9 @@ class Link:
     where: str = ""
     """Of an attached one: its address; of a recording: its name."""
     lost_for_s: float | None = None
-    """Nothing came for so long; what is shown is old. None: all is well."""
+    """For how long nothing came, so that what is shown is old; None while connected."""
     why: str = ""
-    """Why it is lost, and what would mend it."""
+    """Why the connection is lost, and what would mend it."""
 
 
 class Source(Protocol):
@@ -37,16 +37,16 @@ class Source(Protocol):
 
     @property
     def link(self) -> Link:
-        """How it is doing."""
+        """The state of the connection."""
 
     def snapshot(self) -> Snapshot:
-        """The world now, or when it was last heard of. Cheap enough to call several times a second; never blocks."""
+        """Return the world now, or as of the last answer. Cheap enough to call several times a second; never blocks."""
 
     def requests(self, since: int) -> Requests:
-        """What changed among the requests since that revision (0: all of them). Likewise."""
+        """Return the requests that changed since a revision (0: all of them). Never blocks."""
 
     async def detail(self, ticket: int) -> RequestDetail | None:
-        """All about one request; None where it is forgotten."""
+        """Return everything about one request; None where it is forgotten."""
 
     async def apply(self, command: Command, who: str) -> None:
         """Carry a command out.
@@ -55,15 +55,15 @@ class Source(Protocol):
         """
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
-        """What writing these knobs down would change in the proxy's settings file. Changes nothing.
+        """Return what writing these knobs would change in the proxy's settings file, which stays as it is.
 
         Raises: hivemind.scheduler.commands.Rejected.
         """
 
     async def write(self, draft: Draft) -> None:
-        """Write it.
+        """Write a draft.
 
-        Raises: hivemind.scheduler.commands.Rejected: the file can't be written, or isn't any more what was drafted on.
+        Raises: hivemind.scheduler.commands.Rejected: the file can't be written, or has changed since the draft.
         """
 
 

@@ -29,7 +29,7 @@ from hivemind.settings.write import Draft
 from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE, RequestDetail, Requests
 from hivemind.world.snapshot import Line, Snapshot, Totals
 from hivemind_tui.sources.base import Link
-from hivemind_tui.sources.request_feed import Followed
+from hivemind_tui.sources.request_feed import RequestFeed
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class AttachedSource:
         self._run = ""
         self._known: Snapshot | None = None
         self._nothing = _nothing_yet(url, wall())
-        self._followed = Followed()
+        self._followed = RequestFeed()
         self._looked_at = self._heard_at = clock()
         self._read_at = -math.inf
         self._lost = "connecting"
@@ -203,7 +203,7 @@ class AttachedSource:
             self._followed.begin(part.run)
         if self._lately(self._read_at):
             for _ in range(_PAGES_AT_ONCE):
-                if not self._followed.hear(await self._client.requests(self._run, self._followed.heard)):
+                if not self._followed.receive(await self._client.requests(self._run, self._followed.received)):
                     break
 
     def _lately(self, at: float) -> bool:

@@ -1,4 +1,4 @@
-"""The requests of a proxy elsewhere, heard over one connection and followed by as many as like to."""
+"""The requests of a remote proxy, received over one connection and read by any number of screens."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from hivemind.api_types import RequestsPart
 from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE, Requests, RequestView
 
 _TOO_MANY = 200
-"""Before those that ended first are looked for and forgotten."""
+"""Requests above the limit before the oldest are forgotten."""
 
 
-class Followed:
-    """What was heard of a proxy's requests, with a revision of its own that outlives the proxy's."""
+class RequestFeed:
+    """The requests received so far, with a revision of its own that outlives the proxy's."""
 
     def __init__(self) -> None:
         self.run = ""
-        """The run of the proxy that all of it is of."""
-        self.heard = 0
+        """The run of the proxy that the requests are of."""
+        self.received = 0
         """The proxy's revision, to ask it with the next time."""
         self._views: dict[int, tuple[int, RequestView]] = {}
         """By number, with the revision of its last change; the one that changed last is last."""
@@ -24,21 +24,21 @@ class Followed:
         """The first revision of this run."""
         self._oldest = 0
         self._beyond = 1
-        """Above every number that was ever told."""
+        """Above every number that was ever reported."""
 
     def begin(self, run: str) -> None:
-        """Another run: numbers start again, and what is known is void."""
-        self.run, self.heard = run, 0
+        """Start over with another run of the proxy, whose numbers begin again."""
+        self.run, self.received = run, 0
         self._views.clear()
         self._oldest = 0
         self._revision += 1
         self._began = self._revision
 
-    def hear(self, part: RequestsPart) -> bool:
-        """Take in what came. Returns whether there is more to ask for at once."""
+    def receive(self, part: RequestsPart) -> bool:
+        """Add what was received. Return whether there is more to ask for at once."""
         if part.run != self.run:
             self.begin(part.run)
-        self.heard = part.revision
+        self.received = part.revision
         for view in part.changed:
             self._revision += 1
             self._views.pop(view.ticket, None)
@@ -58,7 +58,7 @@ class Followed:
             del self._views[number]
 
     def since(self, revision: int) -> Requests:
-        """What changed since, a page at most; where that is an earlier run's: all is forgotten, begin at 0 again."""
+        """Return what changed since a revision, a page at most; for one of an earlier run, that all is forgotten."""
         if 0 < revision < self._began:
             return Requests(0, self._beyond, ())
         changed = []

@@ -18,7 +18,7 @@ _MINUTE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What there is of a recording, on its own clock, and where in it somebody is."""
+    """The extent of a recording and the position in it, on its own clock."""
 
     begins_at: float
     ends_at: float
@@ -28,9 +28,9 @@ class Stretch:
 
 
 def moment_of(text: str, of: Stretch) -> float:
-    """The moment that is meant, on the recording's clock; for a step beyond an end, that end.
+    """Return the moment that a text means, on the recording's clock; for a step beyond an end, that end.
 
-    Raises: UsageError: it can't be understood, or the recording doesn't reach it.
+    Raises: UsageError: it can't be parsed, or lies outside the recording.
     """
     text = text.strip()
     if share := _SHARE.fullmatch(text):
@@ -46,12 +46,12 @@ def _step(text: str) -> float:
     plain = _STEP.fullmatch(text)
     length_s = float(plain[2]) if plain is not None else parse_duration(text[1:].strip())
     if length_s is None:
-        raise UsageError(f"{clean(text[:40])}: no length of time; try +90s or -2m")
+        raise UsageError(f"{clean(text[:40])}: not a length of time; try +90s or -2m")
     return length_s if text[0] == "+" else -length_s
 
 
 def _parse_time(text: str, of: Stretch) -> float:
-    """A time of day, or so long after the beginning."""
+    """Parse a time of day, or a time after the beginning."""
     begins, ends = of.begins_at + of.wall_offset_s, of.ends_at + of.wall_offset_s
     wall = parse_moment(text, begins)
     if not begins - _MINUTE_S < wall < ends + _MINUTE_S:

@@ -1,15 +1,15 @@
-"""Where a replay is, how fast it goes on and what it repeats. Knows no journal, and is told what time it is."""
+"""The position, speed and loop of a playback. Knows no journal; the time is passed in."""
 
 from __future__ import annotations
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 _LONGEST_STEP_S = 0.5
-"""A program that was stopped for a while goes on where it was."""
+"""A program that was suspended continues where it was."""
 _SHORTEST_LOOP_S = 0.1
 
 
 class Transport:
-    """A clock that runs at a speed of its own between two moments of a journal; both on the journal's clock."""
+    """A clock that runs at a chosen speed between two moments of a journal, on the journal's time."""
 
     def __init__(self, begins_at: float, ends_at: float) -> None:
         self.begins_at = begins_at
@@ -23,18 +23,18 @@ class Transport:
 
     @property
     def loop(self) -> tuple[float, float] | None:
-        """What is repeated; None: nothing is."""
+        """The stretch that is repeated; None: no loop."""
         if self.loop_from is None or self.loop_to is None:
             return None
         return self.loop_from, self.loop_to
 
     @property
     def at_end(self) -> bool:
-        """There is nothing more to play."""
+        """Whether the end is reached."""
         return self.at >= self.ends_at
 
     def tick(self, now_s: float) -> float:
-        """The moment to be at by now. One before the last answer begins a loop anew."""
+        """Return the moment to show now; one before the last moment returned begins a loop again."""
         before, self._now_s = self._now_s, now_s
         if not self.playing or before is None:
             return self.at
@@ -47,7 +47,7 @@ class Transport:
         return self.at
 
     def play(self) -> None:
-        """Go on; at the end, from the beginning (of the loop, if there is one)."""
+        """Play; at the end, from the beginning (of the loop, if there is one)."""
         self.playing = True
         if self.at_end:
             self.at = self.loop[0] if self.loop is not None else self.begins_at
@@ -57,22 +57,22 @@ class Transport:
         self.playing = False
 
     def go(self, at: float) -> float:
-        """Another moment, as far as there is one; answers which."""
+        """Go to a moment, or to the nearest end, and return it."""
         self.at = max(self.begins_at, min(self.ends_at, at))
         return self.at
 
     def fell_behind(self, at: float) -> None:
-        """So far and no further could be played by now: time goes on from there."""
+        """Continue from here: this is how far events could be applied in time."""
         self.at = at
 
     def change_speed(self, step: int) -> float:
-        """The next speed up or down."""
+        """Change to the next speed up or down, and return it."""
         index = SPEEDS.index(self.speed) + step
         self.speed = SPEEDS[max(0, min(len(SPEEDS) - 1, index))]
         return self.speed
 
     def set_loop(self, edge: int) -> None:
-        """It begins (0) or ends (1) here. An edge beyond the other takes that one away: a loop needs both in order."""
+        """Begin (0) or end (1) the loop here. An edge beyond the other removes that one."""
         if edge == 0:
             self.loop_from = self.at
             if self.loop_to is not None and self.loop_to < self.at + _SHORTEST_LOOP_S:
@@ -83,15 +83,15 @@ class Transport:
             self.loop_from = self.begins_at if self.at > self.begins_at + _SHORTEST_LOOP_S else None
 
     def unloop(self) -> None:
-        """Nothing is repeated any more."""
+        """Remove the loop."""
         self.loop_from = self.loop_to = None
 
     def reaches(self, ends_at: float) -> None:
-        """It is known better by now where it ends."""
+        """Move the end, of which more is known now."""
         self.ends_at = max(self.begins_at, ends_at)
         self.at = min(self.at, self.ends_at)
 
 
 def shown_speed(speed: float) -> str:
-    """As people write it: `x4`, `x0.25`."""
+    """Return the speed as people write it: `x4`, `x0.25`."""
     return f"x{speed:g}"
