@@ -16,8 +16,9 @@ import msgspec
 
 from hivemind.infinity import Infinities
 from hivemind.journal.read.validation import CHECKED, check
-from hivemind.journal.records import VERSION, Carried, Recorded, RequestBody, ResponseBody
+from hivemind.journal.records import VERSION, Recorded, RequestBody, ResponseBody
 from hivemind.scheduler import events as ev
+from hivemind.world.state import Carried
 
 _HEAD = b'{"v":%d,"event":"' % VERSION
 _NAME_AT = len(_HEAD)

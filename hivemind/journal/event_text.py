@@ -8,12 +8,13 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
-from hivemind.journal.records import Carried, Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
+from hivemind.journal.records import Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
 from hivemind.text.humanise import duration
 from hivemind.world.lines import line_of, words
 from hivemind.world.sentences import sentence, subject
+from hivemind.world.state import Carried
 
 Words = tuple[str, str, str, str]
 """Level, tag, who and text, as of :class:`hivemind.world.snapshot.Line`."""

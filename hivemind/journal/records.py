@@ -7,7 +7,7 @@ from dataclasses import field
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import record
-from hivemind.world.state import Carried as Carried  # every part but the first has it after its first line
+from hivemind.world.state import Carried
 
 VERSION = 1
 """Of the lines. A reader takes what it knows of a newer one, and says so."""

@@ -33,7 +33,7 @@ class BackgroundWriter(Generic[T]):
         self._thread = threading.Thread(target=self._run, daemon=True, name=name)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread that writes."""
         self._thread.start()
 
     # --- For subclasses -------------------------------------------------------------------------------------------

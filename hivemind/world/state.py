@@ -115,7 +115,7 @@ Values = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Totals since start."""
+    """Totals since the proxy started."""
 
     requests: int
     finished: int

@@ -143,7 +143,7 @@ class TaskBook:
         return news
 
     def forgotten(self, event: TaskForgotten) -> None:
-        """Remove a task."""
+        """Remove a task that is no longer known."""
         task = self._tasks.pop(event.task, None)
         if task is not None:
             self._leave(task, event.at)

@@ -16,10 +16,11 @@ from hivemind.journal.index.builder import build, world_of
 from hivemind.journal.index.index import index_path
 from hivemind.journal.index.player import Player
 from hivemind.journal.read.reader import open_journal
-from hivemind.journal.records import Carried, JournalBegan, JournalEnded
+from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
 from hivemind.world.snapshot import Snapshot
+from hivemind.world.state import Carried
 from hivemind.world.world import World
 
 NAME = "20261121-182341-8765"

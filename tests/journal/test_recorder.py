@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from journal.disks import Disk, granted, numbers, until, wide
 
 from hivemind.journal.codec import line_of
-from hivemind.journal.records import Carried, Gap, JournalBegan, JournalEnded
+from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.journal.write import recorder as recording
 from hivemind.journal.write.recorder import CHUNK, Limits, Recorder
 from hivemind.journal.write.writer import DeferredLines, Writer
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
+from hivemind.world.state import Carried
 from hivemind.world.world import World
 
 NAME = "20261121-182341-8765"

@@ -19,9 +19,10 @@ import pytest
 from store.provider import Fleet, providing
 
 from hivemind.journal.read.reader import Journal, open_journal
-from hivemind.journal.records import Carried, Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
+from hivemind.journal.records import Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
 from hivemind.scheduler import events as ev
+from hivemind.world.state import Carried
 from hivemind.world.world import World
 
 pytestmark = pytest.mark.e2e

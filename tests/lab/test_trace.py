@@ -11,12 +11,13 @@ from lab.kit import LANE, failed, recorded, request, served
 from benchmarks.prediction import World, record
 from hivemind.journal.codec import line_of
 from hivemind.journal.read.reader import open_journal
-from hivemind.journal.records import Carried, JournalBegan
+from hivemind.journal.records import JournalBegan
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.steps import CommandStep, RequestStep, Step
 from hivemind.lab.simulate.whatif import simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority
+from hivemind.world.state import Carried
 from hivemind.world.world import World as LiveWorld
 from hivemind_mock.agents.agent import AgentConfig
 from hivemind_mock.provider.config import LatencyConfig, MockConfig

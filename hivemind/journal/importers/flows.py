@@ -30,7 +30,7 @@ def entries(path: Path) -> Iterator[Entry | Unreadable | None]:
 
 
 def _entry(value: Value) -> Entry | None:
-    """Raises: Unreadable."""
+    """Return the entry of a flow; None if it isn't HTTP. Raises: Unreadable."""
     flow = _part(value)
     if flow.get("type") not in ("http", b"http"):
         return None
@@ -77,7 +77,7 @@ def _moment(value: Value) -> float | None:
 
 
 def _origin(request: dict[str, Value]) -> str:
-    """Raises: Unreadable."""
+    """Return the origin of a request. Raises: Unreadable."""
     scheme = _bytes(request.get("scheme")).decode("latin-1")
     host = _bytes(request.get("host")).decode("latin-1")
     port = request.get("port")

@@ -59,7 +59,7 @@ def entries(path: Path) -> Iterator[Entry | Unreadable]:
 
 
 def _entry(values: object) -> Entry:
-    """Raises: Unreadable."""
+    """Return the entry that this value holds. Raises: Unreadable."""
     request, response = _part(values, "request"), _part(values, "response")
     began_at = _moment(_text(values, "startedDateTime"))
     sent_s, wait_s, receive_s = _times(values)
@@ -140,7 +140,7 @@ def _number(values: object, name: str) -> float | None:
 
 
 def _moment(text: str) -> float:
-    """Raises: Unreadable."""
+    """Return the moment in seconds since the epoch. Raises: Unreadable."""
     try:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
@@ -149,7 +149,7 @@ def _moment(text: str) -> float:
 
 
 def _address(url: str) -> tuple[str, bytes, bytes]:
-    """Raises: Unreadable."""
+    """Return the parts of the address. Raises: Unreadable."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

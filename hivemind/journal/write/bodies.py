@@ -47,7 +47,7 @@ class Bodies:
 
     def asked(self, ticket: int, call: Call, headers: Headers) -> BodyRecorder:
         """A request came, with these headers."""
-        asked = _Asked(_heads(ticket, call, headers), self._own)
+        asked = _RequestHead(_heads(ticket, call, headers), self._own)
         self.put(call.body, "", partial(_request, self._now(), asked))
         return BodyRecorder(self, self._now, asked)
 
@@ -65,7 +65,7 @@ class Bodies:
 class BodyRecorder:
     """One request, and what each attempt at it is answered."""
 
-    def __init__(self, bodies: Bodies, now: Callable[[], float], asked: _Asked) -> None:
+    def __init__(self, bodies: Bodies, now: Callable[[], float], asked: _RequestHead) -> None:
         self._bodies = bodies
         self._now = now
         self._asked = asked
@@ -133,7 +133,7 @@ def _heads(ticket: int, call: Call, headers: Headers) -> Heads:
 # --- In the writer's thread -------------------------------------------------------------------------------------------
 
 
-class _Asked:
+class _RequestHead:
     """A request's head, and the credentials in it."""
 
     def __init__(self, heads: Heads, own: tuple[str, ...]) -> None:
@@ -145,7 +145,7 @@ class _Asked:
         return secrets_of(self.heads, self._own)
 
 
-def _request(at: float, asked: _Asked, body: bytes, left_out: str) -> bytes:
+def _request(at: float, asked: _RequestHead, body: bytes, left_out: str) -> bytes:
     heads = asked.heads
     method, path = masked_target(heads, asked.secrets)
     headers = masked_headers(heads.request, asked.secrets)
@@ -154,7 +154,7 @@ def _request(at: float, asked: _Asked, body: bytes, left_out: str) -> bytes:
 
 
 def _response(
-    at: float, attempt: int, status: int, headers: Headers, asked: _Asked, body: bytes, left_out: str
+    at: float, attempt: int, status: int, headers: Headers, asked: _RequestHead, body: bytes, left_out: str
 ) -> bytes:
     secrets = longest_first({*asked.secrets, *credentials_in(headers, b"")})
     shown = masked_headers(headers, secrets)

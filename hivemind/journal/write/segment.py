@@ -56,7 +56,7 @@ class Part:
         return done, None
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, which gives up the lock."""
         os.close(self._fd)
 
     def _check(self) -> None:

@@ -115,7 +115,7 @@ class Writer(BackgroundWriter[Item]):
         self._look_after(self._sheet.path)
 
     def finish(self) -> None:
-        """Close the file."""
+        """Close the file after the last write."""
         self._sheet.close()
 
     def write(self, item: Item) -> tuple[Item | None, Exception | None]:

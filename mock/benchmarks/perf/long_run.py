@@ -17,7 +17,7 @@ from typing import Any
 
 from hivemind.journal.codec import line_of
 from hivemind.journal.files import part_path
-from hivemind.journal.records import Carried, JournalBegan, JournalEnded
+from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind.scheduler.commands import (
     BeginAgent,
     BoostAgent,
@@ -38,6 +38,7 @@ from hivemind.scheduler.events import Event, Sampled
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Priority, Request, TaskSpec, Usage
+from hivemind.world.state import Carried
 from hivemind.world.world import World
 
 HOUR_S = 3600.0
