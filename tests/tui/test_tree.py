@@ -105,7 +105,7 @@ def test_a_sub_agent_is_called_by_its_own_part_of_the_name() -> None:
     shown, branches = branched(agents, Order(), AGENT_KEYS)
     view = View(replace(processes(), agents=agents), agents_shown=shown, branches=branches)
     rows = agent_table.render(view, 120, 20, Pen(boxed=False))
-    text = ["".join(segment.text for segment in row)[3:16].rstrip() for row in rows]
+    text = ["".join(segment.text for segment in row)[3:14].rstrip() for row in rows]
     assert text[2:6] == ["lead", "├ tests", "└ build", "gone/docs"]
 
 
@@ -115,6 +115,6 @@ def test_the_lines_of_the_tree() -> None:
     shown, branches = branched(full.agents, Order(), AGENT_KEYS, frozenset({"grace"}))
     view = View(full, agents_shown=shown, branches=branches)
     rows = agent_table.render(view, 120, 20, Pen(boxed=False))
-    text = ["".join(segment.text for segment in row)[3:16].rstrip() for row in rows]
+    text = ["".join(segment.text for segment in row)[3:14].rstrip() for row in rows]
     assert text[2:6] == ["alice", "├ bob", "└ carol", "  └ dave"]
     assert "grace ▸1" in text
