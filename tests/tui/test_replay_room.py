@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,10 +30,13 @@ WIDE, NARROW = (160, 45), (80, 24)
 
 @asynccontextmanager
 async def replay(
-    deck: Deck | None = None, size: tuple[int, int] = WIDE, folder: Path | None = None
+    deck: Deck | None = None,
+    size: tuple[int, int] = WIDE,
+    folder: Path | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[tuple[Pilot[str], ReplayRoom]]:
     """A room on the made-up recording, whose time stands unless it is played."""
-    source = ReplaySource(deck or Deck(recording()), "20261121-140000-8765")
+    source = ReplaySource(deck or Deck(recording()), "20261121-140000-8765", clock)
     app = ReplayRoom(source, folder=folder, environment=TERMINAL)
     async with piloted(app, size) as pilot:
         await settle(pilot)
@@ -104,7 +109,8 @@ async def test_what_cant_be_gone_to_is_told() -> None:
 
 async def test_it_plays_stops_and_repeats() -> None:
     """Space plays and stops, the speeds go up and down, a loop comes back to its beginning."""
-    async with replay() as (pilot, app):
+    # At 64 times the speed less than the loop passes between two looks at this clock.
+    async with replay(clock=itertools.count(0.0, 0.015).__next__) as (pilot, app):
         transport = app.recording.transport
         await press(pilot, "space > > > > > >")
         assert transport.speed == 64
