@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.ledger.accounts import Spent
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.store.checkpoints import Checkpoint
 from hivemind.world.request_view import RequestView

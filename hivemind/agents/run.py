@@ -19,8 +19,8 @@ from hivemind.agents.session import Ask, Say, Session
 from hivemind.api_types import PlaceRelease, PlaceRequest, PlaceResponse, RunUsage
 from hivemind.control.client import ControlClient, ControlError
 from hivemind.errors import HiveMindError, UsageError
+from hivemind.scheduler.accounts import Covers
 from hivemind.scheduler.commands import Command, Rejected, SetBudget, SetPriority
-from hivemind.scheduler.ledger.accounts import Covers
 from hivemind.scheduler.places import ASK_EVERY_S
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hivemind.api_types import AgentBudget, BudgetsPart
+from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Rejected
-from hivemind.scheduler.ledger.accounts import Account
 from hivemind.scheduler.ticket import Agent
 
 

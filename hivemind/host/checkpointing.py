@@ -20,7 +20,7 @@ from hivemind.host.conversations import Conversation, Conversations
 from hivemind.host.processes import Process, Processes
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.ledger.accounts import Spent
+from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.tasks.graph import OPEN, Task
 from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings

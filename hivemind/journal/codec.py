@@ -15,8 +15,8 @@ from typing import Any, get_args
 import msgspec
 
 from hivemind.infinity import Infinities
-from hivemind.journal.read.validation import CHECKED, check
 from hivemind.journal.records import VERSION, Recorded, RequestBody, ResponseBody
+from hivemind.journal.validation import CHECKED, check
 from hivemind.scheduler import events as ev
 from hivemind.world.state import Carried
 

@@ -12,11 +12,11 @@ from hivemind.agent_names import BadName, KnownNames, normalised
 from hivemind.providers.base import Limits
 from hivemind.proxy.day_clock import DayClock
 from hivemind.redaction.text import redact
+from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Command, Drain, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetState, Event
-from hivemind.scheduler.ledger.accounts import Account
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.tasks.graph import Tasks
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from hivemind.scheduler.ledger.accounts import Covers, Period
+from hivemind.scheduler.accounts import Covers, Period
 from hivemind.scheduler.types import Priority, TaskSpec
 
 

@@ -208,7 +208,7 @@ class BudgetState:
     dollars: float | None
     """The ceilings; None: none of that kind."""
     per: str
-    """What it counts: `run`, `day` or `ever` (:class:`~hivemind.scheduler.ledger.accounts.Budget`)."""
+    """What it counts: `run`, `day` or `ever` (:class:`~hivemind.scheduler.accounts.Budget`)."""
     covers: str
     """`agent`, `subtree` (it and all agents that it started) or `all`."""
     used_tokens: int

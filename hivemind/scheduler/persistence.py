@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import field
 
+from hivemind.scheduler.accounts import POOL, Account, Budget, Spent
 from hivemind.scheduler.dispatcher import Dispatcher
 from hivemind.scheduler.events import AgentRecalled, BudgetWarned
-from hivemind.scheduler.ledger.accounts import POOL, Account, Budget, Spent
 from hivemind.scheduler.tasks.graph import SavedTask
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Priority, record

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler import persistence
+from hivemind.scheduler.accounts import POOL, Account, Period
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.dispatcher import QUEUE_FULL, TOO_MANY_AGENTS, Dispatcher
 from hivemind.scheduler.explain.why import lane_state
 from hivemind.scheduler.lane import Lane
-from hivemind.scheduler.ledger.accounts import POOL, Account, Period
 from hivemind.scheduler.operator.operate import Operator
 from hivemind.scheduler.tasks.graph import SavedTask, Tasks
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState

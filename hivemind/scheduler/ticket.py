@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
+from hivemind.scheduler.accounts import Account, Budget
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Finished, Granted, Refused
-from hivemind.scheduler.ledger.accounts import Account, Budget
 from hivemind.scheduler.limits.allowance import Reservation
 from hivemind.scheduler.types import Failure, Priority, Request, Usage
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from hivemind.scheduler.ledger.accounts import Spent
+from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.store.records import Batch, Run
 from hivemind.store.store import Store

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hivemind.agent_names import fold, tidied
-from hivemind.scheduler.ledger.accounts import POOL, Budget
+from hivemind.scheduler.accounts import POOL, Budget
 from hivemind.scheduler.persistence import Counts, SavedAgent
 
 

@@ -6,8 +6,8 @@ import re
 from typing import get_args
 from urllib.parse import quote
 
+from hivemind.scheduler.accounts import Period
 from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.ledger.accounts import Period
 from hivemind.scheduler.ledger.budget import MOST_DOLLARS, MOST_TOKENS
 from hivemind.scheduler.types import record
 from hivemind.text.humanise import dollars, plural

@@ -16,6 +16,7 @@ from upstream.scripted import serving
 
 from hivemind.agents.resume import how_to_raise, standing, used_up
 from hivemind.api_types import AgentBudget, BudgetsPart
+from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.commands import (
     ClaimTask,
     FinishTask,
@@ -27,7 +28,6 @@ from hivemind.scheduler.commands import (
     SubmitTasks,
 )
 from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.ledger.accounts import Spent
 from hivemind.scheduler.types import TaskSpec
 from hivemind.store.checkpoints import folder_in
 from hivemind.store.token_file import Key

@@ -8,8 +8,8 @@ import pytest
 
 from hivemind.cli.main import main
 from hivemind.lab.simulate.output import write_journal
+from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import load
-from hivemind.lab.tune.overrides import parse_changes
 from hivemind_mock.bench.runs import Run, execute_run
 from hivemind_mock.provider.scenarios import SCENARIOS
 

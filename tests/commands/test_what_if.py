@@ -15,9 +15,9 @@ from commands.journals import does, recorded
 from hivemind.cli.main import main
 from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.reader import open_journal
+from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.whatif import simulate
-from hivemind.lab.tune.overrides import parse_changes
 
 pytestmark = pytest.mark.usefixtures("at_a_shell")
 

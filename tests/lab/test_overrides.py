@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hivemind.errors import UsageError
-from hivemind.lab.tune.overrides import Change, agent_commands, apply_changes, names, parse_changes, value_in
+from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes, names, parse_changes, value_in
 from hivemind.scheduler.commands import SetBudget, SetPriority
 from hivemind.scheduler.config import AimdConfig, LaneConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.operator.knobs import KNOBS

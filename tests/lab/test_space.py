@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hivemind.errors import UsageError
-from hivemind.lab.tune.overrides import Change
+from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.tune.space import (
     DEFAULT_KNOBS,
     Dimension,

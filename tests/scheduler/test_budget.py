@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from scheduler.driving import Hands, failure, lane_config
 
+from hivemind.scheduler.accounts import Spent
+from hivemind.scheduler.admission.estimate import FIRST_OUTPUT
 from hivemind.scheduler.commands import PauseAdmissions, PauseAgent, Rejected, SetBudget
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import BudgetWarned, Commanded, Event, Refused
 from hivemind.scheduler.explain.why import lane_state
-from hivemind.scheduler.ledger.accounts import Spent
-from hivemind.scheduler.limits.estimate import FIRST_OUTPUT
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Usage
 

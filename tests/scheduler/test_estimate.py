@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scheduler.driving import Hands, lane_config
 
-from hivemind.scheduler.limits.estimate import FIRST_OUTPUT, Estimator
+from hivemind.scheduler.admission.estimate import FIRST_OUTPUT, Estimator
 from hivemind.scheduler.types import Usage
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scheduler.driving import LANE, Hands, lane_config, request
 
 from hivemind.scheduler import commands as cmd
+from hivemind.scheduler.accounts import POOL, Account, Spent
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetWarned
-from hivemind.scheduler.ledger.accounts import POOL, Account, Spent
 from hivemind.scheduler.persistence import SavedAgent
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.tasks.graph import SavedTask

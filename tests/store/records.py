@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hivemind.scheduler.ledger.accounts import Budget, Spent
+from hivemind.scheduler.accounts import Budget, Spent
 from hivemind.scheduler.persistence import Counts, SavedAgent
 from hivemind.scheduler.tasks.graph import SavedTask
 from hivemind.scheduler.types import Priority, TaskSpec

@@ -18,7 +18,7 @@ from scheduler.driving import LANE, lane_config, request
 from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.host.proxy import Proxy
 from hivemind.scheduler import commands as cmd
-from hivemind.scheduler.ledger.accounts import Period
+from hivemind.scheduler.accounts import Period
 from hivemind.scheduler.places import LEASE_S
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import TaskSpec, Usage

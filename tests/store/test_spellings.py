@@ -12,7 +12,7 @@ from proxy.kit import settings_for
 from store.records import agent, batch, run, task
 
 from hivemind.host.proxy import Proxy
-from hivemind.scheduler.ledger.accounts import Budget
+from hivemind.scheduler.accounts import Budget
 from hivemind.scheduler.types import Priority
 from hivemind.store import schema
 from hivemind.store.records import Batch

@@ -9,7 +9,7 @@ import pytest
 from tui.trials import BETA, CEILING, LOOKED, PATIENCE
 from tui.worlds import world
 
-from hivemind.lab.tune.overrides import Change, parse_changes
+from hivemind.lab.simulate.overrides import Change, parse_changes
 from hivemind.scheduler.commands import Rejected, SetBudget, SetPriority, Tune
 from hivemind.scheduler.types import Priority
 from hivemind_tui.commands import apply_whatif

@@ -15,7 +15,7 @@ from tui.kit import TERMINAL, piloted, press, room, screen, seen, settle, wait_u
 from tui.trials import BETA, CEILING, LOOKED, Made, usual
 from tui.worlds import FakeSource, world
 
-from hivemind.lab.tune.overrides import Change
+from hivemind.lab.simulate.overrides import Change
 from hivemind.scheduler.commands import SetPriority, Tune
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import RecordingView

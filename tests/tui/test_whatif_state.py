@@ -9,7 +9,7 @@ import pytest
 from tui.trials import BETA, CEILING, LOOKED, PATIENCE, outcome
 from tui.worlds import KNOBS
 
-from hivemind.lab.tune.overrides import Change
+from hivemind.lab.simulate.overrides import Change
 from hivemind.scheduler.commands import Rejected
 from hivemind_tui.render.dials import NAMES
 from hivemind_tui.whatif import state as what_if

@@ -7,7 +7,7 @@ import pytest
 from tui.trials import BETA, FIGURES, outcome, run
 
 from hivemind.journal.figures import Waits
-from hivemind.lab.tune.overrides import Change
+from hivemind.lab.simulate.overrides import Change
 from hivemind_tui.whatif import verdict
 from hivemind_tui.whatif.protocol import WhatIfResult
 from hivemind_tui.whatif.verdict import Row

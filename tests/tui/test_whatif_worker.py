@@ -14,8 +14,8 @@ from tui.trials import BETA, CEILING, FIGURES
 
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures
+from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.tune.overrides import Change
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price
 from hivemind_tui.whatif.process import Simulation

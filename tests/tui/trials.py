@@ -10,7 +10,7 @@ from typing import Any
 from tui.worlds import KNOBS
 
 from hivemind.journal.figures import Figures, Waits
-from hivemind.lab.tune.overrides import Change
+from hivemind.lab.simulate.overrides import Change
 from hivemind_tui.whatif.process import Simulation
 from hivemind_tui.whatif.protocol import (
     Message,

@@ -18,8 +18,8 @@ from hivemind.cli.plugin import Command
 from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
 from hivemind.lab.comparison import extrapolation_notes
+from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.tune.overrides import Change
 from hivemind.lab.tune.space import DEFAULT_KNOBS, Dimension, RecordedSettings, knobs_named, space
 from hivemind.lab.tune.tuning import Goal, Tuner, TuningPlan, TuningProgress, TuningResult
 from hivemind.lab.tune.workers import Workers

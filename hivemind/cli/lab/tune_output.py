@@ -9,8 +9,8 @@ import msgspec
 
 from hivemind.cli.lab import comparison
 from hivemind.console import printable
+from hivemind.lab.simulate.overrides import value_text
 from hivemind.lab.simulate.recording import Recording
-from hivemind.lab.tune.overrides import value_text
 from hivemind.lab.tune.space import RecordedSettings, values_of
 from hivemind.lab.tune.tuning import Goal, TuningProgress, TuningResult, Validation, cost
 from hivemind.text.humanise import dollars, duration

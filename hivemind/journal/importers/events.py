@@ -9,7 +9,7 @@ from hivemind.journal.importers.parsed import ParsedAttempt
 from hivemind.journal.importers.samples import sampled
 from hivemind.providers.profiles import PROFILES, assumed_lane, family
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.limits.estimate import Estimator
+from hivemind.scheduler.admission.estimate import Estimator
 from hivemind.scheduler.types import Failure, Priority
 
 _LIMITS_EVERY_S = 1.0

@@ -10,8 +10,8 @@ from hivemind.lab.fit.latency import LatencyModel, Sample, fit_latency
 from hivemind.lab.fit.limits import FittedLimit, fit_limits
 from hivemind.lab.fit.refusals import RequestAttempt, explain, failed_as, limits_from_refusals, uncharged
 from hivemind.lab.fit.shared_limits import Limits, Traffic, reserves, shared_limits, with_outside_use
-from hivemind.lab.simulate.steps import Attempt, RequestStep
-from hivemind.lab.simulate.trace import LaneTrace
+from hivemind.lab.trace.steps import Attempt, RequestStep
+from hivemind.lab.trace.trace import LaneTrace
 from hivemind.scheduler.types import FailureKind
 
 OUTAGE_ATTEMPTS = 5

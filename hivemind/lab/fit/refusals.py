@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from hivemind.lab.fit.limits import Amounts, FittedLimit, Limiter
-from hivemind.lab.simulate.steps import Attempt, RequestStep
+from hivemind.lab.trace.steps import Attempt, RequestStep
 from hivemind.scheduler.types import FailureKind, WindowKind
 
 _WINDOW_S = 60.0

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from hivemind.lab.fit.limits import FittedLimit, Limiter, Pools
 from hivemind.lab.fit.refusals import RequestAttempt, amounts_of, moments, uncharged
-from hivemind.lab.simulate.trace import LaneTrace
+from hivemind.lab.trace.trace import LaneTrace
 from hivemind.scheduler.types import WindowKind, WindowReading
 
 _BETTER = 0.6

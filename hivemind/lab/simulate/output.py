@@ -13,9 +13,9 @@ from hivemind.journal.figures import Figures
 from hivemind.journal.files import SUFFIX
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.sink import JournalSink
+from hivemind.lab.simulate.overrides import Change, apply_changes
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.whatif import Faults, simulate
-from hivemind.lab.tune.overrides import Change, apply_changes
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.events import Event
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hivemind.lab.simulate.provider_model import ProviderModel
-from hivemind.lab.simulate.trace import Trace
+from hivemind.lab.trace.trace import Trace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig

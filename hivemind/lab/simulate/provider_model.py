@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hivemind.lab.fit.limits import Amounts, Limiter, Pools
 from hivemind.lab.fit.provider import FittedProvider, Outage
 from hivemind.lab.fit.refusals import amounts_of, uncharged
-from hivemind.lab.simulate.steps import Attempt, RequestStep
+from hivemind.lab.trace.steps import Attempt, RequestStep
 from hivemind.scheduler.types import Failure, FailureKind, Usage, WindowReading
 
 _NOTHING = Amounts(0, 0)

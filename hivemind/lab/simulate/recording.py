@@ -16,8 +16,8 @@ from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.lab.fit.provider import FittedProvider, fit_providers
 from hivemind.lab.gc_pause import gc_paused
 from hivemind.lab.simulate.plan import ClientBehaviour
-from hivemind.lab.simulate.steps import RequestStep
-from hivemind.lab.simulate.trace import LaneTrace, Trace, TraceBuilder
+from hivemind.lab.trace.steps import RequestStep
+from hivemind.lab.trace.trace import LaneTrace, Trace, TraceBuilder
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event, LevelChanged, Progress, Sampled

@@ -14,7 +14,7 @@ from itertools import count
 
 from hivemind.lab.simulate.plan import SimulationPlan
 from hivemind.lab.simulate.provider_model import AttemptResult
-from hivemind.lab.simulate.steps import CommandStep, RequestStep, Step, usage_at_start
+from hivemind.lab.trace.steps import CommandStep, RequestStep, Step, usage_at_start
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Refusal, Ticket, TicketState

@@ -9,11 +9,11 @@ from typing import Literal
 from hivemind.journal.figures import Figures, Tally
 from hivemind.lab.fit.limits import Pools
 from hivemind.lab.gc_pause import gc_paused
+from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes
 from hivemind.lab.simulate.plan import SimulationPlan
 from hivemind.lab.simulate.provider_model import ProviderModel
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import Simulation
-from hivemind.lab.tune.overrides import Change, agent_commands, apply_changes
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hivemind.errors import UsageError
-from hivemind.lab.tune.overrides import Change, setting_named, value_in
+from hivemind.lab.simulate.overrides import Change, setting_named, value_in
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.operator.knobs import KNOBS, Knob
 from hivemind.text.suggest import did_you_mean

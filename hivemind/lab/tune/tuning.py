@@ -14,8 +14,8 @@ from typing import Literal, TypeGuard
 
 from hivemind.journal.figures import Figures
 from hivemind.lab.comparison import is_noise
+from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.spread import Spread, spread
-from hivemind.lab.tune.overrides import Change
 from hivemind.lab.tune.search import Search
 from hivemind.lab.tune.space import Dimension, Params, RecordedSettings, changes_of, significant_changes
 from hivemind.lab.tune.workers import Job, Runs

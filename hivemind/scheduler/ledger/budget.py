@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from hivemind.scheduler.accounts import NO_BUDGET, POOL, Account, Budget, Period, Spent
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Rejected, SetBudget
 from hivemind.scheduler.config import BudgetConfig
 from hivemind.scheduler.events import BudgetState, BudgetWarned, Event, PriceUnknown
-from hivemind.scheduler.ledger.accounts import NO_BUDGET, POOL, Account, Budget, Period, Spent
 from hivemind.scheduler.ticket import Agent, Refusal, Ticket
 from hivemind.scheduler.types import Price, Usage
 

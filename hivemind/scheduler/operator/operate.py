@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 from hivemind.scheduler import commands as cmd
+from hivemind.scheduler.accounts import POOL
 from hivemind.scheduler.dispatcher import Dispatcher
 from hivemind.scheduler.events import AgentBegan, AgentEnded, BoostEnded, Commanded
 from hivemind.scheduler.lane import Lane
-from hivemind.scheduler.ledger.accounts import POOL
 from hivemind.scheduler.ledger.budget import check_budget
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.operator.tune import Tuning

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hivemind.lab.tune.overrides import Change, agent_commands, value_text
+from hivemind.lab.simulate.overrides import Change, agent_commands, value_text
 from hivemind.scheduler.commands import Command, Rejected, Tune
 from hivemind.setup.snippets import toml_text
 from hivemind.text.humanise import NOTHING

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from hivemind.scheduler.accounts import Covers
 from hivemind.scheduler.commands import (
     BoostAgent,
     CancelTask,
@@ -23,7 +24,6 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState
-from hivemind.scheduler.ledger.accounts import Covers
 from hivemind.scheduler.tasks.graph import OPEN, SPOILED
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget, parse_budget

@@ -6,9 +6,9 @@ import math
 from typing import Literal, get_args
 
 from hivemind.scheduler import commands as cmd
+from hivemind.scheduler.accounts import Covers, Period
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState
-from hivemind.scheduler.ledger.accounts import Covers, Period
 from hivemind.world.snapshot import AgentView, Snapshot
 
 DEPTH = 20

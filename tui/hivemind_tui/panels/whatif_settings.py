@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind.lab.tune.overrides import value_text
+from hivemind.lab.simulate.overrides import value_text
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.text.humanise import NOTHING, short_count, short_plural
 from hivemind_tui.panels.knobs import GROUPS, VALUE, described, knob_row, listed, step

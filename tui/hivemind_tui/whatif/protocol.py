@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from hivemind.journal.figures import Figures
-from hivemind.lab.tune.overrides import Change
+from hivemind.lab.simulate.overrides import Change
 
 
 class ReadRecording(msgspec.Struct, frozen=True, tag=True):

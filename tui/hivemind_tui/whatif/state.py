@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hivemind.errors import UsageError
-from hivemind.lab.tune.overrides import Change, parse_changes
+from hivemind.lab.simulate.overrides import Change, parse_changes
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind_tui.render.dials import NAMES, reach, stepped, typed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hivemind.lab.simulate.steps import CommandStep, RequestStep
+from hivemind.lab.trace.steps import CommandStep, RequestStep
 
 REPEAT_S = 120.0
 """Within this time after an error, the same request is taken for a retry of the client."""

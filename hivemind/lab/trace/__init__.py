@@ -1,0 +1,1 @@
+"""A recording as the steps of its agents: what each request followed, and after how long."""
