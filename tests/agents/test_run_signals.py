@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from agents.running import HANGS_S, PLAIN, Place, at, before, ended, free_port, providing, until
 
+pytestmark = pytest.mark.e2e
+
 COUNTS = """\
 import os, signal, sys, time
 came = []
@@ -139,7 +141,6 @@ async def test_its_proxy_serves_on(tmp_path: Path) -> None:
 SHELL = """\
 import os, pathlib, signal, subprocess, time
 
-pytestmark = pytest.mark.e2e
 def run(name):
     command = ["sh", "-c", f"touch up-{name}; while [ ! -e go ]; do sleep 0.02; done"]
     process = subprocess.Popen(

@@ -19,6 +19,10 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """`struct linger`: on, zero seconds. Closing then sends RST instead of FIN."""
 
 
+_ACCEPT_ROUNDS = 4
+"""Rounds of the loop within which a connection that was just accepted reaches its protocol."""
+
+
 class DroppingProtocol(HttpToolsProtocol):
     """uvicorn's protocol, which offers every request's application the means to end its connection."""
 
@@ -65,6 +69,12 @@ async def serving(
         address = server.sockets[0].getsockname()
         yield f"http://[{address[0]}]:{address[1]}" if ":" in address[0] else f"http://{address[0]}:{address[1]}"
     finally:
+        # Connections that were just accepted must reach their protocol before the server closes: asyncio loses the
+        # others without closing them (python/cpython#109564).
+        for listener in server.sockets:
+            loop.remove_reader(listener.fileno())
+        for _ in range(_ACCEPT_ROUNDS):
+            await asyncio.sleep(0)
         server.close()
         for connection in list(state.connections):
             connection.transport.abort()
