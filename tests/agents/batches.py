@@ -8,7 +8,6 @@ import json
 import os
 import random
 import signal
-import socket
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from ports import unused_port
 from program import called
 
 HANGS_S = 120
@@ -215,9 +215,7 @@ async def killed(process: asyncio.subprocess.Process) -> None:
 
 def bench(folder: Path) -> Bench:
     """On a port that is free now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return Bench(folder, sock.getsockname()[1])
+    return Bench(folder, unused_port())
 
 
 def check(kinds: list[Kind], bench: Bench) -> Counter[str]:

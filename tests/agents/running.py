@@ -7,7 +7,6 @@ import contextlib
 import os
 import random
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -154,11 +153,3 @@ async def before(folder: Path, **values: Any) -> AsyncIterator[tuple[Running, Pl
                     yield Running(proxy, url, int(url.rpartition(":")[2])), place
         finally:
             await proxy.aclose()
-
-
-def free_port() -> int:
-    """One that nobody listens on."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from agents.kept import keep
-from agents.running import TOKEN, Place, Ran, at, ended, free_port, providing, until
+from agents.running import TOKEN, Place, Ran, at, ended, providing, until
+from ports import unused_port
 from proxy.kit import Running, client, playing, proxying
 from proxy.wire import ANSWER, PLAIN_BODY
 from upstream.scripted import serving
@@ -208,7 +209,7 @@ async def test_without_a_proxy(tmp_path: Path) -> None:
     """One is brought along, which knows the agent's budget, and started there the agent has its answer."""
     furnish(tmp_path)
     async with providing() as (_, url), at(tmp_path) as place:
-        (tmp_path / "hivemind.toml").write_text(f'upstream = ["{url}"]\nport = {free_port()}\n')
+        (tmp_path / "hivemind.toml").write_text(f'upstream = ["{url}"]\nport = {unused_port()}\n')
         assert (await place.ran("--name", "alice", "--budget", "1/ever", "--", "python", "ask.py")).code == 1
         (tmp_path / "mended").touch()
         refused = await ended(await place.start("hivemind", "resume", "alice"))
@@ -222,7 +223,7 @@ async def test_brought_along(tmp_path: Path) -> None:
     """The same where nothing stands in the way."""
     furnish(tmp_path)
     async with providing() as (_, url), at(tmp_path) as place:
-        (tmp_path / "hivemind.toml").write_text(f'upstream = ["{url}"]\nport = {free_port()}\n')
+        (tmp_path / "hivemind.toml").write_text(f'upstream = ["{url}"]\nport = {unused_port()}\n')
         assert (await place.ran("--name", "alice", "--", "python", "ask.py")).code == 1
         (tmp_path / "mended").touch()
         ran = await ended(await place.start("hivemind", "resume", "alice"))
@@ -234,10 +235,12 @@ async def test_brought_along(tmp_path: Path) -> None:
 async def test_no_proxy_and_no_checkpoint(tmp_path: Path) -> None:
     """One line; exit code 2, and 1 where the proxy that was named can't be had."""
     async with at(tmp_path) as place:
-        ran = await ended(await place.start("hivemind", "resume", "alice", HIVEMIND_PORT=str(free_port())))
+        ran = await ended(await place.start("hivemind", "resume", "alice", HIVEMIND_PORT=str(unused_port())))
         says = "alice: no agent and no checkpoint has that name; there are no checkpoints"
         assert ran == Ran(2, "", f"hivemind: {says}\n")
-        away = await ended(await place.start("hivemind", "resume", "--attach", f"http://127.0.0.1:{free_port()}", "a"))
+        away = await ended(
+            await place.start("hivemind", "resume", "--attach", f"http://127.0.0.1:{unused_port()}", "a")
+        )
         assert (away.code, away.err.count("\n")) == (1, 1)
 
 

@@ -9,7 +9,8 @@ import stat
 from pathlib import Path
 
 import pytest
-from agents.running import at, before, ended, free_port, providing
+from agents.running import at, before, ended, providing
+from ports import unused_port
 from proxy.kit import client
 
 from hivemind.cli.main import main
@@ -175,7 +176,7 @@ async def test_brings_a_proxy_along(tmp_path: Path) -> None:
     """Where none runs, one is served while it is needed: with the user's settings, its log in a file, and no longer.
     However short the run, its costs are known."""
     (tmp_path / "asks.py").write_text(QUICK)
-    port = free_port()
+    port = unused_port()
     async with providing() as (mock, upstream), at(tmp_path, HIVEMIND_UPSTREAM=upstream) as place:
         ran = await place.ran("--port", str(port), "--", "python", "-Wignore", "asks.py")
     assert ran.code == 0, ran.err
@@ -218,7 +219,7 @@ async def test_the_port_is_somebody_elses(tmp_path: Path) -> None:
 async def test_several_start_at_once(tmp_path: Path) -> None:
     """One of them brings the proxy along, the others use it, and it serves on until the last has ended."""
     async with providing() as (_, upstream):
-        environ = {"HIVEMIND_UPSTREAM": upstream, "HIVEMIND_PORT": str(free_port())}
+        environ = {"HIVEMIND_UPSTREAM": upstream, "HIVEMIND_PORT": str(unused_port())}
         async with at(tmp_path, **environ) as place:
             script = "touch $HIVEMIND_AGENT; while [ $(ls -d sh-* | wc -l) -lt 3 ]; do sleep 0.05; done"
             runs = [await place.run("--", "sh", "-c", script) for _ in range(3)]

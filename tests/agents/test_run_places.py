@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from agents.running import Place, at, before, ended, free_port, providing, said, until
+from agents.running import Place, at, before, ended, providing, said, until
+from ports import unused_port
 
 from hivemind.control.client import ControlClient, open_http
 from hivemind.control.discovery import find_token, parse_address
@@ -126,7 +127,7 @@ async def serving(place: Place, upstream: str, port: int) -> AsyncIterator[None]
 async def test_a_killed_proxy(tmp_path: Path) -> None:
     """A command doesn't notice that the proxy is killed, and keeps its place in the next one, which has another token:
     whoever queued goes on queueing, and whom the operator stopped still is."""
-    port = free_port()
+    port = unused_port()
     url = parse_address(f"http://127.0.0.1:{port}")
     environ = {"HIVEMIND_PORT": str(port), "HIVEMIND_STATE_DIR": str(tmp_path / "state")}
     async with providing() as (_, upstream), at(tmp_path, **environ) as place, open_http(url) as http:
@@ -155,7 +156,7 @@ async def test_a_killed_host(tmp_path: Path) -> None:
     """Where the run that brought the proxy along was killed, its agent can be run again at once, and another one as
     soon as it is clear that it doesn't run any more."""
     async with providing() as (_, upstream):
-        environ = {"HIVEMIND_UPSTREAM": upstream, "HIVEMIND_PORT": str(free_port()), "HIVEMIND_MAX_AGENTS": "1"}
+        environ = {"HIVEMIND_UPSTREAM": upstream, "HIVEMIND_PORT": str(unused_port()), "HIVEMIND_MAX_AGENTS": "1"}
         async with at(tmp_path, **environ) as place:
             host = await place.run("--name", "alice", "--", "sh", "-c", WAITS)
             await until((tmp_path / "up-alice").exists)

@@ -13,7 +13,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
-from agents.running import HANGS_S, PLAIN, Place, at, before, ended, free_port, providing, until
+from agents.running import HANGS_S, PLAIN, Place, at, before, ended, providing, until
+from ports import unused_port
 
 pytestmark = pytest.mark.e2e
 
@@ -53,7 +54,7 @@ async def bringing(folder: Path) -> AsyncIterator[Place]:
     """Where no proxy runs, so that the first run brings one along."""
     async with (
         providing() as (_, upstream),
-        at(folder, HIVEMIND_UPSTREAM=upstream, HIVEMIND_PORT=f"{free_port()}") as it,
+        at(folder, HIVEMIND_UPSTREAM=upstream, HIVEMIND_PORT=f"{unused_port()}") as it,
     ):
         yield it
 

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from control.kit import RUN, TOKEN, FakeProxy, busy_proxy, controlled
-from upstream.scripted import unused_port
+from ports import unused_port
 from world.kit import arrived, sampled, state
 
 from hivemind.control.client import ControlClient, ControlError

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 
 import pytest
+from ports import unused_port
 from proxy.kit import Close, Play, Reset, between, client, playing, proxying
 from proxy.wire import ANSWER, PLAIN_BODY, anthropic_error, http
-from upstream.scripted import serving, unused_port
+from upstream.scripted import serving
 
 from hivemind.scheduler.events import Event
 from hivemind.world.world import World

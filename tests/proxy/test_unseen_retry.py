@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from ports import unused_port
 from proxy.kit import Close, Hang, Play, Reset, Seen, between, client, playing, proxying, raw, request
 from proxy.wire import (
     ANSWER,
@@ -31,7 +32,7 @@ from proxy.wire import (
     http,
     line,
 )
-from upstream.scripted import serving, unused_port
+from upstream.scripted import serving
 
 MESSAGES = "/v1/messages"
 BUSY = http(529, anthropic_error("overloaded_error"))

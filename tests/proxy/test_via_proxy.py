@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 import trustme
+from ports import unused_port
 from proxy.kit import Seen, client, playing, proxying, raw, request
 from proxy.wire import ANSWER, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunked
-from upstream.scripted import Handler, Scripted, serving, unused_port
+from upstream.scripted import Handler, Scripted, serving
 
 MESSAGES = "/v1/messages"
 PAYLOAD = ANSWER.partition(b"\r\n\r\n")[2]

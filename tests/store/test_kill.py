@@ -15,8 +15,8 @@ from typing import Any
 
 import httpx
 import pytest
+from ports import unused_port
 from store.provider import Fleet, providing
-from upstream.scripted import unused_port
 
 from hivemind.api_types import PREFIX
 from hivemind.control.client import ControlClient

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 from control.kit import RUN, TOKEN, busy_proxy, controlled
-from upstream.scripted import unused_port
+from ports import unused_port
 from world.kit import arrived, commanded, sampled, state, told
 
 from hivemind.control.codec import encode, snapshot_part

@@ -113,11 +113,3 @@ def reset(writer: asyncio.StreamWriter) -> None:
     """End a connection the hard way, with a RST."""
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
-
-
-def unused_port() -> int:
-    """A port of the loopback on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

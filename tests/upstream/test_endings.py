@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ports import unused_port
 from upstream.conftest import Opener
 from upstream.exchange import OK, post, whole
-from upstream.scripted import Handler, Scripted, answering, closing, reset, serving, unused_port
+from upstream.scripted import Handler, Scripted, answering, closing, reset, serving
 
 from hivemind.upstream.base import ConnectFailed, Disconnected, Timeouts, Truncated, UpstreamTimeout
 

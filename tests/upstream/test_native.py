@@ -8,9 +8,10 @@ import socket
 from typing import Any
 
 import pytest
+from ports import unused_port
 from upstream.conftest import Opener
 from upstream.exchange import OK, post, whole
-from upstream.scripted import Handler, Scripted, answering, reset, serving, unused_port
+from upstream.scripted import Handler, Scripted, answering, reset, serving
 
 from hivemind.upstream import connection
 from hivemind.upstream import native as native_module

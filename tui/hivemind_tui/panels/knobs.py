@@ -8,18 +8,12 @@ from textual.strip import Strip
 
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.text.humanise import NOTHING, short_plural
-from hivemind_tui.render.dials import DIALS, NAMES, leap, number, shown_value, tuned
+from hivemind_tui.render.dials import DIALS, GROUPS, NAMES, leap, number, shown_value, tuned
 from hivemind_tui.render.format import fit
 from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.table import scrolled
 from hivemind_tui.state.view import View, join
 
-GROUPS = (
-    ("Concurrency", ("max_concurrency", "aimd.floor", "aimd.alpha", "aimd.beta", "aimd.latency_target_s")),
-    ("Circuit breaker", ("circuit.threshold", "circuit.window", "circuit.cooldown_s")),
-    ("Own rate limits", ("rpm", "tpm")),
-    ("Retry, every upstream", tuple(name for name in NAMES if name.startswith("retry."))),
-)
 VALUE = 11
 _LABEL, _WAS = 16, 12
 _ABOUT = 3

@@ -7,8 +7,8 @@ from textual.strip import Strip
 from hivemind.lab.simulate.overrides import value_text
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.text.humanise import NOTHING, short_count, short_plural
-from hivemind_tui.panels.knobs import GROUPS, VALUE, described, knob_row, listed, step
-from hivemind_tui.render.dials import DIALS, leap, shown_value
+from hivemind_tui.panels.knobs import VALUE, described, knob_row, listed, step
+from hivemind_tui.render.dials import DIALS, GROUPS, leap, shown_value
 from hivemind_tui.render.format import fit
 from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.state.view import View, join

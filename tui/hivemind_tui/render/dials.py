@@ -45,6 +45,13 @@ DIALS: Mapping[str, Dial] = {
 """In the order of the page."""
 
 NAMES = tuple(DIALS)
+GROUPS = (
+    ("Concurrency", ("max_concurrency", "aimd.floor", "aimd.alpha", "aimd.beta", "aimd.latency_target_s")),
+    ("Circuit breaker", ("circuit.threshold", "circuit.window", "circuit.cooldown_s")),
+    ("Own rate limits", ("rpm", "tpm")),
+    ("Retry, every upstream", tuple(name for name in NAMES if name.startswith("retry."))),
+)
+"""The groups of the tuning page."""
 _LARGE = 10
 _LEAP_RATIO = 5
 

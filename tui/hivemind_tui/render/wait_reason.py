@@ -216,8 +216,9 @@ def _next(case: _Case) -> str:
 
 
 def _other(case: _Case) -> str:
-    """Name an unknown gate by its own name."""
-    name = case.ticket.gate.replace("_", " ")
+    """Give the meaning of a gate without a sentence of its own, or the name of an unknown one."""
+    gate = case.ticket.gate
+    name = gate_sign(gate).meaning or gate.replace("_", " ")
     return "waits" + (f": {name}" if name else "") + "".join(f", {fact}" for fact in (_first(case),) if fact)
 
 
