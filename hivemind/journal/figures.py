@@ -48,7 +48,7 @@ class Figures:
     attempts: int
     retries: int
     rescued: int
-    """Answered after a failed attempt: faults that no agent saw."""
+    """Answered after at least one failed attempt, unseen by the agent."""
     waited_s: float
     """In the queue, all requests together."""
     waits: Mapping[str, Waits]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
-class BackgroundWriter(Generic[T]):
+class BackgroundWriter(ABC, Generic[T]):
     """Writes items in order. One that can't be written stays first, and is tried again every `retry_s` seconds.
 
     Subclasses define :meth:`write`, and bound what waits: by :meth:`merge`, or by putting nothing more once
@@ -41,9 +42,9 @@ class BackgroundWriter(Generic[T]):
     def begin(self) -> None:
         """Prepare for writing. Called in the thread."""
 
+    @abstractmethod
     def write(self, item: T) -> tuple[T | None, Exception | None]:
         """Write the item. Return what is left of it, and why. Called in the thread."""
-        raise NotImplementedError
 
     def finish(self) -> None:
         """Clean up after the last write. Called in the thread."""

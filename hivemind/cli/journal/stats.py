@@ -84,7 +84,7 @@ def _facts(figures: Figures) -> Sequence[tuple[str, str]]:
         ("  left", f"{figures.left:,} given up by their clients" if figures.left else ""),
         ("  open", f"{figures.open:,} not over at the end" if figures.open else ""),
         ("attempts", f"{figures.attempts:,}, {figures.retries:,} of them again after a fault"),
-        ("saved", f"{figures.rescued:,} answered after faults that no agent saw"),
+        ("retried OK", f"{figures.rescued:,} answered after failed attempts, unseen by their agents"),
         ("at once", f"{figures.busiest:,} in flight at most"),
         ("waited", f"{duration(figures.waited_s)} in the queue, all requests together"),
         ("fairness", f"{figures.fairness:.3f} (Jain's index; 1: waiting slowed all agents down alike)"),

@@ -111,7 +111,7 @@ def _requests(world: Snapshot) -> str:
         (totals.failed, "failed"),
         (totals.refused, "refused"),
         (totals.abandoned, "left"),
-        (totals.rescued, "rescued"),
+        (totals.rescued, "retried OK"),
     ):
         parts += [f"{number:,} {word}"] if number else []
     return ", ".join(parts)
@@ -132,7 +132,7 @@ def _lane(lane: LaneState) -> list[Cell | str]:
     level = "no limit" if math.isinf(lane.level) else f"{lane.level:.1f}{ceiling}"
     circuit = lane.circuit.replace("_", " ")
     if lane.parked_for_s > 0:
-        circuit += f", parked {duration(lane.parked_for_s)}"
+        circuit += f", rate-limited {duration(lane.parked_for_s)}"
     style = _CIRCUITS.get(lane.circuit, "")
     return [printable(lane.lane), level, str(lane.active), str(lane.waiting), Cell(circuit, style), left(lane.windows)]
 
