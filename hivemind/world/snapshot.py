@@ -177,7 +177,7 @@ class Totals:
     abandoned: int
     retries: int
     rescued: int
-    """Requests that succeeded after at least one failed attempt: errors no agent ever saw."""
+    """Requests that succeeded after at least one failed attempt, unseen by their agents."""
     agents_saved: int
     """Agents with at least one rescued request and no failed one."""
     tokens_saved: int

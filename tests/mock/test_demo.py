@@ -51,7 +51,7 @@ def test_a_bad_day_is_worth_watching() -> None:
     """In two minutes without a proxy there is steady work, deaths of several kinds, and most of the work is lost."""
     tally, mock = spend(120)
     assert tally.turns > 40
-    assert tally.deaths > 20
+    assert tally.dead_agents > 20
     assert tally.wasted_tokens > tally.tokens / 2
     assert mock.stats.over_capacity
     assert {"status 529", "status 502", "ReadError: connection reset by peer"} <= tally.causes.keys()
@@ -61,8 +61,8 @@ def test_the_dead_are_born_again() -> None:
     """Agents that always die come back after a pause, each time counted, and ask again."""
     tally, mock = spend(60, FaultConfig(bad_gateway=1.0))
     assert tally.turns == 0
-    assert 11 * 5 < tally.deaths <= mock.stats.arrived
-    assert tally.causes.total() == tally.deaths
+    assert 11 * 5 < tally.dead_agents <= mock.stats.arrived
+    assert tally.causes.total() == tally.dead_agents
 
 
 def spend_through_hivemind(seconds: float, seed: int = SEED) -> tuple[Tally, MockProvider, dict[str, Any]]:
@@ -93,14 +93,14 @@ def test_the_first_seconds_show_what_it_is_for() -> None:
     assert seen["queued"]
     windows = seen["lanes"][0]["state"]["windows"]
     assert min(window["remaining"] / window["limit"] for window in windows) < 0.8
-    assert tally.deaths == 0
+    assert tally.dead_agents == 0
 
 
 @pytest.mark.parametrize("seed", [SEED, 2])
 def test_nobody_dies_through_hivemind(seed: int) -> None:
     """Resets and error events before the first content, spells of overload, slow answers: no agent ever knows."""
     tally, mock, _ = spend_through_hivemind(180, seed)
-    assert tally.deaths == 0
+    assert tally.dead_agents == 0
     assert tally.turns > 60
     assert mock.stats.faults[Fault.RESET] + mock.stats.faults[Fault.ERROR_EARLY] + mock.stats.over_capacity > 3
 
@@ -114,5 +114,5 @@ async def test_it_runs_on_sockets_and_cleans_up() -> None:
         run_demo_agents(url, count=3) as tally,
     ):
         assert url.startswith("http://127.0.0.1:")
-        assert tally.deaths == 0
+        assert tally.dead_agents == 0
     assert asyncio.all_tasks() == before

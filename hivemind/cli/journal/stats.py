@@ -20,8 +20,8 @@ from hivemind.text.table import Cell, Column, lines, show, width
 _WAITS = (
     Column("PRIORITY"),
     Column("REQUESTS", right=True),
-    Column("HALF WAITED UP TO", right=True),
-    Column("95 % UP TO", right=True),
+    Column("P50 WAIT", right=True),
+    Column("P95 WAIT", right=True),
     Column("LONGEST", right=True),
 )
 

@@ -65,7 +65,7 @@ class Tally:
 
     turns: int = 0
     tokens: int = 0
-    deaths: int = 0
+    dead_agents: int = 0
     wasted_tokens: int = 0
     """Used by agents before they died."""
     causes: Counter[str] = field(default_factory=Counter)
@@ -155,7 +155,7 @@ async def _live(
                 tally.tokens += spent
                 await asyncio.sleep(config.think_s * rng.uniform(0.3, 1.7))
         except AgentDied as death:
-            tally.deaths += 1
+            tally.dead_agents += 1
             tally.wasted_tokens += used + death.tokens
             tally.causes[str(death)] += 1
         await asyncio.sleep(_RESTART_S * rng.uniform(0.5, 1.5))
