@@ -14,7 +14,7 @@ from hivemind.agents.resume import how_to_raise
 from hivemind.agents.run import RunOutcome
 from hivemind.api_types import RunUsage
 from hivemind.cli.agents.run import told
-from hivemind.proxy.refusals import text_of
+from hivemind.proxy.exchange import text_of
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.ticket import Refusal
 from hivemind.setup import CLIENTS, Client, Shell, instructions, shell_of

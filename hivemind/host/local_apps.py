@@ -8,8 +8,8 @@ from hivemind.control.api import ControlledProxy
 from hivemind.control.app import control_app
 from hivemind.control.guard import guards_itself, is_own, may_scrape
 from hivemind.control.responses import failure
-from hivemind.proxy.data_plane import Fields, LocalApp, Scope
-from hivemind.proxy.response_writer import Receive, Send
+from hivemind.proxy.asgi import Receive, Scope, Send
+from hivemind.proxy.data_plane import Fields, LocalApp
 from hivemind.tools.http import McpProxy, ToolsEndpoint, is_tools_path
 from hivemind.wire.refusal import RequestRefused
 from hivemind.wire.target import RequestPath

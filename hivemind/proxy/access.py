@@ -1,9 +1,10 @@
-"""Protection from web pages, by headers that no page can forge: `Host`, `Origin` and `Sec-Fetch-Site`.
+"""Protection from web pages, by headers that no page can forge: `Host`, `Origin` and `Sec-Fetch-Site`; and CORS.
 
 Every page that the proxy's user opens can send requests to it. A page whose own name resolves to this machine (DNS
 rebinding) could read the answers, so `Host` must be a name of ours. A page of another site can't read them, but its
 requests would cost money all the same, so it is refused by its `Origin`, or by the browser's `Sec-Fetch-Site`
-(https://www.w3.org/TR/fetch-metadata/), unless a setting allows it. Programs send neither header.
+(https://www.w3.org/TR/fetch-metadata/), unless a setting allows it; then its browser gets the headers of CORS
+(https://fetch.spec.whatwg.org/#http-cors-protocol). Programs send neither header.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import ipaddress
 import platform
 from collections.abc import Iterable, Mapping
 
+from hivemind.proxy.asgi import Message, Send
 from hivemind.settings import Settings
 from hivemind.settings.hosts import ANY, LONGEST_SHOWN, NULL, checked_origin, host_in
+from hivemind.wire.headers import Headers
 from hivemind.wire.refusal import RequestRefused
 
 ALWAYS = frozenset(
@@ -28,6 +31,11 @@ ALWAYS = frozenset(
 )
 """Names that can't exist in the public DNS, accepted by every proxy."""
 _MOST_CACHED = 256
+_MAX_AGE_S = b"600"
+"""How long a browser may cache a preflight's answer."""
+_OURS = (b"access-control-allow-origin", b"access-control-expose-headers", b"access-control-allow-credentials")
+
+Fields = Mapping[bytes, bytes]
 
 
 class AccessPolicy:
@@ -139,3 +147,40 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_preflight(method: str, headers: Fields) -> bool:
+    """Return whether a browser asks what a page may send."""
+    return method == "OPTIONS" and b"access-control-request-method" in headers
+
+
+def preflight_headers(headers: Fields) -> Headers:
+    """Return a preflight's answer: all is allowed, because credentials and tokens guard the upstream and the proxy."""
+    given: Headers = [
+        (b"access-control-allow-origin", headers[b"origin"]),
+        (b"access-control-allow-methods", headers[b"access-control-request-method"]),
+        (b"access-control-max-age", _MAX_AGE_S),
+        (b"vary", b"origin, access-control-request-method, access-control-request-headers"),
+    ]
+    wanted = headers.get(b"access-control-request-headers")
+    if wanted:
+        given.append((b"access-control-allow-headers", wanted))
+    if b"access-control-request-private-network" in headers:
+        given.append((b"access-control-allow-private-network", b"true"))
+    return given
+
+
+def with_cors(origin: bytes, send: Send) -> Send:
+    """Return a `send` that lets a page of that origin read the answer, whatever the upstream's own CORS headers say."""
+    ours: Headers = [
+        (b"access-control-allow-origin", origin),
+        (b"access-control-expose-headers", b"*"),
+        (b"vary", b"origin"),
+    ]
+
+    async def send_with_cors(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*(pair for pair in message["headers"] if pair[0] not in _OURS), *ours]}
+        await send(message)
+
+    return send_with_cors

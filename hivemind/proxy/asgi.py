@@ -1,14 +1,15 @@
-"""Parts of ASGI that a raw application handles itself."""
+"""The types of ASGI, and what a raw application handles itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from io import BytesIO
 from typing import Any
 
-from hivemind.proxy.response_writer import Message, Receive, ResponseWriter, Send
-
 Scope = Mapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 
 async def read_body(receive: Receive, limit: int) -> bytes | None:
@@ -26,12 +27,6 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
             return None
         body.write(message.get("body", b""))
     return body.getvalue()
-
-
-async def plain(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
-    """Send a response of plain text."""
-    length = (b"content-length", str(len(body)).encode())
-    await ResponseWriter(send).answer(status, [(b"content-type", b"text/plain; charset=utf-8"), length, *headers], body)
 
 
 async def not_http(scope: Scope, receive: Receive, send: Send) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from hivemind.proxy.response_writer import Receive
+from hivemind.proxy.asgi import Receive
 from hivemind.wire.refusal import RequestRefused
 
 _log = logging.getLogger(__name__)

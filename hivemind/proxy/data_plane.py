@@ -10,33 +10,29 @@ import hmac
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from hivemind.journal.write.bodies import Bodies
-from hivemind.proxy.access import AccessPolicy
-from hivemind.proxy.asgi import not_http, plain
+from hivemind.proxy.access import AccessPolicy, is_preflight, preflight_headers, with_cors
+from hivemind.proxy.asgi import Receive, Scope, Send, not_http
 from hivemind.proxy.body_budget import BodyBudget
 from hivemind.proxy.calls import TOKEN_HEADER, CallReader, proven_agent, shown_tokens
 from hivemind.proxy.client_retries import ClientRetries
-from hivemind.proxy.cors import is_preflight, preflight_headers, with_cors
-from hivemind.proxy.disconnect import run_until_disconnect
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.exchange import Exchange
 from hivemind.proxy.keepalive import KeepaliveTiming
-from hivemind.proxy.relay import relay
-from hivemind.proxy.response_writer import Receive, ResponseWriter, Send
+from hivemind.proxy.response_writer import ResponseWriter, plain, run_until_disconnect
 from hivemind.proxy.routing import Routes
 from hivemind.proxy.step_runner import StepRunner
 from hivemind.settings import Settings
 from hivemind.settings.secrets import own_credentials
+from hivemind.upstream.base import UpstreamError, UpstreamTimeout
 from hivemind.wire.call import Call, scheduler_request
 from hivemind.wire.claims import Claims
-from hivemind.wire.headers import fields
+from hivemind.wire.headers import fields, for_client
 from hivemind.wire.recent_heads import RecentHeads
 from hivemind.wire.refusal import RequestRefused
 from hivemind.wire.target import RequestPath, parse_path
 
-Scope = Mapping[str, Any]
 Fields = Mapping[bytes, bytes]
 
 
@@ -195,3 +191,25 @@ class DataPlane:
             await run_until_disconnect(exchange.run(), scope, receive, exchange.writer)
         finally:
             self._retries.discard(exchange)
+
+
+async def relay(call: Call, writer: ResponseWriter) -> None:
+    """Send a call once and pass the answer on byte for byte; a truncated one is cut off where it is."""
+    try:
+        response = await call.route.upstream.send(
+            call.method, call.target, call.headers, call.body, retry_stale=call.method in (b"GET", b"HEAD")
+        )
+    except UpstreamError as error:
+        status = 504 if isinstance(error, UpstreamTimeout) else 502
+        headers, body = call.dialect.refusal(status, "upstream_unreachable", f"HiveMind: {error}", None)
+        await writer.answer(status, headers, body)
+        return
+    try:
+        await writer.start(response.status, for_client(response.headers))
+        while data := await response.read():
+            await writer.write(data)
+        await writer.finish()
+    except UpstreamError:
+        return
+    finally:
+        response.close()

@@ -16,19 +16,18 @@ from hivemind.providers.base import Limits, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for
 from hivemind.providers.errors import MAX_ERROR_BODY
 from hivemind.providers.limits import read_limits
+from hivemind.proxy.asgi import Send
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.keepalive import KeepaliveSender, KeepaliveTiming
-from hivemind.proxy.progress import ProgressReporter
-from hivemind.proxy.refusals import text_of
+from hivemind.proxy.progress import ProgressReporter, output_tokens, usage_so_far
 from hivemind.proxy.reply import FailedReply, in_pieces, mismatch_of, mismatch_text, read_up_to
 from hivemind.proxy.reply_buffer import ReplyBuffer, write
-from hivemind.proxy.response_writer import ResponseWriter, Send
+from hivemind.proxy.response_writer import ResponseWriter
 from hivemind.proxy.step_runner import StepRunner
-from hivemind.proxy.usage import output_tokens, usage_so_far
 from hivemind.scheduler.ledger.budget import warning_of
 from hivemind.scheduler.ticket import Refusal, Ticket
 from hivemind.scheduler.types import Failure, FailureKind, Usage
-from hivemind.text.amounts import HEADER, field
+from hivemind.text.amounts import HEADER, field, how_used, owner, raise_command
 from hivemind.upstream.base import Truncated, UpstreamError, UpstreamResponse
 from hivemind.wire.call import Call
 from hivemind.wire.headers import Headers, for_client, value
@@ -43,6 +42,15 @@ ERROR_LIMIT = 1 << 20
 PRELUDE_S = 10.0
 """A stream that has begun but has no content for so long (thinking, say) is released, so that the client sees signs of
 life; from then on it can't be retried."""
+_CUT_SHORT = Failure(FailureKind.TRUNCATED, True, message="the stream ended before its own end marker")
+_TEXTS = {
+    "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",
+    "queue_full": "too many requests are waiting already",
+    "wait_too_long": "the request waited longer than it may",
+    "draining": "the proxy is draining or shutting down, and takes no new requests",
+    "too_many_agents": "as many agents are at work as may be (max_agents)",
+    "agent_stopped": "the operator stopped this agent; it is refused until it is released in the control room",
+}
 
 
 class Exchange:
@@ -421,4 +429,13 @@ class Exchange:
         return usage_so_far(self.ticket, self._tap, unmetered=self.call.facts.unmetered)
 
 
-_CUT_SHORT = Failure(FailureKind.TRUNCATED, True, message="the stream ended before its own end marker")
+def text_of(refusal: Refusal) -> str:
+    """Return why a request is refused and what would help, in a sentence."""
+    if refusal.reason == "price_unknown":
+        return f"the price of {refusal.detail or 'this model'} isn't known, and this agent has a budget in dollars"
+    if refusal.budget is not None:
+        return (
+            f"{owner(refusal.budget)} is used up ({how_used(refusal.budget)}); raise it with"
+            f" `{raise_command(refusal.budget)}`, or with B in the control room, then ask again"
+        )
+    return refusal.detail or _TEXTS.get(refusal.reason, refusal.reason.replace("_", " "))

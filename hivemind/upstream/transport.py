@@ -28,8 +28,8 @@ from hivemind.upstream.base import (
 )
 from hivemind.upstream.describe import describe, is_untrusted
 from hivemind.upstream.headers import MALFORMED, SLICE, encode_head, framed, holds_control
+from hivemind.upstream.native import CLOSED
 from hivemind.upstream.origin import Origin, can_exist
-from hivemind.upstream.pool import CLOSED
 from hivemind.upstream.tls import client_context
 
 _NOT_CONNECTED = (

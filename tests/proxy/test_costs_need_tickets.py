@@ -13,7 +13,7 @@ from proxy.kit import Hang, Running, Seen, between, playing, proxying, raw, requ
 from proxy.wire import ANSWER, JSON, PLAIN_BODY, SSE, chunk, data, head, http
 from upstream.scripted import Scripted, serving
 
-from hivemind.proxy.unknown_paths import MOST_SHAPES, UnknownPaths, shape_of
+from hivemind.proxy.calls import MOST_SHAPES, UnknownPaths, shape_of
 from hivemind.scheduler.commands import SetBudget, StopAgent
 
 PAID = [
@@ -234,7 +234,7 @@ async def test_a_client_that_leaves_frees_the_slot() -> None:
 
 async def test_each_unknown_path_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """By its shape, without ids; what is known or free isn't told."""
-    caplog.set_level(logging.INFO, "hivemind.proxy.unknown_paths")
+    caplog.set_level(logging.INFO, "hivemind.proxy.calls")
     async with between([ANSWER]) as (proxy, _):
         for path in ("/v1/threads/thread_a1/runs", "/v1/threads/thread_b2/runs", "/v1/messages", "/v1/files"):
             await say(proxy, path)
@@ -251,7 +251,7 @@ def test_shapes() -> None:
 
 def test_only_so_many_are_told(caplog: pytest.LogCaptureFixture) -> None:
     """A program that invents paths fills neither log nor memory."""
-    caplog.set_level(logging.INFO, "hivemind.proxy.unknown_paths")
+    caplog.set_level(logging.INFO, "hivemind.proxy.calls")
     unknown = UnknownPaths()
     for first in range(26):
         for second in range(26):
