@@ -4,37 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tui.worlds import world
 
 from hivemind.journal.codec import line_of
 from hivemind.journal.event_text import describe
+from hivemind.journal.index.activity import Column
+from hivemind.journal.index.marks import Mark
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
 from hivemind.world.request_view import RequestDetail
 from hivemind.world.world import World
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """As of the real player."""
-
-    at: float
-    kind: str
-    who: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """As of the real player."""
-
-    active: int
-    waiting: int
-
 
 KINDS: dict[type[ev.Event], str] = {
     ev.LevelChanged: "cut",
@@ -88,8 +71,8 @@ class Deck:
             found.append(Mark(event.at, kind, who, text))
         return found
 
-    def overview(self, columns: int) -> Sequence[Piece | None]:
-        pieces: list[Piece | None] = []
+    def overview(self, columns: int) -> Sequence[Column | None]:
+        pieces: list[Column | None] = []
         length = (self.ends_at - self.begins_at) / columns
         samples = [event for event in self.events if isinstance(event, ev.Sampled) and event.lanes]
         times = [sample.at for sample in samples]
@@ -99,7 +82,8 @@ class Deck:
                 continue
             upto = bisect_right(times, self.begins_at + (column + 1) * length)
             lanes = samples[upto - 1].lanes if upto else ()
-            pieces.append(Piece(sum(lane.active for lane in lanes), sum(lane.waiting for lane in lanes)))
+            active, waiting = sum(lane.active for lane in lanes), sum(lane.waiting for lane in lanes)
+            pieces.append(Column(active, waiting, 0.0, 0, 0))
         return pieces
 
     def look(self) -> bool:

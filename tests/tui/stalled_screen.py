@@ -21,8 +21,7 @@ from tui.worlds import FakeSource, world
 from hivemind.console import Console
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.loop.lossy_driver import TerminalBack, driver_class
-from hivemind_tui.program.signals import stop_on_signals
-from hivemind_tui.program.supervisor import Supervisor
+from hivemind_tui.program.supervisor import Supervisor, stop_on_signals
 
 REPORT = int(sys.argv[1])
 
@@ -77,10 +76,10 @@ async def main() -> bool:
     host = Host(lambda: replace(base, uptime_s=float(next(ticks) % 3600)))
     console = Console(sys.stderr)
     with stop_on_signals() as stop:
-        supervisor = Supervisor(host, console, stop, drain_s=7.0)
+        supervisor = Supervisor(console, stop)
         beating = asyncio.create_task(beat(screens))
-        await supervisor.watch(make)
-        await supervisor.drain()
+        await supervisor.watch(host, make)
+        await supervisor.drain(host, 7.0)
         beating.cancel()
         await asyncio.wait([beating])
     return not console.close() or supervisor.stuck

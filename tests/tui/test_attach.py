@@ -79,7 +79,6 @@ async def test_before_the_first_answer() -> None:
         assert (snapshot.address, snapshot.wall, snapshot.agents, snapshot.lanes) == ("http://proxy:1", 77.0, (), ())
         assert (source.link.lost_for_s, source.link.why) == (0.0, "connecting")
         assert source.requests(0).changed == ()
-        await source.aclose()
 
 
 async def test_commands() -> None:

@@ -11,7 +11,7 @@ from world.kit import arrived, finished, granted
 from hivemind import __version__
 from hivemind.api_types import RequestsPart
 from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE, RequestView
-from hivemind_tui.sources.request_feed import RequestFeed
+from hivemind_tui.sources.remote import RequestFeed
 
 
 def hear(followed: RequestFeed, proxy: FakeProxy) -> None:

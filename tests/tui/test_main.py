@@ -16,8 +16,8 @@ from hivemind.errors import UsageError
 from hivemind_mock.agents.demo import SEED
 from hivemind_mock.agents.demo import demo as world
 from hivemind_tui.loop.gc_pacing import Collector, quiet
-from hivemind_tui.program import main
-from hivemind_tui.program.attach import RemoteProxy
+from hivemind_tui.program import main, sessions
+from hivemind_tui.program.sessions import RemoteProxy
 from hivemind_tui.sources.demo import Demo
 
 UPSTREAM = ["--upstream", "http://127.0.0.1:9"]
@@ -105,12 +105,12 @@ async def test_demo_without_a_screen(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """The demo says where it is ready, runs for its time, prints the closing table and ends by itself."""
-    monkeypatch.setattr(main, "_DEMO_WITHOUT_SCREEN_S", 0.3)
+    monkeypatch.setattr(sessions, "_DEMO_WITHOUT_SCREEN_S", 0.3)
     asked = main.parse(["--demo", "--demo-agents", "2", "--port", "0"], {}, tmp_path)
     stream = io.StringIO()
     console = Console(stream)
     with quiet() as collector:
-        assert not await main._live(asked, console, collector, with_screen=False)
+        assert not await sessions.run_session(asked, console, collector, with_screen=False)
         assert collector.begun
     assert console.close(5.0)
     out = capsys.readouterr().out
@@ -122,14 +122,14 @@ async def test_a_demo_takes_another_port_where_its_own_is_taken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Somebody who only wants to look needn't find out about ports."""
-    monkeypatch.setattr(main, "_DEMO_WITHOUT_SCREEN_S", 0.05)
+    monkeypatch.setattr(sessions, "_DEMO_WITHOUT_SCREEN_S", 0.05)
     server = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
     taken = server.sockets[0].getsockname()[1]
     async with server:
         asked = main.parse(["--demo", "--demo-agents", "0", "--port", str(taken)], {}, tmp_path)
         console = Console(io.StringIO())
         with quiet() as collector:
-            await main._live(asked, console, collector, with_screen=False)
+            await sessions.run_session(asked, console, collector, with_screen=False)
         assert console.close(5.0)
     out = capsys.readouterr().out
     assert "ready on" in out

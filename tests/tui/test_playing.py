@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind_tui.sources.transport import SPEEDS, Transport, shown_speed
+from hivemind_tui.sources.playback import SPEEDS, Transport, shown_speed
 
 
 def playing(at: float = 100.0, *, ends_at: float = 200.0) -> Transport:
@@ -23,7 +23,7 @@ def test_time_goes_by_at_the_speed() -> None:
         transport.change_speed(1)
     assert transport.speed == 64
     assert transport.tick(0.2) == pytest.approx(106.5)
-    transport.stop()
+    transport.playing = False
     assert transport.tick(0.3) == pytest.approx(106.5)
 
 
@@ -46,7 +46,7 @@ def test_it_stays_at_the_end_and_begins_anew() -> None:
     transport = playing(199.9)
     transport.tick(0.4)
     assert (transport.at, transport.at_end) == (200.0, True)
-    transport.stop()
+    transport.playing = False
     transport.play()
     assert transport.at == 100.0
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tui.decks import AT, LANE, LENGTH_S, Deck, recording
 from tui.worlds import world
 
+from hivemind.journal.index.player import Player
 from hivemind.journal.records import JournalBegan
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import PauseAdmissions, Rejected
@@ -32,7 +34,7 @@ class Clock:
 
 def source(deck: Deck | None = None) -> tuple[ReplaySource, Deck, Clock]:
     deck, clock = deck or Deck(recording()), Clock()
-    return ReplaySource(deck, "journal", clock), deck, clock
+    return ReplaySource(cast(Player, deck), "journal", clock), deck, clock
 
 
 def settled(recorded: ReplaySource) -> None:
@@ -173,13 +175,13 @@ def test_marks_are_gone_to_by_their_kinds() -> None:
         found.append(mark.kind)
         recorded.go(mark.at)
     assert found == ["cut", "command", "command", "death", "parked", "cut"]
-    recorded.want(frozenset({"death"}))
+    recorded.show_kinds(frozenset({"death"}))
     before = recorded.mark(-1)
     assert before is not None
     assert before.kind == "death"
     assert recorded.playback().mark_count == 1
     assert sum(recorded.counts().values()) == 6
-    recorded.want(frozenset(KINDS))
+    recorded.show_kinds(frozenset(KINDS))
     assert recorded.playback().mark_count == 6
 
 

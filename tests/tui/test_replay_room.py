@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from textual.pilot import Pilot
@@ -15,6 +16,7 @@ from tui.decks import AT, LENGTH_S, Deck, recording
 from tui.kit import TERMINAL, piloted, press, seen, settle, wait_until
 from tui.worlds import world
 
+from hivemind.journal.index.player import Player
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
 from hivemind_tui.keys import keymap
@@ -36,7 +38,7 @@ async def replay(
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[tuple[Pilot[str], ReplayRoom]]:
     """A room on the made-up recording, whose time stands unless it is played."""
-    source = ReplaySource(deck or Deck(recording()), "20261121-140000-8765", clock)
+    source = ReplaySource(cast(Player, deck or Deck(recording())), "20261121-140000-8765", clock)
     app = ReplayRoom(source, folder=folder, environment=TERMINAL)
     async with piloted(app, size) as pilot:
         await settle(pilot)

@@ -22,8 +22,7 @@ from hivemind_mock.provider.config import LatencyConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.serve import serving
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.program import supervisor as module
-from hivemind_tui.program.signals import Stop
-from hivemind_tui.program.supervisor import Supervisor
+from hivemind_tui.program.supervisor import Stop, Supervisor
 from hivemind_tui.sources.base import Local, Source
 
 
@@ -62,17 +61,17 @@ class Host(FakeSource):
 class Stage:
     """A supervisor with everything around it."""
 
-    def __init__(self, host: Any, source: Source | None = None) -> None:
+    def __init__(self, source: Source) -> None:
         self.stream = io.StringIO()
         self.console = Console(self.stream)
         self.stop = Stop()
         self.screens: list[Screen] = []
         self.made = asyncio.Event()
-        self.supervisor = Supervisor(host, self.console, self.stop, drain_s=5.0)
-        self._source: Source = source or host
+        self.supervisor = Supervisor(self.console, self.stop)
+        self.source = source
 
     def make(self) -> Screen:
-        self.screens.append(Screen(self._source))
+        self.screens.append(Screen(self.source))
         self.made.set()
         return self.screens[-1]
 
@@ -102,8 +101,8 @@ async def test_a_crash_is_drawn_again_and_the_next_gives_way_to_lines_while_stre
         settings = Settings(upstream=(f"mock={url}",), port=0, profile="anthropic", rpm=0, tpm=0)
         proxy = Proxy(settings)
         async with serve(proxy, settings) as served:
-            stage = Stage(proxy, Local(proxy, Path("hivemind.toml")))
-            watching = asyncio.create_task(stage.supervisor.watch(stage.make))
+            stage = Stage(Local(proxy, Path("hivemind.toml")))
+            watching = asyncio.create_task(stage.supervisor.watch(stage.source, stage.make))
             agents = [
                 Agent(AgentConfig(name=f"a{n}", turns=2, stream=True), transport, f"{served.url}/agent/a{n}")
                 for n in range(5)
@@ -124,7 +123,7 @@ async def test_a_crash_long_after_the_last_is_drawn_again(monkeypatch: pytest.Mo
     """A screen that worked for a while before it failed is worth drawing again, as often as that happens."""
     monkeypatch.setattr(module, "REDRAW_S", 0.0)
     stage = Stage(Host(world()))
-    watching = asyncio.create_task(stage.supervisor.watch(stage.make))
+    watching = asyncio.create_task(stage.supervisor.watch(stage.source, stage.make))
     for number in (1, 2, 3):
         (await stage.screen(number)).post_message(Spoil())
     (await stage.screen(4)).exit("quit")
@@ -138,10 +137,10 @@ async def test_quitting_the_screen_stops_and_drains() -> None:
     host = Host(world())
     host.takes_s = 0.2
     stage = Stage(host)
-    watching = asyncio.create_task(stage.supervisor.watch(stage.make))
+    watching = asyncio.create_task(stage.supervisor.watch(stage.source, stage.make))
     (await stage.screen(1)).exit("quit")
     await watching
-    await stage.supervisor.drain()
+    await stage.supervisor.drain(host, 5.0)
     assert host.drained == 5.0
     assert not stage.supervisor.stuck
     assert "draining: 6 requests in flight, at most 5 s" in stage.text()
@@ -149,15 +148,16 @@ async def test_quitting_the_screen_stops_and_drains() -> None:
 
 async def test_a_drain_that_is_done_at_once_is_not_talked_about() -> None:
     """Who quits when everybody has left already reads nothing of waiting."""
-    stage = Stage(Host(world()))
-    await stage.supervisor.drain()
+    host = Host(world())
+    stage = Stage(host)
+    await stage.supervisor.drain(host, 5.0)
     assert stage.text() == ""
 
 
 async def test_a_stop_ends_the_screen() -> None:
     """A signal ends the screen from outside, and nothing is drawn again."""
     stage = Stage(Host(world()))
-    watching = asyncio.create_task(stage.supervisor.watch(stage.make))
+    watching = asyncio.create_task(stage.supervisor.watch(stage.source, stage.make))
     await stage.screen(1)
     stage.stop.ask()
     await watching
@@ -169,7 +169,7 @@ async def test_without_a_screen_there_are_lines() -> None:
     """Every event is one line, those that come later too; nothing in them steers a terminal."""
     host = Host(world())
     stage = Stage(host)
-    watching = asyncio.create_task(stage.supervisor.watch(None))
+    watching = asyncio.create_task(stage.supervisor.watch(stage.source, None))
     await stage.supervisor.in_lines.wait()
     stage.stop.ask()
     await watching
@@ -187,7 +187,7 @@ async def test_a_screen_that_cannot_be_made_gives_way_to_lines() -> None:
         calls.append(1)
         raise RuntimeError("no theme")
 
-    watching = asyncio.create_task(stage.supervisor.watch(make))
+    watching = asyncio.create_task(stage.supervisor.watch(stage.source, make))
     await stage.supervisor.in_lines.wait()
     stage.stop.ask()
     await watching

@@ -7,9 +7,11 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from tui.decks import AT, LENGTH_S, WALL, Deck, Mark, Piece, recording
+from tui.decks import AT, LENGTH_S, WALL, Deck, recording
 from tui.worlds import world
 
+from hivemind.journal.index.activity import Column
+from hivemind.journal.index.marks import Mark
 from hivemind.world.snapshot import RecordingView
 from hivemind_tui.panels import header, timeline_strip
 from hivemind_tui.panels.timeline_strip import share_at
@@ -71,7 +73,7 @@ def test_every_size_is_filled(width: int, height: int) -> None:
     """Exactly so many rows of exactly so many cells, whatever there is to show, in any alphabet."""
     hostile = "\x1b[2Jevil\n名前" * 20
     bare = Playback(hostile, 5.0, 5.0, 5.0, 0.0, note=hostile, note_kind="new", marks=[Mark(5.0, "new", "", "")])
-    long = replace(playback(), begins_at=-1e7, ends_at=1e7, columns=[Piece(10**9, 10**9)])
+    long = replace(playback(), begins_at=-1e7, ends_at=1e7, columns=[Column(10**9, 10**9, 0.0, 0, 0)])
     never = replace(playback(), wall_offset_s=1e18, growing=True)
     for shown in (playback(), bare, long, never, replace(never, wall_offset_s=-1e300), None):
         for pen in (PLAIN, Pen(glyphs=ASCII)):

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from textual.pilot import Pilot
@@ -15,6 +16,7 @@ from tui.kit import TERMINAL, piloted, press, room, screen, seen, settle, wait_u
 from tui.trials import BETA, CEILING, LOOKED, Made, usual
 from tui.worlds import FakeSource, world
 
+from hivemind.journal.index.player import Player
 from hivemind.lab.simulate.overrides import Change
 from hivemind.scheduler.commands import SetPriority, Tune
 from hivemind.scheduler.types import Priority
@@ -238,7 +240,7 @@ async def test_what_no_running_proxy_takes_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [FULL, SMALL])
 async def test_in_a_replay_it_is_told_how_to_apply(tmp_path: Path, size: tuple[int, int]) -> None:
     """Arrows turn settings rather than time, w and y copy commands, and what was answered is only shown again."""
-    source = ReplaySource(Deck(recording()), "journal")
+    source = ReplaySource(cast(Player, Deck(recording())), "journal")
     source.journal = write(tmp_path)
     made = Made(usual)
     app = ReplayRoom(source, folder=tmp_path, environment=TERMINAL)

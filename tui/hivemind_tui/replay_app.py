@@ -18,7 +18,7 @@ from hivemind_tui.render.export import as_png, placed_text, write_new
 from hivemind_tui.render.format import clock, percent
 from hivemind_tui.sources.playback import KINDS, READ_ONLY, Playback
 from hivemind_tui.sources.replay import ReplaySource, text_of_mark
-from hivemind_tui.sources.timecode import HOW, Stretch, moment_of
+from hivemind_tui.sources.timecode import HOW, moment_of
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.palette import Choice
 
@@ -135,14 +135,9 @@ class ReplayRoom(ControlRoom):
         if not text.strip():
             return
         try:
-            self._go_to(moment_of(text, self.stretch()))
+            self._go_to(moment_of(text, self.recording.playback()))
         except UsageError as error:
             self.complain(str(error))
-
-    def stretch(self) -> Stretch:
-        """Return the stretch of time that was recorded."""
-        now = self.recording.playback()
-        return Stretch(now.begins_at, now.ends_at, now.at, now.wall_offset_s)
 
     def action_palette(self) -> None:
         self.layers.palette.open(palette.choices(self), self._offers, self._board.pen)
@@ -152,7 +147,7 @@ class ReplayRoom(ControlRoom):
         if self.view.page == "whatif" or text.lower().startswith("filter"):
             return palette.offers(self, text)
         try:
-            at = moment_of(text, self.stretch())
+            at = moment_of(text, self.recording.playback())
         except UsageError:
             return []
         when = clock(at + self.recording.playback().wall_offset_s)
@@ -179,13 +174,13 @@ class ReplayRoom(ControlRoom):
     def action_kinds(self) -> None:
         """A menu in which each key shows or hides a kind of marks."""
         rows = kinds_menu(self._board.pen, self.recording.kinds, self.recording.counts())
-        choices = {str(number): partial(self._want, frozenset({kind})) for number, kind in enumerate(KINDS, 1)}
+        choices = {str(number): partial(self._toggle_kinds, frozenset({kind})) for number, kind in enumerate(KINDS, 1)}
         every = frozenset(KINDS)
-        self.ask("Marks", rows, choices | {"a": partial(self._want, every - self.recording.kinds or every)})
+        self.ask("Marks", rows, choices | {"a": partial(self._toggle_kinds, every - self.recording.kinds or every)})
 
-    def _want(self, turned: frozenset[str]) -> None:
+    def _toggle_kinds(self, turned: frozenset[str]) -> None:
         """Show these kinds where they are hidden, and hide them where they are shown."""
-        self.recording.want(self.recording.kinds ^ turned)
+        self.recording.show_kinds(self.recording.kinds ^ turned)
         self._moved()
         self.action_kinds()
 

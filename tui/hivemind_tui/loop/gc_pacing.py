@@ -40,7 +40,7 @@ class Collector:
         """Whether it collects, or will in a moment."""
         return self._next is not None
 
-    def loosen(self) -> None:
+    def unfreeze(self) -> None:
         """Have the next full collection walk everything, once: what a screen left behind is full of cycles."""
         gc.unfreeze()
 

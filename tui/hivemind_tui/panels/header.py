@@ -17,8 +17,7 @@ from hivemind_tui.render.budgets import ceilings, figures, period
 from hivemind_tui.render.format import fit, local, uptime
 from hivemind_tui.render.glyphs import sign
 from hivemind_tui.render.pen import Pen, Span, fitting, linked
-from hivemind_tui.sources.playback import Playback
-from hivemind_tui.sources.transport import shown_speed
+from hivemind_tui.sources.playback import Playback, shown_speed
 from hivemind_tui.state.view import PAGES, View
 
 Chunk = tuple[int, list[Span]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual.strip import Strip
@@ -13,9 +14,11 @@ from hivemind.text.humanise import short_duration
 from hivemind_tui.render.bars import Axis, times_of_day
 from hivemind_tui.render.format import fit, local, percent
 from hivemind_tui.render.pen import Pen, Span
-from hivemind_tui.sources.playback import KINDS, Column, Playback, kind_sign
-from hivemind_tui.sources.transport import shown_speed
+from hivemind_tui.sources.playback import KINDS, Playback, kind_sign, shown_speed
 from hivemind_tui.state.view import View
+
+if TYPE_CHECKING:
+    from hivemind.journal.index.activity import Column
 
 _GUTTERS = {4: 24, 2: 18, 1: 17}
 """Cells at the left, by rows: how it plays and what time it is."""

@@ -1,29 +1,29 @@
-"""Following a source in plain lines, and the table that closes a run. Needs no terminal and no Textual."""
+"""Plain lines: following a source, printing a journal, and the table that closes a run. Needs no Textual."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+import sys
+from pathlib import Path
 
-from hivemind.console import Console
+from hivemind.console import Console, printable
 from hivemind.text.humanise import short_count, short_duration, short_plural
 from hivemind.world.snapshot import Line, Snapshot
 from hivemind_tui.render.format import clean, clock
+from hivemind_tui.sources.base import Source
 
 _LOOK_EVERY_S = 0.5
 
 
-class HasSnapshot(Protocol):
-    """A source of event lines."""
-
-    def snapshot(self) -> Snapshot:
-        """Return the world now, with its newest lines."""
-
-
-async def follow(source: HasSnapshot, console: Console, stop: asyncio.Event) -> None:
-    """Write the event lines there are, and each new one, until `stop` is set."""
+async def follow(source: Source, console: Console, stop: asyncio.Event) -> None:
+    """Write the event lines there are and each new one, and changes of the connection, until `stop` is set."""
     last: Line | None = None
+    trouble = ""
     while True:
+        link = source.link
+        before, trouble = trouble, "" if link.lost_for_s is None else link.why
+        if trouble != before:
+            console.line(f"not connected: {printable(trouble)}" if trouble else "connected again")
         for line in new_lines(source.snapshot().lines, last):
             console.line(text_of(line))
             last = line
@@ -35,8 +35,31 @@ async def follow(source: HasSnapshot, console: Console, stop: asyncio.Event) -> 
             continue
 
 
+def print_journal(path: Path) -> None:
+    """Print a journal's log and the closing table, and its damage on standard error.
+
+    Raises: UsageError: nothing of it can be read.
+    """
+    from hivemind.journal.index.builder import MALFORMED, prices_then, world_of
+    from hivemind.journal.read.reader import open_journal
+
+    journal = open_journal(path)
+    world = world_of(journal.began, prices_then(journal.began))
+    world.on_line = lambda line: print(text_of(line))
+    last = journal.began.at
+    for event in journal.events():
+        try:
+            world.apply(event)
+        except MALFORMED:
+            journal.damage.bad_lines += 1
+        last = max(last, event.at)
+    print(closing_table(world.snapshot(last)), flush=True)
+    for text in journal.damage.messages():
+        print(f"hivemind-tui: {path.name}: {text}", file=sys.stderr)
+
+
 def new_lines(lines: tuple[Line, ...], last: Line | None) -> tuple[Line, ...]:
-    """The lines after `last`; those later than it where it is forgotten already."""
+    """Return the lines after `last`; those later than it where it is forgotten already."""
     if last is None:
         return lines
     for index in range(len(lines) - 1, -1, -1):
@@ -46,12 +69,12 @@ def new_lines(lines: tuple[Line, ...], last: Line | None) -> tuple[Line, ...]:
 
 
 def text_of(line: Line) -> str:
-    """One event as one line of text."""
+    """Return one event as one line of text."""
     return clean(f"{clock(line.wall)} {line.level:<4} {line.tag:<8} {line.who:<16} {line.text}")
 
 
 def closing_table(snapshot: Snapshot) -> str:
-    """Return a table of what each agent's requests came to, and all of them together."""
+    """Return a table of the requests of each agent, and the totals."""
     names = ("agent", "requests", "answered", "failed", "retried OK", "in", "out", "queued")
     head = "{:<20} {:>8} {:>8} {:>6} {:>10} {:>6} {:>6} {:>7}".format(*names)
     rows = [

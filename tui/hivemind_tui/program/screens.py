@@ -20,34 +20,39 @@ from hivemind_tui.sources.base import Source
 class Screens:
     """What outlives the single screen: the plotting process, the monitor, and the choice of a driver."""
 
-    def __init__(self, *, drain_s: float, token: bool, collector: Collector, up: asyncio.Event) -> None:
-        """`token`: agents must show one; `up` is set when there is a first frame."""
+    def __init__(self, *, drain_s: float, token: bool, collector: Collector, first_frame: asyncio.Event) -> None:
+        """`token`: agents must show one; `first_frame` is set when there is one."""
         self.monitor = Monitor()
+        self.start_demo: Callable[[], Awaitable[Source]] | None = None
+        """Starts the demo where the operator asks for it; None where it isn't offered."""
         self._drain_s = drain_s
         self._token = token
         self._collector = collector
-        self._up = up
-        self.start_demo: Callable[[], Awaitable[Source]] | None = None
-        """Brings up the demo where the operator asks for it; None where it isn't offered."""
+        self._first_frame = first_frame
         self._plots = PlotProcess(monitor=self.monitor)
         self._driver = driver_class()
 
     def on(self, source: Source) -> MakeScreen:
-        """How a screen on this source is made."""
+        """Return the function that makes a screen on this source."""
         self._source = source
         return self._make
 
     def write_report(self, file: Path) -> None:
-        """What the monitor saw, as JSON. Raises: OSError."""
+        """Write the monitor's report as JSON. Raises: OSError."""
         file.write_bytes(msgspec.json.format(msgspec.json.encode(self.monitor.report()), indent=2) + b"\n")
 
     async def aclose(self) -> None:
-        """End what they share."""
+        """End the plotting process."""
         await self._plots.aclose()
 
     def _make(self) -> ControlRoom:
-        self._collector.loosen()
-        room = self._room()(
+        self._collector.unfreeze()
+        make: Callable[..., ControlRoom] = ControlRoom
+        if self._source.link.kind == "replay":
+            from hivemind_tui.replay_app import ReplayRoom
+
+            make = ReplayRoom
+        room = make(
             self._source,
             drain_s=self._drain_s,
             token=self._token,
@@ -55,22 +60,15 @@ class Screens:
             driver_class=self._driver,
             start_demo=self._begin_demo if self.start_demo is not None else None,
         )
-        room.monitor, room.on_first_frame = self.monitor, self._first_frame
+        room.monitor, room.on_first_frame = self.monitor, self._on_first_frame
         return room
 
-    def _room(self) -> Callable[..., ControlRoom]:
-        if self._source.link.kind != "replay":
-            return ControlRoom
-        from hivemind_tui.replay_app import ReplayRoom
-
-        return ReplayRoom
-
     async def _begin_demo(self) -> Source:
-        """From now on that is what screens show, one drawn anew too."""
+        """Start the demo and show it on later screens too."""
         assert self.start_demo is not None
         self._source, self.start_demo = await self.start_demo(), None
         return self._source
 
-    def _first_frame(self) -> None:
+    def _on_first_frame(self) -> None:
         self._collector.settle()
-        self._up.set()
+        self._first_frame.set()

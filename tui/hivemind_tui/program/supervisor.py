@@ -1,21 +1,24 @@
-"""Owns the proxy, and lends it to a screen: whatever becomes of the screen, the streams go on.
+"""Runs screens one after the other, in the event loop that they share with the proxy.
 
-The screen runs in the same event loop, inside :meth:`Supervisor.watch`. Where it fails it is drawn again, once a minute
-at most; where it fails sooner, plain lines take over. The proxy is stopped by a signal or by the operator, never by a
-bug in a panel.
+A screen that fails is drawn again, once a minute at most; where it fails sooner, plain lines take over. The program is
+stopped by a signal or by the operator, never by a bug in a panel.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from hivemind.console import Console
-from hivemind_tui.program.headless import HasSnapshot, follow
-from hivemind_tui.program.signals import Stop
+from hivemind.text.humanise import short_plural
+from hivemind.world.snapshot import Snapshot
+from hivemind_tui.program.headless import follow
+from hivemind_tui.sources.base import Source
 
 if TYPE_CHECKING:
     from hivemind_tui.app import ControlRoom
@@ -33,75 +36,114 @@ _REPORT_AFTER_S = 0.1
 MakeScreen = Callable[[], "ControlRoom"]
 
 
-class Host(HasSnapshot, Protocol):
-    """The proxy, as far as the supervisor needs it."""
+class Stop(asyncio.Event):
+    """Set by the first SIGINT, SIGTERM or SIGHUP, which also calls :attr:`on_stop`."""
+
+    on_stop: Callable[[], None] | None = None
+
+    def ask(self) -> None:
+        """Do what the first signal does."""
+        if not self.is_set():
+            self.set()
+            if self.on_stop is not None:
+                self.on_stop()
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[Stop]:
+    """Yield a stop that signals set until the context is left; enter it before anything that takes long to start.
+
+    After the first SIGINT or SIGTERM both have their default handlers again, so a second one ends the process at once,
+    whatever the loop is doing. A hang-up never counts as the second: shells send it more than once.
+    """
+    loop, stop = asyncio.get_running_loop(), Stop()
+    insistent = (signal.SIGINT, signal.SIGTERM)
+
+    def on_signal(number: signal.Signals) -> None:
+        if number in insistent or stop.is_set():
+            for each in insistent:
+                loop.remove_signal_handler(each)
+                signal.signal(each, signal.SIG_DFL)
+        stop.ask()
+
+    for number in (*insistent, signal.SIGHUP):
+        loop.add_signal_handler(number, on_signal, number)
+    try:
+        yield stop
+    finally:
+        for number in (*insistent, signal.SIGHUP):
+            loop.remove_signal_handler(number)
+
+
+class Drainable(Protocol):
+    """A proxy, as far as draining needs it."""
+
+    def snapshot(self) -> Snapshot:
+        """Return the world now."""
 
     async def drain(self, timeout_s: float) -> None:
         """Grant no request and let those in flight finish, for at most this long."""
 
 
 class Supervisor:
-    """Shows a host until it is asked to stop, then drains it."""
+    """Shows a source until it is asked to stop."""
 
-    def __init__(self, host: Host, console: Console, stop: Stop, *, drain_s: float) -> None:
-        self._host = host
+    def __init__(self, console: Console, stop: Stop) -> None:
         self._console = console
         self._stop = stop
-        self._drain_s = drain_s
         self._app: ControlRoom | None = None
         self.in_lines = asyncio.Event()
         """Set once plain lines are written, because there is no screen or none that works."""
         self.stuck = False
         """The terminal never read the last frames, and an orderly exit of Python would wait for it for ever."""
 
-    async def watch(self, make_screen: MakeScreen | None) -> None:
-        """Show screens, or lines where there is no screen, until asked to stop."""
+    async def watch(self, source: Source, make_screen: MakeScreen | None) -> None:
+        """Show screens, or lines where there is no screen or it fails, until asked to stop."""
         if make_screen is not None:
-            self._console.hold()
-            await self._screens(make_screen)
-            self._console.release()
-            if self._stop.is_set():
+            if await self.show(make_screen):
                 return
             self._console.line("the screen failed; the proxy goes on, in plain lines (Ctrl-C drains and ends)")
         self.in_lines.set()
-        await follow(self._host, self._console, self._stop)
+        await follow(source, self._console, self._stop)
 
-    async def drain(self) -> None:
-        """Drain the host, and report that it drains where this takes a while."""
-        draining = asyncio.create_task(self._host.drain(self._drain_s), name="hivemind-drain")
+    async def show(self, make_screen: MakeScreen) -> bool:
+        """Show screens until asked to stop; return False where they failed too often."""
+        self._console.hold()
+        failed_at: float | None = None
+        while not self._stop.is_set():
+            if await self._run_screen(make_screen):
+                self._stop.ask()
+                break
+            now = time.monotonic()
+            if failed_at is not None and now - failed_at < REDRAW_S:
+                break
+            failed_at = now
+        self._console.release()
+        return self._stop.is_set()
+
+    async def drain(self, proxy: Drainable, timeout_s: float) -> None:
+        """Drain a proxy, and report that it drains where this takes a while."""
+        draining = asyncio.create_task(proxy.drain(timeout_s), name="hivemind-drain")
         await asyncio.wait([draining], timeout=_REPORT_AFTER_S)
-        in_flight = len(self._host.snapshot().slots)
+        in_flight = len(proxy.snapshot().slots)
         if not draining.done() and in_flight:
-            noun = "request" if in_flight == 1 else "requests"
-            self._console.line(
-                f"draining: {in_flight} {noun} in flight, at most {self._drain_s:g} s (Ctrl-C ends it at once)"
-            )
+            requests = short_plural(in_flight, "request")
+            self._console.line(f"draining: {requests} in flight, at most {timeout_s:g} s (Ctrl-C ends it at once)")
         await draining
         if self.stuck and self._app is not None:
             from hivemind_tui.loop.lossy_driver import freed
 
             self.stuck = not await freed(self._app, _LAST_CHANCE_S)
 
-    async def _screens(self, make_screen: MakeScreen) -> None:
-        """Draw the screen until the operator or a signal ends it, or until it failed too often."""
-        failed_at: float | None = None
-        while not self._stop.is_set():
-            if await self._screen(make_screen):
-                self._stop.ask()
-                return
-            now = time.monotonic()
-            if failed_at is not None and now - failed_at < REDRAW_S:
-                return
-            failed_at = now
-
-    async def _screen(self, make_screen: MakeScreen) -> bool:
+    async def _run_screen(self, make_screen: MakeScreen) -> bool:
         """Run one screen from start to end; return False where it failed."""
+        from hivemind_tui.loop.lossy_driver import closed  # with Textual, which lines don't need
+
         try:
-            app = make_screen()
+            app = self._app = make_screen()
         except Exception:
             _log.exception("the screen could not be made")
             return False
-        self._app = app
         self._stop.on_stop = app.exit
         try:
             await app.run_async()
@@ -110,10 +152,5 @@ class Supervisor:
             return False
         finally:
             self._stop.on_stop = None
-            await self._settle(_SETTLE_S)
+            self.stuck = not await closed(app, _SETTLE_S)
         return not app.return_code
-
-    async def _settle(self, timeout_s: float) -> None:
-        from hivemind_tui.loop.lossy_driver import closed  # with Textual, which lines don't need
-
-        self.stuck = self._app is not None and not await closed(self._app, timeout_s)

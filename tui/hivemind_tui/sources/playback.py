@@ -1,12 +1,16 @@
-"""What a screen on a recording knows beyond the world: where in time it is, and what there is to go to."""
+"""Playback of a recording: the position, speed and loop that keys change, and what one frame shows of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from hivemind_tui.render.glyphs import Sign
+
+if TYPE_CHECKING:
+    from hivemind.journal.index.activity import Column
+    from hivemind.journal.index.marks import Mark
 
 KINDS: dict[str, Sign] = {
     "gap": Sign("lost", "gaps", "bad", "lines of the recording are missing"),
@@ -18,94 +22,148 @@ KINDS: dict[str, Sign] = {
     "ended": Sign("stop", "endings", "dim", "an agent's process ended"),
     "cut": Sign("descending", "cuts", "wait", "the concurrency limit was cut"),
 }
-"""Of marks, by what they are of; where several fall into one cell, the first of these is shown."""
+"""Kinds of marks, by priority: where several marks fall into one cell, the first of these is shown."""
 _OTHER = Sign("dot", "other", "info", "")
+READ_ONLY = "a recording can't be steered; w simulates other settings"
+SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+_LONGEST_STEP_S = 0.5
+"""A program that was suspended continues where it was."""
+_SHORTEST_LOOP_S = 0.1
 
 
 def kind_sign(kind: str) -> Sign:
-    """How a mark is shown, one of a kind that this screen doesn't know too."""
+    """Return the sign of a kind of marks, which may be one that this version doesn't know."""
     return KINDS.get(kind, _OTHER)
 
 
-class Marked(Protocol):
-    """A moment of a recording that is worth a look."""
-
-    @property
-    def at(self) -> float:
-        """On the recording's clock."""
-
-    @property
-    def kind(self) -> str:
-        """One of :data:`KINDS`, if nothing newer."""
-
-    @property
-    def who(self) -> str:
-        """Agent or lane."""
-
-    @property
-    def text(self) -> str:
-        """What happened, for people."""
-
-
-class Column(Protocol):
-    """A piece of the timeline: how much went on at most."""
-
-    @property
-    def active(self) -> int:
-        """In flight."""
-
-    @property
-    def waiting(self) -> int:
-        """In the queue."""
+def shown_speed(speed: float) -> str:
+    """Return the speed as people write it: `x4`, `x0.25`."""
+    return f"x{speed:g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Playback:
-    """One frame's worth of it. Times named `*_at` are on the recording's clock."""
+    """The state of the playback in one frame. Times named `*_at` are on the recording's clock."""
 
     name: str
     begins_at: float
     ends_at: float
     at: float
     wall_offset_s: float
+    """From the recording's clock to the time of day, in seconds since the epoch."""
     speed: float = 1.0
     playing: bool = False
     following: bool = False
-    """It stays at the end of what is being written."""
+    """Whether it stays at the end of a recording that grows."""
     growing: bool = False
-    """It is still being written."""
+    """Whether the recording is still being written."""
     loop_from: float | None = None
     loop_to: float | None = None
-    marks: Sequence[Marked] = ()
-    """Of the kinds that are wanted, by time; of those too close together to be told apart on any screen, one a kind."""
+    marks: Sequence[Mark] = ()
+    """Marks of the kinds shown, by time; of marks that no screen can tell apart only one of each kind."""
     mark_count: int = 0
-    """All of the kinds that are wanted."""
+    """Number of all marks of the kinds shown."""
     columns: Sequence[Column | None] = ()
-    """Equal pieces of the whole; None: not read yet."""
+    """Activity in pieces of equal length; None: not indexed yet."""
     known_to: float = 1.0
-    """The share that is read through, from the beginning; 1: all."""
+    """The indexed share of the recording; 1: all."""
     approximate: bool = False
-    """What is shown now was put together from the last stretch before it alone."""
+    """Whether the world was reconstructed from the events shortly before it alone."""
     damage: tuple[str, ...] = ()
-    """What was found wrong with it."""
+    """What is wrong with the recording."""
     note: str = ""
-    """What was come upon last, where a key led there."""
+    """The event or mark that a key last led to."""
     note_kind: str = ""
 
     @property
     def wall(self) -> float:
-        """Time of day then."""
+        """The time of day of the moment shown."""
         return self.at + self.wall_offset_s
 
     @property
     def at_end(self) -> bool:
-        """Nothing more to play."""
+        """Whether the end is reached."""
         return self.at >= self.ends_at
 
     def share(self, at: float) -> float:
-        """Where on the timeline a moment is, from 0 to 1."""
+        """Return where on the timeline a moment is, from 0 to 1."""
         length_s = self.ends_at - self.begins_at
         return min(1.0, max(0.0, (at - self.begins_at) / length_s)) if length_s > 0 else 0.0
 
 
-READ_ONLY = "a recording can't be steered; w simulates other settings"
+class Transport:
+    """A clock that runs at a chosen speed between two moments of a journal, on the journal's time.
+
+    It knows no journal; the present time is passed in.
+    """
+
+    def __init__(self, begins_at: float, ends_at: float) -> None:
+        self.begins_at = begins_at
+        self.ends_at = max(begins_at, ends_at)
+        self.at = begins_at
+        self.speed = 1.0
+        self.playing = False
+        self.loop_from: float | None = None
+        self.loop_to: float | None = None
+        self._now_s: float | None = None
+
+    @property
+    def loop(self) -> tuple[float, float] | None:
+        """The stretch that is repeated; None: no loop."""
+        if self.loop_from is None or self.loop_to is None:
+            return None
+        return self.loop_from, self.loop_to
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the end is reached."""
+        return self.at >= self.ends_at
+
+    def tick(self, now_s: float) -> float:
+        """Return the moment to show now; one before the last moment returned begins a loop again."""
+        before, self._now_s = self._now_s, now_s
+        if not self.playing or before is None:
+            return self.at
+        self.at += min(_LONGEST_STEP_S, max(0.0, now_s - before)) * self.speed
+        loop = self.loop
+        # A user who went on behind the loop's end wants to see what is there.
+        if loop is not None and loop[1] <= self.at < loop[1] + 2 * _LONGEST_STEP_S * self.speed:
+            self.at = loop[0]
+        self.at = min(self.at, self.ends_at)
+        return self.at
+
+    def play(self) -> None:
+        """Play; at the end, from the beginning (of the loop, if there is one)."""
+        self.playing = True
+        if self.at_end:
+            self.at = self.loop[0] if self.loop is not None else self.begins_at
+
+    def go(self, at: float) -> float:
+        """Go to a moment, or to the nearest end, and return it."""
+        self.at = max(self.begins_at, min(self.ends_at, at))
+        return self.at
+
+    def change_speed(self, step: int) -> None:
+        """Change to the next speed up or down."""
+        index = SPEEDS.index(self.speed) + step
+        self.speed = SPEEDS[max(0, min(len(SPEEDS) - 1, index))]
+
+    def set_loop(self, edge: int) -> None:
+        """Begin (0) or end (1) the loop here. An edge beyond the other removes that one."""
+        if edge == 0:
+            self.loop_from = self.at
+            if self.loop_to is not None and self.loop_to < self.at + _SHORTEST_LOOP_S:
+                self.loop_to = None
+            return
+        self.loop_to = self.at
+        if self.loop_from is None or self.loop_from > self.at - _SHORTEST_LOOP_S:
+            self.loop_from = self.begins_at if self.at > self.begins_at + _SHORTEST_LOOP_S else None
+
+    def unloop(self) -> None:
+        """Remove the loop."""
+        self.loop_from = self.loop_to = None
+
+    def reaches(self, ends_at: float) -> None:
+        """Move the end, of which more is known now."""
+        self.ends_at = max(self.begins_at, ends_at)
+        self.at = min(self.at, self.ends_at)

@@ -1,7 +1,7 @@
-"""A proxy that runs elsewhere, watched and steered over its control API as if it ran here.
+"""A remote proxy as a source, over its control API.
 
-One task asks for what is new, a few times a second while somebody looks, and joins it to what is known; the screen
-reads that without waiting. A lost connection is told, tried again with growing pauses, and mended by itself.
+One task polls for changes, a few times a second while a screen reads them, and merges them into what is known; the
+screen reads that without waiting. A lost connection is reported by `link` and retried with growing pauses.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 import httpx
 
+from hivemind.api_types import RequestsPart
 from hivemind.control.client import ControlClient, ControlError, open_http
 from hivemind.control.codec import OutOfSync, merge
 from hivemind.control.commands import HERE, WHO_LENGTH
@@ -26,37 +26,40 @@ from hivemind.control.discovery import Token, find_token, parse_address
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.types import Usage
 from hivemind.settings.write import Draft
-from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE, RequestDetail, Requests
+from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE, RequestDetail, Requests, RequestView
 from hivemind.world.snapshot import Line, Snapshot, Totals
 from hivemind_tui.sources.base import Link
-from hivemind_tui.sources.request_feed import RequestFeed
 
 T = TypeVar("T")
 
 _PAGES_AT_ONCE = REQUESTS_KEPT // REQUESTS_PAGE + 2
-"""More change only while they are read, and the world mustn't wait for them."""
+"""Pages of requests read in one poll; more would delay the next snapshot."""
 _FIRST_ANSWER_S = 0.5
-"""The first picture waits so long for the world, that it needn't be drawn twice."""
+"""How long the first frame waits for a snapshot, so that it needn't be drawn twice."""
+_TOO_MANY = 200
+"""Requests above the limit before the oldest are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often the proxy is asked, in seconds."""
+    """How often the proxy is polled, in seconds."""
 
     looked_at_s: float = 0.25
-    """While somebody looks."""
+    """While a screen reads the source."""
     unseen_s: float = 2.0
-    """While nobody does; still enough to notice that it is gone."""
+    """While none does; still enough to notice that the proxy is gone."""
     lately_s: float = 3.0
-    """Somebody looks who did so in this time."""
+    """A screen that read in this time still does."""
     again_s: float = 0.1
     """After the first failure; each further pause is twice as long."""
     again_most_s: float = 2.0
 
 
 class AttachedSource:
-    """A :class:`~hivemind_tui.sources.base.Source` over HTTP. Enter it on the loop that reads it; leaving it
-    ends nothing but itself. `name` signs its commands in the proxy's log."""
+    """A :class:`~hivemind_tui.sources.base.Source` over HTTP, which polls while its context is entered.
+
+    `name` signs its commands in the proxy's log.
+    """
 
     def __init__(
         self,
@@ -76,104 +79,92 @@ class AttachedSource:
         self._clock = clock
         self._run = ""
         self._known: Snapshot | None = None
-        self._nothing = _nothing_yet(url, wall())
-        self._followed = RequestFeed()
-        self._looked_at = self._heard_at = clock()
+        self._empty = _empty_snapshot(url, wall())
+        self._feed = RequestFeed()
+        self._looked_at = self._updated_at = clock()
         self._read_at = -math.inf
         self._lost = "connecting"
         self._first_answer = asyncio.Event()
         self._wake = asyncio.Event()
-        self._listener: asyncio.Task[None] | None = None
+        self._poller: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._listener = asyncio.create_task(self._listen(), name="listen to the proxy")
+        self._poller = asyncio.create_task(self._poll_forever(), name="poll the proxy")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Stop to listen; the proxy goes on."""
-        if self._listener is not None:
-            self._listener.cancel()
+    async def __aexit__(self, *_: object) -> None:
+        if self._poller is not None:
+            self._poller.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._listener
+                await self._poller
 
     async def first_answer(self) -> None:
-        """Until the proxy was asked a first time, whatever came of it."""
+        """Wait until the proxy was polled once, whether it answered or not."""
         await self._first_answer.wait()
-
-    # --- What is read --------------------------------------------------------------------------------------------
 
     @property
     def link(self) -> Link:
-        """How it is doing."""
+        """The state of the connection."""
         if not self._lost:
             return Link("attached", self._url)
-        return Link("attached", self._url, max(0.0, self._clock() - self._heard_at), self._lost)
+        return Link("attached", self._url, max(0.0, self._clock() - self._updated_at), self._lost)
 
     def snapshot(self) -> Snapshot:
-        """The world when it was last heard of; one in which nothing has happened before that."""
-        self._looked_at = self._noticed(self._looked_at)
-        return self._known or self._nothing
+        """Return the world as of the last answer; an empty one before the first."""
+        self._looked_at = self._note_reader(self._looked_at)
+        return self._known or self._empty
 
     def requests(self, since: int) -> Requests:
-        """As :meth:`~hivemind_tui.sources.base.Source.requests`. Several may ask, each with the revision it got.
+        """As :meth:`~hivemind_tui.sources.base.Source.requests`, for several readers, each with its own revision.
 
-        One whose revision is of an earlier run of the proxy learns that everything is forgotten, and begins at 0.
+        A reader whose revision is of an earlier run of the proxy is answered that all is forgotten, and begins at 0.
         """
-        self._read_at = self._noticed(self._read_at)
-        return self._followed.since(since)
+        self._read_at = self._note_reader(self._read_at)
+        return self._feed.since(since)
 
-    def _noticed(self, before: float) -> float:
-        """Somebody looks, after a while perhaps. Returns when."""
+    def _note_reader(self, before: float) -> float:
+        """Return the time now; poll at once where the source wasn't read lately."""
         now = self._clock()
         if now - before > self._pace.lately_s:
             self._wake.set()
         return now
 
-    # --- What is asked for ---------------------------------------------------------------------------------------
-
     async def detail(self, ticket: int) -> RequestDetail | None:
-        """As :meth:`~hivemind_tui.sources.base.Source.detail`. Raises: Rejected: the proxy can't be asked."""
-        return await self._answered(lambda: self._client.request(ticket))
+        """As :meth:`~hivemind_tui.sources.base.Source.detail`. Raises: Rejected: there is no connection."""
+        return await self._call(lambda: self._client.request(ticket))
 
     async def apply(self, command: Command, who: str) -> None:
-        """Have a command carried out. Raises: Rejected."""
+        """Carry a command out. Raises: Rejected."""
         signed = self._name if who == HERE else who
-        await self._answered(lambda: self._client.command(command, signed), "; nothing was changed")
+        await self._call(lambda: self._client.command(command, signed), "; nothing was changed")
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
-        """What writing these knobs down would change in the proxy's settings file. Raises: Rejected."""
-        return await self._answered(lambda: self._client.draft(values))
+        """Return what writing these knobs would change in the proxy's settings file. Raises: Rejected."""
+        return await self._call(lambda: self._client.draft(values))
 
     async def write(self, draft: Draft) -> None:
-        """Write it, where the proxy runs. Raises: Rejected."""
-        await self._answered(lambda: self._client.write(draft, self._name), "; nothing was written")
+        """Write a draft where the proxy runs. Raises: Rejected."""
+        await self._call(lambda: self._client.write(draft, self._name), "; nothing was written")
 
-    async def _answered(self, ask: Callable[[], Awaitable[T]], nothing: str = "") -> T:
-        """Raises: Rejected: by the proxy, or because it can't be asked; then `nothing` says what that means."""
+    async def _call(self, method: Callable[[], Awaitable[T]], nothing: str = "") -> T:
+        """Call a method that changes something if `nothing` says that nothing was. Raises: Rejected."""
         if self._lost:
             raise Rejected(f"not connected to {self._url}: {self._lost}{nothing}")
         try:
-            return await ask()
+            return await method()
         except ControlError as error:
             then = "; it isn't known whether it was done" if nothing and error.sent else nothing
             raise Rejected(f"not connected to {self._url}: {error}{then}") from error
         finally:
             if nothing:
-                self._wake.set()  # to see at once what came of it
+                self._wake.set()  # to show the effect at once
 
-    # --- Listening -----------------------------------------------------------------------------------------------
-
-    async def _listen(self) -> None:
+    async def _poll_forever(self) -> None:
         pause_s = 0.0
         while True:
             self._wake.clear()
             try:
-                await self._hear()
+                await self._poll()
             except (ControlError, Rejected) as error:
                 self._lost = str(error)
                 pause_s = min(max(2 * pause_s, self._pace.again_s), self._pace.again_most_s)
@@ -181,29 +172,29 @@ class AttachedSource:
                     pause_s = self._pace.again_s
                 wait_s = pause_s
             else:
-                self._lost, self._heard_at, pause_s = "", self._clock(), 0.0
+                self._lost, self._updated_at, pause_s = "", self._clock(), 0.0
                 wait_s = self._pace.looked_at_s if self._lately(self._looked_at) else self._pace.unseen_s
             self._first_answer.set()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
 
-    async def _hear(self) -> None:
-        """Bring everything up to date. Raises: NoAnswer, Rejected."""
+    async def _poll(self) -> None:
+        """Fetch and merge all changes. Raises: ControlError, Rejected."""
         known = self._known
         part = await self._client.world(self._run, None if known is None else known.at)
         try:
-            heard = merge(known, part)
+            merged = merge(known, part)
         except OutOfSync:
             part = await self._client.world()
-            heard = merge(None, part)
-        self._known = replace(heard, lines=tuple(_ours(line, self._name) for line in heard.lines))
+            merged = merge(None, part)
+        self._known = replace(merged, lines=tuple(_own_line(line, self._name) for line in merged.lines))
         self._run = part.run
-        if self._followed.run != part.run:
-            self._followed.begin(part.run)
+        if self._feed.run != part.run:
+            self._feed.begin(part.run)
         if self._lately(self._read_at):
             for _ in range(_PAGES_AT_ONCE):
-                if not self._followed.receive(await self._client.requests(self._run, self._followed.received)):
+                if not self._feed.receive(await self._client.requests(self._run, self._feed.received)):
                     break
 
     def _lately(self, at: float) -> bool:
@@ -214,9 +205,9 @@ class AttachedSource:
 async def attached(
     url: str, environ: Mapping[str, str], *, token_file: Path | None = None, pace: Pace | None = None
 ) -> AsyncIterator[AttachedSource]:
-    """The proxy at this URL, as something to watch and steer; whether it answers is told by `link`.
+    """Yield the proxy at this URL as a source; `link` says whether it answers.
 
-    Raises: UsageError: it isn't such a URL, or no token for it is found.
+    Raises: UsageError: the URL isn't valid, or no token for it is found.
     """
     place = parse_address(url)
     token = find_token(place, environ, token_file)
@@ -224,14 +215,76 @@ async def attached(
         open_http(place) as http,
         AttachedSource(place.url, token, http, name=_signature(environ), pace=pace) as source,
     ):
-        with contextlib.suppress(TimeoutError):  # it shows by itself once the answer is there
+        with contextlib.suppress(TimeoutError):  # a later answer is shown when it comes
             async with asyncio.timeout(_FIRST_ANSWER_S):
                 await source.first_answer()
         yield source
 
 
-def _ours(line: Line, name: str) -> Line:
-    """What was done from here is told as it is where screen and proxy are one program."""
+class RequestFeed:
+    """The requests received so far, with a revision of its own that outlives the proxy's."""
+
+    def __init__(self) -> None:
+        self.run = ""
+        """The run of the proxy that the requests are of."""
+        self.received = 0
+        """The proxy's revision, to ask it with the next time."""
+        self._views: dict[int, tuple[int, RequestView]] = {}
+        """By number, with the revision of its last change; the one that changed last is last."""
+        self._revision = 0
+        self._began = 0
+        """The first revision of this run."""
+        self._oldest = 0
+        self._beyond = 1
+        """Above every number that was ever reported."""
+
+    def begin(self, run: str) -> None:
+        """Start over with another run of the proxy, whose numbers begin again."""
+        self.run, self.received = run, 0
+        self._views.clear()
+        self._oldest = 0
+        self._revision += 1
+        self._began = self._revision
+
+    def receive(self, part: RequestsPart) -> bool:
+        """Add what was received. Return whether there is more to ask for at once."""
+        if part.run != self.run:
+            self.begin(part.run)
+        self.received = part.revision
+        for view in part.changed:
+            self._revision += 1
+            self._views.pop(view.ticket, None)
+            self._views[view.ticket] = (self._revision, view)
+            self._beyond = max(self._beyond, view.ticket + 1)
+        if part.oldest > self._oldest:
+            self._oldest = part.oldest
+            self._forget([number for number in self._views if number < part.oldest])
+        if len(self._views) > REQUESTS_KEPT + _TOO_MANY:
+            over = [view for _, view in self._views.values() if view.ended_at is not None]
+            over.sort(key=lambda view: view.ended_at or 0.0)
+            self._forget([view.ticket for view in over[:-REQUESTS_KEPT]])
+        return len(part.changed) >= REQUESTS_PAGE
+
+    def _forget(self, numbers: list[int]) -> None:
+        for number in numbers:
+            del self._views[number]
+
+    def since(self, revision: int) -> Requests:
+        """Return what changed since a revision, a page at most; for one of an earlier run, that all is forgotten."""
+        if 0 < revision < self._began:
+            return Requests(0, self._beyond, ())
+        changed = []
+        for numbered in reversed(self._views.values()):
+            if numbered[0] <= revision:
+                break
+            changed.append(numbered)
+        page = changed[-REQUESTS_PAGE:]
+        reached = page[0][0] if page else self._revision
+        return Requests(reached, self._oldest, tuple(sorted((view for _, view in page), key=lambda view: view.ticket)))
+
+
+def _own_line(line: Line, name: str) -> Line:
+    """Return a line about a command given here as a proxy in this process would write it."""
     signed = f", by {name}"
     if line.tag != "other" or not line.text.endswith(signed):
         return line
@@ -239,13 +292,13 @@ def _ours(line: Line, name: str) -> Line:
 
 
 def _signature(environ: Mapping[str, str]) -> str:
-    """Who sits here, for the log over there."""
+    """Return user and machine, for the proxy's log."""
     user = environ.get("USER") or environ.get("LOGNAME") or "attached"
     name = "".join(letter for letter in f"{user}@{platform.node()}" if letter.isprintable())
     return name[:WHO_LENGTH].strip("@ ") or "attached"
 
 
-def _nothing_yet(url: str, wall: float) -> Snapshot:
+def _empty_snapshot(url: str, wall: float) -> Snapshot:
     return Snapshot(
         at=0.0,
         wall=wall,

@@ -1,7 +1,7 @@
-"""A recording as something to watch: the third source, and the clock that it is played by.
+"""A recording as a source, and the clock that plays it.
 
-One task moves it on, in pieces that hold the loop for some milliseconds at most: a second at 64 times the speed may
-hold a hundred thousand events, each of which is folded, though not each is drawn.
+One task advances it in pieces that hold the loop for some milliseconds at most: a second at 64 times the speed may hold
+a hundred thousand events, each of which is applied, though not each is drawn.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import Command, Rejected
@@ -22,37 +24,41 @@ from hivemind.world.snapshot import Snapshot
 from hivemind.world.world import World
 from hivemind_tui.render.format import clean
 from hivemind_tui.sources.base import Link
-from hivemind_tui.sources.playback import KINDS, READ_ONLY, Column, Marked, Playback
-from hivemind_tui.sources.player import Player
-from hivemind_tui.sources.transport import Transport
+from hivemind_tui.sources.playback import KINDS, READ_ONLY, Playback, Transport
+
+if TYPE_CHECKING:
+    from hivemind.journal.index.activity import Column
+    from hivemind.journal.index.marks import Mark
+    from hivemind.journal.index.player import Player
 
 _PIECE_S = 0.004
-"""The longest that the loop is held at once."""
+"""The longest time that the loop is held at once."""
 _TURN_S = 1 / 30
-"""Between two looks at the clock."""
+"""Between two turns while it plays."""
 _LOOK_EVERY_S = 0.5
-"""At whether more was written, or read through."""
+"""Between two checks whether more was written or indexed."""
 _COLUMNS = 480
 """Of the timeline, more than a screen has."""
 _PLACES = 1000
-"""On the timeline, of which no screen shows more."""
+"""Marks of one kind on the timeline that can be told apart, more than a screen has columns."""
 _HERE_S = 1e-6
 _NOTE_S = 4.0
-"""What was come upon is told for so long while it plays on."""
+"""How long a note is shown while the recording plays on."""
+_AT = attrgetter("at")
 
 
 class ReplaySource:
-    """A :class:`~hivemind_tui.sources.base.Source` over a recording; :meth:`run` moves it on. Nothing steers it."""
+    """A :class:`~hivemind_tui.sources.base.Source` over a recording; :meth:`run` plays it. Nothing steers it."""
 
     def __init__(self, player: Player, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.link = Link("replay", name)
         self.journal: Path | None = None
-        """Its first file, for who wants to simulate it; None: it isn't in any."""
+        """The journal's first file, for simulations; None: it isn't in any."""
         self.transport = Transport(player.begins_at, player.ends_at)
         self.kinds = frozenset(KINDS)
-        """Of marks that are wanted."""
+        """The kinds of marks that are shown."""
         self.moved: Callable[[], None] = lambda: None
-        """Called when another moment is shown that nobody waited for by playing."""
+        """Called when the moment shown changed by more than playing on."""
         self._player = player
         self._name = name
         self._clock = clock
@@ -60,33 +66,33 @@ class ReplaySource:
         self._shown_at = player.begins_at
         self._snapshot: Snapshot | None = None
         self._followed: World | None = None
-        self._marks: list[Marked] = []
-        self._apart: Sequence[Marked] = ()
+        self._marks: list[Mark] = []
+        self._distinct_marks: Sequence[Mark] = ()
         self._columns: Sequence[Column | None] = ()
         self._looked_s = 0.0
         self._following = False
-        self._until: Marked | None = None
-        """Where it stops again by itself."""
+        self._until: Mark | None = None
+        """The mark at which it stops by itself."""
         self._heads: tuple[tuple[int, int], RequestDetail] | None = None
-        """What was last read of one request, and by which of its answers."""
+        """The last detail that was read with headers, by its number and the attempts that had ended."""
         self._note = self._note_kind = ""
         self._noted_s = 0.0
         self._trouble = ""
         """Why it can't be read any more."""
         self._wake = asyncio.Event()
         player.seek(player.begins_at)
-        self._survey()
+        self._update_timeline()
 
     # --- As a source -----------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """The world at the moment shown; made once for each."""
+        """Return the world at the moment shown; made once for each moment."""
         if self._snapshot is None:
             self._snapshot = recounted(self._player.world.snapshot(self._shown_at))
         return self._snapshot
 
     def requests(self, since: int) -> Requests:
-        """As :meth:`~.base.Source.requests`; in a world of another moment all that was known is void."""
+        """As :meth:`~.base.Source.requests`; after a seek, which makes another world, everything is forgotten."""
         world = self._player.world
         if world is not self._followed:
             self._followed = world
@@ -95,7 +101,7 @@ class ReplaySource:
         return world.requests(since, self._shown_at)
 
     async def detail(self, ticket: int) -> RequestDetail | None:
-        """All that the recording told of it by now; its headers are looked for where bodies were recorded."""
+        """Return the request as recorded up to now; with its headers where bodies were recorded."""
         detail = self._player.world.detail(ticket, self._shown_at)
         if detail is None or not self._player.bodies:
             return detail
@@ -126,7 +132,7 @@ class ReplaySource:
     # --- As a recording --------------------------------------------------------------------------------------------
 
     def playback(self) -> Playback:
-        """How it stands."""
+        """Return the state of the playback now."""
         transport, player = self.transport, self._player
         return Playback(
             name=self._name,
@@ -140,7 +146,7 @@ class ReplaySource:
             growing=player.growing,
             loop_from=transport.loop_from,
             loop_to=transport.loop_to,
-            marks=self._apart,
+            marks=self._distinct_marks,
             mark_count=len(self._marks),
             columns=self._columns,
             known_to=player.known_to,
@@ -151,13 +157,12 @@ class ReplaySource:
         )
 
     def play(self) -> bool:
-        """Play on, or stop; answers whether it plays. At the end of one being written it is followed."""
+        """Play on, or stop; return whether it plays. At the end of a recording that grows, follow it."""
         transport = self.transport
-        self._tell("")
+        self._set_note("")
         self._until = None
         if transport.playing or self._following:
-            transport.stop()
-            self._following = False
+            transport.playing = self._following = False
             return False
         if transport.at_end and self._player.growing:
             self.follow()
@@ -167,24 +172,24 @@ class ReplaySource:
         if transport.at != before:
             self._seek(transport.at)
         self._wake.set()
-        return transport.playing
+        return True
 
     def go(self, at: float, note: str = "", kind: str = "") -> None:
-        """To another moment, with what is to be told of it."""
-        self._tell(note, kind)
+        """Go to another moment, and show a note about it."""
+        self._set_note(note, kind)
         self._following = False
         self._until = None
         self._seek(self.transport.go(at))
 
     def follow(self) -> None:
-        """To the end, and on with it where it is still being written."""
+        """Go to the end, and stay there where the recording grows."""
         self.go(self.transport.ends_at)
         self._following = self._player.growing
         if self._following:
-            self.transport.stop()
+            self.transport.playing = False
 
     def play_to_mark(self) -> bool:
-        """Play on to the next mark of the kinds that are wanted, and stop there; False: there is none."""
+        """Play on to the next mark that is shown, and stop there; return False where there is none."""
         found = self.mark(1)
         if found is None:
             return False
@@ -193,17 +198,16 @@ class ReplaySource:
         self._until = found
         return True
 
-    def mark(self, step: int) -> Marked | None:
-        """The next mark (or, negative, the one before) of the kinds that are wanted; None: there is none."""
-        at = self.transport.at
-        marks = self._marks
+    def mark(self, step: int) -> Mark | None:
+        """Return the next mark that is shown or, for a negative step, the one before; None: there is none."""
+        at, marks = self.transport.at, self._marks
         index = (
-            bisect_right(marks, at + _HERE_S, key=_at) if step > 0 else bisect_left(marks, at - _HERE_S, key=_at) - 1
+            bisect_right(marks, at + _HERE_S, key=_AT) if step > 0 else bisect_left(marks, at - _HERE_S, key=_AT) - 1
         )
         return marks[index] if 0 <= index < len(marks) else None
 
     def event(self, step: int) -> bool:
-        """To the next thing that happened, or the one before; False where there is none."""
+        """Go to the next event, or the one before; return False where there is none."""
         player, at = self._player, self.transport.at
         try:
             found = player.event_after(at) if step > 0 else player.event_before(at)
@@ -211,23 +215,23 @@ class ReplaySource:
             self._trouble, found = _cause(error), None
         if found is None:
             return False
-        self.transport.stop()
+        self.transport.playing = False
         self.go(*found)
         return True
 
     def counts(self) -> Mapping[str, int]:
-        """How many marks of each kind there are, wanted or not."""
+        """Return how many marks of each kind there are, shown or not."""
         return Counter(mark.kind for mark in self._player.marks)
 
-    def want(self, kinds: frozenset[str]) -> None:
-        """Marks of these kinds alone."""
+    def show_kinds(self, kinds: frozenset[str]) -> None:
+        """Show marks of these kinds only."""
         self.kinds = kinds
-        self._survey()
+        self._update_timeline()
 
-    # --- Moving on -------------------------------------------------------------------------------------------------
+    # --- Playing ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Move it on, for ever."""
+        """Play for ever."""
         while True:
             busy = self.turn()
             self._wake.clear()
@@ -241,12 +245,12 @@ class ReplaySource:
                 continue
 
     def turn(self) -> bool:
-        """One piece of the work; True where more is to be done at once."""
+        """Do one piece of the work; return whether there is more to do at once."""
         try:
             return self._turn()
         except UsageError as error:
-            # The file is gone, or its disk: what was read of it stays.
-            self.transport.stop()
+            # The file or its disk is gone: what was read of it stays.
+            self.transport.playing = False
             before, self._trouble = self._trouble, _cause(error)
             if self._trouble != before:
                 self.moved()
@@ -271,7 +275,7 @@ class ReplaySource:
         if until is not None and before < until.at <= target:
             target = transport.go(until.at)
         if self._note and transport.playing and now_s >= self._noted_s + _NOTE_S:
-            self._tell("")
+            self._set_note("")
         if target < before:
             self._seek(target)
             return True
@@ -279,38 +283,38 @@ class ReplaySource:
             return False
         reached = player.advance(target, _PIECE_S)
         if reached < target and transport.playing:
-            transport.fell_behind(reached)
+            transport.at = reached  # no more events could be applied in time
         self._show(reached)
         if until is not None and until.at <= reached:
-            transport.stop()
+            transport.playing = False
             self._until = None
-            self._tell(text_of_mark(until), until.kind)
+            self._set_note(text_of_mark(until), until.kind)
             self.moved()
         elif transport.at_end:
-            transport.stop()
+            transport.playing = False
             self._following = player.growing
             self.moved()
         return reached < target
 
     def _look(self) -> None:
-        """At what was written or read through meanwhile."""
+        """Take over what was written or indexed meanwhile."""
         player, transport = self._player, self.transport
         if not player.look():
             return
-        self._snapshot = None  # what was about is exact now, maybe
+        self._snapshot = None  # an approximate one may be exact now
         transport.reaches(player.ends_at)
-        self._survey()
+        self._update_timeline()
         if self._following:
             transport.go(transport.ends_at)
         self.moved()
 
-    def _survey(self) -> None:
+    def _update_timeline(self) -> None:
         self._marks = [mark for mark in self._player.marks if mark.kind in self.kinds or mark.kind not in KINDS]
-        self._apart = _distinct(self._marks, (self.transport.ends_at - self.transport.begins_at) / _PLACES)
+        self._distinct_marks = _distinct(self._marks, (self.transport.ends_at - self.transport.begins_at) / _PLACES)
         self._columns = self._player.overview(_COLUMNS)
 
     def _seek(self, at: float) -> None:
-        """The newest wish counts: a mouse that is dragged along makes more of them than can be met."""
+        """Seek in the next turn. A mouse that is dragged asks for more seeks than can be done: the newest counts."""
         self._seeking = at
         self._wake.set()
 
@@ -318,43 +322,39 @@ class ReplaySource:
         self._shown_at = at
         self._snapshot = None
 
-    def _tell(self, note: str, kind: str = "") -> None:
+    def _set_note(self, note: str, kind: str = "") -> None:
         self._note, self._note_kind, self._noted_s = note, kind, self._clock()
 
 
 def recounted(snapshot: Snapshot) -> Snapshot:
-    """With as many requests in flight and waiting as there are: gauges were taken once a second, all else is exact."""
-    flying = Counter(ticket.lane for ticket in snapshot.slots)
+    """Return the snapshot with requests in flight and waiting counted: recorded gauges are up to a second old."""
+    in_flight = Counter(ticket.lane for ticket in snapshot.slots)
     known = len(snapshot.queue) == snapshot.queued
     states = Counter((ticket.lane, ticket.state) for ticket in snapshot.queue)
     lanes = []
     for lane in snapshot.lanes:
-        key, state = lane.state.lane, replace(lane.state, active=flying[lane.state.lane])
+        key, state = lane.state.lane, replace(lane.state, active=in_flight[lane.state.lane])
         if known:
             state = replace(state, waiting=states[key, "queued"], retrying=states[key, "retry"])
         lanes.append(replace(lane, state=state))
     return replace(snapshot, lanes=tuple(lanes))
 
 
-def text_of_mark(mark: Marked) -> str:
-    """What it is of, with who it is about, for people."""
+def text_of_mark(mark: Mark) -> str:
+    """Return what happened, with the agent or lane that it happened to."""
     return clean(f"{mark.who}: {mark.text}" if mark.who else mark.text)
 
 
 def _cause(error: UsageError) -> str:
-    """Without the file's path, which the screen names already."""
+    """Return the error without the file's path, which the screen names already."""
     return str(error).rpartition(": ")[2]
 
 
-def _at(mark: Marked) -> float:
-    return mark.at
-
-
-def _distinct(marks: Sequence[Marked], place_s: float) -> Sequence[Marked]:
-    """One of each kind a place."""
+def _distinct(marks: Sequence[Mark], place_s: float) -> Sequence[Mark]:
+    """Return one mark of each kind in each place of this length."""
     if place_s <= 0:
         return marks
-    seen: dict[tuple[int, str], Marked] = {}
+    seen: dict[tuple[int, str], Mark] = {}
     for mark in marks:
         seen.setdefault((int(mark.at / place_s), mark.kind), mark)
     return [*seen.values()]

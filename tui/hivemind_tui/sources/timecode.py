@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from hivemind.errors import UsageError
 from hivemind.journal.timecode import parse_moment
 from hivemind.providers.times import parse_duration
 from hivemind_tui.render.format import clean, clock
+from hivemind_tui.sources.playback import Playback
 
 HOW = "14:02, 14:02:30, +90s, -2m, 5m after the beginning, 50%"
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
@@ -16,30 +16,19 @@ _STEP = re.compile(r"([+-])\s*(\d+(?:\.\d+)?)\s*s?")
 _MINUTE_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """The extent of a recording and the position in it, on its own clock."""
-
-    begins_at: float
-    ends_at: float
-    at: float
-    wall_offset_s: float
-    """From its clock to the time of day, in seconds since the epoch."""
-
-
-def moment_of(text: str, of: Stretch) -> float:
+def moment_of(text: str, now: Playback) -> float:
     """Return the moment that a text means, on the recording's clock; for a step beyond an end, that end.
 
     Raises: UsageError: it can't be parsed, or lies outside the recording.
     """
     text = text.strip()
     if share := _SHARE.fullmatch(text):
-        at = of.begins_at + min(100.0, float(share[1])) / 100 * (of.ends_at - of.begins_at)
+        at = now.begins_at + min(100.0, float(share[1])) / 100 * (now.ends_at - now.begins_at)
     elif text[:1] in ("+", "-"):
-        at = of.at + _step(text)
+        at = now.at + _step(text)
     else:
-        at = _parse_time(text, of)
-    return max(of.begins_at, min(of.ends_at, at))
+        at = _parse_time(text, now)
+    return max(now.begins_at, min(now.ends_at, at))
 
 
 def _step(text: str) -> float:
@@ -50,10 +39,10 @@ def _step(text: str) -> float:
     return length_s if text[0] == "+" else -length_s
 
 
-def _parse_time(text: str, of: Stretch) -> float:
+def _parse_time(text: str, now: Playback) -> float:
     """Parse a time of day, or a time after the beginning."""
-    begins, ends = of.begins_at + of.wall_offset_s, of.ends_at + of.wall_offset_s
+    begins, ends = now.begins_at + now.wall_offset_s, now.ends_at + now.wall_offset_s
     wall = parse_moment(text, begins)
     if not begins - _MINUTE_S < wall < ends + _MINUTE_S:
         raise UsageError(f"{clean(text[:40])} isn't in the recording, which goes from {clock(begins)} to {clock(ends)}")
-    return wall - of.wall_offset_s
+    return wall - now.wall_offset_s

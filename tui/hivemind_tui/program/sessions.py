@@ -1,0 +1,210 @@
+"""What the program runs: a proxy of its own, one that runs elsewhere, or a recording.
+
+A start has an order. What the screen needs is imported before the proxy takes its first connection, so that no client
+meets a loop that is held for it; what the first frame doesn't need is imported after that frame.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+from hivemind.console import Console
+from hivemind.errors import BindError
+from hivemind_tui.loop.gc_pacing import Collector
+from hivemind_tui.program.headless import closing_table
+from hivemind_tui.program.supervisor import Stop, Supervisor, stop_on_signals
+from hivemind_tui.sources.base import Local
+from hivemind_tui.sources.demo import Demo, DemoWorld
+
+if TYPE_CHECKING:
+    from hivemind.host.proxy import Proxy
+    from hivemind.host.server import Served
+    from hivemind.settings import Settings
+    from hivemind_tui.program.screens import Screens
+
+_DEMO_WITHOUT_SCREEN_S = 20.0
+_FIRST_FRAME_S = 3.0
+
+
+class RemoteProxy(NamedTuple):
+    """The address of a proxy, and where its token is."""
+
+    url: str
+    token_file: Path | None
+    environ: Mapping[str, str]
+
+
+class Options(NamedTuple):
+    """The parsed command line."""
+
+    settings: Settings
+    file: Path = Path()
+    """Where tuned knobs are written."""
+    demo: Demo | None = None
+    monitor: Path | None = None
+    """Where to write, at the end, how long the screen held the loop."""
+    remote: RemoteProxy | None = None
+    """A proxy to attach to, in place of one of our own."""
+    replay: Path | None = None
+    """A journal to play back, in place of a proxy."""
+    first_run: bool = False
+    """No upstream is set, so the screen explains how to connect, and offers the demo."""
+
+
+async def run_session(options: Options, console: Console, collector: Collector, *, with_screen: bool) -> bool:
+    """Run what the options say until asked to stop. Return whether the terminal is stuck.
+
+    Raises: BindError; UsageError: the address, the journal or the state of an earlier run can't be used.
+    """
+    with stop_on_signals() as stop:
+        async with AsyncExitStack() as stack:
+            first_frame = asyncio.Event()
+            screens = await _enter_screens(options, collector, first_frame, stack) if with_screen else None
+            supervisor = Supervisor(console, stop)
+            if options.replay is not None:
+                assert screens is not None
+                await _replay(options.replay, console, supervisor, screens)
+            elif options.remote is not None:
+                await _attach(options.remote, supervisor, screens)
+            else:
+                await _ProxySession(options, collector, stack, first_frame).run(supervisor, screens, stop)
+            return supervisor.stuck
+
+
+async def _enter_screens(
+    options: Options, collector: Collector, first_frame: asyncio.Event, stack: AsyncExitStack
+) -> Screens:
+    from hivemind_tui.program.screens import Screens  # Textual, which lines don't need
+
+    settings = options.settings
+    token = settings.token is not None and options.remote is None
+    screens = Screens(drain_s=settings.drain_s, token=token, collector=collector, first_frame=first_frame)
+    stack.push_async_callback(screens.aclose)
+    if options.monitor is not None:
+        stack.callback(screens.write_report, options.monitor)
+    return screens
+
+
+async def _attach(remote: RemoteProxy, supervisor: Supervisor, screens: Screens | None) -> None:
+    """Show a proxy that runs elsewhere, and goes on when the screen ends."""
+    from hivemind_tui.sources.remote import attached  # an HTTP client, which the other sessions don't need at once
+
+    async with attached(remote.url, remote.environ, token_file=remote.token_file) as source:
+        if screens is None:
+            print(f"hivemind-tui: attached to {remote.url}", flush=True)
+        await supervisor.watch(source, screens.on(source) if screens is not None else None)
+
+
+async def _replay(path: Path, console: Console, supervisor: Supervisor, screens: Screens) -> None:
+    """Show a recording."""
+    from hivemind.journal.index.player import Player
+    from hivemind_tui.sources.replay import ReplaySource
+
+    player = Player.open(path, priced=True)
+    try:
+        source = ReplaySource(player, player.name or path.stem)
+        source.journal = path
+        if not await supervisor.show(screens.on(source)):
+            console.line("the screen failed; the same journal in lines: hivemind-tui --replay FILE | cat")
+    finally:
+        player.close()
+
+
+@dataclass(slots=True)
+class _ProxySession:
+    """A proxy in this process, and the demo, which may also be started later beside an unused proxy."""
+
+    options: Options
+    collector: Collector
+    stack: AsyncExitStack
+    first_frame: asyncio.Event
+    demo: tuple[Proxy, DemoWorld] | None = None
+    """Started from the first screen."""
+
+    async def run(self, supervisor: Supervisor, screens: Screens | None, stop: Stop) -> None:
+        """Serve until asked to stop, then drain."""
+        options, settings = self.options, self.options.settings
+        world = None
+        if options.demo is not None:
+            world = await self.stack.enter_async_context(DemoWorld(options.demo))
+            settings = world.behind(settings)
+        proxy, served = await self._serve(settings, world is not None)
+        if screens is None:
+            targets = ", ".join(f"{origin.name} {origin.url}" for origin in settings.origins())
+            print(f"hivemind-tui: ready on {served.url} -> {targets}", flush=True)
+            self.collector.settle()
+            self.first_frame.set()
+            if world is not None:
+                asyncio.get_running_loop().call_later(_DEMO_WITHOUT_SCREEN_S, stop.ask)
+        elif options.first_run:
+            screens.start_demo = self._start_demo
+        source = Local(proxy, options.file)
+        async with self._demo_running(world, proxy, served.url):
+            await supervisor.watch(source, screens.on(source) if screens is not None else None)
+            snapshot = proxy.snapshot()
+        await supervisor.drain(proxy, settings.drain_s)
+        if self.demo is not None:
+            proxy, world = self.demo
+            snapshot = proxy.snapshot()
+            await world.stop_agents()
+            await supervisor.drain(proxy, settings.drain_s)
+        if world is not None and not supervisor.stuck:
+            print(closing_table(snapshot), flush=True)
+
+    async def _start_demo(self) -> Local:
+        """Start the demo and a proxy for it, on a port of its own."""
+        settings = self.options.settings
+        world = await self.stack.enter_async_context(DemoWorld(Demo()))
+        proxy, served = await self._serve(world.behind(settings).model_copy(update={"port": 0}), True)
+        await self._begin_demo(world, proxy, served.url)
+        self.demo = proxy, world
+        return Local(proxy, self.options.file)
+
+    @asynccontextmanager
+    async def _demo_running(self, world: DemoWorld | None, proxy: Proxy, url: str) -> AsyncIterator[None]:
+        """Start the demo's agents in the background after the first frame, and end them when the context is left."""
+        if world is None:
+            yield
+            return
+
+        async def begin(world: DemoWorld) -> None:
+            with suppress(TimeoutError):  # a screen that fails mustn't keep the demo waiting
+                async with asyncio.timeout(_FIRST_FRAME_S):
+                    await self.first_frame.wait()
+            await self._begin_demo(world, proxy, url)
+
+        beginning = asyncio.create_task(begin(world), name="hivemind-demo")
+        try:
+            yield
+        finally:
+            beginning.cancel()
+            with suppress(asyncio.CancelledError):
+                await beginning
+            await world.stop_agents()
+
+    async def _begin_demo(self, world: DemoWorld, proxy: Proxy, url: str) -> None:
+        token = self.options.settings.token
+        path = "" if token is None else f"/token/{quote(token.get_secret_value(), safe='')}"
+        await world.begin(url + path, proxy.apply)
+        self.collector.settle()
+
+    async def _serve(self, settings: Settings, demo: bool) -> tuple[Proxy, Served]:
+        """Start and serve a proxy; the demo's on a free port where its own is taken, and nothing outlives that one."""
+        from hivemind.host.proxy import Proxy
+        from hivemind.host.server import serve
+        from hivemind.prices import Prices
+
+        try:
+            proxy = Proxy(settings, prices=Prices())
+            proxy.settings_file = self.options.file
+            return proxy, await self.stack.enter_async_context(serve(proxy, settings, durable=not demo))
+        except BindError:
+            if not demo or not settings.port:
+                raise
+        return await self._serve(settings.model_copy(update={"port": 0}), demo)
