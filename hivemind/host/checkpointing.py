@@ -268,11 +268,11 @@ class Checkpointer:
     def _request(self, conversation: Conversation) -> Asked:
         call = conversation.call
         return Asked(
-            call.method.decode("latin-1"),
+            call.head.method.decode("latin-1"),
             path_of(call, self._secrets),
-            call.route.origin.name,
-            call.client.name,
-            call.dialect.name,
+            call.head.route.origin.name,
+            call.head.client.name,
+            call.head.dialect.name,
             call.facts.model,
             conversation.at,
         )

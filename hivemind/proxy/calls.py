@@ -6,21 +6,21 @@ import asyncio
 import logging
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from hivemind import agent_names
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
 from hivemind.providers.free import METHOD_OVERRIDES, is_free
 from hivemind.providers.request_body import SHORT, facts_in_steps
+from hivemind.proxy.asgi import Scope
 from hivemind.proxy.routing import Routes
 from hivemind.proxy.step_runner import StepRunner
 from hivemind.redaction.text import redact
 from hivemind.redaction.values import credentials_in
-from hivemind.wire.call import Call, sanitized
+from hivemind.wire.call import Call, CallHead, path_to_show, sanitized_client, sanitized_facts
 from hivemind.wire.claims import Claims
 from hivemind.wire.headers import for_upstream
-from hivemind.wire.identity import claimed_name, identify, lane_credential
+from hivemind.wire.identity import PRIORITY_HEADER, claimed_name, fingerprint, identify, lane_credential
 from hivemind.wire.refusal import RequestRefused
 from hivemind.wire.target import RequestPath
 
@@ -47,53 +47,64 @@ class CallReader:
         self._steps = steps
         self._unknown_paths = UnknownPaths()
 
-    async def read(
-        self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes], place: RequestPath, body: bytes
-    ) -> Call:
-        """Return the call that a request makes. Raises: RequestRefused."""
+    async def head(self, scope: Scope, headers: Mapping[bytes, bytes], place: RequestPath) -> CallHead:
+        """Read a request's head. Raises: RequestRefused: no upstream is known for it."""
         pairs, query = scope["headers"], scope["query_string"]
-        dialect = dialect_for(place.path)
-        text = query.decode("latin-1")
-        if len(body) <= SHORT and b"content-encoding" not in headers:
-            facts = dialect.facts(place.path, text, pairs, body)
-        else:
-            facts = await self._steps.run(facts_in_steps(dialect, place.path, text, pairs, body))
-        client = client_of(pairs)
         route = self._routes.find(place.upstream, place.path, headers)
         if route is None:
             known = ", ".join(f"/to/{name}/" for name, _ in self._routes.names)
             raise RequestRefused(404, f"no upstream for this path; name one: {known}", "unknown_route")
-        secrets = (*self._secrets, *credentials_in(pairs, scope["raw_path"] + b"?" + query))
-        facts, client = sanitized(facts, client, secrets)
         profile = route.origin.profile
-        if agent_names.tables_wanted(claimed_name(headers, place.agent)):
+        method, dialect = scope["method"], dialect_for(place.path)
+        secrets = (*self._secrets, *credentials_in(pairs, scope["raw_path"] + b"?" + query))
+        free = is_free(method, place.raw_path, b"") and headers.keys().isdisjoint(METHOD_OVERRIDES)
+        name = claimed_name(headers, place.agent)
+        if agent_names.tables_wanted(name):
             await asyncio.to_thread(agent_names.load_tables)
-        proven = proven_agent(self._claims, headers, place)
-        identity = identify(
-            headers, query, place.agent, client, facts.session, profile.auth_headers, self._claims, proven
-        )
-        if any(each in identity.agent for each in secrets):
-            raise RequestRefused(400, agent_names.LOOKS_LIKE_A_KEY)
-        method = scope["method"]
-        free = is_free(method, place.raw_path, body) and headers.keys().isdisjoint(METHOD_OVERRIDES)
-        if not free and dialect.name == "plain":
-            self._unknown_paths.report(method, place.path)
-        if facts.unread:
-            _log.info("the size of a request of %s is estimated: %s", identity.agent, facts.unread)
-        return Call(
+        return CallHead(
             method=method.encode(),
             target=route.origin.base_path.encode() + place.raw_path + (b"?" + query if query else b""),
             headers=for_upstream(pairs),
-            body=body,
+            path=place.path,
+            query=query.decode("latin-1"),
+            received=pairs,
             route=route,
             dialect=dialect,
-            facts=facts,
-            client=client,
-            identity=identity,
+            client=sanitized_client(client_of(pairs), secrets),
             lane=f"{route.origin.name}:{lane_credential(pairs, query, profile)}",
+            name=name,
+            credential=fingerprint(headers, query, profile.auth_headers),
+            priority=headers.get(PRIORITY_HEADER),
             secrets=secrets,
+            encoded=b"content-encoding" in headers,
             free=free,
+            shown_path=path_to_show(place.raw_path, secrets),
         )
+
+    async def read(self, head: CallHead, body: bytes, tokens: tuple[bytes, ...]) -> Call:
+        """Return the call that a request makes, which shows these tokens. Raises: RequestRefused."""
+        if len(body) <= SHORT and not head.encoded:
+            facts = head.dialect.facts(head.path, head.query, head.received, body)
+        else:
+            facts = await self._steps.run(facts_in_steps(head.dialect, head.path, head.query, head.received, body))
+        facts = sanitized_facts(facts, head.secrets)
+        identity = identify(
+            self._claims,
+            head.client,
+            facts.session,
+            name=head.name,
+            credential=head.credential,
+            priority=head.priority,
+            proven=proven_agent(self._claims, tokens),
+        )
+        if any(each in identity.agent for each in head.secrets):
+            raise RequestRefused(400, agent_names.LOOKS_LIKE_A_KEY)
+        call = Call(head, body, facts, identity)
+        if head.dialect.name == "plain" and not call.free:
+            self._unknown_paths.report(head.method.decode(), head.path)
+        if facts.unread:
+            _log.info("the size of a request of %s is estimated: %s", identity.agent, facts.unread)
+        return call
 
 
 def shown_tokens(headers: Mapping[bytes, bytes], place: RequestPath) -> tuple[bytes, ...]:
@@ -103,9 +114,9 @@ def shown_tokens(headers: Mapping[bytes, bytes], place: RequestPath) -> tuple[by
     return found if path is None else (*found, path.encode("utf-8", "replace"))
 
 
-def proven_agent(claims: Claims, headers: Mapping[bytes, bytes], place: RequestPath) -> str | None:
-    """Return the agent whose own token a request shows."""
-    for token in shown_tokens(headers, place):
+def proven_agent(claims: Claims, tokens: tuple[bytes, ...]) -> str | None:
+    """Return the agent whose own token is among those that a request shows."""
+    for token in tokens:
         if (agent := claims.agent_of(token)) is not None:
             return agent
     return None

@@ -41,7 +41,7 @@ class ClientRetries:
 
     def original(self, call: Call, now: float) -> Exchange | None:
         """Return the waiting exchange that this call retries."""
-        counted = call.client.retry_count
+        counted = call.head.client.retry_count
         if counted == 0 or (counted is None and not call.identity.named):
             return None  # the common case, decided before thousands of waiting exchanges are compared
         alike = [each for each in self._waiting.get(call.identity.agent, ()) if _same(each.call, call)]
@@ -51,11 +51,11 @@ class ClientRetries:
 
 
 def _same(one: Call, other: Call) -> bool:
-    if one.lane != other.lane or (one.method, one.target, one.body) != (other.method, other.target, other.body):
+    if (one.head.lane, one.head.method, one.head.target) != (other.head.lane, other.head.method, other.head.target):
         return False
     # A lane may be shared by several credentials; none may see the answer to another one.
-    return _credentials(one) == _credentials(other)
+    return one.body == other.body and _credentials(one) == _credentials(other)
 
 
 def _credentials(call: Call) -> list[tuple[bytes, bytes]]:
-    return [pair for pair in call.headers if pair[0] in CREDENTIAL_HEADERS]
+    return [pair for pair in call.head.headers if pair[0] in CREDENTIAL_HEADERS]

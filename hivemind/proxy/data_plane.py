@@ -26,14 +26,18 @@ from hivemind.proxy.step_runner import StepRunner
 from hivemind.settings import Settings
 from hivemind.settings.secrets import own_credentials
 from hivemind.upstream.base import UpstreamError, UpstreamTimeout
-from hivemind.wire.call import Call, scheduler_request
+from hivemind.wire.call import Call, CallHead, scheduler_request
 from hivemind.wire.claims import Claims
-from hivemind.wire.headers import fields, for_client
-from hivemind.wire.recent_heads import RecentHeads
+from hivemind.wire.headers import fields, for_client, value
+from hivemind.wire.recent_heads import RecentHeads, size_of_head
 from hivemind.wire.refusal import RequestRefused
 from hivemind.wire.target import RequestPath, parse_path
 
 Fields = Mapping[bytes, bytes]
+
+MAX_CACHED_HEADS = 512
+MAX_CACHED_HEAD = 16 << 10
+"""Bytes in memory of the largest head that is cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,50 @@ class LocalApp:
     """Returns whether a request needs no agents' token."""
     deny: Callable[[RequestRefused, Scope, Receive, Send], Awaitable[None]]
     """Answers a request from a page or under a host name that may not use the proxy."""
+
+
+@dataclass(slots=True)
+class Head:
+    """What is known of a request before its body is read."""
+
+    fields: Fields
+    """The first value of each header but the body's length."""
+    place: RequestPath
+    local: LocalApp | None
+    """The application of our own that answers it."""
+    denied: RequestRefused | None
+    allowed_origin: bytes | None
+    """The origin of the page that sent it, where a setting allows that one."""
+    tokens: tuple[bytes, ...]
+    """Tokens for this proxy that it shows."""
+    size: int
+    """Bytes that it takes in memory, about."""
+    call: CallHead | None = None
+    """None until it is to be sent upstream."""
+
+
+class HeadCache:
+    """The heads of the newest requests: a client sends the same one again and again, but for the body's length."""
+
+    def __init__(self) -> None:
+        self._heads: dict[tuple[object, ...], Head] = {}
+
+    def find(self, scope: Scope) -> Head | None:
+        """Return the head of a request; None where it wasn't read lately."""
+        return self._heads.get(_key(scope))
+
+    def add(self, scope: Scope, head: Head) -> None:
+        """Keep a head, unless it is large."""
+        if head.size > MAX_CACHED_HEAD:
+            return
+        if len(self._heads) >= MAX_CACHED_HEADS:
+            del self._heads[next(iter(self._heads))]
+        self._heads[_key(scope)] = head
+
+
+def _key(scope: Scope) -> tuple[object, ...]:
+    headers = [pair for pair in scope["headers"] if pair[0] != b"content-length"]
+    return (scope["method"], scope["raw_path"], scope["query_string"], *headers)
 
 
 class DataPlane:
@@ -79,6 +127,7 @@ class DataPlane:
         self._steps = StepRunner()
         self._calls = CallReader(routes, claims, own_credentials(settings), self._steps)
         self._retries = ClientRetries()
+        self._heads = HeadCache()
         self.recent_heads = RecentHeads()
         self._active = 0
         self._idle = asyncio.Event()
@@ -92,65 +141,75 @@ class DataPlane:
         if scope["type"] != "http":
             await not_http(scope, receive, send)
             return
-        headers, place = fields(scope["headers"]), parse_path(scope["raw_path"])
-        local = self._local_app(scope["method"], place)
-        denied = self._access.denial(headers, local is not None)
-        if denied is None and b"origin" in headers and self._access.allows_origin(headers[b"origin"]):
-            send = with_cors(headers[b"origin"], send)
+        head = self._heads.find(scope)
+        if head is None:
+            head = self._read_head(scope)
+            if head.denied is None:
+                self._heads.add(scope, head)
+        if head.allowed_origin is not None:
+            send = with_cors(head.allowed_origin, send)
         try:
-            await self._serve(scope, headers, place, local, denied, receive, send)
+            await self._serve(scope, head, receive, send)
         except RequestRefused as refusal:
-            answer_headers, body = refusal.response(place.path)
+            answer_headers, body = refusal.response(head.place.path)
             await ResponseWriter(send).answer(refusal.status, answer_headers, body)
 
-    async def _serve(
-        self,
-        scope: Scope,
-        headers: Fields,
-        place: RequestPath,
-        local: LocalApp | None,
-        denied: RequestRefused | None,
-        receive: Receive,
-        send: Send,
-    ) -> None:
+    def _read_head(self, scope: Scope) -> Head:
+        headers, place = fields(scope["headers"]), parse_path(scope["raw_path"])
+        headers.pop(b"content-length", None)  # each request has its own
+        local = self._local_app(scope["method"], place)
+        denied = self._access.denial(headers, local is not None)
+        origin = headers.get(b"origin")
+        allowed = origin if denied is None and origin is not None and self._access.allows_origin(origin) else None
+        return Head(headers, place, local, denied, allowed, shown_tokens(headers, place), size_of_head(scope))
+
+    async def _serve(self, scope: Scope, head: Head, receive: Receive, send: Send) -> None:
         """Answer a request, or raise RequestRefused."""
+        headers, local = head.fields, head.local
         if b"websocket" in headers.get(b"upgrade", b"").lower():
             # Clients that try a WebSocket first fall back to POST at once on this status, and only on this one.
             await plain(send, 426, b"this proxy speaks HTTP, not WebSocket\n", (b"upgrade", b"HTTP/1.1"))
-        elif denied is not None and local is not None:
-            await local.deny(denied, scope, receive, send)
-        elif denied is not None:
-            raise denied
-        elif place.flaw:
-            raise RequestRefused(400, place.flaw)
+        elif head.denied is not None:
+            if local is None:
+                raise head.denied
+            await local.deny(head.denied, scope, receive, send)
+        elif head.place.flaw:
+            raise RequestRefused(400, head.place.flaw)
         elif b"origin" in headers and is_preflight(scope["method"], headers):
             await ResponseWriter(send).answer(204, preflight_headers(headers), b"")
-        elif not (self._is_authorized(headers, place) or (local is not None and local.admits(place, headers))):
+        elif not (self._is_authorized(head.tokens) or (local is not None and local.admits(head.place, headers))):
             raise RequestRefused(401, f"this proxy wants {TOKEN_HEADER.decode()}", "unauthorized")
         elif local is not None:
-            await local.serve(scope, place, receive, send)
-        elif scope["method"] == "HEAD" and place.path in ("/", "/api/hello"):
+            await local.serve(scope, head.place, receive, send)
+        elif scope["method"] == "HEAD" and head.place.path in ("/", "/api/hello"):
             await plain(send, 200, b"")
         else:
-            await self._forward(scope, headers, place, receive, send)
+            await self._forward(scope, head, receive, send)
 
-    def _is_authorized(self, headers: Fields, place: RequestPath) -> bool:
-        token = self._token
-        if token is None or any(hmac.compare_digest(shown, token) for shown in shown_tokens(headers, place)):
+    def _is_authorized(self, tokens: tuple[bytes, ...]) -> bool:
+        own = self._token
+        if own is None or any(hmac.compare_digest(token, own) for token in tokens):
             return True
-        return proven_agent(self._claims, headers, place) is not None
+        return proven_agent(self._claims, tokens) is not None
 
-    async def _forward(self, scope: Scope, headers: Fields, place: RequestPath, receive: Receive, send: Send) -> None:
-        body = await self._body_budget.read(receive, headers.get(b"content-length"))
+    async def _forward(self, scope: Scope, head: Head, receive: Receive, send: Send) -> None:
+        body = await self._body_budget.read(receive, value(scope["headers"], b"content-length"))
         if body is None:
             return
         try:
-            call = await self._calls.read(scope, headers, place, body)
+            if head.call is None:
+                head.call = await self._calls.head(scope, head.fields, head.place)
+            call = await self._calls.read(head.call, body, head.tokens)
             # Counted only now: draining doesn't wait for clients that are still sending a request.
             self._active += 1
             self._idle.clear()
             try:
-                await self._answer(call, scope, receive, send)
+                if call.free:
+                    await run_until_disconnect(relay(call, ResponseWriter(send)), scope, receive)
+                elif (original := self._retries.original(call, self._engine.now())) is not None:
+                    await run_until_disconnect(original.join(send), scope, receive)
+                else:
+                    await self._schedule(call, head, scope, receive, send)
             finally:
                 self._active -= 1
                 if not self._active:
@@ -158,19 +217,9 @@ class DataPlane:
         finally:
             self._body_budget.release(body)
 
-    async def _answer(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
-        if call.free:
-            await run_until_disconnect(relay(call, ResponseWriter(send)), scope, receive)
-            return
-        original = self._retries.original(call, self._engine.now())
-        if original is None:
-            await self._schedule(call, scope, receive, send)
-        else:
-            await run_until_disconnect(original.join(send), scope, receive)
-
-    async def _schedule(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _schedule(self, call: Call, head: Head, scope: Scope, receive: Receive, send: Send) -> None:
         engine = self._engine
-        engine.open_lane(call.lane, call.route.lane)
+        engine.open_lane(call.head.lane, call.head.route.lane)
         if self._on_call is not None:
             self._on_call(call)
         ticket = engine.arrive(scheduler_request(call))
@@ -181,7 +230,7 @@ class DataPlane:
             engine,
             self._wall,
             self._keepalive,
-            self.recent_heads.add(ticket.id, scope),
+            self.recent_heads.add(ticket.id, scope, head.size),
             self._steps,
             None if self._bodies is None else self._bodies.asked(ticket.id, call, scope["headers"]),
         )
@@ -195,13 +244,18 @@ class DataPlane:
 
 async def relay(call: Call, writer: ResponseWriter) -> None:
     """Send a call once and pass the answer on byte for byte; a truncated one is cut off where it is."""
+    head = call.head
     try:
-        response = await call.route.upstream.send(
-            call.method, call.target, call.headers, call.body, retry_stale=call.method in (b"GET", b"HEAD")
+        response = await call.head.route.upstream.send(
+            call.head.method,
+            call.head.target,
+            call.head.headers,
+            call.body,
+            retry_stale=call.head.method in (b"GET", b"HEAD"),
         )
     except UpstreamError as error:
         status = 504 if isinstance(error, UpstreamTimeout) else 502
-        headers, body = call.dialect.refusal(status, "upstream_unreachable", f"HiveMind: {error}", None)
+        headers, body = head.dialect.refusal(status, "upstream_unreachable", f"HiveMind: {error}", None)
         await writer.answer(status, headers, body)
         return
     try:

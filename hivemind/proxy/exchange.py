@@ -152,9 +152,9 @@ class Exchange:
         call = self.call
         self._sent, self._tap = True, None
         try:
-            response = await call.route.upstream.send(
-                call.method,
-                call.target,
+            response = await call.head.route.upstream.send(
+                call.head.method,
+                call.head.target,
                 call.headers_for(self.writer.started),
                 call.body,
                 retry_stale=not call.facts.continues_state,
@@ -181,10 +181,10 @@ class Exchange:
             body, ended = await read_up_to(response, ERROR_LIMIT)
         except UpstreamError as error:
             return await self._failed(self.call.failure_of(error))
-        failure = self.call.dialect.classify(response.status, response.headers, body, self._wall())
+        failure = self.call.head.dialect.classify(response.status, response.headers, body, self._wall())
         if failure is None:
             failure = Failure(FailureKind.CLIENT_ERROR, False, response.status)
-        if failure.status not in self.call.route.origin.profile.retryable_statuses:
+        if failure.status not in self.call.head.route.origin.profile.retryable_statuses:
             asked = value(response.headers, b"x-should-retry") == b"true"
             failure = replace(failure, retryable=failure.retryable and asked)
         self._engine.headers(self.ticket, Limits(readings=failure.readings))
@@ -213,7 +213,7 @@ class Exchange:
 
     async def _answered(self, response: UpstreamResponse) -> bool:
         """Hold a successful reply until its first content."""
-        tap = self.call.dialect.tap(response.status, response.headers, self.call.facts)
+        tap = self.call.head.dialect.tap(response.status, response.headers, self.call.facts)
         state = self._tap = tap.state
         if not in_pieces(response.headers, self.call.facts):
             return await self._answered_whole(response, tap)
@@ -351,7 +351,7 @@ class Exchange:
             await self._pass_stream_on(reply)
         elif self.writer.started:
             body = decode_body(reply.response.headers, reply.body, MAX_ERROR_BODY)
-            await self.writer.finish(self.call.dialect.failure_event(failure, body))
+            await self.writer.finish(self.call.head.dialect.failure_event(failure, body))
         else:
             await self.writer.answer(reply.response.status, self._head(reply.response), reply.body)
         return True
@@ -375,14 +375,14 @@ class Exchange:
 
     async def _refuse(self, refusal: Refusal) -> None:
         await self._stop_keepalive()
-        retry_after_s, longest_s = refusal.retry_after_s, self.call.client.max_retry_after_s
+        retry_after_s, longest_s = refusal.retry_after_s, self.call.head.client.max_retry_after_s
         if retry_after_s is not None and longest_s is not None:
             retry_after_s = min(retry_after_s, longest_s)
         await self._send_error(refusal.status, refusal.reason, text_of(refusal), retry_after_s)
 
     async def _send_error(self, status: int, reason: str, text: str, retry_after_s: float | None) -> None:
         """Send an error of our own, in the provider's shape."""
-        message, dialect = f"HiveMind: {text}", self.call.dialect
+        message, dialect = f"HiveMind: {text}", self.call.head.dialect
         if self.writer.started:
             await self.writer.finish(dialect.stream_error(status, reason, message))
             return
@@ -403,12 +403,12 @@ class Exchange:
         """Have a stream that waits too long begun before its grant, so that the client doesn't give up."""
         if not self.call.facts.stream or self._keepalive_sender is not None:
             return
-        ping = self.call.dialect.keepalive(self.call.client.name)
+        ping = self.call.head.dialect.keepalive(self.call.head.client.name)
         if ping:
             waited_s = asyncio.get_running_loop().time() - self.ticket.arrived_at
             self._keepalive_sender = KeepaliveSender(
                 self.writer,
-                [*self.call.dialect.stream_headers(self.call.facts), *self._notice()],
+                [*self.call.head.dialect.stream_headers(self.call.facts), *self._notice()],
                 ping,
                 after_s=max(0.0, self._keepalive.after_s - waited_s),
                 every_s=self._keepalive.every_s,

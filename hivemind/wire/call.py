@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from hivemind.providers.base import Facts
 from hivemind.providers.clients import Client
@@ -41,30 +40,59 @@ class Route:
 
 
 @record
-class Call:
-    """A request for an upstream, and what is known about it."""
+class CallHead:
+    """What the head of a request says, whatever its body holds. Clients repeat their heads, so it is read once."""
 
     method: bytes
     target: bytes
     headers: Headers
-    body: bytes
+    """Those to send upstream."""
+    received: Headers
+    """Those that came."""
+    path: str
+    """As :class:`.target.RequestPath` has it, of which :attr:`shown_path` is as much as may be shown."""
+    query: str
     route: Route
     dialect: Dialect
-    facts: Facts
     client: Client
-    identity: Identity
     lane: str
     """Key of the lane: upstream and credential."""
+    name: str = ""
+    """The agent's name that is claimed."""
+    credential: str = ""
+    """Fingerprint of the credential."""
+    priority: bytes | None = None
+    """The priority asked for, as it came."""
     secrets: tuple[str, ...] = ()
     """The credentials that the request came with, the longest first: masked in whatever is shown or written of it."""
+    encoded: bool = False
+    """The body is compressed."""
     free: bool = False
-    """It costs nothing, so it is relayed without a ticket, even where its agent's budget is used up."""
+    """It costs nothing, unless it has a body that its method should not have."""
+    shown_path: str = ""
+
+
+@record
+class Call:
+    """A request for an upstream, and what is known about it."""
+
+    head: CallHead
+    body: bytes
+    facts: Facts
+    identity: Identity
+
+    @property
+    def free(self) -> bool:
+        """Whether it costs nothing, so that it is relayed without a ticket, even where its agent's budget is used
+        up."""
+        return self.head.free and not (self.body and self.head.method != b"POST")
 
     def headers_for(self, committed: bool) -> Headers:
         """Return the headers to send; a response that was begun without an encoding can only continue without one."""
+        headers = self.head.headers
         if not committed:
-            return self.headers
-        return [*without(self.headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
+            return headers
+        return [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
 
     def failure_of(self, error: UpstreamError) -> Failure:
         """Return what an attempt that ended without a whole response counts as.
@@ -87,54 +115,43 @@ class Call:
         """Return the failure as it may be shown: its message is the upstream's, which may quote what it was sent."""
         if not failure.message:
             return failure
-        return replace(failure, message=mask_any_length(mask_values(failure.message, self.secrets), self.route.secrets))
+        head = self.head
+        return replace(failure, message=mask_any_length(mask_values(failure.message, head.secrets), head.route.secrets))
 
 
-def sanitized(facts: Facts, client: Client, secrets: tuple[str, ...]) -> tuple[Facts, Client]:
-    """Return both with names that may be shown and stored: bounded, printable, without these secrets or keys of known
-    forms. The request itself goes upstream unchanged."""
+def sanitized_facts(facts: Facts, secrets: tuple[str, ...]) -> Facts:
+    """Return the facts with names that may be shown and stored: bounded, printable, without these secrets or keys of
+    known forms. The request itself goes upstream unchanged."""
     model, session = label(facts.model, secrets), identifier(facts.session, secrets)
-    if model != facts.model or session != facts.session:
-        facts = replace(facts, model=model, session=session)
-    if client.session or client.agent or client.parent:
-        ids = [identifier(each, secrets) for each in (client.session, client.agent, client.parent)]
-        if ids != [client.session, client.agent, client.parent]:
-            client = replace(client, session=ids[0], agent=ids[1], parent=ids[2])
-    return facts, client
+    return facts if (model, session) == (facts.model, facts.session) else replace(facts, model=model, session=session)
+
+
+def sanitized_client(client: Client, secrets: tuple[str, ...]) -> Client:
+    """Return the client with ids that may be shown and stored, as :func:`sanitized_facts` does."""
+    session, agent, parent = (identifier(each, secrets) for each in (client.session, client.agent, client.parent))
+    return replace(client, session=session, agent=agent, parent=parent)
 
 
 def scheduler_request(call: Call) -> Request:
     """Return the request as the scheduler sees it; a stream's client is kept alive, so its patience has no end."""
-    facts, identity = call.facts, call.identity
+    head, facts, identity = call.head, call.facts, call.identity
     return Request(
         agent=identity.agent,
-        lane=call.lane,
+        lane=head.lane,
         model=facts.model,
         family=family(facts.model),
         size_chars=facts.size_chars,
         max_output_tokens=facts.max_output_tokens,
         stream=facts.stream,
         priority=identity.priority,
-        patience_s=None if facts.stream else call.client.patience_s,
-        client=call.client.name,
+        patience_s=None if facts.stream else head.client.patience_s,
+        client=head.client.name,
         parent=identity.parent,
-        path=_display_path(call),
+        path=head.shown_path,
     )
 
 
-def _display_path(call: Call) -> str:
-    """Return the path as the upstream's API defines it, masked and without query; empty where it is too long for any
-    known API."""
-    path, base = call.target.partition(b"?")[0], call.route.origin.base_path
-    if len(path) > _LONGEST_PATH + len(base):
-        return ""
-    shown = _masked_path(path, base)
-    if call.secrets and shown:
-        shown = masked_path(shown, "", call.secrets) if "%" in shown else mask_values(shown, call.secrets)
-    return shown
-
-
-@lru_cache(maxsize=1024)  # paths repeat, and looking for secrets takes longer than all else that is done with them
-def _masked_path(path: bytes, base: str) -> str:
-    text = path.decode("latin-1").removeprefix(base)
-    return masked_path(text) if text.isprintable() else ""
+def path_to_show(raw_path: bytes, secrets: tuple[str, ...]) -> str:
+    """Return the path as the upstream's API defines it, masked; empty where it is too long for any known API."""
+    text = raw_path.decode("latin-1")
+    return masked_path(text, "", secrets) if len(raw_path) <= _LONGEST_PATH and text.isprintable() else ""

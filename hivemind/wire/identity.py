@@ -26,6 +26,7 @@ SEVERAL = "several"
 """Credential of requests that show different ones."""
 EVERYBODY = "all"
 """Credential of all requests to an upstream whose limits don't depend on credentials."""
+PRIORITY_HEADER = b"x-hivemind-priority"
 AGENT_HEADERS = (b"x-hivemind-agent", b"x-hivemind-agent-id")
 _MOST_FIELDS = 100
 
@@ -44,25 +45,23 @@ class Identity:
 
 
 def identify(
-    headers: Mapping[bytes, bytes],
-    query: bytes,
-    named: str | None,
+    claims: Claims,
     client: Client,
     session: str,
-    auth_headers: tuple[bytes, ...],
-    claims: Claims,
+    *,
+    name: str,
+    credential: str,
+    priority: bytes | None,
     proven: str | None = None,
 ) -> Identity:
     """Return who sent a request.
 
-    `named` is the name in the path, `session` an id found in the body, `auth_headers` are those that the provider reads
-    the credential from, `proven` is the agent whose own token was shown.
+    `session` is an id found in the body, `name` as :func:`claimed_name` returns it, `credential` as :func:`fingerprint`
+    does, `priority` the header, `proven` the agent whose own token was shown.
 
     Raises: RequestRefused: the name or priority can't be used.
     """
-    credential = fingerprint(headers, query, auth_headers)
-    own = claimed_name(headers, named)
-    root = claims.spelled(own) if own else proven
+    root = claims.spelled(name) if name else proven
     claims.check_named(root is not None)
     if root is not None:
         claims.check(root, proven)
@@ -70,7 +69,7 @@ def identify(
     else:
         agent, parent = _by_client(client, session, claims)
         claims.check(agent, None)
-    asked = _priority(headers.get(b"x-hivemind-priority"), client)
+    asked = _priority(priority, client)
     shown = agent or f"key-{credential}"
     return Identity(
         agent=shown,

@@ -27,20 +27,22 @@ class Heads:
 
     __slots__ = ("_kept_by", "method", "query", "raw_path", "request", "response", "size", "ticket")
 
-    def __init__(self, ticket: int, scope: Mapping[str, Any], kept_by: RecentHeads | None = None) -> None:
+    def __init__(
+        self, ticket: int, scope: Mapping[str, Any], kept_by: RecentHeads | None = None, size: int = 0
+    ) -> None:
         self.ticket = ticket
         self.method: str = scope["method"]
         self.raw_path: bytes = scope["raw_path"]
         self.query: bytes = scope["query_string"]
         self.request: Headers = scope["headers"]
         self.response: Headers = []
-        self.size = len(self.raw_path) + len(self.query) + _size(self.request)
+        self.size = size
         """Approximate bytes."""
         self._kept_by = kept_by
 
     def set_response(self, headers: Headers) -> None:
         """Keep the headers that an attempt got from upstream."""
-        grown = _size(headers) - _size(self.response)
+        grown = _size(headers) - (_size(self.response) if self.response else 0)
         self.response = headers
         self.size += grown
         if self._kept_by is not None:
@@ -73,9 +75,9 @@ class RecentHeads:
         self.size = 0
         """Approximate bytes of all heads."""
 
-    def add(self, ticket: int, scope: Mapping[str, Any]) -> Heads:
-        """Keep the head of a request; its ticket number is higher than all before it."""
-        heads = self._by_ticket[ticket] = Heads(ticket, scope, self)
+    def add(self, ticket: int, scope: Mapping[str, Any], size: int) -> Heads:
+        """Keep the head of a request, of :func:`size_of_head`; its ticket number is higher than all before it."""
+        heads = self._by_ticket[ticket] = Heads(ticket, scope, self, size)
         self.add_size(heads.size)
         return heads
 
@@ -90,6 +92,11 @@ class RecentHeads:
     def find(self, ticket: int) -> Heads | None:
         """Return a request's heads; None where they were dropped."""
         return self._by_ticket.get(ticket)
+
+
+def size_of_head(scope: Mapping[str, Any]) -> int:
+    """Return about how many bytes the head of a request takes in memory."""
+    return len(scope["raw_path"]) + len(scope["query_string"]) + _size(scope["headers"])
 
 
 def _size(headers: Headers) -> int:

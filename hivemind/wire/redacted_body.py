@@ -16,10 +16,10 @@ from hivemind.wire.call import Call
 
 def path_of(call: Call, own: Iterable[str] = ()) -> str:
     """Return the path as the agent sent it, with its query, without credentials; `own` are the proxy's own."""
-    path, _, query = call.target.decode("latin-1").partition("?")
-    path = path.removeprefix(call.route.origin.base_path)
+    path, _, query = call.head.target.decode("latin-1").partition("?")
+    path = path.removeprefix(call.head.route.origin.base_path)
     kept = "&".join(field for field, name, _ in query_fields(query) if field and not is_secret(name))
-    return masked_path(path, kept, longest_first((*own, *call.secrets)))
+    return masked_path(path, kept, longest_first((*own, *call.head.secrets)))
 
 
 def with_conversation(
@@ -30,12 +30,12 @@ def with_conversation(
 
     Takes a while for a long body, but never holds the interpreter long; meant for a thread.
     """
-    lower = [(name.lower(), value) for name, value in call.headers]
+    lower = [(name.lower(), value) for name, value in call.head.headers]
     body = decode_body(lower, call.body, limit)
     if not body:
         why = f"it can't be unpacked, or is larger than checkpoint.max_mb ({limit >> 20}) allows" if call.body else ""
         return replace(checkpoint, left_out=why or "the request had no body"), None
-    body, masked = redact_body(body, (*own, *call.secrets))
+    body, masked = redact_body(body, (*own, *call.head.secrets))
     if not _looks_like_json(body):
         body = as_text(body)
         checkpoint = replace(checkpoint, encoding="base64")

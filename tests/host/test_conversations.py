@@ -11,7 +11,7 @@ from hivemind.providers.base import Facts
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for
 from hivemind.proxy.routing import open_routes
-from hivemind.wire.call import Call
+from hivemind.wire.call import Call, CallHead
 from hivemind.wire.identity import Identity
 
 MIB = 1 << 20
@@ -22,7 +22,9 @@ def call(agent: str, body: bytes) -> Call:
     route = open_routes(settings_for("lab=http://127.0.0.1:9"), None).find(None, "/v1/messages", {})
     assert route is not None
     dialect, identity = dialect_for("/v1/messages"), Identity(agent, None, True, "anonymous", None)
-    return Call(b"POST", b"/v1/messages", [], body, route, dialect, Facts(), client_of([]), identity, "lab:anonymous")
+    path, client = "/v1/messages", client_of([])
+    head = CallHead(b"POST", path.encode(), [], [], path, "", route, dialect, client, "lab:anonymous")
+    return Call(head, body, Facts(), identity)
 
 
 def held(conversations: Conversations, agent: str) -> bytes:

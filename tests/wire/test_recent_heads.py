@@ -8,7 +8,7 @@ from hivemind.redaction.names import is_secret
 from hivemind.redaction.values import credentials_in
 from hivemind.scheduler.types import Priority
 from hivemind.wire.headers import Headers
-from hivemind.wire.recent_heads import Heads, RecentHeads
+from hivemind.wire.recent_heads import Heads, RecentHeads, size_of_head
 from hivemind.world.request_view import RequestDetail, RequestView
 
 NOTHING_YET = RequestView(
@@ -22,11 +22,16 @@ def scope(path: bytes = b"/v1/messages", query: bytes = b"", headers: Headers | 
     return {"method": "POST", "raw_path": path, "query_string": query, "headers": headers or []}
 
 
+def add(to: RecentHeads, ticket: int, found: dict[str, object]) -> Heads:
+    """Keep a head as the proxy does."""
+    return to.add(ticket, found, size_of_head(found))
+
+
 def test_the_newest_are_remembered() -> None:
     """Each takes the place of the oldest."""
     remembered = RecentHeads(kept=3)
     for ticket in range(1, 6):
-        remembered.add(ticket, scope())
+        add(remembered, ticket, scope())
     found = [remembered.find(ticket) for ticket in range(1, 7)]
     assert [heads and heads.ticket for heads in found] == [None, None, 3, 4, 5, None]
 
@@ -35,14 +40,14 @@ def test_what_is_remembered_is_bounded_in_bytes() -> None:
     """Requests with large heads are forgotten sooner, the oldest first, and an answer's head counts as well."""
     remembered = RecentHeads(kept=100, bytes_kept=100_000)
     for ticket in range(1, 51):
-        heads = remembered.add(ticket, scope(headers=[(b"x", b"a" * 8_000)]))
+        heads = add(remembered, ticket, scope(headers=[(b"x", b"a" * 8_000)]))
         heads.set_response([(b"y", b"b" * 8_000)])
         heads.set_response([(b"y", b"b" * 10_000)])
     found = [ticket for ticket in range(1, 51) if remembered.find(ticket)]
     assert found == [46, 47, 48, 49, 50]
     assert remembered.size <= 100_000
     for ticket in range(51, 151):
-        remembered.add(ticket, scope(headers=[(b"x", b"a")]))
+        add(remembered, ticket, scope(headers=[(b"x", b"a")]))
     assert all(remembered.find(ticket) for ticket in range(51, 151))
     assert remembered.size < 100 * 1_000
 
@@ -50,9 +55,9 @@ def test_what_is_remembered_is_bounded_in_bytes() -> None:
 def test_one_that_is_forgotten_may_still_be_answered() -> None:
     """Its answer doesn't count any more."""
     remembered = RecentHeads(kept=2, bytes_kept=100_000)
-    old = remembered.add(1, scope())
+    old = add(remembered, 1, scope())
     for ticket in (2, 3, 7):
-        remembered.add(ticket, scope())
+        add(remembered, ticket, scope())
     size = remembered.size
     old.set_response([(b"y", b"b" * 90_000)])
     assert remembered.size == size
@@ -62,8 +67,8 @@ def test_one_that_is_forgotten_may_still_be_answered() -> None:
 def test_one_larger_than_all_together_may_be() -> None:
     """It takes all others' place, and isn't kept itself."""
     remembered = RecentHeads(kept=10, bytes_kept=1_000)
-    remembered.add(1, scope())
-    remembered.add(2, scope(headers=[(b"x", b"a" * 2_000)]))
+    add(remembered, 1, scope())
+    add(remembered, 2, scope(headers=[(b"x", b"a" * 2_000)]))
     assert (remembered.find(1), remembered.find(2), remembered.size) == (None, None, 0)
 
 

@@ -18,10 +18,10 @@ from hivemind.redaction.heads import masked_path
 from hivemind.redaction.text import mask_values, redact
 from hivemind.redaction.values import credentials_in
 from hivemind.scheduler.types import Failure, FailureKind, Usage
-from hivemind.wire.call import sanitized
+from hivemind.wire.call import sanitized_client, sanitized_facts
 from hivemind.wire.claims import Claims
 from hivemind.wire.headers import fields
-from hivemind.wire.identity import Identity, fingerprint, identify, lane_credential
+from hivemind.wire.identity import PRIORITY_HEADER, Identity, claimed_name, fingerprint, identify, lane_credential
 from hivemind.wire.refusal import RequestRefused
 from hivemind.wire.target import RequestPath, parse_path
 
@@ -74,7 +74,8 @@ def parse_entry(entry: Entry, claims: Claims) -> ParsedAttempt | None:
     if dialect.name == "plain" or entry.method != "POST" or is_free(entry.method, place.raw_path, entry.body):
         return None
     secrets = credentials_in(entry.headers, entry.path + b"?" + entry.query)
-    facts, client = sanitized(_with_hints(facts, entry), client_of(entry.headers), secrets)
+    facts = sanitized_facts(_with_hints(facts, entry), secrets)
+    client = sanitized_client(client_of(entry.headers), secrets)
     profile = profile_for(entry.origin)
     identity = _identity(entry, place, client, facts, profile.auth_headers, secrets, claims)
     state = _tapped(entry, facts)
@@ -126,7 +127,14 @@ def _identity(
     named = place.agent
     try:
         named = normalised(entry.hints.agent) if entry.hints.agent else named
-        identity = identify(headers, entry.query, named, client, facts.session, auth_headers, claims)
+        identity = identify(
+            claims,
+            client,
+            facts.session,
+            name=claimed_name(headers, named),
+            credential=fingerprint(headers, entry.query, auth_headers),
+            priority=headers.get(PRIORITY_HEADER),
+        )
         if any(each in identity.agent for each in secrets):
             raise BadName(LOOKS_LIKE_A_KEY)
         return identity

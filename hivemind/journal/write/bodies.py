@@ -119,10 +119,10 @@ class _RecordedResponse:
 
 def _heads(ticket: int, call: Call, headers: Headers) -> Heads:
     """As the client sent them, to the path that the API has."""
-    path, _, query = call.target.partition(b"?")
-    path = path.removeprefix(call.route.origin.base_path.encode())
+    path, _, query = call.head.target.partition(b"?")
+    path = path.removeprefix(call.head.route.origin.base_path.encode())
     scope = {
-        "method": call.method.decode("latin-1"),
+        "method": call.head.method.decode("latin-1"),
         "raw_path": path,
         "query_string": query,
         "headers": headers,
